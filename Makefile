@@ -1,0 +1,40 @@
+# Two targets are all a newcomer needs: `make run` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: run test lint soak bench clean
+
+run: .venv/runs
+	$(BIN)/hermes-trio run
+
+test: .venv/tests
+	$(BIN)/python -m pytest -m "not soak"
+
+lint: .venv/tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/flake8 --select ASYNC --enable-visitor-codes-regex '.*' hermes_trio platforms
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The long lane: kill storms and full benchmarks. Minutes to an hour, for a quiet machine.
+soak: .venv/tests
+	$(BIN)/python -m pytest -m soak --timeout 3600
+	$(BIN)/python -m bench storage
+
+bench: .venv/tests
+	$(BIN)/python -m bench storage
+
+.venv/runs: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) install -c constraints.txt -e .
+	touch $@
+
+.venv/tests: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	touch .venv/runs $@
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

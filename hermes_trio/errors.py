@@ -1,0 +1,108 @@
+"""Errors are types that tell the remedy.
+
+    GatewayError                    exit code 1
+    ├─ ConfigInvalid                exit code 78: a wrong key, type or value
+    ├─ InvalidId                    an id that could leave its directory or break a key
+    ├─ StoreError                   something about `gateway.db`
+    │  ├─ StoreUnusable             exit code 78: not a file, no permission, no such place
+    │  ├─ StoreTooNew               exit code 78: written by a newer version, left untouched
+    │  ├─ StoreBusy                 another process holds it
+    │  ├─ StoreFull                 the disk is full; what was acknowledged is safe
+    │  ├─ StoreReadOnly             the disk or the file does not take writes
+    │  ├─ StoreDamaged              SQLite found damage while running
+    │  └─ StoreClosed               used after its block ended
+    └─ JournalError                 something about one run journal
+       ├─ JournalBusy               a second writer for a run: there is exactly one
+       ├─ JournalClosed             an append behind the terminal record or after the block
+       └─ JournalUnwritable         disk full, read-only, not a file
+
+Each carries fields for code and one sentence for people that says what to do next. A library's own
+errors are translated once, where we call it, with `raise ... from`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+EXIT_FAILURE = 1
+EXIT_CONFIG = 78
+
+
+class GatewayError(Exception):
+    """Anything this program reports to a person instead of a traceback."""
+
+    exit_code = EXIT_FAILURE
+
+
+class ConfigInvalid(GatewayError):
+    """A configuration value we cannot work with."""
+
+    exit_code = EXIT_CONFIG
+
+    def __init__(self, key: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{key}: {problem}. {remedy}")
+        self.key, self.problem, self.remedy = key, problem, remedy
+
+
+class InvalidId(GatewayError, ValueError):
+    """An id that must not become part of a path or a key."""
+
+    def __init__(self, what: str, value: object, rule: str) -> None:
+        super().__init__(f"{what} {value!r} is refused: {rule}.")
+        self.what, self.value, self.rule = what, value, rule
+
+
+class StoreError(GatewayError):
+    """`gateway.db` could not do what it was asked; nothing acknowledged is lost."""
+
+    def __init__(self, path: Path, problem: str, remedy: str) -> None:
+        super().__init__(f"{path.name}: {problem}. {remedy}")
+        self.path, self.problem, self.remedy = path, problem, remedy
+
+
+class StoreUnusable(StoreError):
+    exit_code = EXIT_CONFIG
+
+
+class StoreTooNew(StoreError):
+    exit_code = EXIT_CONFIG
+
+
+class StoreBusy(StoreError):
+    pass
+
+
+class StoreFull(StoreError):
+    pass
+
+
+class StoreReadOnly(StoreError):
+    pass
+
+
+class StoreDamaged(StoreError):
+    pass
+
+
+class StoreClosed(StoreError):
+    pass
+
+
+class JournalError(GatewayError):
+    """One run journal could not be opened or written."""
+
+    def __init__(self, run_id: str, problem: str, remedy: str) -> None:
+        super().__init__(f"journal of run {run_id}: {problem}. {remedy}")
+        self.run_id, self.problem, self.remedy = run_id, problem, remedy
+
+
+class JournalBusy(JournalError):
+    pass
+
+
+class JournalClosed(JournalError):
+    pass
+
+
+class JournalUnwritable(JournalError):
+    pass
