@@ -31,9 +31,8 @@ def make_private_dir(path: Path) -> None:
 
 def open_private(path: Path, flags: int) -> int:
     """Open `path` with `flags`, made if missing, and see to it that only its owner may read it."""
-    nofollow = getattr(os, "O_NOFOLLOW", 0)
     binary = getattr(os, "O_BINARY", 0)
-    fd = os.open(path, flags | os.O_CREAT | nofollow | binary, PRIVATE_FILE)
+    fd = os.open(path, flags | os.O_CREAT | binary, PRIVATE_FILE)
     if os.name == "posix" and os.fstat(fd).st_mode & 0o777 != PRIVATE_FILE:
         try:
             os.fchmod(fd, PRIVATE_FILE)

@@ -9,13 +9,14 @@ beyond the transcript is exactly its events behind the last place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
 
 Role = Literal["user", "assistant", "tool", "system"]
-
-MARKER_PLACE = 1 << 40
-"""The place of a turn's marker: behind everything that may still be found of that turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,21 @@ class ToolCall:
     id: str
     name: str
     arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCard:
+    """What a person saw of a tool call whose own rows were never written."""
+
+    id: str
+    name: str
+    preview: str = ""
+    snippet: str = ""
+    args: Mapping[str, str] = field(default_factory=dict)
+    done: bool = False
+    """False for a call whose end nobody saw: whether it had an effect is unknown."""
+    is_error: bool = False
+    duration: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +62,94 @@ class Message:
     tool_name: str | None = None
     status: str | None = None
     """Tool rows: `ok`, `error`, or `unanswered` (a question the person did not answer)."""
+    cards: tuple[ToolCard, ...] = ()
+    """Recovered assistant rows: the calls that followed this text."""
     recovered: bool = False
     """Found in the run journal after its turn was cut."""
-    marker: str | None = None
-    """Not None on the one row that says what is known of a cut answer; never sent to a model."""
     id: int | None = None
+    marker: str | None = None
+    """Not None on the row that says what is known of a cut answer. Such a row is not stored: it is what
+    the turn says of its recovery, put where the answer would go on. No model is ever sent one."""
 
     @property
     def type(self) -> str:
         """`interrupted` on a marker, `message` on everything else."""
         return "message" if self.marker is None else "interrupted"
+
+
+_COLUMNS = (
+    "role, content, created_at, messages.turn_id, run_id, place, reasoning, tool_calls, finish, "
+    "tool_call_id, tool_name, status, cards, recovered, message_id"
+)
+_calls = msgspec.json.Decoder(tuple[ToolCall, ...]).decode
+_cards = msgspec.json.Decoder(tuple[ToolCard, ...]).decode
+
+
+def _json(values: tuple[ToolCall, ...] | tuple[ToolCard, ...]) -> str | None:
+    return msgspec.json.encode(values).decode() if values else None
+
+
+def _message(row: tuple[Any, ...]) -> Message:
+    values = list(row)
+    values[7] = _calls(row[7]) if row[7] else ()
+    values[12] = _cards(row[12]) if row[12] else ()
+    values[13] = bool(row[13])
+    return Message(*values)
+
+
+def append(db: sqlite3.Connection, session_id: str, row: Message) -> int:
+    """Add a row where its turn and place say; returns its id."""
+    cursor = db.execute(
+        "INSERT INTO messages (session_id, turn_id, place, role, content, created_at, reasoning, "
+        "tool_calls, finish, tool_call_id, tool_name, status, cards, recovered) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            session_id,
+            row.turn_id,
+            row.place,
+            row.role,
+            row.content,
+            row.created_at,
+            row.reasoning,
+            _json(row.tool_calls),
+            row.finish,
+            row.tool_call_id,
+            row.tool_name,
+            row.status,
+            _json(row.cards),
+            row.recovered,
+        ),
+    )
+    assert cursor.lastrowid is not None  # noqa: S101 - SQLite always gives one after an insert
+    return cursor.lastrowid
+
+
+def load(db: sqlite3.Connection, session_id: str) -> list[Message]:
+    """The transcript of a session, in order, with the times at which its rows were written."""
+    query = (
+        f"SELECT {_COLUMNS} FROM messages LEFT JOIN turns USING (turn_id) "  # noqa: S608 - a constant
+        "WHERE messages.session_id = ? ORDER BY messages.turn_id, place, message_id"
+    )
+    return [_message(row) for row in db.execute(query, (session_id,))]
+
+
+def replace_recovered(db: sqlite3.Connection, session_id: str, turn_id: int, rows: Sequence[Message]) -> None:
+    """Let `rows` be all that recovery has put into this turn. Doing it again changes nothing, doing it
+    with more adds what is more: a turn never has two copies of anything recovered."""
+    db.execute("DELETE FROM messages WHERE turn_id = ? AND recovered", (turn_id,))
+    for row in rows:
+        append(db, session_id, row)
+
+
+def search(db: sqlite3.Connection, words: str, *, limit: int = 50) -> list[tuple[str, Message]]:
+    """Rows in which all of `words` occur, the best first, each with the id of its session. The words
+    are taken literally: nothing in them is an operator."""
+    phrases = " ".join('"' + word.replace('"', '""') + '"' for word in words.replace("\0", " ").split())
+    if not phrases:
+        return []
+    query = (
+        f"SELECT messages.session_id, {_COLUMNS} FROM messages_text "  # noqa: S608 - a constant
+        "JOIN messages ON message_id = messages_text.rowid LEFT JOIN turns USING (turn_id) "
+        "WHERE messages_text MATCH ? ORDER BY rank, message_id DESC LIMIT ?"
+    )
+    return [(row[0], _message(row[1:])) for row in db.execute(query, (phrases, limit))]

@@ -1,0 +1,1 @@
+"""Benchmarks: each figure beside the bare limit measured in the same run."""

@@ -1,0 +1,84 @@
+"""Hermes on Trio: talk to an AI agent from the chats you already use.
+
+The gateway never loses, repeats or half-finishes a conversation: not when a turn is stopped, not
+when it restarts, not when the machine dies.
+
+Layers, highest first; a module imports only from rows below its own:
+
+    cli                               the command line, one file per command group
+    embed                             the gateway inside somebody else's Trio or anyio program
+    web                               HTTP: the page, the APIs, health
+    gateway                           sessions, turns, lanes, and the tree they live in
+    agent                             the loop that thinks
+    tools                             what the agent can do
+    journal                           the record of every run
+    state                             the database
+    host                              our process and its machine
+    config_file  >  config_values     finding, reading and checking the configuration
+    config  config_text               its values; its text
+    messages  events                  what people say, what happens
+    errors  ids  world                what everything stands on
+
+The names in `__all__` are what we promise to keep. They are imported when they are first used, so
+that `hermes-trio --help` waits for none of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .config import GatewayConfig as GatewayConfig
+    from .config import PlatformConfig as PlatformConfig
+    from .config_file import load_config as load_config
+    from .errors import ConfigInvalid as ConfigInvalid
+    from .errors import GatewayError as GatewayError
+    from .errors import InvalidId as InvalidId
+    from .messages import Attachment as Attachment
+    from .messages import HomeChannel as HomeChannel
+    from .messages import MessageEvent as MessageEvent
+    from .messages import SessionSource as SessionSource
+    from .messages import build_session_key as build_session_key
+    from .world import World as World
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Attachment",
+    "ConfigInvalid",
+    "GatewayConfig",
+    "GatewayError",
+    "HomeChannel",
+    "InvalidId",
+    "MessageEvent",
+    "PlatformConfig",
+    "SessionSource",
+    "World",
+    "__version__",
+    "build_session_key",
+    "load_config",
+]
+
+_HOMES = {
+    "Attachment": "messages",
+    "ConfigInvalid": "errors",
+    "GatewayConfig": "config",
+    "GatewayError": "errors",
+    "HomeChannel": "messages",
+    "InvalidId": "errors",
+    "MessageEvent": "messages",
+    "PlatformConfig": "config",
+    "SessionSource": "messages",
+    "World": "world",
+    "build_session_key": "messages",
+    "load_config": "config_file",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,192 @@
+"""Finding, reading and checking the configuration: from `<home>/config.yaml` to a `GatewayConfig`.
+
+A wrong value stops the start, because a gateway that runs with something else than it was told is
+worse than none. An unknown key is only warned about, since people bring configurations of the
+original. Where a key decides who may do what, that is no longer safe: `alow_from: [42]` would be
+silently nobody, a restriction with a typing error silently none. There an unknown key is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+import msgspec
+
+from .config import (
+    ApprovalsConfig,
+    GatewayConfig,
+    ModelConfig,
+    PlatformConfig,
+    Provider,
+    Section,
+    is_secret,
+    keys,
+)
+from .config_text import Scalar, Tree, parse_env, parse_yaml, read_text
+from .config_values import join, section
+from .errors import ConfigInvalid
+
+# What counts as security: every key of `approvals`; every key, wherever it stands, whose name
+# speaks of allowing, denying, access or pairing (and is no secret: `access_token` is a platform's
+# own); and every key that is one of these but for a typing error.
+_SECURITY_SECTIONS = (ApprovalsConfig,)
+_SECURITY_NAME = re.compile(r"(?:^|_)(?:allow|deny)|^(?:access|pairing)")
+_SECURITY_KEYS = ("allow_from", "require_mention", "approvals")
+
+_HOME_CHANNEL_KEYS = ("chat_id", "thread_id", "name")
+_PROVIDER_KEYS: Mapping[Provider, str] = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration, and what is worth telling about how it came about."""
+
+    config: GatewayConfig
+    warnings: tuple[str, ...]
+    path: Path
+    origins: Mapping[str, str]
+    """Which keys were set, by their path, and where: `config.yaml`, or a variable's name."""
+
+
+def home_directory(environ: Mapping[str, str]) -> Path:
+    """The directory that holds all of it: `$HERMES_HOME`, else `~/.hermes-trio`."""
+    value = environ.get("HERMES_HOME") or "~/.hermes-trio"
+    try:
+        home = Path(value).expanduser()
+    except RuntimeError as error:
+        problem = f"there is no home directory to put in place of the ~ in {value!r}"
+        raise ConfigInvalid("HERMES_HOME", problem, "Give it as a full path.") from error
+    if not home.is_absolute():
+        problem = f"{value!r} depends on where the command is started"
+        raise ConfigInvalid("HERMES_HOME", problem, "Give it as a full path.")
+    return home
+
+
+def load_config(home: Path, environ: Mapping[str, str]) -> Loaded:
+    """The configuration of a home; all defaults if it has no `config.yaml`.
+
+    `environ` wins over `<home>/.env`. Raises `ConfigInvalid`, which names the key and a remedy.
+    """
+    path, env_path = home / "config.yaml", home / ".env"
+    variables, malformed = parse_env(read_text(env_path) or "", env_path)
+    environ = {**variables, **environ}
+    tree, replaced = _our_spelling(parse_yaml(read_text(path) or "", path))
+    unknown = list(_unknown_keys(GatewayConfig, tree, ""))
+    config = section(GatewayConfig, tree, "", environ)
+    given = dict.fromkeys(_paths(tree, ""), path.name)
+    model, from_environment = _model(config.model, given, environ)
+    return Loaded(
+        config=msgspec.structs.replace(config, model=model),
+        warnings=(*malformed, *replaced, *unknown),
+        path=path,
+        origins={**given, **from_environment},
+    )
+
+
+def _our_spelling(tree: dict[str, Tree]) -> tuple[dict[str, Tree], list[str]]:
+    """The tree with the original's names for three things replaced by ours."""
+    tree, warnings = dict(tree), []
+    model = tree.get("model")
+    if isinstance(model, dict):
+        name = model.get("name") or model.get("default")
+        if model.get("name") and model.get("default"):
+            warnings.append("model.default is ignored, because there is a model.name")
+        provider = model.get("provider")
+        if isinstance(provider, Scalar) and provider.text == "custom":
+            provider = Scalar("openai", "openai")
+        rest = {key: value for key, value in model.items() if key != "default"}
+        tree["model"] = {**rest, "name": name, "provider": provider}
+    gateway = tree.get("gateway")
+    if isinstance(gateway, dict) and "session_reset" in gateway:
+        if tree.get("session_reset") is None:
+            tree["session_reset"] = gateway["session_reset"]
+        else:
+            warnings.append("gateway.session_reset is ignored, because there is a session_reset")
+        tree["gateway"] = {key: gateway[key] for key in gateway if key != "session_reset"}
+    return tree, warnings
+
+
+def _unknown_keys(kind: type[Section], tree: Tree, path: str) -> Iterator[str]:
+    """A warning for each unknown key; `ConfigInvalid` where it may decide who may do what."""
+    if not isinstance(tree, dict):
+        return  # `section` tells what is wrong with it
+    known = {key.name: key for key in keys(kind)}
+    for name, value in tree.items():
+        key, where = known.get(name), join(path, name)
+        if key is None:
+            near = _nearest(name, path, known, 0.8 if kind is PlatformConfig else 0.7)
+            if kind in _SECURITY_SECTIONS or _is_about_security(name):
+                problem = "not a key I know, and it may decide who may do what"
+                remedy = f"Did you mean {near}?" if near else "Remove it."
+                raise ConfigInvalid(where, problem, remedy)
+            # A platform has keys of its own, which only its adapter knows.
+            if kind is not PlatformConfig or near:
+                yield _unknown(where, near)
+        elif key.section:
+            yield from _unknown_keys(key.section, value, where)
+        elif key.named and isinstance(value, dict):
+            for chosen in value:
+                yield from _unknown_keys(key.named, value[chosen], join(where, chosen))
+        elif name == "home_channel" and isinstance(value, dict):
+            for part in value:
+                if part not in _HOME_CHANNEL_KEYS:
+                    near = _nearest(part, where, _HOME_CHANNEL_KEYS, 0.7)
+                    yield _unknown(join(where, part), near)
+
+
+def _unknown(where: str, near: str | None) -> str:
+    return f"{where} is not a key I know" + (f"; did you mean {near}?" if near else "")
+
+
+def _is_about_security(name: str) -> bool:
+    word = name.lower().replace("-", "_")
+    if get_close_matches(word, _SECURITY_KEYS, 1, 0.8):
+        return True
+    return _SECURITY_NAME.search(word) is not None and not is_secret(word)
+
+
+def _nearest(name: str, path: str, siblings: Iterable[str], cutoff: float) -> str | None:
+    """The key that was probably meant: one spelled like it here, or the same one elsewhere."""
+    if near := get_close_matches(name, siblings, 1, cutoff):
+        return join(path, near[0])
+    if path.startswith("platforms."):
+        return None  # `mode`, `key` or `timeout` are good names for a platform's own keys
+    sections = ((key.name, key.section) for key in keys(GatewayConfig) if key.section)
+    elsewhere = (join(at, key.name) for at, kind in sections for key in keys(kind))
+    return next((there for there in elsewhere if there.endswith(f".{name}")), None)
+
+
+def _model(
+    model: ModelConfig, given: Mapping[str, str], environ: Mapping[str, str]
+) -> tuple[ModelConfig, dict[str, str]]:
+    """The model with what the environment adds to it, and the names of what added it."""
+    origins: dict[str, str] = {}
+    provider: Provider = model.provider
+    if "model.provider" not in given:
+        by_variable = [(name, key) for name, key in _PROVIDER_KEYS.items() if environ.get(key)]
+        if model.base_url or model.api_key:
+            # A server or a secret of one's own, and no word about whose: most speak OpenAI's way.
+            provider = "openai"
+            origins["model.provider"] = "model.base_url" if model.base_url else "model.api_key"
+        elif by_variable:
+            provider, origins["model.provider"] = by_variable[0]
+    variable = _PROVIDER_KEYS.get(provider, "")
+    api_key = model.api_key or environ.get(variable) or None
+    if api_key and not model.api_key:
+        origins["model.api_key"] = variable
+    return msgspec.structs.replace(model, provider=provider, api_key=api_key), origins
+
+
+def _paths(tree: Tree, path: str) -> Iterator[str]:
+    if isinstance(tree, dict):
+        for name, value in tree.items():
+            yield from _paths(value, join(path, name))
+    elif tree is not None:
+        yield path

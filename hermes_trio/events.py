@@ -1,0 +1,94 @@
+"""What happens in a run, as values.
+
+These are the events of a run journal and of the API alike: one name, one shape, from the agent to the
+page. An event gets its seq when it happens; a name that is not known here is kept and passed over, so
+that an older program can read what a newer one wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that happened in a run. The subclass says what."""
+
+    event: ClassVar[str]
+
+
+class MessageDelta(Event, frozen=True):
+    """A piece of the answer."""
+
+    event: ClassVar[str] = "message.delta"
+    delta: str
+
+
+class ReasoningAvailable(Event, frozen=True):
+    """A piece of what the model thought before it answered; shown, never sent to a model again."""
+
+    event: ClassVar[str] = "reasoning.available"
+    text: str
+
+
+class ToolStarted(Event, frozen=True):
+    """A tool call began. The call id joins it to its end."""
+
+    event: ClassVar[str] = "tool.started"
+    tool: str = "tool"
+    call_id: str | None = None
+    preview: str = ""
+    args: Mapping[str, Any] = {}
+
+
+class ToolCompleted(Event, frozen=True):
+    """A tool call ended."""
+
+    event: ClassVar[str] = "tool.completed"
+    tool: str | None = None
+    call_id: str | None = None
+    preview: str = ""
+    snippet: str = ""
+    error: bool = False
+    duration: float | None = None
+
+
+class RunCompleted(Event, frozen=True):
+    """The run gave its answer."""
+
+    event: ClassVar[str] = "run.completed"
+    output: str = ""
+    usage: Mapping[str, int] = {}
+
+
+class RunFailed(Event, frozen=True):
+    """The run ended without an answer: it failed, timed out, or, with code `interrupted`, was cut."""
+
+    event: ClassVar[str] = "run.failed"
+    error: str = ""
+    code: str = "failed"
+
+
+class RunCancelled(Event, frozen=True):
+    """A person ended the run."""
+
+    event: ClassVar[str] = "run.cancelled"
+
+
+INTERRUPTED = "interrupted"
+"""The code of a `run.failed` that was not a failure: the gateway cut the run and may resume it."""
+
+KNOWN: Mapping[str, type[Event]] = {
+    kind.event: kind
+    for kind in (
+        MessageDelta,
+        ReasoningAvailable,
+        ToolStarted,
+        ToolCompleted,
+        RunCompleted,
+        RunFailed,
+        RunCancelled,
+    )
+}

@@ -1,0 +1,240 @@
+"""From the journal of a cut run to rows of its transcript, and what may be said of them.
+
+Everything here is pure. `fold` turns the events that the transcript does not tell of yet into rows and
+tool cards. It starts behind the last place the transcript has of that turn, so what is there is never
+found again, and nothing is recognised by its text: people and models do repeat themselves. Folding the
+same journal again gives the same rows; folding a longer one gives those and more.
+
+`next_step` decides what is known of a cut run, and when to stop looking:
+
+| the journal | what is known |
+|---|---|
+| has an output, or proves how the run ended | recovered; completed, cancelled or failed |
+| is whole, says the run was cut, and has no output | no output |
+| is missing or empty | still arriving; costs nothing, for at most a day |
+| is there, but useless | still arriving, at most twelve looks, then given up |
+| has grown since | all of it again, with what is new |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from ..events import (
+    KNOWN,
+    Event,
+    MessageDelta,
+    ReasoningAvailable,
+    RunFailed,
+    ToolCompleted,
+    ToolStarted,
+)
+from ..state.transcript import Message, ToolCard
+from ..state.turns import Recovery, Turn
+from .reader import Reading
+from .record import Record, TerminalState
+
+JOURNAL_RETRY_MAX_ATTEMPTS = 12
+JOURNAL_RETRY_GIVEUP_SECONDS = 86_400
+
+_MAX_ARGS = 4
+_MAX_ARG_TEXT = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the transcript tells of a turn already."""
+
+    place: int = 0
+    call_ids: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A recovered row while it is put together."""
+
+    created_at: float
+    place: int
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    cards: list[ToolCard] = field(default_factory=list)
+    closed: bool = False
+    """A tool began: what is said from here on is another row."""
+
+    def row(self, turn: Turn) -> Message:
+        return Message(
+            role="assistant",
+            content="".join(self.text).strip(),
+            created_at=int(self.created_at),
+            turn_id=turn.turn_id,
+            run_id=turn.run_id,
+            place=self.place,
+            reasoning="".join(self.reasoning).strip() or None,
+            cards=tuple(self.cards),
+            recovered=True,
+        )
+
+
+def told_by(rows: Iterable[Message], turn: Turn) -> Told:
+    """What of this turn stands in the transcript, apart from what recovery has put there."""
+    own = [row for row in rows if row.turn_id == turn.turn_id and not row.recovered and not row.marker]
+    return Told(
+        place=max((row.place for row in own), default=0),
+        call_ids=frozenset(call.id for row in own for call in row.tool_calls),
+    )
+
+
+def fold(records: Iterable[Record], turn: Turn, told: Told) -> list[Message]:
+    """The rows of a turn that its journal knows beyond its transcript, in order."""
+    drafts: list[_Draft] = []
+
+    def speaking(record: Record) -> _Draft:
+        if not drafts or drafts[-1].closed:
+            drafts.append(_Draft(record.created_at, record.seq))
+        drafts[-1].place = record.seq
+        return drafts[-1]
+
+    for record in records:
+        event = _event(record)
+        if record.seq <= told.place or event is None:
+            continue
+        if isinstance(event, MessageDelta) and (event.delta.strip() or _has_text(drafts)):
+            speaking(record).text.append(event.delta)
+        elif isinstance(event, ReasoningAvailable) and event.text.strip():
+            speaking(record).reasoning.append(event.text)
+        elif isinstance(event, ToolStarted | ToolCompleted) and event.call_id not in told.call_ids:
+            draft = drafts[-1] if drafts else speaking(record)
+            draft.closed = True
+            if isinstance(event, ToolStarted):
+                draft.cards.append(_opened(event, record))
+            elif not _close(drafts, event):
+                draft.cards.append(_closed(_opened(ToolStarted(event.tool or "tool"), record), event))
+    return [draft.row(turn) for draft in drafts]
+
+
+def _has_text(drafts: list[_Draft]) -> bool:
+    """White space is kept inside a text, and is no text by itself."""
+    return bool(drafts) and not drafts[-1].closed and bool(drafts[-1].text)
+
+
+def _event(record: Record) -> Event | None:
+    kind = KNOWN.get(record.event)
+    if kind is None:
+        return None
+    try:
+        return msgspec.convert(record.payload, kind)
+    except msgspec.ValidationError:
+        return None  # a payload of a shape we do not write costs this event only
+
+
+def _opened(event: ToolStarted, record: Record) -> ToolCard:
+    return ToolCard(
+        id=event.call_id or f"journal-{record.seq}",
+        name=event.tool,
+        preview=event.preview,
+        args={key: _short(value) for key, value in list(event.args.items())[:_MAX_ARGS]},
+    )
+
+
+def _close(drafts: list[_Draft], event: ToolCompleted) -> bool:
+    """Close the card of this call: the one with its id, or, where a journal has no ids, the newest
+    open one of its name. False if its start is not in the journal."""
+    for draft in reversed(drafts):
+        for at in range(len(draft.cards) - 1, -1, -1):
+            card = draft.cards[at]
+            same = card.id == event.call_id if event.call_id else event.tool in (card.name, None)
+            if same and not card.done:
+                draft.cards[at] = _closed(card, event)
+                return True
+    return False
+
+
+def _closed(card: ToolCard, event: ToolCompleted) -> ToolCard:
+    return replace(
+        card,
+        id=event.call_id or card.id,
+        done=True,
+        is_error=event.error,
+        duration=event.duration,
+        preview=event.preview or card.preview,
+        snippet=event.snippet or card.snippet,
+    )
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= _MAX_ARG_TEXT else text[:_MAX_ARG_TEXT] + "..."
+
+
+# --- what is known of a cut run ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is known now: the turn, and the rows recovery has for it; None leaves those as they are."""
+
+    turn: Turn
+    rows: tuple[Message, ...] | None = None
+
+
+_PROVEN: Mapping[str | None, Recovery] = {
+    TerminalState.COMPLETED: Recovery.COMPLETED,
+    TerminalState.CANCELLED: Recovery.CANCELLED,
+    TerminalState.FAILED: Recovery.FAILED,
+}
+
+
+def worth_a_look(turn: Turn, size: int, now: float) -> bool:
+    """Whether the journal, `size` bytes long now, can tell more of this turn than is known."""
+    if turn.recovery is None or turn.recovery is Recovery.GIVEN_UP or size == 0:
+        return False
+    return not _too_old(turn, now) and (turn.recovery is Recovery.ARRIVING or size > turn.recovery_bytes)
+
+
+def without_a_look(turn: Turn, now: float) -> Step | None:
+    """The step that needs no look at the journal: a recovery that has had its time is given up."""
+    if turn.recovery is not Recovery.ARRIVING:
+        return None
+    if turn.recovery_since is None or turn.recovery_since > now:
+        # The clock was set back. The day of patience begins now, or it would never end.
+        return Step(replace(turn, recovery_since=now))
+    spent = turn.recovery_attempts >= JOURNAL_RETRY_MAX_ATTEMPTS
+    return Step(replace(turn, recovery=Recovery.GIVEN_UP)) if spent or _too_old(turn, now) else None
+
+
+def next_step(turn: Turn, reading: Reading, told: Told) -> Step:
+    """What this look at the journal of a cut run says of it."""
+    rows = tuple(fold(reading.records, turn, told))
+    looked = replace(turn, recovery_bytes=reading.size)
+    terminal = reading.terminal
+    if terminal is not None and terminal.terminal_state in _PROVEN:
+        proven = _PROVEN[terminal.terminal_state]
+        return Step(replace(looked, recovery=proven, recovery_note=_failure(terminal)), rows)
+    if rows:
+        return Step(replace(looked, recovery=Recovery.RECOVERED), rows)
+    if turn.recovery is not Recovery.ARRIVING:
+        return Step(looked)  # damaged since: what was found before stays
+    if terminal is not None and reading.complete:
+        return Step(replace(looked, recovery=Recovery.NO_OUTPUT))
+    attempts = turn.recovery_attempts + 1
+    spent = attempts >= JOURNAL_RETRY_MAX_ATTEMPTS
+    return Step(
+        replace(
+            turn,
+            recovery=Recovery.GIVEN_UP if spent else Recovery.ARRIVING,
+            recovery_attempts=attempts,
+        )
+    )
+
+
+def _failure(terminal: Record) -> str | None:
+    event = _event(terminal)
+    return event.error if isinstance(event, RunFailed) and event.error else None
+
+
+def _too_old(turn: Turn, now: float) -> bool:
+    return turn.recovery_since is not None and (now - turn.recovery_since > JOURNAL_RETRY_GIVEUP_SECONDS)

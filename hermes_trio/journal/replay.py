@@ -1,0 +1,140 @@
+"""From a cursor onwards: what a client that was away has missed.
+
+A cursor is the id of the last event it has, `<run>:<seq>`. What follows is the rest of that run and
+then every later run of the session. Either all of it is there, gap-free, or the answer says why not
+and holds nothing: a client must never be left with a hole it does not know of. Runs before the cursor
+are not looked into, so damage there spoils nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ..errors import InvalidId
+from ..events import INTERRUPTED, RunFailed
+from ..ids import path_safe_id
+from .reader import Damage, Reading, scan
+from .record import VERSION, Record, TerminalState, encode, journal_path, session_path
+
+MAX_ROWS = 4096
+MAX_BYTES = 4 * 1024 * 1024
+
+
+class ReplayStatus(StrEnum):
+    """Whether a replay is whole, and if not, why."""
+
+    OK = "ok"
+    CURSOR_INVALID = "cursor_invalid"
+    CURSOR_RUN_MISSING = "cursor_run_missing"
+    CURSOR_SESSION_MISMATCH = "cursor_session_mismatch"
+    CURSOR_EVENT_MISSING = "cursor_event_missing"
+    MALFORMED = "replay_malformed"
+    NONCONTIGUOUS = "replay_noncontiguous"
+    LIMIT_ROWS = "replay_limit_rows"
+    LIMIT_BYTES = "replay_limit_bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What came after a cursor."""
+
+    status: ReplayStatus
+    records: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The last event a client has."""
+
+    run_id: str
+    seq: int
+
+
+def parse_cursor(text: str) -> Cursor | None:
+    """A cursor as a client sent it; None if it is none."""
+    run_id, _, seq = text.strip().rpartition(":")
+    # `isdecimal` alone would let other scripts' digits through, and int() take them.
+    if not (seq.isascii() and seq.isdecimal()) or len(seq) > 18 or int(seq) < 1:
+        return None
+    try:
+        return Cursor(path_safe_id(run_id, "run id"), int(seq))
+    except InvalidId:
+        return None
+
+
+def replay_session(
+    root: Path,
+    session_id: str,
+    cursor: str | None,
+    *,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+) -> Replay:
+    """Everything in a session behind `cursor`. Without a cursor there is nothing to catch up with."""
+    directory = session_path(root, session_id)
+    if cursor is None:
+        return Replay(ReplayStatus.OK)
+    after = parse_cursor(cursor)
+    if after is None:
+        return Replay(ReplayStatus.CURSOR_INVALID)
+    if not journal_path(root, session_id, after.run_id).exists():
+        elsewhere = any(root.glob(f"*/{after.run_id}.jsonl"))
+        return Replay(ReplayStatus.CURSOR_SESSION_MISMATCH if elsewhere else ReplayStatus.CURSOR_RUN_MISSING)
+    found: list[Record] = []
+    size = 0
+    for run_id in _runs_from(directory, session_id, after.run_id):
+        have = after.seq if run_id == after.run_id else 0
+        seq = 0
+        with journal_path(root, session_id, run_id).open("rb") as file:
+            for record in scan(file, session_id, run_id):
+                if isinstance(record, Damage):
+                    if record.torn:
+                        break  # being written, or cut off by a crash: nobody was shown it
+                    return Replay(ReplayStatus.MALFORMED)
+                seq += 1
+                if record.seq != seq:
+                    return Replay(ReplayStatus.NONCONTIGUOUS)
+                if seq <= have:
+                    continue
+                found.append(record)
+                size += len(encode(record))
+                if len(found) > max_rows:
+                    return Replay(ReplayStatus.LIMIT_ROWS)
+                if size > max_bytes:
+                    return Replay(ReplayStatus.LIMIT_BYTES)
+        if seq < have:
+            return Replay(ReplayStatus.CURSOR_EVENT_MISSING)
+    return Replay(ReplayStatus.OK, tuple(found))
+
+
+def _runs_from(directory: Path, session_id: str, run_id: str) -> list[str]:
+    """The runs of a session from one on, by the time of their first event, then by name."""
+    begun: list[tuple[float, str]] = []
+    for path in directory.glob("*.jsonl"):
+        with path.open("rb") as file:
+            first = next((f for f in scan(file, session_id, path.stem) if isinstance(f, Record)), None)
+        if first is not None:
+            begun.append((first.created_at, path.stem))
+    begun.sort()
+    names = [name for _, name in begun]
+    return names[names.index(run_id) :] if run_id in names else [run_id]
+
+
+def closing_event(reading: Reading, session_id: str, run_id: str, at: float) -> Record | None:
+    """The end to show for a run that is dead and has none: sent behind its last event, never stored.
+    None where the journal has an end, or nothing at all."""
+    if not reading.records or reading.terminal is not None:
+        return None
+    seq = reading.last_seq + 1
+    payload = {
+        "error": "The run ended before it was finished. What it had written is kept.",
+        "code": INTERRUPTED,
+        "synthetic": True,
+    }
+    event = RunFailed.event
+    return Record(
+        VERSION, f"{run_id}:{seq}", seq, run_id, session_id, event, event, at, True,
+        TerminalState.CUT, payload,
+    )  # fmt: skip

@@ -1,0 +1,304 @@
+"""Writing run journals: one owner for each run, one file for each run, whole lines, in order.
+
+Events get their seq when they happen; those that are appended together reach the file in one write,
+and `append` returns when they are there. So whoever shows an event only after `append` keeps the
+promise that a killed process loses nothing it showed. Only a terminal record is waited for on the
+disk itself, and not that of a cut run: there the durable fact is the turn's row.
+
+A write that fails leaves no torn line behind: the file is cut back to its last good byte, and what
+was not written goes first in the next try. Who is cancelled while waiting leaves at once; its events
+are written all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import structlog
+import trio
+
+from ..errors import JournalBusy, JournalClosed, JournalError, JournalUnwritable
+from ..events import Event
+from ..host.files import make_private_dir, open_private, sync_dir
+from ..host.lock import try_lock
+from ..host.worker import Runner, Worker, finished, worker_thread
+from ..world import World
+from .reader import LONGEST_LINE, Reading, read_run
+from .record import (
+    VERSION,
+    Record,
+    TerminalState,
+    encode,
+    journal_path,
+    session_path,
+    terminal_state,
+)
+
+FsyncPolicy = Literal["terminal-only", "eager"]
+
+CLOSE_WITHIN = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class RunWriter:
+    """The one writer of a run. Made by `Journals.open_run`."""
+
+    def __init__(self, file: _RunFile, runner: Runner, world: World) -> None:
+        self._file, self._runner, self._world = file, runner, world
+        self._last_seq = file.last_seq
+        self._ended = file.ended
+        self._open = True
+
+    @property
+    def last_seq(self) -> int:
+        """The seq of the latest event."""
+        return self._last_seq
+
+    async def append(self, *happened: Event | tuple[str, Any]) -> list[Record]:
+        """Write down what happened, in this order, and return the records once they are in the file.
+
+        An event is one of ours, or a name with a JSON value. Behind a terminal event nothing follows.
+        Raises `JournalClosed`, `JournalUnwritable`, or `JournalError` for what cannot be written down;
+        then no seq is used up.
+        """
+        if not happened:
+            return []
+        records, lines = self._lines(happened)
+        self._last_seq += len(records)
+        self._ended = records[-1].terminal
+        sync = self._file.must_sync(records[-1].terminal_state)
+        await finished(self._runner, lambda: self._file.write(lines, sync=sync))
+        return records
+
+    def _lines(self, happened: Iterable[Event | tuple[str, Any]]) -> tuple[list[Record], bytes]:
+        file, at = self._file, self._world.time()
+        if not self._open:
+            raise JournalClosed(file.run_id, "written to after its block", "This is a bug: report it.")
+        records, lines, ended = [], bytearray(), self._ended
+        for seq, item in enumerate(happened, start=self._last_seq + 1):
+            name, payload = (item.event, item) if isinstance(item, Event) else (item[0], item[1] or {})
+            if not isinstance(payload, Event | Mapping):
+                raise JournalError(
+                    file.run_id, f"{name!r} has no mapping for a payload", "Give it JSON keys and values."
+                )
+            if ended:
+                raise JournalClosed(
+                    file.run_id, f"{name!r} behind the end of the run", "This is a bug: report it."
+                )
+            state = terminal_state(name, payload)
+            ended = state is not None
+            record = Record(
+                VERSION,
+                f"{file.run_id}:{seq}",
+                seq,
+                file.run_id,
+                file.session_id,
+                name,
+                name,
+                at,
+                ended,
+                state,
+                payload,
+            )
+            lines += _line(record)
+            records.append(record)
+        return records, bytes(lines)
+
+
+def _line(record: Record) -> bytes:
+    if not record.event.strip():
+        raise JournalError(record.run_id, "an event without a name", "Give it one.")
+    try:
+        line = encode(record)
+    except (TypeError, ValueError, msgspec.EncodeError, RecursionError) as error:
+        raise JournalError(
+            record.run_id,
+            f"{record.event!r} is no JSON ({error})",
+            "Send only JSON values in events.",
+        ) from error
+    if len(line) > LONGEST_LINE:
+        raise JournalError(
+            record.run_id,
+            f"{record.event!r} has {len(line)} bytes",
+            f"Keep events below {LONGEST_LINE} bytes: store what is large elsewhere and name it.",
+        )
+    return line + b"\n"
+
+
+class _RunFile:
+    """The open file of a run. Used on the runner alone."""
+
+    def __init__(self, root: Path, session_id: str, run_id: str, fsync: FsyncPolicy) -> None:
+        self.session_id, self.run_id, self.fsync = session_id, run_id, fsync
+        path = journal_path(root, session_id, run_id)
+        try:
+            make_private_dir(path.parent)
+            is_new = not path.exists()
+            self._fd = open_private(path, os.O_RDWR | os.O_APPEND)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            if not try_lock(self._fd):
+                raise JournalBusy(run_id, "another writer has it", "Close the program that writes this run.")
+            if is_new:
+                sync_dir(path.parent)
+            self._size = os.fstat(self._fd).st_size
+            reading = read_run(root, session_id, run_id) if self._size else Reading()
+            self._repair_tail(reading.torn)
+        except OSError as error:
+            os.close(self._fd)
+            raise self._unwritable(error) from error
+        except BaseException:
+            os.close(self._fd)
+            raise
+        self.last_seq = reading.last_seq
+        self.ended = reading.terminal is not None
+        self._unwritten = b""
+
+    def must_sync(self, state: str | None) -> bool:
+        """Whether a write that ends with this terminal state has to reach the disk itself."""
+        return self.fsync == "eager" or (state is not None and state != TerminalState.CUT)
+
+    def write(self, lines: bytes, *, sync: bool) -> None:
+        """Put whole lines behind the last good one."""
+        self._unwritten += lines
+        try:
+            self._write_all(self._unwritten)
+            self._size += len(self._unwritten)
+            self._unwritten = b""
+            if sync:
+                os.fsync(self._fd)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _write_all(self, data: bytes) -> None:
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+        except OSError:
+            if written:
+                os.ftruncate(self._fd, self._size)
+            raise
+
+    def _repair_tail(self, torn: int) -> None:
+        """See to it that the next line begins a line."""
+        if torn:
+            self._size -= torn
+            os.ftruncate(self._fd, self._size)
+            log.warning("cut off a torn line", run=self.run_id, offset=self._size, bytes=torn)
+        elif self._size and self._last_byte() != b"\n":
+            self._write_all(b"\n")  # the last record is whole and has only lost its newline
+            self._size += 1
+
+    def _last_byte(self) -> bytes:
+        os.lseek(self._fd, self._size - 1, os.SEEK_SET)
+        return os.read(self._fd, 1)
+
+    def _unwritable(self, error: OSError) -> JournalUnwritable:
+        return JournalUnwritable(
+            self.run_id,
+            error.strerror or str(error),
+            "Check the space on the disk and the rights of the journal directory.",
+        )
+
+
+class Journals:
+    """The run journals of one home. Made by `open_journals`."""
+
+    def __init__(self, root: Path, world: World, fsync: FsyncPolicy, writer: Runner, reader: Runner) -> None:
+        self.root = root
+        self._world, self._fsync = world, fsync
+        self._writer, self._reader = writer, reader
+
+    @asynccontextmanager
+    async def open_run(self, session_id: str, run_id: str) -> AsyncIterator[RunWriter]:
+        """The writer of a run, for as long as the block. A second one for the same run is refused with
+        `JournalBusy`, also from another process. The file is closed behind the last write, without
+        waiting for it: a disk that hangs delays nobody's end."""
+        journal_path(self.root, session_id, run_id)  # refuses bad ids before anything is touched
+        opened: list[_RunFile] = []
+
+        def open_it() -> _RunFile:
+            opened.append(_RunFile(self.root, session_id, run_id, self._fsync))
+            return opened[0]
+
+        def close_it() -> None:
+            for file in opened:
+                file.close()
+
+        writer: RunWriter | None = None
+        try:
+            writer = RunWriter(await finished(self._writer, open_it), self._writer, self._world)
+            yield writer
+        finally:
+            if writer is not None:
+                writer._open = False
+            self._writer(close_it, lambda _: None)
+
+    async def read(self, session_id: str, run_id: str) -> Reading:
+        """The journal of a run, as it is now."""
+        return await finished(self._reader, lambda: read_run(self.root, session_id, run_id))
+
+    async def size(self, session_id: str, run_id: str) -> int:
+        """How many bytes the journal of a run has; 0 if there is none."""
+        path = journal_path(self.root, session_id, run_id)
+
+        def look() -> int:
+            try:
+                return path.stat().st_size
+            except FileNotFoundError:
+                return 0
+
+        return await finished(self._reader, look)
+
+    async def delete_session(self, session_id: str) -> None:
+        """Remove the journals of a session, for ever."""
+        directory = session_path(self.root, session_id)
+
+        def remove() -> None:
+            if directory.exists():
+                shutil.rmtree(directory)
+
+        await finished(self._writer, remove)
+
+
+async def append_run_event(
+    journals: Journals, session_id: str, run_id: str, event: str, payload: Any = None
+) -> Record:
+    """Append one event to the journal of a run that nobody is writing: to close it, or to mend it."""
+    async with journals.open_run(session_id, run_id) as run:
+        (record,) = await run.append((event, payload))
+    return record
+
+
+@asynccontextmanager
+async def open_journals(
+    root: Path,
+    world: World,
+    *,
+    fsync: FsyncPolicy = "terminal-only",
+    worker: Worker = worker_thread,
+) -> AsyncIterator[Journals]:
+    """The run journals below `root`. Leaving waits until what was appended is written and every file
+    is closed, or for `CLOSE_WITHIN` seconds of a disk that hangs."""
+    with ExitStack() as threads:
+        writer = threads.enter_context(worker("journal-writer"))
+        reader = threads.enter_context(worker("journal-reader"))
+        try:
+            yield Journals(root, world, fsync, writer, reader)
+        finally:
+            with trio.move_on_after(CLOSE_WITHIN, shield=True) as patience:
+                await finished(writer, lambda: None)
+            if patience.cancelled_caught:
+                log.error("the disk hangs; left the run journals unclosed")

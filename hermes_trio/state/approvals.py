@@ -1,0 +1,75 @@
+"""Approvals and questions: what a turn asks a person.
+
+They live as long as their turn. Its end closes them, so that a late answer can be told so, and a
+resumed turn asks again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One thing asked of a person. `asked` is JSON: the command or the question, and the choices."""
+
+    approval_id: str
+    turn_id: int
+    kind: Literal["approval", "question"]
+    asked: str
+    asked_at: float
+    answer: str | None = None
+    answered_by: str | None = None
+    closed_at: float | None = None
+
+
+_COLUMNS = "approval_id, turn_id, kind, asked, asked_at, answer, answered_by, closed_at"
+
+
+def _request(row: tuple[Any, ...]) -> Request:
+    return Request(*row)
+
+
+def ask(db: sqlite3.Connection, request: Request) -> None:
+    """Store what is asked, before anybody is shown it."""
+    db.execute(
+        "INSERT INTO approvals (approval_id, turn_id, kind, asked, asked_at) VALUES (?, ?, ?, ?, ?)",
+        (request.approval_id, request.turn_id, request.kind, request.asked, request.asked_at),
+    )
+
+
+def answer(db: sqlite3.Connection, approval_id: str, text: str, *, by: str, at: float) -> bool:
+    """Store the answer. False if it comes too late: answered before, or closed with its turn."""
+    return (
+        db.execute(
+            "UPDATE approvals SET answer = ?, answered_by = ?, closed_at = ? "
+            "WHERE approval_id = ? AND closed_at IS NULL",
+            (text, by, at, approval_id),
+        ).rowcount
+        == 1
+    )
+
+
+def get(db: sqlite3.Connection, approval_id: str) -> Request | None:
+    """One request, open or closed."""
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM approvals WHERE approval_id = ?",  # noqa: S608 - a constant
+        (approval_id,),
+    ).fetchone()
+    return _request(row) if row else None
+
+
+def open_of_turn(db: sqlite3.Connection, turn_id: int) -> list[Request]:
+    """What this turn still waits for, the oldest first."""
+    query = (
+        f"SELECT {_COLUMNS} FROM approvals WHERE turn_id = ? AND closed_at IS NULL "  # noqa: S608
+        "ORDER BY asked_at, rowid"
+    )
+    return [_request(row) for row in db.execute(query, (turn_id,))]
+
+
+def close_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
+    """The turn is over: nobody waits for an answer any more."""
+    db.execute("UPDATE approvals SET closed_at = ? WHERE turn_id = ? AND closed_at IS NULL", (at, turn_id))

@@ -1,0 +1,157 @@
+"""The inbox: what was received, from the moment a platform hears "received".
+
+The table is the queue. A row is *pending*, *of a turn* (many rows may be of one) or *done*; the same
+message seen twice is one row. Where a door gives its messages no id, the caller's idempotency key, or
+an id of ours, stands in for it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ..messages import MessageEvent
+
+
+class InboxState(StrEnum):
+    """Where a received message has got to."""
+
+    PENDING = "pending"
+    OF_TURN = "of_turn"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One stored message."""
+
+    inbox_id: int
+    session_key: str
+    event: MessageEvent
+    received_at: float
+    state: InboxState
+    turn_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The row of a message that is now safe; `seen_before` says it had been so already."""
+
+    inbox_id: int
+    seen_before: bool
+
+
+_COLUMNS = "inbox_id, session_key, event, received_at, state, turn_id"
+
+
+def _received(row: tuple[Any, ...]) -> Received:
+    event = MessageEvent.from_dict(json.loads(row[2]))
+    return Received(row[0], row[1], event, row[3], InboxState(row[4]), row[5])
+
+
+def store(
+    db: sqlite3.Connection,
+    event: MessageEvent,
+    *,
+    session_key: str,
+    own_key: str,
+    at: float,
+    done: bool = False,
+) -> Stored:
+    """Make a message safe. `own_key` names it where its door does not. `done` is for commands: what
+    they ask happens once and never replays."""
+    source = event.source
+    place = (
+        source.platform,
+        source.account,
+        source.chat_id,
+        event.message_key or f"ours:{own_key}",
+    )
+    cursor = db.execute(
+        "INSERT INTO inbox (platform, account, chat_id, message_key, session_key, event, received_at, "
+        "state, done_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            *place,
+            session_key,
+            json.dumps(event.to_dict(), ensure_ascii=False),
+            at,
+            InboxState.DONE if done else InboxState.PENDING,
+            at if done else None,
+        ),
+    )
+    if cursor.rowcount == 1:
+        assert cursor.lastrowid is not None  # noqa: S101 - SQLite always gives one after an insert
+        return Stored(cursor.lastrowid, seen_before=False)
+    (inbox_id,) = db.execute(
+        "SELECT inbox_id FROM inbox WHERE (platform, account, chat_id, message_key) = (?, ?, ?, ?)",
+        place,
+    ).fetchone()
+    return Stored(inbox_id, seen_before=True)
+
+
+def pending(db: sqlite3.Connection, session_key: str) -> list[Received]:
+    """The messages that wait for a turn of this session, in the order in which they came."""
+    query = (
+        f"SELECT {_COLUMNS} FROM inbox WHERE session_key = ? AND state = 'pending' "  # noqa: S608
+        "ORDER BY inbox_id"
+    )
+    return [_received(row) for row in db.execute(query, (session_key,))]
+
+
+def keys_with_pending(db: sqlite3.Connection) -> list[str]:
+    """The sessions for which messages wait, the longest waiting first."""
+    query = (
+        "SELECT session_key FROM inbox WHERE state = 'pending' GROUP BY session_key ORDER BY min(inbox_id)"
+    )
+    return [key for (key,) in db.execute(query)]
+
+
+def of_turn(db: sqlite3.Connection, turn_id: int) -> list[Received]:
+    """The open messages of a turn."""
+    query = f"SELECT {_COLUMNS} FROM inbox WHERE turn_id = ? AND state = 'of_turn' ORDER BY inbox_id"  # noqa: S608
+    return [_received(row) for row in db.execute(query, (turn_id,))]
+
+
+def join_turn(db: sqlite3.Connection, turn_id: int, inbox_ids: Iterable[int]) -> int:
+    """Give pending messages to a turn; returns how many were still pending."""
+    return sum(
+        db.execute(
+            "UPDATE inbox SET state = 'of_turn', turn_id = ? WHERE inbox_id = ? AND state = 'pending'",
+            (turn_id, inbox_id),
+        ).rowcount
+        for inbox_id in inbox_ids
+    )
+
+
+def close_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
+    """The messages of this turn are dealt with."""
+    db.execute(
+        "UPDATE inbox SET state = 'done', done_at = ? WHERE turn_id = ? AND state = 'of_turn'",
+        (at, turn_id),
+    )
+
+
+def reopen_turn(db: sqlite3.Connection, turn_id: int) -> None:
+    """The messages of this turn wait again, in their old place: it had not begun with them."""
+    db.execute(
+        "UPDATE inbox SET state = 'pending', turn_id = NULL WHERE turn_id = ? AND state = 'of_turn'",
+        (turn_id,),
+    )
+
+
+def close_cut_turns(db: sqlite3.Connection, session_id: str, at: float) -> None:
+    """Close what the cut turns of a session still hold: their mark is gone."""
+    db.execute(
+        "UPDATE inbox SET state = 'done', done_at = ? WHERE state = 'of_turn' AND turn_id IN "
+        "(SELECT turn_id FROM turns WHERE session_id = ? AND outcome = 'cut')",
+        (at, session_id),
+    )
+
+
+def prune(db: sqlite3.Connection, *, done_before: float) -> int:
+    """Forget messages that were done before a time; returns how many."""
+    return db.execute("DELETE FROM inbox WHERE state = 'done' AND done_at < ?", (done_before,)).rowcount

@@ -1,0 +1,20 @@
+"""Small facts about the store itself, by name."""
+
+from __future__ import annotations
+
+import sqlite3
+
+
+def get(db: sqlite3.Connection, name: str) -> str | None:
+    """The value of a fact, or None."""
+    row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return row[0] if row else None
+
+
+def put(db: sqlite3.Connection, name: str, value: str) -> None:
+    """Set a fact."""
+    db.execute(
+        "INSERT INTO meta (name, value) VALUES (?, ?) "
+        "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (name, value),
+    )

@@ -1,0 +1,141 @@
+"""The outbox: what is owed to a chat, and what is known of each send.
+
+A row is committed in the transaction that makes it true; the attempt is recorded before the send and
+the receipt after it. So a row that is *attempting* at a start is a send whose outcome is unknown, and
+one that is *owed* was never tried: who delivers can tell the two apart.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class OutboxState(StrEnum):
+    """How far a delivery has got."""
+
+    OWED = "owed"
+    ATTEMPTING = "attempting"
+    SENT = "sent"
+    GIVEN_UP = "given_up"
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """Something to be sent to a chat. The body is JSON that only the lane reads; the delivery key is
+    what a platform that can deduplicate is given."""
+
+    delivery_key: str
+    platform: str
+    account: str
+    chat_id: str
+    body: str
+    thread_id: str | None = None
+    reply_to: str | None = None
+    session_id: str | None = None
+    turn_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One row of the outbox."""
+
+    outbox_id: int
+    owed: Owed
+    created_at: float
+    state: OutboxState
+    attempts: int
+    attempted_at: float | None
+    receipt: str | None
+    error: str | None
+
+
+_COLUMNS = (
+    "outbox_id, delivery_key, platform, account, chat_id, body, thread_id, reply_to, session_id, turn_id, "
+    "created_at, state, attempts, attempted_at, receipt, error"
+)
+
+
+def _delivery(row: tuple[Any, ...]) -> Delivery:
+    return Delivery(row[0], Owed(*row[1:10]), row[10], OutboxState(row[11]), *row[12:])
+
+
+def owe(db: sqlite3.Connection, owed: Owed, at: float) -> bool:
+    """Owe a chat something. False if exactly this is owed or was sent already."""
+    return (
+        db.execute(
+            "INSERT INTO outbox (delivery_key, platform, account, chat_id, body, thread_id, reply_to, "
+            "session_id, turn_id, created_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'owed') "
+            "ON CONFLICT (delivery_key) DO NOTHING",
+            (
+                owed.delivery_key,
+                owed.platform,
+                owed.account,
+                owed.chat_id,
+                owed.body,
+                owed.thread_id,
+                owed.reply_to,
+                owed.session_id,
+                owed.turn_id,
+                at,
+            ),
+        ).rowcount
+        == 1
+    )
+
+
+def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[Delivery]:
+    """What is still owed through this account, in the order in which it came to be owed."""
+    query = (
+        f"SELECT {_COLUMNS} FROM outbox WHERE platform = ? AND account = ? "  # noqa: S608 - a constant
+        "AND state IN ('owed', 'attempting') ORDER BY outbox_id"
+    )
+    return [_delivery(row) for row in db.execute(query, (platform, account))]
+
+
+def get(db: sqlite3.Connection, outbox_id: int) -> Delivery | None:
+    """One row."""
+    row = db.execute(f"SELECT {_COLUMNS} FROM outbox WHERE outbox_id = ?", (outbox_id,)).fetchone()  # noqa: S608
+    return _delivery(row) if row else None
+
+
+def note_attempt(db: sqlite3.Connection, outbox_id: int, at: float) -> None:
+    """A send is about to be tried: from here on its outcome may be unknown."""
+    db.execute(
+        "UPDATE outbox SET state = 'attempting', attempts = attempts + 1, attempted_at = ?, error = NULL "
+        "WHERE outbox_id = ? AND done_at IS NULL",
+        (at, outbox_id),
+    )
+
+
+def note_failure(db: sqlite3.Connection, outbox_id: int, error: str) -> None:
+    """The attempt surely did not arrive: it may be tried again as if it had not been."""
+    db.execute(
+        "UPDATE outbox SET state = 'owed', error = ? WHERE outbox_id = ? AND state = 'attempting'",
+        (error, outbox_id),
+    )
+
+
+def note_receipt(db: sqlite3.Connection, outbox_id: int, receipt: str | None, at: float) -> None:
+    """It arrived; `receipt` is the id the platform gave it."""
+    db.execute(
+        "UPDATE outbox SET state = 'sent', receipt = ?, error = NULL, done_at = ? "
+        "WHERE outbox_id = ? AND done_at IS NULL",
+        (receipt, at, outbox_id),
+    )
+
+
+def give_up(db: sqlite3.Connection, outbox_id: int, error: str, at: float) -> None:
+    """It will not arrive, and why."""
+    db.execute(
+        "UPDATE outbox SET state = 'given_up', error = ?, done_at = ? "
+        "WHERE outbox_id = ? AND done_at IS NULL",
+        (error, at, outbox_id),
+    )
+
+
+def prune(db: sqlite3.Connection, *, done_before: float) -> int:
+    """Forget deliveries that were over before a time; returns how many."""
+    return db.execute("DELETE FROM outbox WHERE done_at IS NOT NULL AND done_at < ?", (done_before,)).rowcount

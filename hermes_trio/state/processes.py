@@ -1,0 +1,95 @@
+"""Process groups that the gateway started, so that the next life can end what a kill left behind.
+
+A pid is used again; a pid together with the start time of its process is not. Both must match before
+anything is ended.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process group and what is known of it."""
+
+    process_id: str
+    session_id: str
+    life: str
+    pid: int
+    pid_time: float
+    command: str
+    background: bool
+    started_at: float
+    spool: str | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+
+
+_COLUMNS = (
+    "process_id, session_id, life, pid, pid_time, command, background, started_at, spool, ended_at, exit_code"
+)
+
+
+def _process(row: tuple[Any, ...]) -> Process:
+    process = Process(*row)
+    return replace(process, background=bool(process.background))
+
+
+def add(db: sqlite3.Connection, process: Process) -> None:
+    """Remember a process that was just started."""
+    db.execute(
+        f"INSERT INTO processes ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        (
+            process.process_id,
+            process.session_id,
+            process.life,
+            process.pid,
+            process.pid_time,
+            process.command,
+            process.background,
+            process.started_at,
+            process.spool,
+            process.ended_at,
+            process.exit_code,
+        ),
+    )
+
+
+def end(db: sqlite3.Connection, process_id: str, exit_code: int | None, at: float) -> bool:
+    """Note its end; the exit code is None where nobody saw it. False if the end was known."""
+    return (
+        db.execute(
+            "UPDATE processes SET ended_at = ?, exit_code = ? WHERE process_id = ? AND ended_at IS NULL",
+            (at, exit_code, process_id),
+        ).rowcount
+        == 1
+    )
+
+
+def alive(db: sqlite3.Connection) -> list[Process]:
+    """Those whose end is not known, the oldest first."""
+    query = f"SELECT {_COLUMNS} FROM processes WHERE ended_at IS NULL ORDER BY started_at, process_id"  # noqa: S608
+    return [_process(row) for row in db.execute(query)]
+
+
+def newest_background(db: sqlite3.Connection, session_id: str) -> float | None:
+    """When the youngest living background process of a session was started."""
+    (started_at,) = db.execute(
+        "SELECT max(started_at) FROM processes WHERE session_id = ? AND background AND ended_at IS NULL",
+        (session_id,),
+    ).fetchone()
+    return None if started_at is None else float(started_at)
+
+
+def prune(db: sqlite3.Connection, *, ended_before: float) -> list[str]:
+    """Forget processes that ended before a time; returns their spools, which can be removed."""
+    return [
+        spool
+        for (spool,) in db.execute(
+            "DELETE FROM processes WHERE ended_at < ? RETURNING spool", (ended_before,)
+        ).fetchall()
+        if spool
+    ]

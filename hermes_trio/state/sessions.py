@@ -1,0 +1,191 @@
+"""Sessions: which transcript a chat is writing.
+
+A row is one conversation. Its key says which chat it belongs to, its id which transcript it has. A
+fresh start ends the row and begins another with the same key; the index sees to it that only one of
+them is open.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+from ..ids import path_safe_id
+from ..messages import SessionSource
+from .entry import Mark, SessionEntry, Usage
+
+_COLUMNS = (
+    "session_key, session_id, created_at, updated_at, origin, display_name, platform, chat_type, mark, "
+    "mark_reason, marked_at, ended_at, end_reason, auto_reset_reason, reset_had_activity, cuts_forgiven, "
+    "model_override, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, "
+    "last_prompt_tokens, cost_usd"
+)
+
+
+def _entry(row: tuple[Any, ...]) -> SessionEntry:
+    origin, kind, override = row[4], row[8], row[16]
+    return SessionEntry(
+        session_key=row[0],
+        session_id=row[1],
+        created_at=row[2],
+        updated_at=row[3],
+        origin=SessionSource.from_dict(json.loads(origin)) if origin else None,
+        display_name=row[5],
+        platform=row[6],
+        chat_type=row[7],
+        mark=Mark(kind, row[9], row[10]) if kind else None,
+        ended_at=row[11],
+        end_reason=row[12],
+        auto_reset_reason=row[13],
+        reset_had_activity=bool(row[14]),
+        cuts_forgiven=row[15],
+        model_override=json.loads(override) if override else None,
+        usage=Usage(*row[17:23]),
+    )
+
+
+def add(db: sqlite3.Connection, entry: SessionEntry) -> None:
+    """Begin a session."""
+    mark, usage = entry.mark, entry.usage
+    db.execute(
+        f"INSERT INTO sessions ({_COLUMNS}) VALUES "  # noqa: S608 - a constant of this module
+        "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            entry.session_key,
+            path_safe_id(entry.session_id),
+            entry.created_at,
+            entry.updated_at,
+            json.dumps(entry.origin.to_dict()) if entry.origin else None,
+            entry.display_name,
+            entry.platform,
+            entry.chat_type,
+            mark.kind if mark else None,
+            mark.reason if mark else None,
+            mark.at if mark else None,
+            entry.ended_at,
+            entry.end_reason,
+            entry.auto_reset_reason,
+            entry.reset_had_activity,
+            entry.cuts_forgiven,
+            json.dumps(dict(entry.model_override)) if entry.model_override else None,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+            usage.last_prompt_tokens,
+            usage.cost_usd,
+        ),
+    )
+
+
+def open_by_key(db: sqlite3.Connection, key: str) -> SessionEntry | None:
+    """The session that the chat of this key is writing now."""
+    query = f"SELECT {_COLUMNS} FROM sessions WHERE session_key = ? AND ended_at IS NULL"  # noqa: S608
+    row = db.execute(query, (key,)).fetchone()
+    return _entry(row) if row else None
+
+
+def by_id(db: sqlite3.Connection, session_id: str) -> SessionEntry | None:
+    """The session with this transcript, ended or not."""
+    query = f"SELECT {_COLUMNS} FROM sessions WHERE session_id = ?"  # noqa: S608 - a constant
+    row = db.execute(query, (session_id,)).fetchone()
+    return _entry(row) if row else None
+
+
+def newest(db: sqlite3.Connection, *, limit: int) -> list[SessionEntry]:
+    """Sessions, the most recently used first."""
+    query = f"SELECT {_COLUMNS} FROM sessions ORDER BY updated_at DESC, rowid DESC LIMIT ?"  # noqa: S608
+    return [_entry(row) for row in db.execute(query, (limit,))]
+
+
+def marked(db: sqlite3.Connection) -> list[SessionEntry]:
+    """The open sessions in which a turn was cut, the oldest mark first."""
+    query = (
+        f"SELECT {_COLUMNS} FROM sessions WHERE mark = 'resume_pending' AND ended_at IS NULL "  # noqa: S608
+        "ORDER BY marked_at, rowid"
+    )
+    return [_entry(row) for row in db.execute(query)]
+
+
+def used_since(db: sqlite3.Connection, at: float) -> list[SessionEntry]:
+    """The open sessions that were used at `at` or later."""
+    query = f"SELECT {_COLUMNS} FROM sessions WHERE updated_at >= ? AND ended_at IS NULL"  # noqa: S608
+    return [_entry(row) for row in db.execute(query, (at,))]
+
+
+def prunable(db: sqlite3.Connection, *, used_before: float) -> list[str]:
+    """Sessions that nobody used for long and that nothing waits for."""
+    return [
+        session_id
+        for (session_id,) in db.execute(
+            "SELECT session_id FROM sessions WHERE updated_at < ? AND mark IS NULL "
+            "AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.session_id = sessions.session_id "
+            "AND turns.ended_at IS NULL) "
+            "AND NOT EXISTS (SELECT 1 FROM processes WHERE processes.session_id = sessions.session_id "
+            "AND processes.ended_at IS NULL) "
+            "AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.session_key = sessions.session_key "
+            "AND inbox.state = 'pending')",
+            (used_before,),
+        )
+    ]
+
+
+def end(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool:
+    """End a session for ever. False if it had ended before: the first end wins."""
+    return (
+        db.execute(
+            "UPDATE sessions SET ended_at = ?, end_reason = ?, mark = NULL, mark_reason = NULL, "
+            "marked_at = NULL WHERE session_id = ? AND ended_at IS NULL",
+            (at, reason, session_id),
+        ).rowcount
+        == 1
+    )
+
+
+def set_mark(db: sqlite3.Connection, session_id: str, mark: Mark | None) -> None:
+    """Replace the mark."""
+    db.execute(
+        "UPDATE sessions SET mark = ?, mark_reason = ?, marked_at = ? WHERE session_id = ?",
+        (mark.kind, mark.reason, mark.at, session_id) if mark else (None, None, None, session_id),
+    )
+
+
+def touch(db: sqlite3.Connection, session_id: str, at: float) -> None:
+    """Note that a person or the agent used the session. Repairs do not: they move nothing in a list."""
+    db.execute("UPDATE sessions SET updated_at = ? WHERE session_id = ?", (at, session_id))
+
+
+def add_usage(db: sqlite3.Connection, session_id: str, used: Usage) -> None:
+    """Add what one turn used. A known cost is added to what is known; the last prompt replaces."""
+    db.execute(
+        "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
+        "cache_read_tokens = cache_read_tokens + ?, cache_write_tokens = cache_write_tokens + ?, "
+        "last_prompt_tokens = ?, cost_usd = CASE WHEN ?6 IS NULL THEN cost_usd "
+        "ELSE coalesce(cost_usd, 0) + ?6 END WHERE session_id = ?7",
+        (
+            used.input_tokens,
+            used.output_tokens,
+            used.cache_read_tokens,
+            used.cache_write_tokens,
+            used.last_prompt_tokens,
+            used.cost_usd,
+            session_id,
+        ),
+    )
+
+
+def forgive_cuts(db: sqlite3.Connection, session_id: str) -> None:
+    """Let the cut turns up to now not count as a sign of a stuck session."""
+    db.execute(
+        "UPDATE sessions SET cuts_forgiven = "
+        "(SELECT coalesce(max(turn_id), 0) FROM turns WHERE turns.session_id = sessions.session_id) "
+        "WHERE session_id = ?",
+        (session_id,),
+    )
+
+
+def delete(db: sqlite3.Connection, session_id: str) -> bool:
+    """Remove a session with its turns, transcript and approvals. Its journal is a directory: whoever
+    deletes a session removes that too."""
+    return db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,)).rowcount == 1

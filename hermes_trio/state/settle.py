@@ -1,0 +1,99 @@
+"""The transaction that ends a turn, and everything else that follows from an end.
+
+One table says what each outcome does to the rows around it (`turns.ENDS`); these functions do it. They
+are steps of the database: all of it is committed, or none.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from . import approvals, endings, inbox, outbox, sessions, transcript, turns
+from .entry import Mark, ResumeReason, Usage
+from .outbox import Owed
+from .transcript import Message
+from .turns import ENDS, Outcome, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How a turn ends: its last rows and what the chat is owed for it."""
+
+    outcome: Outcome
+    reason: str | None = None
+    rows: tuple[Message, ...] = ()
+    owed: tuple[Owed, ...] = ()
+    usage: Usage | None = None
+
+
+def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> bool:
+    """End a turn with all that belongs to its end. False, and nothing at all happens, if it has an end
+    already: the first one wins."""
+    turn = turns.get(db, turn_id)
+    if turn is None or not _end(db, turn, settlement.outcome, settlement.reason, at):
+        return False
+    for row in settlement.rows:
+        transcript.append(db, turn.session_id, row)
+    for owed in settlement.owed:
+        outbox.owe(db, owed, at)
+    if settlement.usage is not None:
+        sessions.add_usage(db, turn.session_id, settlement.usage)
+    sessions.touch(db, turn.session_id, at)
+    return True
+
+
+def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[Turn]:
+    """End the turns that a former life left without an end, by what that life had decided, or as a
+    crash. Returns them as they were. Called at a start, before any turn begins; moves no session in a
+    list, since nobody used it."""
+    found = turns.unended(db)
+    for turn in found:
+        ending = endings.of_life(db, turn.life)
+        reason = ending.resume_reason if ending else ResumeReason.CRASH
+        outcome = Outcome.UNSTARTED if turn.requested_at is None else Outcome.CUT
+        _end(db, turn, outcome, reason, at)
+    return found
+
+
+def clear_mark(db: sqlite3.Connection, session_id: str, at: float) -> bool:
+    """Clear a resume mark, and with it close the messages of the turns it stood for: they must not
+    start a turn at a later boot. False if the session was not marked."""
+    entry = sessions.by_id(db, session_id)
+    if entry is None or not entry.resume_pending:
+        return False
+    sessions.set_mark(db, session_id, None)
+    inbox.close_cut_turns(db, session_id, at)
+    return True
+
+
+def suspend(db: sqlite3.Connection, session_id: str, at: float, reason: str | None = None) -> None:
+    """Let the next message begin a fresh session, whatever else was to happen."""
+    inbox.close_cut_turns(db, session_id, at)
+    sessions.set_mark(db, session_id, Mark("suspended", reason, at))
+
+
+def end_session(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool:
+    """End a session for ever; what its cut turns still hold is closed. False if it had ended before."""
+    inbox.close_cut_turns(db, session_id, at)
+    return sessions.end(db, session_id, reason, at)
+
+
+def _end(db: sqlite3.Connection, turn: Turn, outcome: Outcome, reason: str | None, at: float) -> bool:
+    if not turns.end(db, turn.turn_id, outcome, at, reason):
+        return False
+    approvals.close_of_turn(db, turn.turn_id, at)
+    ends = ENDS[outcome]
+    if ends.inbox == "done":
+        inbox.close_turn(db, turn.turn_id, at)
+    elif ends.inbox == "pending":
+        inbox.reopen_turn(db, turn.turn_id)
+    if ends.mark == "cleared":
+        clear_mark(db, turn.session_id, at)
+    elif ends.mark == "set":
+        entry = sessions.by_id(db, turn.session_id)
+        if entry is not None and entry.ended_at is None and not entry.suspended:
+            sessions.set_mark(db, turn.session_id, Mark("resume_pending", reason, at))
+        else:  # nobody will resume it, so no mark would ever close its messages
+            inbox.close_turn(db, turn.turn_id, at)
+    return True

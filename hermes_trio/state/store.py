@@ -1,0 +1,225 @@
+"""The session store: the rules of sessions, applied in the database.
+
+What is decided is decided by pure functions (`next_use` here, the policies in `policy`); what is done
+is done in one transaction each. The store holds no session in memory: the row is the session.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ..config import GatewayConfig, reset_policy
+from ..messages import SessionSource, build_session_key
+from ..world import World
+from . import processes, sessions, settle, transcript, turns
+from .database import Database
+from .entry import Mark, ResumeReason, SessionEntry
+from .policy import is_fresh, process_blocks_reset, reset_due
+from .transcript import Message
+from .turns import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What the next message of a chat finds."""
+
+    clear_mark: bool = False
+    renew: str | None = None
+    """Why a fresh session begins; None if the one there is goes on."""
+
+
+def next_use(entry: SessionEntry, *, mark_is_fresh: bool, due: str | None) -> Use:
+    """Whether a session goes on, first rule first: suspended begins afresh; a fresh resume mark keeps
+    the session whatever the policy says, for what was cut is to be continued; a stale one is cleared
+    and is never itself a reason; then the policy."""
+    if entry.suspended:
+        return Use(renew="suspended")
+    if entry.resume_pending and mark_is_fresh:
+        return Use()
+    return Use(clear_mark=entry.resume_pending, renew=due)
+
+
+class SessionStore:
+    """Sessions by their key. Every method is one transaction or one read."""
+
+    def __init__(self, database: Database, config: GatewayConfig, world: World) -> None:
+        self._database, self._config, self._world = database, config, world
+
+    def key_of(self, source: SessionSource) -> str:
+        """The key of the session that a message from here belongs to."""
+        return build_session_key(
+            source,
+            group_sessions_per_user=self._config.group_sessions_per_user,
+            thread_sessions_per_user=self._config.thread_sessions_per_user,
+        )
+
+    async def get_session_entry(self, key: str) -> SessionEntry | None:
+        """The open session of this key, looked at and left alone."""
+        return await self._database.read(sessions.open_by_key, key)
+
+    async def get_or_create_session(self, source: SessionSource) -> SessionEntry:
+        """The session in which a message from `source` belongs, now: the one there is, or a fresh one
+        in its place. Two calls at once for one key get the same session."""
+        return await self._database.write(self._get_or_create, source)
+
+    async def mark_resume_pending(self, key: str, reason: str = ResumeReason.RESTART) -> bool:
+        """Note that a turn was cut. False if there is no such session, or it is suspended."""
+        mark = Mark("resume_pending", reason, self._world.time())
+
+        def step(db: sqlite3.Connection) -> bool:
+            entry = sessions.open_by_key(db, key)
+            if entry is None or entry.suspended:
+                return False
+            sessions.set_mark(db, entry.session_id, mark)
+            return True
+
+        return await self._database.write(step)
+
+    async def clear_resume_pending(self, key: str) -> bool:
+        """Clear that note and close the messages of the turns it stood for. False if there is none."""
+
+        def step(db: sqlite3.Connection) -> bool:
+            entry = sessions.open_by_key(db, key)
+            return entry is not None and settle.clear_mark(db, entry.session_id, self._world.time())
+
+        return await self._database.write(step)
+
+    async def suspend_session(self, key: str) -> bool:
+        """Let the next message of this chat begin a fresh session. False if there is none."""
+
+        def step(db: sqlite3.Connection) -> bool:
+            entry = sessions.open_by_key(db, key)
+            if entry is not None:
+                settle.suspend(db, entry.session_id, self._world.time())
+            return entry is not None
+
+        return await self._database.write(step)
+
+    async def suspend_recently_active(self, max_age: float = 120) -> int:
+        """Suspend what was in use in the last `max_age` seconds and is not marked; returns how many.
+        This is what `agent.crash_recovery: suspend` does after a crash."""
+        now = self._world.time()
+
+        def step(db: sqlite3.Connection) -> int:
+            used = sessions.used_since(db, now - max_age)
+            recent = [entry for entry in used if entry.mark is None]
+            for entry in recent:
+                settle.suspend(db, entry.session_id, now)
+            return len(recent)
+
+        return await self._database.write(step)
+
+    async def settle_cut_turns(self) -> list[Turn]:
+        """End what a former life left without an end, and mark exactly its sessions."""
+        return await self._database.write(settle.settle_cut_turns, self._world.time())
+
+    async def suspend_stuck_loop_sessions(self) -> list[SessionEntry]:
+        """Suspend the sessions that were cut in `agent.stuck_after` lives in a row without a good turn
+        between, and return them as they were: their people are to be told."""
+        now, limit = self._world.time(), self._config.agent.stuck_after
+
+        def step(db: sqlite3.Connection) -> list[SessionEntry]:
+            stuck = [
+                entry
+                for entry in sessions.marked(db)
+                if 0 < limit <= turns.lives_cut_in_a_row(db, entry.session_id)
+            ]
+            for entry in stuck:
+                settle.suspend(db, entry.session_id, now, reason="stuck")
+            return stuck
+
+        return await self._database.write(step)
+
+    async def clear_restart_failure_count(self, key: str) -> None:
+        """Let what was cut until now not count as a sign of a stuck session. A good turn needs no such
+        call: the count begins behind it by itself."""
+
+        def step(db: sqlite3.Connection) -> None:
+            entry = sessions.open_by_key(db, key)
+            if entry is not None:
+                sessions.forgive_cuts(db, entry.session_id)
+
+        await self._database.write(step)
+
+    async def load_transcript(self, session_id: str) -> list[Message]:
+        """The rows of a session in order, without the markers: what was said, not what is known of it."""
+        rows = await self._database.read(transcript.load, session_id)
+        return [row for row in rows if row.marker is None]
+
+    async def prune_old_sessions(self, max_age_days: float, *, keep: Collection[str] = ()) -> Sequence[str]:
+        """Delete sessions nobody used for so long, with all their rows, and return their ids: their
+        journals are to be removed too. Kept are suspended ones (a fresh start is still owed), marked
+        ones, those with a turn or a process that runs, and `keep`. 0 or less prunes nothing."""
+        if max_age_days <= 0:
+            return ()
+        before = self._world.time() - max_age_days * 86400
+
+        def step(db: sqlite3.Connection) -> Sequence[str]:
+            old = [name for name in sessions.prunable(db, used_before=before) if name not in keep]
+            for session_id in old:
+                sessions.delete(db, session_id)
+            return old
+
+        return await self._database.write(step)
+
+    def _get_or_create(self, db: sqlite3.Connection, source: SessionSource) -> SessionEntry:
+        key, now = self.key_of(source), self._world.time()
+        entry = sessions.open_by_key(db, key)
+        if entry is None:
+            return self._begin(db, key, source)
+        use = next_use(
+            entry,
+            mark_is_fresh=is_fresh(
+                _marked_at(entry), now, self._config.agent.gateway_auto_continue_freshness
+            ),
+            due=self._reset_due(db, entry),
+        )
+        if use.clear_mark:
+            settle.clear_mark(db, entry.session_id, now)
+        if use.renew is None:
+            sessions.touch(db, entry.session_id, now)
+            found = sessions.by_id(db, entry.session_id)
+            assert found is not None  # noqa: S101 - it was there a line ago, and we are its one owner
+            return found
+        settle.end_session(db, entry.session_id, use.renew, now)
+        return self._begin(db, key, source, replaces=entry, reason=use.renew)
+
+    def _reset_due(self, db: sqlite3.Connection, entry: SessionEntry) -> str | None:
+        policy = reset_policy(self._config, entry.platform or "", entry.chat_type)
+        youngest = processes.newest_background(db, entry.session_id)
+        now = self._world.now()
+        if youngest is not None and process_blocks_reset(youngest, now.timestamp(), policy):
+            return None
+        return reset_due(policy, updated_at=entry.updated_at, now=now, zone=self._world.zone)
+
+    def _begin(
+        self,
+        db: sqlite3.Connection,
+        key: str,
+        source: SessionSource,
+        *,
+        replaces: SessionEntry | None = None,
+        reason: str | None = None,
+    ) -> SessionEntry:
+        now = self._world.now()
+        entry = SessionEntry(
+            session_key=key,
+            session_id=f"{now.astimezone(self._world.zone):%Y%m%d_%H%M%S}_{self._world.new_id()[:8]}",
+            created_at=now.timestamp(),
+            updated_at=now.timestamp(),
+            origin=source,
+            display_name=source.chat_name or source.user_name,
+            platform=source.platform,
+            chat_type=source.chat_type,
+            auto_reset_reason=reason,
+            reset_had_activity=replaces is not None and bool(turns.of_session(db, replaces.session_id)),
+        )
+        sessions.add(db, entry)
+        return entry
+
+
+def _marked_at(entry: SessionEntry) -> float:
+    # Imported marks may have lost their time: then the last use is the best that is known.
+    return entry.mark.at if entry.mark and entry.mark.at is not None else entry.updated_at

@@ -1,0 +1,131 @@
+"""What the stories share: a clock that stands still until a story moves it, and a home with the real
+store and the real run journals in it."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from hermes_trio.config import GatewayConfig
+from hermes_trio.host.worker import Worker, inline_worker
+from hermes_trio.journal.sessions import Session, SessionReader
+from hermes_trio.journal.writer import Journals, open_journals
+from hermes_trio.messages import SessionSource
+from hermes_trio.state import transcript, turns
+from hermes_trio.state.database import Database, open_database
+from hermes_trio.state.entry import SessionEntry
+from hermes_trio.state.store import SessionStore
+from hermes_trio.state.transcript import Message
+from hermes_trio.world import World
+
+
+@dataclass
+class Calendar:
+    """The time of day, moved by hand."""
+
+    now: datetime = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
+
+    def sleep(self, **duration: float) -> None:
+        self.now += timedelta(**duration)
+
+    @property
+    def time(self) -> float:
+        return self.now.timestamp()
+
+
+@dataclass
+class Home:
+    """An open home."""
+
+    database: Database
+    journals: Journals
+    store: SessionStore
+    reader: SessionReader
+    world: World
+    life: str
+    _runs: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    async def turn(self, session_id: str, said: str = "Look at the open pull requests.") -> turns.Turn:
+        """Begin a turn of this life that has asked its model and has stored what the person said."""
+        run_id, at = f"run-{self.life}-{next(self._runs)}", self.world.time()
+
+        def step(db: sqlite3.Connection) -> turns.Turn:
+            turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=self.life, at=at)
+            turns.note_request(db, turn_id, at)
+            transcript.append(db, session_id, Message("user", said, at, turn_id))
+            turn = turns.get(db, turn_id)
+            assert turn is not None
+            return turn
+
+        return await self.database.write(step)
+
+    async def entry(self, key: str) -> SessionEntry:
+        """The session of this chat, which is there."""
+        entry = await self.store.get_session_entry(key)
+        assert entry is not None
+        return entry
+
+    async def read(self, session_id: str) -> Session:
+        """The session as a reader gets it, healed on the way."""
+        session = await self.reader.get_session(session_id)
+        assert session is not None
+        return session
+
+
+OpenHome = Callable[..., AbstractAsyncContextManager[Home]]
+
+
+@pytest.fixture
+def calendar() -> Calendar:
+    return Calendar()
+
+
+@pytest.fixture
+def world(calendar: Calendar) -> World:
+    ids = itertools.count(1)
+    return World(now=lambda: calendar.now, new_id=lambda: f"{next(ids):08x}", jitter=lambda: 0.0, zone=UTC)
+
+
+@pytest.fixture
+def open_home(tmp_path: Path, world: World) -> OpenHome:
+    """Opens the home of this test; opened again it is the next life of the same home."""
+    lives = itertools.count(1)
+
+    @asynccontextmanager
+    async def opened(
+        *, config: GatewayConfig | None = None, worker: Worker = inline_worker
+    ) -> AsyncIterator[Home]:
+        home = tmp_path / "home"
+        async with (
+            open_database(home / "gateway.db", world, worker=worker) as database,
+            open_journals(home / "journal", world, worker=worker) as journals,
+        ):
+            yield Home(
+                database,
+                journals,
+                SessionStore(database, config or GatewayConfig(), world),
+                SessionReader(database, journals, world),
+                world,
+                f"life-{next(lives)}",
+            )
+
+    return opened
+
+
+@pytest.fixture
+async def home(open_home: OpenHome) -> AsyncIterator[Home]:
+    async with open_home() as opened:
+        yield opened
+
+
+@pytest.fixture
+def somebody() -> SessionSource:
+    """A person in a direct chat."""
+    return SessionSource(platform="telegram", chat_id="42", chat_type="dm", user_id="42", user_name="Kim")
