@@ -14,7 +14,7 @@ test: .venv/tests
 lint: .venv/tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/flake8 --select ASYNC --enable-visitor-codes-regex '.*' hermes_trio platforms
+	$(BIN)/flake8-async $$(git ls-files 'hermes_trio/*.py' 'platforms/*.py' 'bench/*.py')
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

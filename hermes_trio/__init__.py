@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .messages import MessageEvent as MessageEvent
     from .messages import SessionSource as SessionSource
     from .messages import build_session_key as build_session_key
+    from .state.entry import SessionEntry as SessionEntry
+    from .state.store import SessionStore as SessionStore
     from .world import World as World
 
 __version__ = "0.1.0"
@@ -51,7 +53,9 @@ __all__ = [
     "InvalidId",
     "MessageEvent",
     "PlatformConfig",
+    "SessionEntry",
     "SessionSource",
+    "SessionStore",
     "World",
     "__version__",
     "build_session_key",
@@ -67,17 +71,21 @@ _HOMES = {
     "InvalidId": "errors",
     "MessageEvent": "messages",
     "PlatformConfig": "config",
+    "SessionEntry": "state.entry",
     "SessionSource": "messages",
+    "SessionStore": "state.store",
     "World": "world",
     "build_session_key": "messages",
     "load_config": "config_file",
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+if not TYPE_CHECKING:  # a type checker would take any name then
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:

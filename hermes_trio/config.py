@@ -36,8 +36,8 @@ def masked(key: str, value: object) -> object:
     """`value` as it may be shown under `key`: secrets, also nested ones, are `***`."""
     if isinstance(value, Mapping):
         return {name: masked(str(name), inner) for name, inner in value.items()}
-    if value is None or value == "" or isinstance(value, Section):
-        return value  # a section masks its own
+    if value is None or value == "":
+        return value
     if is_secret(key):
         return MASK
     if isinstance(value, list | tuple):

@@ -24,6 +24,7 @@ its country), the platform chooses one before it builds the source.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -42,6 +43,8 @@ _CHAT_TYPE_ALIASES = {"forum": "group", "webhook": "channel"}
 
 # Common in ids and harmless in a key. A colon is not: it separates.
 _PLAIN_IN_IDS = "!#+/=@"
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 _Value = TypeVar("_Value")
 
@@ -82,6 +85,9 @@ class SessionSource:
     account: str = "main"
     """Which of our accounts on the platform it is. One person talking to two bots has two chats,
     and often with one id."""
+
+    def __post_init__(self) -> None:
+        _mend(self)
 
     @property
     def participant(self) -> str | None:
@@ -125,6 +131,9 @@ class MessageEvent:
     idempotency_key: str | None = None
     """What a caller gave so that its request, repeated, is one message: for doors without message
     ids."""
+
+    def __post_init__(self) -> None:
+        _mend(self)
 
     @property
     def message_key(self) -> str | None:
@@ -213,7 +222,16 @@ def _direct(source: SessionSource) -> list[str]:
 
 def _part(value: str | None, plain: str = _PLAIN_IN_IDS) -> str:
     # Two dots are legal in an id and refused in a key: they are how a path leaves its directory.
-    return quote(value or "", safe=plain, errors="surrogatepass").replace("..", "%2E%2E")
+    return quote(value or "", safe=plain).replace("..", "%2E%2E")
+
+
+def _mend(value: SessionSource | MessageEvent) -> None:
+    """Half a character, as a platform makes when it cuts a text in the middle of an emoji, can neither
+    be stored nor sent on. It becomes the sign for what could not be read."""
+    for name in value.__slots__:
+        text = getattr(value, name)
+        if isinstance(text, str) and not text.isascii() and _HALF.search(text):
+            object.__setattr__(value, name, _HALF.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def _plain(value: SessionSource | MessageEvent) -> dict[str, Any]:

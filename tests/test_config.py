@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import pytest
@@ -25,6 +26,8 @@ from hermes_trio.config import (
     reset_policy,
 )
 from hermes_trio.config_file import Loaded, home_directory, load_config
+from hermes_trio.config_text import Scalar
+from hermes_trio.config_values import section
 from hermes_trio.errors import ConfigInvalid
 from hermes_trio.messages import HomeChannel
 
@@ -217,6 +220,7 @@ def test_a_configuration_cannot_be_changed() -> None:
         ),
         ("platforms: {x: {access_token: abc}}", "platforms.x.options", {"access_token": "abc"}),
         ("a: &a {max_turns: 7}\nagent: *a", "agent.max_turns", 7),
+        ("web: {port: &x 5}\nagent: {max_turns: &x 6}", "agent.max_turns", 6),
         # What Windows editors write, and what is only a comment.
         ("\ufeffagent: {max_turns: 5}\r\n", "agent.max_turns", 5),
         ("# nothing yet\n", "agent.max_turns", 90),
@@ -315,6 +319,12 @@ def test_a_wrong_value_is_named_with_its_key_and_a_remedy(
     assert refusal.value.exit_code == 78
 
 
+def test_a_long_value_is_cut_short_in_the_error(load: Load) -> None:
+    with pytest.raises(ConfigInvalid) as refusal:
+        load(f"agent: {{max_turns: {'x' * 5000}}}")
+    assert f"'{'x' * 60}…' is not a whole number" in refusal.value.problem
+
+
 LAUGHS = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 12))
 
 
@@ -331,6 +341,7 @@ LAUGHS = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in ran
         ("? [a]\n: 1", "line 1, column 3: a key has to be a word"),
         ("? ~\n: 1", "line 1, column 3: a key has to be a word"),
         ('"\\a": 1', "line 1, column 1: a key that cannot be printed"),
+        ('"": 1', "line 1, column 1: a key that cannot be printed"),
         ("a: &a {b: 1}\nc: {<<: *a}", "line 2, column 5: `<<` is not supported"),
         ("a: !!python/name:os.system x", "line 1, column 4: a tag (`!…`)"),
         ("a: !!set {b, c}", "line 1, column 4: a tag (`!…`)"),
@@ -393,7 +404,8 @@ def test_a_file_in_place_of_the_home_is_told(tmp_path: Path) -> None:
         ),
         (
             "platforms: {x: {home_channel: {chat_id: 1, thread: 2}}}",
-            "platforms.x.home_channel.thread is not a key I know; did you mean platforms.x.home_channel.thread_id?",
+            "platforms.x.home_channel.thread is not a key I know; "
+            "did you mean platforms.x.home_channel.thread_id?",
         ),
         (
             "gateway: {session_reset: {mode: idle}}\nsession_reset: {}",
@@ -408,6 +420,12 @@ def test_an_unknown_key_is_warned_about_with_the_nearest_known(load: Load, text:
 
 def test_a_variable_that_an_unknown_key_wants_is_not_missed(load: Load) -> None:
     assert load("cron: '${NOWHERE}'").warnings == ("cron is not a key I know",)
+
+
+def test_a_platforms_own_keys_are_left_to_it_without_a_word(load: Load) -> None:
+    loaded = load("platforms: {x: {mode: poll, timeout: 5, key: a, app_token: b}}")
+    assert loaded.warnings == ()
+    assert set(loaded.config.platforms["x"].options) == {"mode", "timeout", "key", "app_token"}
 
 
 @pytest.mark.parametrize(
@@ -451,6 +469,7 @@ def test_an_unknown_key_about_security_stops_the_start(load: Load, text: str, ke
     ("line", "value"),
     [
         ("V=plain", "plain"),
+        ("\ufeffV=plain", "plain"),
         ("export V=plain", "plain"),
         ("  V = spaced out  ", "spaced out"),
         ("V=a=b#c", "a=b#c"),
@@ -698,6 +717,16 @@ def test_an_error_never_shows_a_secret(load: Load, text: str) -> None:
     with pytest.raises(ConfigInvalid) as refusal:
         load(text, {"VARIABLE": SECRET})
     assert SECRET not in f"{refusal.value} {refusal.value.__cause__}"
+
+
+def test_the_error_about_a_secret_that_is_no_text_is_silent_too() -> None:
+    class Lock(Section, frozen=True):
+        pin: Annotated[int, msgspec.Meta(ge=0, le=9999, description="Opens the door.")] = 0
+
+    with pytest.raises(ConfigInvalid) as refusal:
+        section(Lock, {"pin": Scalar(SECRET, SECRET)}, "lock", {})
+    assert refusal.value.key == "lock.pin"
+    assert refusal.value.problem == "'***' is not a whole number from 0 to 9,999"
 
 
 # --- whatever stands in the file ----------------------------------------------------------------

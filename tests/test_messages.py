@@ -339,3 +339,16 @@ def test_a_repeated_request_of_a_caller_has_one_name_and_none_has_none() -> None
 def test_values_do_not_change(value: object, field: str) -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(value, field, "other")
+
+
+def test_half_a_character_is_stored_as_unreadable() -> None:
+    half = "\ud83d"
+    event = MessageEvent(SessionSource("telegram", "42", user_name=f"Kim {half}"), f"hello {half}!")
+    assert event.text == "hello \N{REPLACEMENT CHARACTER}!"
+    assert event.source.user_name == "Kim \N{REPLACEMENT CHARACTER}"
+    assert MessageEvent.from_dict(json.loads(json.dumps(event.to_dict()))) == event
+    event.text.encode()
+
+
+def test_a_whole_emoji_is_left_alone() -> None:
+    assert MessageEvent(SessionSource("telegram", "42"), "\N{GRINNING FACE}").text == "\N{GRINNING FACE}"

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from hermes_trio import __version__
-from hermes_trio.errors import GatewayError
+from .. import __version__
+from ..errors import GatewayError
 
 _COMMANDS = {
     "run": ("hermes_trio.cli.run", "Run the gateway."),

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 import click
 import msgspec
 
-from hermes_trio.config import PlatformConfig, Section, keys, masked
-from hermes_trio.config_file import Loaded, home_directory, load_config
-from hermes_trio.messages import HomeChannel
+from ..config import PlatformConfig, Section, keys, masked
+from ..config_file import Loaded, home_directory, load_config
+from ..messages import HomeChannel
 
 _BARE = re.compile(r"(?!(?:null|true|false)$)[A-Za-z/][\w./-]*", re.ASCII | re.IGNORECASE)
 
@@ -29,7 +29,7 @@ def show(as_json: bool) -> None:
     if not as_json:
         click.echo(shown(load_and_warn()))
         return
-    loaded = load_config(home_directory(os.environ), os.environ)
+    loaded = _load()
     report = {
         "path": str(loaded.path),
         "warnings": loaded.warnings,
@@ -42,7 +42,7 @@ def show(as_json: bool) -> None:
 @command.command()
 def check() -> None:
     """Say whether the gateway would start with it."""
-    loaded = load_config(home_directory(os.environ), os.environ)
+    loaded = _load()
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}")
     click.echo(f"ok: {_whereabouts(loaded)}")
@@ -56,10 +56,14 @@ def path() -> None:
 
 def load_and_warn() -> Loaded:
     """The configuration of this user; what is odd about it goes to stderr."""
-    loaded = load_config(home_directory(os.environ), os.environ)
+    loaded = _load()
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     return loaded
+
+
+def _load() -> Loaded:
+    return load_config(home_directory(os.environ), os.environ)
 
 
 def shown(loaded: Loaded) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hermes_trio import __version__
-
+from .. import __version__
 from .config import load_and_warn, shown
 
 

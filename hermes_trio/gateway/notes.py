@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import re
 
-from hermes_trio.config import SessionReset
-from hermes_trio.state.entry import ResumeReason
-from hermes_trio.state.policy import ResetReason
-
+from ..config import SessionReset
+from ..state.entry import ResumeReason
+from ..state.policy import ResetReason
 from .resume import NOTE_OPENING as NOTE_OPENING
 from .resume import Tail
 

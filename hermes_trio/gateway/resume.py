@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from hermes_trio.state.entry import ResumeReason
-from hermes_trio.state.policy import is_fresh
-from hermes_trio.state.transcript import Message
+from ..state.entry import ResumeReason
+from ..state.policy import is_fresh
+from ..state.transcript import Message
 
 # Notes are made in `notes`, which is built on these rules; so what they open with stands here.
 NOTE_OPENING = "[System note:"

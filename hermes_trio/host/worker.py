@@ -10,15 +10,19 @@ hung or a dying disk gives a runner of its own; that is the only seam there is.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import outcome
+import structlog
 import trio
 
+Item = TypeVar("Item")
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 class Runner(Protocol):
@@ -62,6 +66,76 @@ def inline_worker(name: str) -> Iterator[Runner]:
     """A runner that does its jobs at once, on Trio's thread."""
     token = trio.lowlevel.current_trio_token()
     yield lambda job, done: token.run_sync_soon(done, outcome.capture(job))
+
+
+class Pending(Generic[Item, T]):
+    """An item on its way through a `Batcher`: who waits for it, and what came of it."""
+
+    __slots__ = ("item", "result", "task")
+
+    def __init__(self, item: Item, task: trio.lowlevel.Task | None) -> None:
+        self.item, self.task = item, task
+        self.result: outcome.Outcome[T] | None = None
+
+
+class Batcher(Generic[Item, T]):
+    """Hands to a runner, as one job, all that waits for it at that moment.
+
+    `perform` gets the batch, in the order in which the items came, and gives each its result. Those
+    who wait are released after it, all of them; who is cancelled while waiting leaves at once, and its
+    item is performed all the same.
+    """
+
+    def __init__(
+        self, runner: Runner, perform: Callable[[Sequence[Pending[Item, T]]], None], *, limit: int
+    ) -> None:
+        self._runner, self._perform, self._limit = runner, perform, limit
+        self._waiting: list[Pending[Item, T]] = []
+        self._busy = False
+
+    def hand_over(self, item: Item, task: trio.lowlevel.Task | None = None) -> Pending[Item, T]:
+        """Let `item` be performed behind all that was handed over before it, and wait for nothing."""
+        pending: Pending[Item, T] = Pending(item, task)
+        self._waiting.append(pending)
+        if not self._busy:
+            # One pass of the loop later: tasks that were released together hand over together again.
+            self._busy = True
+            trio.lowlevel.current_trio_token().run_sync_soon(self._start)
+        return pending
+
+    async def performed(self, item: Item) -> T:
+        """What comes of `item`, or what it raises."""
+        pending = self.hand_over(item, trio.lowlevel.current_task())
+
+        def leave(_: object) -> trio.lowlevel.Abort:
+            pending.task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        result: T = await trio.lowlevel.wait_task_rescheduled(leave)
+        return result
+
+    def _start(self) -> None:
+        batch, self._waiting = self._waiting[: self._limit], self._waiting[self._limit :]
+        self._runner(lambda: self._perform(batch), lambda performed: self._release(batch, performed))
+
+    def _release(self, batch: Sequence[Pending[Item, T]], performed: outcome.Outcome[None]) -> None:
+        for pending in batch:
+            result = pending.result if isinstance(performed, outcome.Value) else performed
+            assert result is not None  # noqa: S101 - `perform` gives every item a result
+            if pending.task is not None:
+                trio.lowlevel.reschedule(pending.task, result)
+            elif isinstance(result, outcome.Error):
+                log.error("work failed after its caller had left", error=str(result.error))
+        if self._waiting:
+            self._start()
+        else:
+            self._busy = False
+
+
+def each(batch: Sequence[Pending[Callable[[], Any], Any]]) -> None:
+    """For a batcher of jobs: do each of them, whatever comes of the others."""
+    for pending in batch:
+        pending.result = outcome.capture(pending.item)
 
 
 async def finished(runner: Runner, job: Callable[[], T]) -> T:

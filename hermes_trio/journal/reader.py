@@ -8,12 +8,18 @@ needs the memory of its longest line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from ..errors import JournalError
 from .record import PREFIX, Malformed, Record, decode, journal_path
+
+# Where a record may begin. Not where JSON has an object inside another one, behind `":` or `:[` or a
+# comma: what a tool has read out of a journal and shows in a payload is no event of the run.
+_BEGINNING = re.compile(rb'(?<!":)(?<![:,\[]\[)(?<!,)' + re.escape(PREFIX))
 
 CHUNK = 64 * 1024
 LONGEST_LINE = 4 * 1024 * 1024
@@ -45,6 +51,12 @@ class Reading:
         return max((record.seq for record in self.records), default=0)
 
     @property
+    def next_seq(self) -> int:
+        """A seq that no event of this run has had, as far as can be told: behind all that were read,
+        and behind as many as there are damaged lines, for somebody may have seen those events."""
+        return max(self.last_seq, len(self.records) + len(self.damage)) + 1
+
+    @property
     def complete(self) -> bool:
         """Nothing is missing: every seq from 1 on is there, and all bytes were understood."""
         return not self.damage and self.last_seq == len(self.records)
@@ -72,28 +84,44 @@ class Summary:
 
 def read_run(root: Path, session_id: str, run_id: str) -> Reading:
     """Everything in the journal of a run, in the order of the seqs. A missing file is empty: whether
-    that means "nothing" or "not yet" is for the caller to say."""
+    that means "nothing" or "not yet" is for the caller to say. `JournalError` if the system does not
+    let us read it."""
+    path = journal_path(root, session_id, run_id)
     reading = Reading()
     try:
-        file = journal_path(root, session_id, run_id).open("rb")
+        with path.open("rb") as file:
+            _read(file, reading, session_id, run_id)
     except FileNotFoundError:
         return reading
-    seen: set[int] = set()
-    with file:
-        for found in scan(file, session_id, run_id):
-            if isinstance(found, Damage) and found.torn:
-                reading.torn = found.length
-            elif isinstance(found, Damage):
-                reading.damage.append(found)
-            elif found.seq in seen:
-                reading.damage.append(Damage(-1, 0, f"seq {found.seq} is there twice"))
-            else:
-                seen.add(found.seq)
-                reading.records.append(found)
-        reading.size = file.tell()
+    except OSError as error:
+        raise unreadable(run_id, error) from error
     # One owner writes in order; a file that two programs have written to need not be.
     reading.records.sort(key=lambda record: record.seq)
     return reading
+
+
+def _read(file: BinaryIO, reading: Reading, session_id: str, run_id: str) -> None:
+    seen: set[int] = set()
+    for found in scan(file, session_id, run_id):
+        if isinstance(found, Damage) and found.torn:
+            reading.torn = found.length
+        elif isinstance(found, Damage):
+            reading.damage.append(found)
+        elif found.seq in seen:
+            reading.damage.append(Damage(-1, 0, f"seq {found.seq} is there twice"))
+        else:
+            seen.add(found.seq)
+            reading.records.append(found)
+    reading.size = file.tell()
+
+
+def unreadable(run_id: str, error: OSError) -> JournalError:
+    """The error of ours for a file that the system does not let us read."""
+    return JournalError(
+        run_id,
+        f"cannot be read ({error.strerror or error})",
+        "Check the rights of the journal directory and what is in the place of the file.",
+    )
 
 
 def summary(root: Path, session_id: str, run_id: str) -> Summary:
@@ -131,7 +159,7 @@ def _records_of(line: _Line, session_id: str, run_id: str) -> Iterator[Record | 
         reason = str(error)
     # Perhaps only the newline between two records was hit, or one was written into another: every
     # place where a record could begin is looked at once.
-    head, *pieces = line.kept.split(PREFIX)
+    head, *pieces = _BEGINNING.split(line.kept)
     offset = line.offset
     if head:
         yield Damage(offset, len(head), reason, torn=not (line.ended or pieces))

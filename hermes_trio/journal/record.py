@@ -22,7 +22,8 @@ from ..ids import path_safe_id
 
 VERSION = 1
 PREFIX = b'{"version":1,"event_id":"'
-"""How every line begins. A quote inside a JSON string is escaped, so no text can hold this."""
+"""How every line begins. A quote inside a JSON string is escaped, so no text can hold this; an object
+in a payload can, behind a colon, a comma or a bracket."""
 
 
 class TerminalState(StrEnum):
@@ -62,7 +63,7 @@ def decode(line: bytes, session_id: str, run_id: str) -> Record:
     """The record that `line` holds, if it is one and belongs to this run; `Malformed` if not."""
     try:
         record = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(str(error)) from error
     if record.version != VERSION:
         raise Malformed(f"version {record.version} is not known here")
@@ -73,6 +74,9 @@ def decode(line: bytes, session_id: str, run_id: str) -> Record:
     if not record.event or not isinstance(record.payload, dict):
         raise Malformed("it has no event or no payload")
     return record
+
+
+TERMINAL = frozenset({RunCompleted.event, RunCancelled.event, RunFailed.event})
 
 
 def terminal_state(event: str, payload: Event | Mapping[str, Any]) -> TerminalState | None:

@@ -8,9 +8,12 @@ are not looked into, so damage there spoils nothing.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+import structlog
 
 from ..errors import InvalidId
 from ..events import INTERRUPTED, RunFailed
@@ -20,6 +23,8 @@ from .record import VERSION, Record, TerminalState, encode, journal_path, sessio
 
 MAX_ROWS = 4096
 MAX_BYTES = 4 * 1024 * 1024
+
+log = structlog.get_logger(__name__)
 
 
 class ReplayStatus(StrEnum):
@@ -31,6 +36,7 @@ class ReplayStatus(StrEnum):
     CURSOR_SESSION_MISMATCH = "cursor_session_mismatch"
     CURSOR_EVENT_MISSING = "cursor_event_missing"
     MALFORMED = "replay_malformed"
+    """Something behind the cursor cannot be read."""
     NONCONTIGUOUS = "replay_noncontiguous"
     LIMIT_ROWS = "replay_limit_rows"
     LIMIT_BYTES = "replay_limit_bytes"
@@ -79,15 +85,26 @@ def replay_session(
     after = parse_cursor(cursor)
     if after is None:
         return Replay(ReplayStatus.CURSOR_INVALID)
-    if not journal_path(root, session_id, after.run_id).exists():
-        elsewhere = any(root.glob(f"*/{after.run_id}.jsonl"))
-        return Replay(ReplayStatus.CURSOR_SESSION_MISMATCH if elsewhere else ReplayStatus.CURSOR_RUN_MISSING)
+    try:
+        if not os.path.lexists(journal_path(root, session_id, after.run_id)):
+            elsewhere = any(root.glob(f"*/{after.run_id}.jsonl"))
+            return Replay(
+                ReplayStatus.CURSOR_SESSION_MISMATCH if elsewhere else ReplayStatus.CURSOR_RUN_MISSING
+            )
+        return _replay(directory, session_id, after, max_rows, max_bytes)
+    except OSError as error:
+        log.warning("a run journal could not be read", session=session_id, error=str(error))
+        return Replay(ReplayStatus.MALFORMED)
+
+
+def _replay(directory: Path, session_id: str, after: Cursor, max_rows: int, max_bytes: int) -> Replay:
     found: list[Record] = []
     size = 0
-    for run_id in _runs_from(directory, session_id, after.run_id):
+    for path in _runs_from(directory, session_id, after.run_id):
+        run_id = path.stem
         have = after.seq if run_id == after.run_id else 0
         seq = 0
-        with journal_path(root, session_id, run_id).open("rb") as file:
+        with path.open("rb") as file:
             for record in scan(file, session_id, run_id):
                 if isinstance(record, Damage):
                     if record.torn:
@@ -109,17 +126,30 @@ def replay_session(
     return Replay(ReplayStatus.OK, tuple(found))
 
 
-def _runs_from(directory: Path, session_id: str, run_id: str) -> list[str]:
+def _runs_from(directory: Path, session_id: str, run_id: str) -> list[Path]:
     """The runs of a session from one on, by the time of their first event, then by name."""
-    begun: list[tuple[float, str]] = []
-    for path in directory.glob("*.jsonl"):
+    begun = {path: at for path in directory.glob("*.jsonl") if (at := _began(path, session_id)) is not None}
+    order = sorted(begun, key=lambda path: (begun[path], path.stem))
+    first = directory / f"{run_id}.jsonl"
+    return order[order.index(first) :] if first in begun else [first]
+
+
+def _began(path: Path, session_id: str) -> float | None:
+    """When a run began; None if nothing has happened in it. One of which nothing can be read counts as
+    begun when its file was last written: it is passed over only where it cannot be a hole."""
+    nothing = True
+    try:
+        run_id = path_safe_id(path.stem, "run id")
         with path.open("rb") as file:
-            first = next((f for f in scan(file, session_id, path.stem) if isinstance(f, Record)), None)
-        if first is not None:
-            begun.append((first.created_at, path.stem))
-    begun.sort()
-    names = [name for _, name in begun]
-    return names[names.index(run_id) :] if run_id in names else [run_id]
+            for found in scan(file, session_id, run_id):
+                if isinstance(found, Record):
+                    return found.created_at
+                nothing &= found.torn
+    except InvalidId:
+        return None  # no journal of ours
+    except OSError:
+        nothing = False
+    return None if nothing else path.lstat().st_mtime
 
 
 def closing_event(reading: Reading, session_id: str, run_id: str, at: float) -> Record | None:
@@ -127,7 +157,7 @@ def closing_event(reading: Reading, session_id: str, run_id: str, at: float) -> 
     None where the journal has an end, or nothing at all."""
     if not reading.records or reading.terminal is not None:
         return None
-    seq = reading.last_seq + 1
+    seq = reading.next_seq
     payload = {
         "error": "The run ended before it was finished. What it had written is kept.",
         "code": INTERRUPTED,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -27,10 +27,11 @@ from ..errors import JournalBusy, JournalClosed, JournalError, JournalUnwritable
 from ..events import Event
 from ..host.files import make_private_dir, open_private, sync_dir
 from ..host.lock import try_lock
-from ..host.worker import Runner, Worker, finished, worker_thread
+from ..host.worker import Batcher, Runner, Worker, each, finished, worker_thread
 from ..world import World
-from .reader import LONGEST_LINE, Reading, read_run
+from .reader import LONGEST_LINE, Reading, read_run, unreadable
 from .record import (
+    TERMINAL,
     VERSION,
     Record,
     TerminalState,
@@ -42,6 +43,9 @@ from .record import (
 
 FsyncPolicy = Literal["terminal-only", "eager"]
 
+Jobs = Batcher[Callable[[], Any], Any]
+
+MAX_BATCH = 512
 CLOSE_WITHIN = 2.0
 
 log = structlog.get_logger(__name__)
@@ -50,8 +54,8 @@ log = structlog.get_logger(__name__)
 class RunWriter:
     """The one writer of a run. Made by `Journals.open_run`."""
 
-    def __init__(self, file: _RunFile, runner: Runner, world: World) -> None:
-        self._file, self._runner, self._world = file, runner, world
+    def __init__(self, file: _RunFile, jobs: Jobs, world: World) -> None:
+        self._file, self._jobs, self._world = file, jobs, world
         self._last_seq = file.last_seq
         self._ended = file.ended
         self._open = True
@@ -74,54 +78,42 @@ class RunWriter:
         self._last_seq += len(records)
         self._ended = records[-1].terminal
         sync = self._file.must_sync(records[-1].terminal_state)
-        await finished(self._runner, lambda: self._file.write(lines, sync=sync))
+        await self._jobs.performed(lambda: self._file.write(lines, sync=sync))
         return records
 
     def _lines(self, happened: Iterable[Event | tuple[str, Any]]) -> tuple[list[Record], bytes]:
-        file, at = self._file, self._world.time()
+        run, session, at = self._file.run_id, self._file.session_id, self._world.time()
         if not self._open:
-            raise JournalClosed(file.run_id, "written to after its block", "This is a bug: report it.")
-        records, lines, ended = [], bytearray(), self._ended
+            raise JournalClosed(run, "written to after its block", "This is a bug: report it.")
+        records, lines, ended = [], [], self._ended
         for seq, item in enumerate(happened, start=self._last_seq + 1):
-            name, payload = (item.event, item) if isinstance(item, Event) else (item[0], item[1] or {})
-            if not isinstance(payload, Event | Mapping):
-                raise JournalError(
-                    file.run_id, f"{name!r} has no mapping for a payload", "Give it JSON keys and values."
-                )
+            name, payload = (item.event, item) if isinstance(item, Event) else _checked(run, *item)
             if ended:
-                raise JournalClosed(
-                    file.run_id, f"{name!r} behind the end of the run", "This is a bug: report it."
-                )
-            state = terminal_state(name, payload)
+                raise JournalClosed(run, f"{name!r} behind the end of the run", "This is a bug: report it.")
+            state = terminal_state(name, payload) if name in TERMINAL else None
             ended = state is not None
-            record = Record(
-                VERSION,
-                f"{file.run_id}:{seq}",
-                seq,
-                file.run_id,
-                file.session_id,
-                name,
-                name,
-                at,
-                ended,
-                state,
-                payload,
-            )
-            lines += _line(record)
+            record = Record(VERSION, f"{run}:{seq}", seq, run, session, name, name, at, ended, state, payload)
+            lines.append(_line(record))
             records.append(record)
-        return records, bytes(lines)
+        lines.append(b"")
+        return records, b"\n".join(lines)
+
+
+def _checked(run: str, name: str, payload: object) -> tuple[str, Mapping[str, Any]]:
+    payload = {} if payload is None else payload
+    if not name.strip() or not isinstance(payload, Mapping):
+        raise JournalError(
+            run, f"{name!r} has no name or no mapping for a payload", "Give it both, in JSON values."
+        )
+    return name, payload
 
 
 def _line(record: Record) -> bytes:
-    if not record.event.strip():
-        raise JournalError(record.run_id, "an event without a name", "Give it one.")
     try:
         line = encode(record)
     except (TypeError, ValueError, msgspec.EncodeError, RecursionError) as error:
         raise JournalError(
-            record.run_id,
-            f"{record.event!r} is no JSON ({error})",
-            "Send only JSON values in events.",
+            record.run_id, f"{record.event!r} is no JSON ({error})", "Send only JSON values in events."
         ) from error
     if len(line) > LONGEST_LINE:
         raise JournalError(
@@ -129,7 +121,7 @@ def _line(record: Record) -> bytes:
             f"{record.event!r} has {len(line)} bytes",
             f"Keep events below {LONGEST_LINE} bytes: store what is large elsewhere and name it.",
         )
-    return line + b"\n"
+    return line
 
 
 class _RunFile:
@@ -143,7 +135,7 @@ class _RunFile:
             is_new = not path.exists()
             self._fd = open_private(path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise unwritable(self.run_id, error) from error
         try:
             if not try_lock(self._fd):
                 raise JournalBusy(run_id, "another writer has it", "Close the program that writes this run.")
@@ -151,16 +143,16 @@ class _RunFile:
                 sync_dir(path.parent)
             self._size = os.fstat(self._fd).st_size
             reading = read_run(root, session_id, run_id) if self._size else Reading()
+            self._unwritten, self._unsynced = b"", False
             self._repair_tail(reading.torn)
         except OSError as error:
             os.close(self._fd)
-            raise self._unwritable(error) from error
+            raise unwritable(self.run_id, error) from error
         except BaseException:
             os.close(self._fd)
             raise
-        self.last_seq = reading.last_seq
+        self.last_seq = reading.next_seq - 1
         self.ended = reading.terminal is not None
-        self._unwritten = b""
 
     def must_sync(self, state: str | None) -> bool:
         """Whether a write that ends with this terminal state has to reach the disk itself."""
@@ -169,17 +161,26 @@ class _RunFile:
     def write(self, lines: bytes, *, sync: bool) -> None:
         """Put whole lines behind the last good one."""
         self._unwritten += lines
+        self._unsynced |= sync
         try:
             self._write_all(self._unwritten)
-            self._size += len(self._unwritten)
             self._unwritten = b""
-            if sync:
+            if self._unsynced:
                 os.fsync(self._fd)
+                self._unsynced = False
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise unwritable(self.run_id, error) from error
 
     def close(self) -> None:
-        os.close(self._fd)
+        """Close the file. What could not be written until now, the end of the run perhaps, has no
+        other write to go with: it is tried once more."""
+        try:
+            if self._unwritten or self._unsynced:
+                self.write(b"", sync=False)
+        except JournalUnwritable as error:
+            log.error("the last events of a run are not in its journal", error=str(error))
+        finally:
+            os.close(self._fd)
 
     def _write_all(self, data: bytes) -> None:
         written = 0
@@ -190,6 +191,7 @@ class _RunFile:
             if written:
                 os.ftruncate(self._fd, self._size)
             raise
+        self._size += written
 
     def _repair_tail(self, torn: int) -> None:
         """See to it that the next line begins a line."""
@@ -197,20 +199,21 @@ class _RunFile:
             self._size -= torn
             os.ftruncate(self._fd, self._size)
             log.warning("cut off a torn line", run=self.run_id, offset=self._size, bytes=torn)
-        elif self._size and self._last_byte() != b"\n":
+        if self._size and self._last_byte() != b"\n":
             self._write_all(b"\n")  # the last record is whole and has only lost its newline
-            self._size += 1
 
     def _last_byte(self) -> bytes:
         os.lseek(self._fd, self._size - 1, os.SEEK_SET)
         return os.read(self._fd, 1)
 
-    def _unwritable(self, error: OSError) -> JournalUnwritable:
-        return JournalUnwritable(
-            self.run_id,
-            error.strerror or str(error),
-            "Check the space on the disk and the rights of the journal directory.",
-        )
+
+def unwritable(run_id: str, error: OSError) -> JournalUnwritable:
+    """The error of ours for a file that the system does not let us write."""
+    return JournalUnwritable(
+        run_id,
+        error.strerror or str(error),
+        "Check the space on the disk and the rights of the journal directory.",
+    )
 
 
 class Journals:
@@ -219,13 +222,16 @@ class Journals:
     def __init__(self, root: Path, world: World, fsync: FsyncPolicy, writer: Runner, reader: Runner) -> None:
         self.root = root
         self._world, self._fsync = world, fsync
-        self._writer, self._reader = writer, reader
+        self._jobs: Jobs = Batcher(writer, each, limit=MAX_BATCH)
+        self._reader = reader
+        self._open = True
 
     @asynccontextmanager
     async def open_run(self, session_id: str, run_id: str) -> AsyncIterator[RunWriter]:
         """The writer of a run, for as long as the block. A second one for the same run is refused with
         `JournalBusy`, also from another process. The file is closed behind the last write, without
         waiting for it: a disk that hangs delays nobody's end."""
+        self._check_open(run_id)
         journal_path(self.root, session_id, run_id)  # refuses bad ids before anything is touched
         opened: list[_RunFile] = []
 
@@ -239,19 +245,21 @@ class Journals:
 
         writer: RunWriter | None = None
         try:
-            writer = RunWriter(await finished(self._writer, open_it), self._writer, self._world)
+            writer = RunWriter(await self._jobs.performed(open_it), self._jobs, self._world)
             yield writer
         finally:
             if writer is not None:
                 writer._open = False
-            self._writer(close_it, lambda _: None)
+            self._jobs.hand_over(close_it)
 
     async def read(self, session_id: str, run_id: str) -> Reading:
-        """The journal of a run, as it is now."""
+        """The journal of a run, as it is now. Raises `JournalError` where it cannot be read."""
+        self._check_open(run_id)
         return await finished(self._reader, lambda: read_run(self.root, session_id, run_id))
 
     async def size(self, session_id: str, run_id: str) -> int:
-        """How many bytes the journal of a run has; 0 if there is none."""
+        """How many bytes the journal of a run has; 0 if there is none. `JournalError` like `read`."""
+        self._check_open(run_id)
         path = journal_path(self.root, session_id, run_id)
 
         def look() -> int:
@@ -259,18 +267,28 @@ class Journals:
                 return path.stat().st_size
             except FileNotFoundError:
                 return 0
+            except OSError as error:
+                raise unreadable(run_id, error) from error
 
         return await finished(self._reader, look)
 
     async def delete_session(self, session_id: str) -> None:
         """Remove the journals of a session, for ever."""
+        self._check_open(f"{session_id}/*")
         directory = session_path(self.root, session_id)
 
         def remove() -> None:
-            if directory.exists():
-                shutil.rmtree(directory)
+            try:
+                if directory.exists():
+                    shutil.rmtree(directory)
+            except OSError as error:
+                raise unwritable(f"{session_id}/*", error) from error
 
-        await finished(self._writer, remove)
+        await self._jobs.performed(remove)
+
+    def _check_open(self, run_id: str) -> None:
+        if not self._open:  # the threads are gone: whoever waited for one would wait for ever
+            raise JournalClosed(run_id, "used after the journals were closed", "This is a bug: report it.")
 
 
 async def append_run_event(
@@ -295,10 +313,12 @@ async def open_journals(
     with ExitStack() as threads:
         writer = threads.enter_context(worker("journal-writer"))
         reader = threads.enter_context(worker("journal-reader"))
+        journals = Journals(root, world, fsync, writer, reader)
         try:
-            yield Journals(root, world, fsync, writer, reader)
+            yield journals
         finally:
+            journals._open = False
             with trio.move_on_after(CLOSE_WITHIN, shield=True) as patience:
-                await finished(writer, lambda: None)
+                await journals._jobs.performed(lambda: None)
             if patience.cancelled_caught:
                 log.error("the disk hangs; left the run journals unclosed")

@@ -2,9 +2,11 @@
 
 Who writes hands over a *step*, a function of the connection, and waits. The steps that wait together
 are one batch: one transaction, one fsync, and only then are their callers released. Steps are applied
-in the order in which they were handed over. A step that fails is undone alone (a savepoint) and its
-caller gets the error; where SQLite undid the whole transaction, as it does on a full disk, the others
-are run again one by one, so a step must depend on nothing but the database and its arguments.
+in the order in which they were handed over. If one of them fails, whether by its own fault or because
+the disk is full, nothing of the batch has happened; its steps are then applied again, each in a
+transaction of its own, so that only what fails by itself fails, and its caller alone gets the error. So
+a step must depend on nothing but the database and its arguments. (Savepoints around every step would
+spare the second run, which is rare, and cost a tenth of all throughput, which is not.)
 
 A caller that is cancelled while it waits leaves at once. Its step is applied all the same: whole, in
 its place. So a write is never half-done, a write made in a scope that is already cancelled (the last
@@ -17,8 +19,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager
-from functools import partial
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -26,8 +27,8 @@ import outcome
 import structlog
 import trio
 
-from ..errors import StoreClosed
-from ..host.worker import Runner, Worker, finished, worker_thread
+from ..errors import StoreClosed, StoreError
+from ..host.worker import Batcher, Pending, Runner, Worker, finished, worker_thread
 from ..world import World
 from .opening import Connections, SchemaStep, open_connections, shipped_steps, typed
 
@@ -41,17 +42,6 @@ CLOSE_WITHIN = 2.0
 log = structlog.get_logger(__name__)
 
 
-class _Write:
-    """A step on its way: who waits for it, and what came of it."""
-
-    __slots__ = ("result", "step", "task")
-
-    def __init__(self, step: Step, task: trio.lowlevel.Task) -> None:
-        self.step = step
-        self.task: trio.lowlevel.Task | None = task
-        self.result: outcome.Outcome[Any] | None = None
-
-
 class Database:
     """The open store. Made by `open_database`; usable until its block ends."""
 
@@ -61,9 +51,10 @@ class Database:
         """Where a database that could not be read was put aside when this one was opened."""
         self._writing, self._reading = opened.writing, opened.reading
         self._writer, self._reader = writer, reader
-        self._waiting: list[_Write] = []
-        self._busy = False
+        self._writes: Batcher[Step, Any] = Batcher(writer, self._commit, limit=MAX_BATCH)
         self._open = True
+        self._ours = False
+        self._writing.set_authorizer(self._judge)
 
     async def write(
         self,
@@ -71,10 +62,11 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Apply `step` and return what it returns, after the commit that holds it."""
-        if not self._open:
-            raise StoreClosed(self.path, "written to after it was closed", "This is a bug: report it.")
-        return await self._committed(lambda connection: step(connection, *args, **kwargs))
+        """Apply `step` and return what it returns, after the commit that holds it. A step neither begins
+        nor ends a transaction: SQLite refuses that to it."""
+        self._check_open()
+        result: T = await self._writes.performed(lambda connection: step(connection, *args, **kwargs))
+        return result
 
     async def read(
         self,
@@ -82,98 +74,87 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What `query` finds in everything that is committed. Waits for no write."""
-        if not self._open:
-            raise StoreClosed(self.path, "read after it was closed", "This is a bug: report it.")
+        """What `query` finds in everything that is committed at one moment, however many statements it
+        takes. Waits for no write. Raises `StoreClosed` also where the store closes meanwhile."""
 
         def run() -> T:
+            connection = self._reading
+            self._check_open()
             try:
-                return query(self._reading, *args, **kwargs)
+                connection.execute("BEGIN")
+                try:
+                    return query(connection, *args, **kwargs)
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                    self._check_open()
+                raise typed(error, self.path)  # noqa: B904 - has its cause
             except sqlite3.Error as error:
                 raise typed(error, self.path)  # noqa: B904 - has its cause
 
+        self._check_open()
         return await finished(self._reader, run)
 
-    async def _committed(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        write = _Write(step, trio.lowlevel.current_task())
-        self._waiting.append(write)
-        if not self._busy:
-            # One pass of the loop later: tasks that were released together write together again.
-            self._busy = True
-            trio.lowlevel.current_trio_token().run_sync_soon(self._commit_next)
-
-        def leave(_: object) -> trio.lowlevel.Abort:
-            write.task = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        result: T = await trio.lowlevel.wait_task_rescheduled(leave)
-        return result
-
-    def _commit_next(self) -> None:
-        batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
-        self._writer(partial(_commit, self._writing, batch), partial(self._release, batch))
-
-    def _release(self, batch: Sequence[_Write], committed: outcome.Outcome[None]) -> None:
-        for write in batch:
-            result = write.result if isinstance(committed, outcome.Value) else committed
-            assert result is not None  # noqa: S101 - _commit gives every step a result
-            if isinstance(result, outcome.Error):
-                result = outcome.Error(typed(result.error, self.path))
-            if write.task is not None:
-                trio.lowlevel.reschedule(write.task, result)
-            elif isinstance(result, outcome.Error):
-                log.error("a write failed after its caller had left", error=str(result.error))
-        if self._waiting:
-            self._commit_next()
-        else:
-            self._busy = False
+    def _check_open(self) -> None:
+        if not self._open:
+            raise StoreClosed(self.path, "was used after it was closed", "This is a bug: report it.")
 
     async def _close(self) -> None:
         """Let the writes that are on their way land, and no read begin any more."""
         self._open = False
         self._reading.interrupt()
-        await self._committed(lambda _: None)
+        with suppress(StoreError, sqlite3.Error):  # a disk may refuse even this; nobody loses by it
+            await self._writes.performed(lambda _: None)
         await finished(self._reader, self._reading.close)
+        # Behind the reader: the last one writes the log into the file, and a reader cannot.
+        await finished(self._writer, self._writing.close)
 
+    def _abandon(self) -> None:
+        """Let the connections be closed when the disk answers again, if it ever does."""
+        self._reader(self._reading.close, lambda _: None)
+        self._writer(self._writing.close, lambda _: None)
 
-class _Undone(Exception):
-    """SQLite rolled back the whole transaction because of the step that raised the cause."""
-
-
-def _commit(connection: sqlite3.Connection, batch: Sequence[_Write]) -> None:
-    """Apply the steps of `batch` in order, in one transaction, and note what came of each."""
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-        for write in batch:
-            write.result = _apply(connection, write.step)
-        connection.execute("COMMIT")
-    except (sqlite3.Error, _Undone) as error:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        if len(batch) == 1:
-            batch[0].result = outcome.Error(error.__cause__ or error)
+    def _commit(self, batch: Sequence[Pending[Step, Any]]) -> None:
+        """Apply the steps of `batch` in one transaction; if one of them fails, each in its own."""
+        connection = self._writing
+        try:
+            self._transaction("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:  # no step is to blame, and nobody is to wait for a lock again
+            for write in batch:
+                write.result = outcome.Error(typed(error, self.path))
             return
-        for write in batch:
-            _commit(connection, [write])
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+        try:
+            for write in batch:
+                write.result = outcome.Value(write.item(connection))
+                if not connection.in_transaction:  # the others must not go on without one
+                    raise sqlite3.OperationalError("SQLite rolled back, and the step hid it")
+            self._transaction("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:  # on a full disk SQLite has rolled back by itself
+                self._transaction("ROLLBACK")
+            if not isinstance(error, Exception):
+                raise
+            if len(batch) == 1:  # whatever it is, it is for whoever handed over the step that failed
+                batch[0].result = outcome.Error(typed(error, self.path))
+                return
+            for write in batch:
+                self._commit([write])
 
+    def _transaction(self, statement: str) -> None:
+        self._ours = True
+        try:
+            # The comment makes it a text that no step has: what is prepared once is not judged again.
+            self._writing.execute(statement + " -- of a batch")
+        finally:
+            self._ours = False
 
-def _apply(connection: sqlite3.Connection, step: Step) -> outcome.Outcome[Any]:
-    """Run one step so that its failure undoes it alone."""
-    connection.execute("SAVEPOINT step")
-    try:
-        value = step(connection)
-    except Exception as error:  # whatever it is, it is the caller's: it gets it, the batch goes on
-        if not connection.in_transaction:
-            raise _Undone from error
-        connection.execute("ROLLBACK TO step")
-        connection.execute("RELEASE step")
-        return outcome.Error(error)
-    connection.execute("RELEASE step")
-    return outcome.Value(value)
+    def _judge(self, action: int, *_: object) -> int:
+        """Asked by SQLite for each statement. A step that commits, as a harmless `with connection:` does,
+        would commit half a batch, and the half would be applied again."""
+        theirs = action == sqlite3.SQLITE_TRANSACTION and not self._ours
+        return sqlite3.SQLITE_DENY if theirs else sqlite3.SQLITE_OK
 
 
 @asynccontextmanager
@@ -190,27 +171,30 @@ async def open_database(
     Raises a `StoreError` that says what to do: a directory in its place, a newer version's file,
     another process that holds it. A damaged file is put aside and a fresh one started.
     """
-    connections: list[Connections] = []
+    opened: list[Connections] = []
 
     def open_them() -> Connections:
-        connections.append(open_connections(path, world, shipped_steps() if steps is None else steps))
-        return connections[0]
+        opened.append(open_connections(path, world, shipped_steps() if steps is None else steps))
+        return opened[0]
 
     def close_them() -> None:
-        for opened in connections:
-            opened.writing.close()
+        for connections in opened:
+            connections.reading.close()
+            connections.writing.close()
 
     with ExitStack() as threads:
         writer = threads.enter_context(worker("store-writer"))
         reader = threads.enter_context(worker("store-reader"))
         try:
             database = Database(path, await finished(writer, open_them), writer, reader)
-            try:
-                yield database
-            finally:
-                with trio.move_on_after(CLOSE_WITHIN, shield=True) as patience:
-                    await database._close()
-                if patience.cancelled_caught:
-                    log.error("the disk hangs; left the store unclosed", path=path.name)
+        except BaseException:
+            writer(close_them, lambda _: None)  # who is cancelled while it opens leaves before it is open
+            raise
+        try:
+            yield database
         finally:
-            writer(close_them, lambda _: None)
+            with trio.move_on_after(CLOSE_WITHIN, shield=True) as patience:
+                await database._close()
+            if patience.cancelled_caught:
+                log.error("the disk hangs; left the store unclosed", path=path.name)
+                database._abandon()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
-from hermes_trio.config import SessionReset
+from ..config import SessionReset
 
 DueReset = Literal["idle", "daily"]
 ResetReason = Literal["idle", "daily", "suspended"]

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -68,13 +68,17 @@ def test_daily_is_when_the_hour_has_come_since_the_last_message(
     assert reset_due(DAILY, updated_at=last_used, now=berlin(now), zone=BERLIN) == due
 
 
-@pytest.mark.parametrize("now_zone", [UTC, BERLIN, ZoneInfo("Asia/Tokyo")])
-def test_the_hour_is_that_of_the_zone_whatever_zone_now_is_told_in(now_zone: ZoneInfo) -> None:
-    last_used = berlin("2026-11-18 03:30").timestamp()
-    before, after = berlin("2026-11-18 03:45"), berlin("2026-11-18 04:15")
-    for now, due in ((before, None), (after, "daily")):
-        told = now.astimezone(now_zone)
-        assert reset_due(DAILY, updated_at=last_used, now=told, zone=BERLIN) == due
+@pytest.mark.parametrize("told_in", [UTC, ZoneInfo("Asia/Tokyo"), ZoneInfo("America/Havana")])
+@pytest.mark.parametrize("name", ["Europe/Berlin", "Asia/Tokyo", "America/Havana"])
+@pytest.mark.parametrize(("minute", "due"), [(45, None), (75, "daily")])
+def test_the_hour_is_that_of_the_zone_whatever_zone_now_is_told_in(
+    told_in: tzinfo, name: str, minute: int, due: DueReset | None
+) -> None:
+    zone = ZoneInfo(name)
+    three = datetime(2026, 11, 18, 3, tzinfo=zone)
+    last_used = (three + timedelta(minutes=30)).timestamp()
+    now = (three + timedelta(minutes=minute)).astimezone(told_in)
+    assert reset_due(DAILY, updated_at=last_used, now=now, zone=zone) == due
 
 
 # On 29 March 2026 the clock goes from 2:00 to 3:00, on 25 October from 3:00 back to 2:00.

@@ -1,0 +1,21 @@
+"""`python -m bench <what>`: prints a table for people and one line of JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+
+from . import storage
+
+BENCHMARKS = {"storage": storage.main}
+
+
+def main() -> int:
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in BENCHMARKS:
+        print(f"usage: python -m bench {'|'.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    return BENCHMARKS[name]()
+
+
+if __name__ == "__main__":  # a child of a benchmark imports this, and must not begin another one
+    raise SystemExit(main())

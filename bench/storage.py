@@ -1,0 +1,261 @@
+"""What durable facts cost, beside the bare limit: the same rows through plain sqlite3 in one thread in
+the same batches, and the same records encoded and appended to plain files in the same batches.
+
+Every figure is bounded in count; rounds of ours and of the bare limit alternate.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+
+import psutil
+import trio
+
+from hermes_trio.config import GatewayConfig
+from hermes_trio.events import MessageDelta
+from hermes_trio.journal.record import VERSION, Record, encode
+from hermes_trio.journal.writer import RunWriter, open_journals
+from hermes_trio.messages import SessionSource
+from hermes_trio.state import meta
+from hermes_trio.state.database import open_database
+from hermes_trio.state.opening import open_connections, shipped_steps
+from hermes_trio.state.store import SessionStore
+from hermes_trio.world import World
+
+from .figures import Figure, beside, show
+
+ROUNDS = 5
+WORLD = World()
+VALUE = "x" * 100
+
+
+def main() -> int:
+    """Measure and print everything; takes about a minute."""
+    figures = [
+        *(
+            beside(
+                f"grouped commits, {writers} writers",
+                "commits/s",
+                [(_ours(writers, writes), _bare(writers, writes)) for _ in range(ROUNDS)],
+                at_least=0.5 if writers == 32 else None,
+            )
+            for writers, writes in ((1, 1_500), (32, 24_000), (256, 50_000))
+        ),
+        *(
+            beside(
+                f"journal, {runs} runs, batches of {batch}",
+                "events/s",
+                [_journal(runs, batch, total) for _ in range(ROUNDS)],
+                at_least=0.5 if runs == 32 and batch > 1 else None,
+            )
+            for runs, batch, total in (
+                (32, 64, 409_600),
+                (32, 8, 102_400),
+                (32, 1, 32_000),
+                (1, 64, 204_800),
+                (1, 1, 5_000),
+            )
+        ),
+        *_lateness(),
+        *_idle_sessions(),
+    ]
+    show("storage", figures)
+    return 0
+
+
+# --- commits -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="hermes-bench-") as name:
+        yield Path(name) / "home"
+
+
+def _ours(writers: int, writes: int) -> float:
+    """Commits a second of so many writers, each of whom waits for its own."""
+
+    async def run() -> float:
+        with _folder() as home:
+            async with open_database(home / "gateway.db", WORLD) as database:
+
+                async def writer(name: int) -> None:
+                    for number in range(writes // writers):
+                        await database.write(meta.put, f"{name}:{number}", VALUE)
+
+                began = time.perf_counter()
+                async with trio.open_nursery() as nursery:
+                    for name in range(writers):
+                        nursery.start_soon(writer, name)
+                return writes / (time.perf_counter() - began)
+
+    return trio.run(run)
+
+
+def _bare(writers: int, writes: int) -> float:
+    """The same rows in transactions of so many, by one thread that does nothing else."""
+    with _folder() as home:
+        connections = open_connections(home / "gateway.db", WORLD, shipped_steps())
+        connections.reading.close()
+        connection = connections.writing
+        began = time.perf_counter()
+        for number in range(writes // writers):
+            connection.execute("BEGIN IMMEDIATE")
+            for name in range(writers):
+                meta.put(connection, f"{name}:{number}", VALUE)
+            connection.execute("COMMIT")
+        spent = time.perf_counter() - began
+        connection.close()
+        return writes / spent
+
+
+# --- journal -----------------------------------------------------------------------------------------
+
+
+def _journal(runs: int, batch: int, total: int) -> tuple[float, float]:
+    """Events a second through so many run journals, each of which waits for a batch before it has the
+    next; beside it the same records, encoded and appended to as many plain files in the same batches."""
+
+    async def run() -> float:
+        with _folder() as home:
+            async with open_journals(home / "journal", WORLD) as journals, AsyncExitStack() as stack:
+                writers = [
+                    await stack.enter_async_context(journals.open_run("s", f"r{name}"))
+                    for name in range(runs)
+                ]
+
+                async def stream(writer: RunWriter) -> None:
+                    for _ in range(total // runs // batch):
+                        await writer.append(*[MessageDelta("token ") for _ in range(batch)])
+
+                began = time.perf_counter()
+                async with trio.open_nursery() as nursery:
+                    for writer in writers:
+                        nursery.start_soon(stream, writer)
+                return total / (time.perf_counter() - began)
+
+    return trio.run(run), _bare_journal(runs, batch, total)
+
+
+def _bare_journal(runs: int, batch: int, total: int) -> float:
+    with _folder() as home:
+        home.mkdir()
+        files = [os.open(home / f"{name}", os.O_CREAT | os.O_APPEND | os.O_WRONLY) for name in range(runs)]
+        began = time.perf_counter()
+        for number in range(total // runs // batch):
+            for name, file in enumerate(files):
+                lines = bytearray()
+                for seq in range(number * batch + 1, (number + 1) * batch + 1):
+                    lines += encode(_record(f"r{name}", seq)) + b"\n"
+                os.write(file, lines)
+        spent = time.perf_counter() - began
+        for file in files:
+            os.close(file)
+        return total / spent
+
+
+def _record(run: str, seq: int) -> Record:
+    event = MessageDelta.event
+    return Record(
+        VERSION, f"{run}:{seq}", seq, run, "s", event, event, time.time(), False, None, MessageDelta("token ")
+    )
+
+
+# --- the loop ----------------------------------------------------------------------------------------
+
+
+def _lateness() -> Iterator[Figure]:
+    """How late a task that sleeps a millisecond wakes up, alone and beside 32 writers."""
+
+    async def run(writers: int) -> list[float]:
+        late: list[float] = []
+        with _folder() as home:
+            async with (
+                open_database(home / "gateway.db", WORLD) as database,
+                trio.open_nursery() as nursery,
+            ):
+
+                async def writer(name: int) -> None:
+                    for number in count():
+                        await database.write(meta.put, f"{name}:{number}", VALUE)
+
+                for name in range(writers):
+                    nursery.start_soon(writer, name)
+                for _ in range(2_000):
+                    due = trio.current_time() + 0.001
+                    await trio.sleep_until(due)
+                    late.append((trio.current_time() - due) * 1000)
+                nursery.cancel_scope.cancel()
+        return sorted(late)
+
+    alone, beside_writers = trio.run(run, 0), trio.run(run, 32)
+    for name, part in (("p50", 0.5), ("p99", 0.99)):
+        ours, bare = (late[int(len(late) * part)] for late in (beside_writers, alone))
+        goal = part == 0.99
+        yield Figure(
+            f"lateness of the loop beside 32 writers, {name}",
+            ours,
+            "ms",
+            bare=bare,
+            ratio=ours / bare,
+            goal="added < 1 ms" if goal else "",
+            met=ours - bare < 1 if goal else None,
+        )
+
+
+# --- memory ------------------------------------------------------------------------------------------
+
+SESSIONS = 10_000
+
+
+def _idle_sessions() -> Iterator[Figure]:
+    """What sessions that nobody uses cost: the store keeps none of them in memory. Beside it the bare
+    alternative, an index of them in dicts. Each is measured in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as fresh:
+        in_memory, on_disk = fresh.apply(_rows)
+        dicts = fresh.apply(_dicts)
+    name = f"{SESSIONS:,} idle sessions"
+    yield Figure(f"{name}, memory", in_memory, "KB", bare=dicts, ratio=in_memory / dicts)
+    yield Figure(f"{name}, file", on_disk, "KB")
+
+
+def _sources() -> list[SessionSource]:
+    return [SessionSource("telegram", str(chat), user_name="somebody") for chat in range(SESSIONS)]
+
+
+def _rows() -> tuple[float, float]:
+    async def run() -> tuple[float, float]:
+        sources = _sources()
+        with _folder() as home:
+            async with open_database(home / "gateway.db", WORLD) as database:
+                store = SessionStore(database, GatewayConfig(), WORLD)
+                await store.get_or_create_session(SessionSource("telegram", "warm-up"))
+                before = _resident()
+                for source in sources:
+                    await store.get_or_create_session(source)
+                grown = _resident() - before
+            return grown, (home / "gateway.db").stat().st_size / 1024
+
+    return trio.run(run)
+
+
+def _dicts() -> float:
+    sources = _sources()
+    before = _resident()
+    kept = {source.chat_id: source.to_dict() for source in sources}
+    grown = _resident() - before
+    assert len(kept) == SESSIONS
+    return grown
+
+
+def _resident() -> float:
+    gc.collect()
+    return psutil.Process().memory_info().rss / 1024

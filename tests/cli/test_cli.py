@@ -1,0 +1,244 @@
+"""The command line as a person meets it: what is printed, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from hermes_trio import __version__
+from hermes_trio.cli import main
+from hermes_trio.config_file import load_config
+
+Cli = Callable[..., Result]
+
+ROOT = Path(__file__).parents[2]
+SECRET = "hunter2-hunter2"
+FULL = f"""
+model: {{provider: openai, name: gpt-x, api_key: {SECRET}, base_url: "https://me:{SECRET}@host/v1"}}
+agent: {{max_turns: 7, restart_drain_timeout: 2.5, crash_recovery: suspend}}
+approvals: {{mode: off}}
+terminal: {{env_passthrough: [A, "B C"]}}
+reset_by_type: {{group: {{mode: daily}}}}
+web: {{host: "::1", key: {SECRET}}}
+platforms:
+  telegram:
+    token: {SECRET}
+    allow_from: [42, +4912]
+    home_channel: {{chat_id: -100, thread_id: 7, name: Ops}}
+    app_secret: {SECRET}
+    poll: {{every: 30, key: {SECRET}}}
+  matrix: {{enabled: false, allow_from: all}}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+@pytest.fixture
+def cli(home: Path) -> Cli:
+    """Run a command for a home, in this process."""
+
+    def run(*arguments: str, config: str | None = None) -> Result:
+        if config is not None:
+            (home / "config.yaml").write_text(config, encoding="utf-8")
+        environ = {"HERMES_HOME": str(home), "OPENAI_API_KEY": None, "ANTHROPIC_API_KEY": None}
+        return CliRunner().invoke(main, arguments, env=environ)
+
+    return run
+
+
+def program(
+    *arguments: str, environ: Mapping[str, str], stdout: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as a program of its own, the way a shell does."""
+    keep = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-m", "hermes_trio", *arguments],
+        cwd=ROOT,
+        env={**keep, **environ},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=30,
+    )
+
+
+def test_help_names_every_command_and_what_it_does(cli: Cli) -> None:
+    for result in (cli("--help"), cli("-h")):
+        assert result.exit_code == 0
+        assert "run     Run the gateway." in result.stdout
+        assert "config  Look at the configuration, and check it." in result.stdout
+
+
+@pytest.mark.parametrize("name", ["run", "config"])
+def test_a_commands_own_help_says_what_the_list_said(cli: Cli, name: str) -> None:
+    (line,) = (line for line in cli("--help").stdout.splitlines() if line.split()[:1] == [name])
+    assert line.strip().removeprefix(name).strip() in cli(name, "--help").stdout
+
+
+def test_the_version(cli: Cli) -> None:
+    assert cli("--version").stdout == f"hermes-trio {__version__}\n"
+
+
+def test_a_command_that_is_not_there_is_a_usage_error(cli: Cli) -> None:
+    result = cli("fly")
+    assert result.exit_code == 2
+    assert "No such command 'fly'" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "config show", "config show --json", "config check"])
+def test_a_bad_configuration_ends_with_78_and_one_line(home: Path, command: str) -> None:
+    (home / "config.yaml").write_text("agent: {max_turns: many}")
+    result = program(*command.split(), environ={"HERMES_HOME": str(home)})
+    assert result.returncode == 78
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: agent.max_turns: 'many' is not a whole number")
+    assert line.endswith("default, 90.")
+
+
+def test_a_bad_home_ends_with_78(home: Path) -> None:
+    result = program("config", "path", environ={"HERMES_HOME": "relative"})
+    assert (result.returncode, result.stdout) == (78, "")
+    assert result.stderr.startswith("error: HERMES_HOME: 'relative' depends on where")
+
+
+def test_path_says_where_the_file_is_or_would_be(cli: Cli, home: Path) -> None:
+    assert cli("config", "path").stdout == f"{home / 'config.yaml'}\n"
+
+
+def test_path_works_for_a_file_that_is_broken(cli: Cli, home: Path) -> None:
+    assert cli("config", "path", config="{").stdout == f"{home / 'config.yaml'}\n"
+
+
+def test_check_says_ok(cli: Cli, home: Path) -> None:
+    assert cli("config", "check").stdout == (
+        f"ok: {home / 'config.yaml'} is not there, so everything has its default\n"
+    )
+    assert cli("config", "check", config="agent: {max_turns: 5}").stdout == f"ok: {home / 'config.yaml'}\n"
+
+
+def test_check_tells_what_is_odd(cli: Cli) -> None:
+    result = cli("config", "check", config="agent: {max_turn: 5}")
+    warning, ok = result.stdout.splitlines()
+    assert warning == "warning: agent.max_turn is not a key I know; did you mean agent.max_turns?"
+    assert ok.startswith("ok: ")
+    assert result.exit_code == 0
+
+
+def test_run_and_show_tell_what_is_odd_apart_from_the_rest(cli: Cli) -> None:
+    for command in (["run"], ["config", "show"]):
+        result = cli(*command, config="agent: {max_turn: 5}")
+        assert result.stderr == (
+            "warning: agent.max_turn is not a key I know; did you mean agent.max_turns?\n"
+        )
+        assert "max_turn:" not in result.stdout
+
+
+def test_run_says_which_gateway_this_is(cli: Cli, home: Path) -> None:
+    result = cli("run", config=FULL)
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"hermes-trio {__version__}, home {home}\n\n# {home / 'config.yaml'}\n")
+    assert result.stdout.endswith(cli("config", "show").stdout)
+
+
+def test_show_explains_each_key_and_marks_what_differs(cli: Cli) -> None:
+    shown = cli("config", "show", config=FULL).stdout
+    for lines in (
+        "  # Model requests within one turn, after which it has to answer.\n"
+        "  max_turns: 7  # changed by config.yaml; default: 90\n",
+        "  # What becomes of turns that a crash cut. One of resume, suspend.\n"
+        "  crash_recovery: suspend  # changed by config.yaml; default: resume\n",
+        "  # Hour of the day of the daily reset, local time.\n  at_hour: 4\n",
+        '    allow_from: ["42", "+4912"]  # changed by config.yaml; default: []\n',
+        '    home_channel: {chat_id: "-100", thread_id: "7", name: Ops}  # changed',
+        '    # Known to this platform alone.\n    app_secret: "***"\n    poll: {every: 30, key: "***"}\n',
+    ):
+        assert lines in shown
+
+
+def test_show_names_the_variable_that_made_a_difference(home: Path) -> None:
+    result = program("config", "show", environ={"HERMES_HOME": str(home), "ANTHROPIC_API_KEY": SECRET})
+    assert "  provider: anthropic  # changed by ANTHROPIC_API_KEY; default: demo\n" in result.stdout
+    assert '  api_key: "***"  # changed by ANTHROPIC_API_KEY; default: null\n' in result.stdout
+
+
+def test_nothing_shows_a_secret(cli: Cli) -> None:
+    for command in (["run"], ["config", "show"], ["config", "show", "--json"], ["config", "check"]):
+        result = cli(*command, config=FULL)
+        assert result.exit_code == 0
+        assert SECRET not in result.output
+
+
+def test_show_for_programs_has_the_shape_of_the_file(cli: Cli, home: Path) -> None:
+    report = json.loads(cli("config", "show", "--json", config=FULL + "agents: {}\n").stdout)
+    assert report["path"] == str(home / "config.yaml")
+    assert report["warnings"] == ["agents is not a key I know; did you mean agent?"]
+    assert report["set"]["agent.max_turns"] == "config.yaml"
+    assert report["config"]["agent"]["max_turns"] == 7
+    assert report["config"]["platforms"]["telegram"] == {
+        "enabled": True,
+        "token": "***",
+        "base_url": None,
+        "home_channel": {"chat_id": "-100", "thread_id": "7", "name": "Ops"},
+        "allow_from": ["42", "+4912"],
+        "require_mention": True,
+        "gateway_restart_notification": True,
+        "app_secret": "***",
+        "poll": {"every": 30, "key": "***"},
+    }
+
+
+def test_what_show_prints_is_a_configuration_that_means_the_same(cli: Cli, home: Path) -> None:
+    plain = FULL.replace(SECRET, "***").replace(": ***", ': "***"').replace("me:***@", "***@")
+    before = load_config(home, {}) if cli("config", "check", config=plain).exit_code == 0 else None
+    (home / "config.yaml").write_text(cli("config", "show").stdout, encoding="utf-8")
+    assert before is not None
+    assert load_config(home, {}).config == before.config
+
+
+# All but `$`, which would be a variable, and what YAML or UTF-8 cannot hold.
+TEXTS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="$\0", max_codepoint=0xFFFF), max_size=20
+)
+
+
+@given(text=TEXTS)
+@example(text="null")
+@example(text="True")
+@example(text="\x9b2J")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+def test_any_text_is_shown_so_that_it_reads_back_and_moves_no_cursor(cli: Cli, home: Path, text: str) -> None:
+    shown = cli("config", "show", config=json.dumps({"terminal": {"cwd": text}})).stdout
+    assert all(line.isprintable() for line in shown.split("\n"))
+    (home / "config.yaml").write_text(shown, encoding="utf-8")
+    assert load_config(home, {}).config.terminal.cwd == text
+
+
+def test_a_terminal_of_few_characters_gets_escapes(home: Path) -> None:
+    result = program("config", "show", environ={"HERMES_HOME": str(home), "PYTHONIOENCODING": "latin-1"})
+    assert (result.returncode, result.stderr) == (0, "")
+    assert r'cursor: " \u2589"' in result.stdout
+
+
+def test_a_reader_that_went_away_is_no_traceback(home: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        result = program("config", "show", environ={"HERMES_HOME": str(home)}, stdout=write_end)
+    finally:
+        os.close(write_end)
+    assert result.stderr == ""

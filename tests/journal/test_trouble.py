@@ -1,0 +1,313 @@
+"""A run journal in trouble: torn tails, a full disk, a hung one, writers that are cancelled."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from hermes_trio.errors import JournalBusy, JournalUnwritable
+from hermes_trio.events import MessageDelta, RunCancelled, RunCompleted
+from hermes_trio.journal.reader import Reading, read_run
+from hermes_trio.journal.writer import CLOSE_WITHIN, Journals, append_run_event, open_journals
+from hermes_trio.world import World
+
+if TYPE_CHECKING:
+    from tests.journal.conftest import Disk, MakeLine, RunFile
+
+
+def texts(reading: Reading) -> list[str]:
+    return [record.payload["delta"] for record in reading.records if record.event == "message.delta"]
+
+
+# --- what a crash leaves at the end ------------------------------------------------------------------
+
+
+def torn_ends(line: MakeLine) -> dict[str, bytes]:
+    whole = line(3, "wörld")
+    return {
+        "one byte": whole[:1],
+        "half a line": whole[: len(whole) // 2],
+        "half a character": whole[: whole.index("ö".encode()) + 1],
+        "all but the last brace": whole[:-2],
+        "zeros": b"\0" * 4096,
+        "half a line, then zeros": whole[:50] + b"\0" * 300,
+    }
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        "one byte",
+        "half a line",
+        "half a character",
+        "all but the last brace",
+        "zeros",
+        "half a line, then zeros",
+    ],
+)
+async def test_a_torn_last_line_is_cut_off_and_the_next_event_is_whole(
+    journals: Journals, root: Path, file: RunFile, line: MakeLine, torn: str
+) -> None:
+    """It must not be glued to the next event, which once cost both of them."""
+    whole, rest = line(1, "a") + line(2, "b"), torn_ends(line)[torn]
+    file.becomes(whole + rest)
+    with capture_logs() as logs:
+        await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "c"})
+    assert [(log["log_level"], log["run"], log["offset"], log["bytes"]) for log in logs] == [
+        ("warning", "run-1", len(whole), len(rest))
+    ]
+    reading = read_run(root, "s1", "run-1")
+    assert (texts(reading), reading.last_seq, reading.complete) == (["a", "b", "c"], 3, True)
+    assert file.content.startswith(whole)
+
+
+async def test_a_last_line_that_only_lost_its_newline_gets_it_back(
+    journals: Journals, root: Path, file: RunFile, line: MakeLine
+) -> None:
+    file.becomes((line(1, "a") + line(2, "b")).removesuffix(b"\n"))
+    with capture_logs() as logs:
+        await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "c"})
+    assert logs == []
+    assert len(file.content.splitlines()) == 3
+    assert (texts(read_run(root, "s1", "run-1"))) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("end", [b"  \t", b'{"version":1,"event_id":"run-1:3","se'])
+async def test_every_line_begins_as_one_whatever_stood_before_it(
+    journals: Journals, root: Path, file: RunFile, line: MakeLine, end: bytes
+) -> None:
+    """The newline in front of the torn part was lost as well."""
+    file.becomes(line(1, "a") + line(2, "b").removesuffix(b"\n") + end)
+    await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "c"})
+    assert file.content.splitlines()[-1].startswith(b'{"version":1,"event_id":"run-1:3"')
+    assert texts(read_run(root, "s1", "run-1")) == ["a", "b", "c"]
+
+
+async def test_a_damaged_line_is_never_written_over_and_its_seq_not_given_again(
+    journals: Journals, root: Path, file: RunFile, line: MakeLine
+) -> None:
+    """Somebody has seen that event: another one with its id would pass for it."""
+    damaged = line(3, "c").replace(b'"seq":3', b'"seq"#3')
+    file.becomes(line(1, "a") + line(2, "b") + damaged)
+    record = await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "d"})
+    assert record.seq == 4
+    assert damaged in file.content
+    reading = read_run(root, "s1", "run-1")
+    assert (texts(reading), len(reading.damage)) == (["a", "b", "d"], 1)
+
+
+# --- a full disk -------------------------------------------------------------------------------------
+
+FILLS_THE_DISK = """
+import os, resource, sys, trio
+from pathlib import Path
+from hermes_trio.errors import JournalUnwritable
+from hermes_trio.events import MessageDelta, RunCompleted
+from hermes_trio.journal.writer import open_journals
+from hermes_trio.world import World
+
+root, how, when = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+path = root / "s1" / "run-1.jsonl"
+filler = root / "filler"
+
+def fill():
+    if how == "limit":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 1000, resource.RLIM_INFINITY))
+        return
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
+        file.truncate(max(0, file.tell() - 3 * 4096))
+
+def make_room():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    filler.unlink(missing_ok=True)
+
+async def main():
+    async with open_journals(root, World()) as journals, journals.open_run("s1", "run-1") as run:
+        await run.append(MessageDelta("a"))
+        fill()
+        good = path.read_bytes()
+        for batch in ([MessageDelta("b" * 50_000), MessageDelta("c")], [MessageDelta("d")]):
+            try:
+                await run.append(*batch)
+            except JournalUnwritable as error:
+                print(error)
+                assert path.read_bytes() == good, "a torn line was left behind"
+        if when == "next":
+            make_room()
+            await run.append(MessageDelta("e"))
+        else:
+            try:
+                await run.append(RunCompleted("abcd"))
+            except JournalUnwritable as error:
+                print(error)
+            make_room()
+    print(path.read_text())
+
+trio.run(main)
+"""
+
+
+def run_on_a_full_disk(root: Path, how: str, when: str) -> tuple[list[str], Reading]:
+    """What a writer was told in a process of its own whose disk was full for a while, and what it wrote."""
+    root.mkdir(parents=True)
+    command = [sys.executable, "-c", FILLS_THE_DISK, str(root), how, when]
+    if how == "mount":
+        mount = 'mount -t tmpfs -o size=128k none "$0" && exec "$@"'
+        mounted = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(root)]
+        if shutil.which("unshare") is None or subprocess.run([*mounted, "true"], check=False).returncode:
+            pytest.skip("no disk of one's own may be mounted here")
+        command = [*mounted, *command]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    told = [line for line in output.splitlines() if line.startswith("journal of run run-1: ")]
+    path = root / "s1" / "run-1.jsonl"
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_text("".join(f"{line}\n" for line in output.splitlines() if line.startswith("{")))
+    return told, read_run(root, "s1", "run-1")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no limit on the size of a file")
+@pytest.mark.parametrize("how", ["limit", "mount"])
+def test_a_full_disk_leaves_no_torn_line_and_what_waited_is_written_first(root: Path, how: str) -> None:
+    told, reading = run_on_a_full_disk(root, how, "next")
+    assert len(told) == 2
+    for told_once in told:
+        assert "Check the space on the disk" in told_once
+        assert how == "limit" or "No space left on device" in told_once
+    assert texts(reading) == ["a", "b" * 50_000, "c", "d", "e"]
+    assert reading.complete
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no limit on the size of a file")
+def test_what_could_not_be_written_is_tried_once_more_when_the_run_is_closed(root: Path) -> None:
+    """The end of a run has no next event behind it that could carry it along."""
+    told, reading = run_on_a_full_disk(root, "limit", "close")
+    assert len(told) == 3
+    assert texts(reading) == ["a", "b" * 50_000, "c", "d"]
+    assert reading.terminal is not None
+    assert reading.complete
+
+
+# --- who is cancelled, and what hangs ----------------------------------------------------------------
+
+
+async def test_what_a_cancelled_writer_appended_is_written_all_the_same(root: Path, world: World) -> None:
+    async with open_journals(root, world) as journals, journals.open_run("s1", "run-1") as run:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await run.append(MessageDelta("its last words"), RunCancelled())
+        assert scope.cancelled_caught
+        assert run.last_seq == 2
+    assert [record.event for record in read_run(root, "s1", "run-1").records] == [
+        "message.delta",
+        "run.cancelled",
+    ]
+
+
+async def test_who_is_cancelled_while_the_disk_hangs_leaves_at_once(
+    root: Path, world: World, disk: Disk, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with (
+        open_journals(root, world, worker=disk.worker) as journals,
+        journals.open_run("s1", "run-1") as run,
+    ):
+        disk.hangs = True
+        for text in ("a", "b"):
+            began = trio.current_time()
+            with trio.move_on_after(1) as scope:
+                await run.append(MessageDelta(text))
+            assert scope.cancelled_caught
+            assert trio.current_time() == began + 1
+        disk.comes_back()
+        [record] = await run.append(MessageDelta("c"))
+        assert record.seq == 3
+    assert texts(read_run(root, "s1", "run-1")) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_hung_disk_delays_no_turn_and_the_end_by_two_seconds(
+    root: Path, world: World, disk: Disk, autojump_clock: trio.testing.MockClock, cancelled: bool
+) -> None:
+    with capture_logs() as logs, trio.CancelScope() as everything:
+        async with open_journals(root, world, worker=disk.worker) as journals:
+            async with journals.open_run("s1", "run-1") as run:
+                await run.append(MessageDelta("a"))
+                disk.hangs = True
+                with trio.move_on_after(5):
+                    await run.append(MessageDelta("b"))
+                left = trio.current_time()
+            assert trio.current_time() == left == 5
+            if cancelled:
+                everything.cancel()
+        assert trio.current_time() == left + CLOSE_WITHIN
+    assert [log["event"] for log in logs] == ["the disk hangs; left the run journals unclosed"]
+    disk.comes_back()
+    assert texts(read_run(root, "s1", "run-1")) == ["a", "b"], "done whenever it can be done"
+
+
+async def test_a_disk_that_is_only_slow_is_waited_for(
+    root: Path, world: World, disk: Disk, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio.open_nursery() as nursery:
+        async with open_journals(root, world, worker=disk.worker) as journals:
+            async with journals.open_run("s1", "run-1") as run:
+                disk.hangs = True
+                with trio.move_on_after(0):
+                    await run.append(MessageDelta("a"), RunCompleted("a"))
+
+            async def in_a_second() -> None:
+                await trio.sleep(1)
+                disk.comes_back()
+
+            nursery.start_soon(in_a_second)
+        assert trio.current_time() == 1
+    assert read_run(root, "s1", "run-1").terminal is not None
+
+
+# --- what is left open -------------------------------------------------------------------------------
+
+
+async def open_nothing(journals: Journals, places: Sequence[tuple[str, str]]) -> None:
+    for session_id, run_id in places:
+        with pytest.raises(JournalUnwritable):
+            await append_run_event(journals, session_id, run_id, "note")
+
+
+def open_files() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="handles are counted another way")
+async def test_no_file_is_left_open(root: Path, world: World) -> None:
+    (root / "s1" / "directory.jsonl").mkdir(parents=True)
+    before = open_files()
+    async with open_journals(root, world) as journals:
+        for number in range(5):
+            await append_run_event(journals, "s1", f"run-{number}", "note")
+        async with journals.open_run("s1", "run-1"):
+            with pytest.raises(JournalBusy):
+                await append_run_event(journals, "s1", "run-1", "note")
+            await journals.read("s1", "run-1")
+        await open_nothing(journals, [("s1", "directory")])
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            async with journals.open_run("s1", "run-0"):
+                pytest.fail("it was cancelled before")
+        with pytest.raises(ZeroDivisionError):
+            async with journals.open_run("s1", "run-0") as run:
+                await run.append(MessageDelta(str(1 / 0)))
+    assert open_files() == before

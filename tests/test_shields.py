@@ -1,0 +1,68 @@
+"""Every shield has a deadline. A shield without one outlives every deadline above it: the linters do
+not find these, so this reads the code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted(
+    path for folder in ("hermes_trio", "platforms", "bench") for path in (ROOT / folder).rglob("*.py")
+)
+
+WITH_DEADLINE = {"move_on_after", "move_on_at", "fail_after", "fail_at"}
+
+
+def endless_shields(source: str) -> Iterator[int]:
+    """The lines in which a shield is put up that nothing ends."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and any(_is_on(keyword) for keyword in node.keywords):
+            name = ast.unparse(node.func).rpartition(".")[2]
+            limits = {keyword.arg for keyword in node.keywords} & {"deadline", "relative_deadline"}
+            bounded = bool(limits) or name in WITH_DEADLINE
+            if not bounded or "inf" in ast.unparse(node):
+                yield node.lineno
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Attribute) and target.attr == "shield" for target in targets):
+                yield node.lineno
+
+
+def _is_on(keyword: ast.keyword) -> bool:
+    off = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+    return keyword.arg == "shield" and not off
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_shield_has_a_deadline(path: Path) -> None:
+    assert list(endless_shields(path.read_text("utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "with trio.CancelScope(shield=True): ...",
+        "with CancelScope(shield=on): ...",
+        "scope.shield = True",
+        "with trio.move_on_after(math.inf, shield=True): ...",
+        "with trio.CancelScope(deadline=math.inf, shield=True): ...",
+    ],
+)
+def test_an_endless_shield_is_found(code: str) -> None:
+    assert list(endless_shields(code)) == [1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "with trio.move_on_after(2, shield=True): ...",
+        "with trio.CancelScope(deadline=end, shield=True): ...",
+        "with trio.CancelScope(shield=False): ...",
+    ],
+)
+def test_a_shield_that_ends_is_left_alone(code: str) -> None:
+    assert list(endless_shields(code)) == []
