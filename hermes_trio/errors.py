@@ -3,6 +3,9 @@
     GatewayError                    exit code 1
     ├─ ConfigInvalid                exit code 78: a wrong key, type or value
     ├─ InvalidId                    an id that could leave its directory or break a key
+    ├─ HomeError                    something about the home directory
+    │  ├─ HomeBusy                  another gateway works in it
+    │  └─ HomeUnusable              exit code 78: not a directory, no permission, no locks there
     ├─ StoreError                   something about `gateway.db`
     │  ├─ StoreUnusable             exit code 78: not a file, no permission, no such place
     │  ├─ StoreTooNew               exit code 78: written by a newer version, left untouched
@@ -50,6 +53,34 @@ class InvalidId(GatewayError, ValueError):
     def __init__(self, what: str, value: object, rule: str) -> None:
         super().__init__(f"{what} {value!r} is refused: {rule}.")
         self.what, self.value, self.rule = what, value, rule
+
+
+class HomeError(GatewayError):
+    """The home directory cannot be used as it was meant to be."""
+
+    def __init__(self, home: Path, problem: str, remedy: str) -> None:
+        super().__init__(f"{home}: {problem}. {remedy}")
+        self.home, self.problem, self.remedy = home, problem, remedy
+
+
+class HomeBusy(HomeError):
+    """Another gateway has this home; its pid where that is known."""
+
+    def __init__(self, home: Path, pid: int | None) -> None:
+        who = f"the gateway with pid {pid}" if pid else "another gateway"
+        super().__init__(
+            home,
+            f"{who} works in this home",
+            "Stop it with `hermes-trio stop`, or set HERMES_HOME to another directory.",
+        )
+        self.pid = pid
+
+
+class HomeUnusable(HomeError):
+    exit_code = EXIT_CONFIG
+
+    def __init__(self, home: Path, problem: str) -> None:
+        super().__init__(home, problem, "Repair the directory, or set HERMES_HOME to another one.")
 
 
 class StoreError(GatewayError):

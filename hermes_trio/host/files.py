@@ -8,7 +8,9 @@ directory protects, and these calls do what they can.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 PRIVATE_DIR = 0o700
@@ -30,10 +32,12 @@ def make_private_dir(path: Path) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open `path` with `flags`, made if missing, and see to it that only its owner may read it."""
+    """Open `path` with `flags`, made if missing, and see to it that only its owner may read it. What is
+    no file keeps its rights: `path` may be a link to /dev/null."""
     binary = getattr(os, "O_BINARY", 0)
     fd = os.open(path, flags | os.O_CREAT | binary, PRIVATE_FILE)
-    if os.name == "posix" and os.fstat(fd).st_mode & 0o777 != PRIVATE_FILE:
+    mode = os.fstat(fd).st_mode
+    if os.name == "posix" and stat.S_ISREG(mode) and stat.S_IMODE(mode) != PRIVATE_FILE:
         try:
             os.fchmod(fd, PRIVATE_FILE)
         except OSError:
@@ -43,11 +47,14 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def sync_dir(path: Path) -> None:
-    """Make the names in `path` durable, where a directory can be opened for that."""
+    """Make the names in `path` durable, where a directory can be opened and synced for that."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(fd)

@@ -2,39 +2,68 @@
 
 A lock here is an open file: there is no pid to compare and nothing to clean up after a kill. The
 file itself is never unlinked, or two holders could lock two files of one name.
+
+Systems differ in what they lock: most the open file as a whole, Windows a range of its bytes. Both
+ways are functions of the module that knows how, so that the tests walk both wherever they run.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Protocol
 
-# Windows locks bytes, and a locked byte cannot be read by others; so the byte is far behind any data.
-_FAR_BYTE = 1 << 40
+# A byte that is locked on Windows cannot be read by others, so it is far behind any data. It may lie
+# behind the end of the file, but some C libraries count no further than 2 GiB.
+_FAR_BYTE = (1 << 31) - 2
 
 
-if sys.platform == "win32":  # pragma: no cover - walked by the tests through a fake msvcrt
-    import msvcrt
-    import os
+class _Fcntl(Protocol):
+    """What we need of `fcntl`."""
 
-    def try_lock(fd: int) -> bool:
-        """Take the lock of this open file if nobody has it. It is held until `fd` is closed."""
-        position = os.lseek(fd, 0, os.SEEK_CUR)
-        try:
-            os.lseek(fd, _FAR_BYTE, os.SEEK_SET)
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        finally:
-            os.lseek(fd, position, os.SEEK_SET)
-        return True
+    @property
+    def LOCK_EX(self) -> int: ...  # noqa: N802 - its name there
+    @property
+    def LOCK_NB(self) -> int: ...  # noqa: N802
+    def flock(self, fd: int, operation: int, /) -> None: ...
 
-else:
+
+class _Msvcrt(Protocol):
+    """What we need of `msvcrt`."""
+
+    @property
+    def LK_NBLCK(self) -> int: ...  # noqa: N802
+    def locking(self, fd: int, mode: int, nbytes: int, /) -> None: ...
+
+
+def try_lock(fd: int) -> bool:
+    """Take the lock of this open file if nobody has it. It is held until `fd` is closed."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        return lock_by_byte(fd, msvcrt)
     import fcntl
 
-    def try_lock(fd: int) -> bool:
-        """Take the lock of this open file if nobody has it. It is held until `fd` is closed."""
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+    return lock_by_file(fd, fcntl)
+
+
+def lock_by_file(fd: int, fcntl: _Fcntl) -> bool:
+    """Try to lock an open file as a whole. What goes wrong otherwise is raised."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def lock_by_byte(fd: int, msvcrt: _Msvcrt) -> bool:
+    """Try to lock one byte of an open file. What goes wrong otherwise is raised."""
+    position = os.lseek(fd, 0, os.SEEK_CUR)
+    os.lseek(fd, _FAR_BYTE, os.SEEK_SET)
+    try:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+    except PermissionError:
+        return False
+    finally:
+        os.lseek(fd, position, os.SEEK_SET)
+    return True

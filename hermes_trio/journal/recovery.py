@@ -10,10 +10,11 @@ same journal again gives the same rows; folding a longer one gives those and mor
 | the journal | what is known |
 |---|---|
 | has an output, or proves how the run ended | recovered; completed, cancelled or failed |
+| is whole, and the transcript tells all of it | recovered |
 | is whole, says the run was cut, and has no output | no output |
 | is missing or empty | still arriving; costs nothing, for at most a day |
 | is there, but useless | still arriving, at most twelve looks, then given up |
-| has grown since | all of it again, with what is new |
+| has changed since | all of it again, with what is new; what was found and proved before stays |
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Told:
 
     place: int = 0
     call_ids: frozenset[str] = frozenset()
+    found: tuple[Message, ...] = ()
+    """The rows that an earlier look at the journal has put there."""
 
 
 @dataclass(slots=True)
@@ -64,6 +67,12 @@ class _Draft:
     cards: list[ToolCard] = field(default_factory=list)
     closed: bool = False
     """A tool began: what is said from here on is another row."""
+
+    @classmethod
+    def of(cls, row: Message) -> _Draft:
+        """A row that was found before. Only its calls can still end."""
+        reasoning = [row.reasoning] if row.reasoning else []
+        return cls(row.created_at, row.place, [row.content], reasoning, list(row.cards), closed=True)
 
     def row(self, turn: Turn) -> Message:
         return Message(
@@ -80,18 +89,22 @@ class _Draft:
 
 
 def told_by(rows: Iterable[Message], turn: Turn) -> Told:
-    """What of this turn stands in the transcript, apart from what recovery has put there."""
-    own = [row for row in rows if row.turn_id == turn.turn_id and not row.recovered and not row.marker]
+    """What of this turn stands in the transcript, and what of it recovery has put there."""
+    of_turn = [row for row in rows if row.turn_id == turn.turn_id and not row.marker]
+    own = [row for row in of_turn if not row.recovered]
     return Told(
         place=max((row.place for row in own), default=0),
         call_ids=frozenset(call.id for row in own for call in row.tool_calls),
+        found=tuple(replace(row, id=None) for row in of_turn if row.recovered),
     )
 
 
 def fold(records: Iterable[Record], turn: Turn, told: Told) -> list[Message]:
     """The rows of a turn that its journal knows beyond its transcript, in order."""
-    drafts: list[_Draft] = []
+    return _fold(records, turn, told, [])
 
+
+def _fold(records: Iterable[Record], turn: Turn, told: Told, drafts: list[_Draft]) -> list[Message]:
     def speaking(record: Record) -> _Draft:
         if not drafts or drafts[-1].closed:
             drafts.append(_Draft(record.created_at, record.seq))
@@ -104,14 +117,17 @@ def fold(records: Iterable[Record], turn: Turn, told: Told) -> list[Message]:
             continue
         if isinstance(event, MessageDelta) and (event.delta.strip() or _has_text(drafts)):
             speaking(record).text.append(event.delta)
-        elif isinstance(event, ReasoningAvailable) and event.text.strip():
+        elif isinstance(event, ReasoningAvailable) and (event.text.strip() or _has_reasoning(drafts)):
             speaking(record).reasoning.append(event.text)
         elif isinstance(event, ToolStarted | ToolCompleted) and event.call_id not in told.call_ids:
             draft = drafts[-1] if drafts else speaking(record)
+            draft.place = record.seq
+            if isinstance(event, ToolCompleted) and _close(drafts, event):
+                continue
             draft.closed = True
             if isinstance(event, ToolStarted):
                 draft.cards.append(_opened(event, record))
-            elif not _close(drafts, event):
+            else:
                 draft.cards.append(_closed(_opened(ToolStarted(event.tool or "tool"), record), event))
     return [draft.row(turn) for draft in drafts]
 
@@ -119,6 +135,10 @@ def fold(records: Iterable[Record], turn: Turn, told: Told) -> list[Message]:
 def _has_text(drafts: list[_Draft]) -> bool:
     """White space is kept inside a text, and is no text by itself."""
     return bool(drafts) and not drafts[-1].closed and bool(drafts[-1].text)
+
+
+def _has_reasoning(drafts: list[_Draft]) -> bool:
+    return bool(drafts) and not drafts[-1].closed and bool(drafts[-1].reasoning)
 
 
 def _event(record: Record) -> Event | None:
@@ -166,7 +186,10 @@ def _closed(card: ToolCard, event: ToolCompleted) -> ToolCard:
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    try:
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    except RecursionError:
+        return "..."
     return text if len(text) <= _MAX_ARG_TEXT else text[:_MAX_ARG_TEXT] + "..."
 
 
@@ -192,7 +215,7 @@ def worth_a_look(turn: Turn, size: int, now: float) -> bool:
     """Whether the journal, `size` bytes long now, can tell more of this turn than is known."""
     if turn.recovery is None or turn.recovery is Recovery.GIVEN_UP or size == 0:
         return False
-    return not _too_old(turn, now) and (turn.recovery is Recovery.ARRIVING or size > turn.recovery_bytes)
+    return not _too_old(turn, now) and (turn.recovery is Recovery.ARRIVING or size != turn.recovery_bytes)
 
 
 def without_a_look(turn: Turn, now: float) -> Step | None:
@@ -207,18 +230,23 @@ def without_a_look(turn: Turn, now: float) -> Step | None:
 
 
 def next_step(turn: Turn, reading: Reading, told: Told) -> Step:
-    """What this look at the journal of a cut run says of it."""
-    rows = tuple(fold(reading.records, turn, told))
+    """What this look at the journal of a cut run says of it. No look takes back what an earlier one
+    found or proved: a journal can be damaged after it was read."""
+    rows = _rows(reading, turn, told)
+    new = None if rows == told.found else rows
     looked = replace(turn, recovery_bytes=reading.size)
     terminal = reading.terminal
     if terminal is not None and terminal.terminal_state in _PROVEN:
         proven = _PROVEN[terminal.terminal_state]
-        return Step(replace(looked, recovery=proven, recovery_note=_failure(terminal)), rows)
-    if rows:
-        return Step(replace(looked, recovery=Recovery.RECOVERED), rows)
+        return Step(replace(looked, recovery=proven, recovery_note=_failure(terminal)), new)
+    if turn.recovery in _PROVEN.values():
+        return Step(looked, new)
+    whole = reading.complete and reading.last_seq >= told.place
+    if rows or (told.place and whole):
+        return Step(replace(looked, recovery=Recovery.RECOVERED), new)
     if turn.recovery is not Recovery.ARRIVING:
-        return Step(looked)  # damaged since: what was found before stays
-    if terminal is not None and reading.complete:
+        return Step(looked)
+    if terminal is not None and whole:
         return Step(replace(looked, recovery=Recovery.NO_OUTPUT))
     attempts = turn.recovery_attempts + 1
     spent = attempts >= JOURNAL_RETRY_MAX_ATTEMPTS
@@ -227,6 +255,30 @@ def next_step(turn: Turn, reading: Reading, told: Told) -> Step:
             turn,
             recovery=Recovery.GIVEN_UP if spent else Recovery.ARRIVING,
             recovery_attempts=attempts,
+        )
+    )
+
+
+def _rows(reading: Reading, turn: Turn, told: Told) -> tuple[Message, ...]:
+    """All that recovery has for a turn now."""
+    rows = tuple(fold(reading.records, turn, told))
+    if len(rows) >= len(told.found) and all(map(_tells, rows, told.found)):
+        return rows
+    # The journal has lost some of what was found in it. That stays, and what is new comes behind it.
+    behind = replace(told, place=max(told.place, told.found[-1].place))
+    return tuple(_fold(reading.records, turn, behind, [_Draft.of(row) for row in told.found]))
+
+
+def _tells(row: Message, found: Message) -> bool:
+    """Whether `row` has all that `found` has: it may have grown, and its calls may have ended."""
+    return (
+        row.content.startswith(found.content)
+        and (row.reasoning or "").startswith(found.reasoning or "")
+        and row.place >= found.place
+        and len(row.cards) >= len(found.cards)
+        and all(
+            new.id == old.id and new.done >= old.done
+            for new, old in zip(row.cards, found.cards, strict=False)
         )
     )
 

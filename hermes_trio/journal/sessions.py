@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from ..errors import GatewayError
+from ..errors import JournalError, StoreError
 from ..state import sessions, transcript, turns
 from ..state.database import Database
 from ..state.entry import SessionEntry
@@ -57,7 +57,8 @@ class SessionReader:
 
     async def get_session(self, session_id: str) -> Session | None:
         """A session with its transcript, healed as far as its journals allow; None if there is none.
-        Trouble with a journal is reported and costs this healing, never the reading."""
+        Trouble with a journal, or with storing what it tells, is reported and costs this healing, never
+        the reading."""
         found = await self._database.read(_load, session_id)
         if found is None or session_id in self._healing:
             return found
@@ -74,12 +75,14 @@ class SessionReader:
             return False
         try:
             step = without_a_look(turn, self._world.time()) or await self._look(session, turn)
-        except GatewayError as error:
+            if step is None or step == Step(turn):
+                return False
+            return await self._database.write(_store, session.entry.session_id, turn, step)
+        except JournalError as error:
             log.warning("a run journal could not be read", run=turn.run_id, error=str(error))
-            return False
-        if step is None or step == Step(turn):
-            return False
-        return await self._database.write(_store, session.entry.session_id, turn, step)
+        except StoreError as error:
+            log.warning("what a run journal tells could not be stored", run=turn.run_id, error=str(error))
+        return False
 
     async def _look(self, session: Session, turn: Turn) -> Step | None:
         session_id = session.entry.session_id

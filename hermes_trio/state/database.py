@@ -27,10 +27,11 @@ import outcome
 import structlog
 import trio
 
-from ..errors import StoreClosed, StoreError
+from ..errors import StoreClosed, StoreDamaged, StoreError
 from ..host.worker import Batcher, Pending, Runner, Worker, finished, worker_thread
 from ..world import World
-from .opening import Connections, SchemaStep, open_connections, shipped_steps, typed
+from . import transcript
+from .opening import Connections, SchemaStep, damages_search, open_connections, shipped_steps, typed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class Database:
         self._writer, self._reader = writer, reader
         self._writes: Batcher[Step, Any] = Batcher(writer, self._commit, limit=MAX_BATCH)
         self._open = True
-        self._ours = False
+        self._ours = self._mended = False
         self._writing.set_authorizer(self._judge)
 
     async def write(
@@ -95,6 +96,12 @@ class Database:
                 raise typed(error, self.path)  # noqa: B904 - has its cause
 
         self._check_open()
+        try:
+            return await finished(self._reader, run)
+        except StoreDamaged as damage:
+            search = damage.__cause__ is not None and damages_search(damage.__cause__)
+            if not (search and await finished(self._writer, self._mend_search)):
+                raise
         return await finished(self._reader, run)
 
     def _check_open(self) -> None:
@@ -136,11 +143,24 @@ class Database:
                 self._transaction("ROLLBACK")
             if not isinstance(error, Exception):
                 raise
-            if len(batch) == 1:  # whatever it is, it is for whoever handed over the step that failed
+            if len(batch) == 1 and not (damages_search(error) and self._mend_search()):
+                # Whatever it is, it is for whoever handed over the step that failed.
                 batch[0].result = outcome.Error(typed(error, self.path))
                 return
             for write in batch:
                 self._commit([write])
+
+    def _mend_search(self) -> bool:
+        """Make the search index again: while it is damaged, no message can be stored, although it holds
+        nothing that the messages do not. Once in a life; True if that may have helped."""
+        if self._mended:
+            return False
+        self._mended = True
+        log.warning("the search index was damaged; making it again from the messages")
+        with suppress(sqlite3.Error):
+            transcript.index_again(self._writing)
+            return True
+        return False
 
     def _transaction(self, statement: str) -> None:
         self._ours = True

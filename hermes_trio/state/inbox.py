@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from ..messages import MessageEvent
+from .text import read_stored
 
 
 class InboxState(StrEnum):
@@ -48,9 +49,17 @@ class Stored:
 _COLUMNS = "inbox_id, session_key, event, received_at, state, turn_id"
 
 
-def _received(row: tuple[Any, ...]) -> Received:
-    event = MessageEvent.from_dict(json.loads(row[2]))
-    return Received(row[0], row[1], event, row[3], InboxState(row[4]), row[5])
+def _event(text: str) -> MessageEvent:
+    return MessageEvent.from_dict(json.loads(text))
+
+
+def _received(rows: Iterable[tuple[Any, ...]]) -> list[Received]:
+    """The rows that can be read; the others are reported each time somebody looks, and stay."""
+    return [
+        Received(row[0], row[1], event, row[3], InboxState(row[4]), row[5])
+        for row in rows
+        if (event := read_stored(row[2], _event, "event", message=row[0]))
+    ]
 
 
 def store(
@@ -99,7 +108,7 @@ def pending(db: sqlite3.Connection, session_key: str) -> list[Received]:
         f"SELECT {_COLUMNS} FROM inbox WHERE session_key = ? AND state = 'pending' "  # noqa: S608
         "ORDER BY inbox_id"
     )
-    return [_received(row) for row in db.execute(query, (session_key,))]
+    return _received(db.execute(query, (session_key,)))
 
 
 def keys_with_pending(db: sqlite3.Connection) -> list[str]:
@@ -110,10 +119,19 @@ def keys_with_pending(db: sqlite3.Connection) -> list[str]:
     return [key for (key,) in db.execute(query)]
 
 
+def waiting_keys(db: sqlite3.Connection, platform: str, account: str) -> list[str]:
+    """The sessions for which messages from this account wait, the longest waiting first."""
+    query = (
+        "SELECT session_key FROM inbox WHERE state = 'pending' AND platform = ? AND account = ? "
+        "GROUP BY session_key ORDER BY min(inbox_id)"
+    )
+    return [key for (key,) in db.execute(query, (platform, account))]
+
+
 def of_turn(db: sqlite3.Connection, turn_id: int) -> list[Received]:
     """The open messages of a turn."""
     query = f"SELECT {_COLUMNS} FROM inbox WHERE turn_id = ? AND state = 'of_turn' ORDER BY inbox_id"  # noqa: S608
-    return [_received(row) for row in db.execute(query, (turn_id,))]
+    return _received(db.execute(query, (turn_id,)))
 
 
 def join_turn(db: sqlite3.Connection, turn_id: int, inbox_ids: Iterable[int]) -> int:
@@ -148,6 +166,15 @@ def close_cut_turns(db: sqlite3.Connection, session_id: str, at: float) -> None:
     db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE state = 'of_turn' AND turn_id IN "
         "(SELECT turn_id FROM turns WHERE session_id = ? AND outcome = 'cut')",
+        (at, session_id),
+    )
+
+
+def close_session(db: sqlite3.Connection, session_id: str, at: float) -> None:
+    """Close what the turns of a session hold: the session goes, and nobody will answer it."""
+    db.execute(
+        "UPDATE inbox SET state = 'done', done_at = ? WHERE state = 'of_turn' AND turn_id IN "
+        "(SELECT turn_id FROM turns WHERE session_id = ?)",
         (at, session_id),
     )
 

@@ -5,8 +5,14 @@
 | nothing, or an empty file | made, 0600 in a directory that is 0700, and brought to the newest schema |
 | an older schema | a copy is kept beside it, then the missing steps are applied in order |
 | a step we do not know | refused and left untouched: a newer version wrote it |
+| tables, and no record of our steps | refused and left untouched: another program's |
 | not SQLite, or damaged | put aside as `gateway.db.damaged-<time>` (with its log) and a fresh one begun |
+| a log without its file | the same: what was acknowledged may stand in the log alone |
 | a directory, no permission, another process's lock | refused with the remedy |
+
+Whatever is there is first looked at through the connection that cannot write. It is also the last one to
+be closed when opening fails: the last one that can write would put the log into the file, and what we
+refuse or put aside is to stay as it was.
 
 A schema step is a numbered SQL file. It is applied in a transaction of its own, which also records its
 name, so a kill in the middle leaves the schema before the step or behind it.
@@ -15,12 +21,13 @@ name, so a kill in the middle leaves the schema before the step or behind it.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from urllib.parse import quote
 
 import structlog
 
@@ -33,12 +40,13 @@ from ..errors import (
     StoreTooNew,
     StoreUnusable,
 )
-from ..host.files import make_private_dir, open_private
+from ..host.files import PRIVATE_FILE, make_private_dir, open_private
 from ..world import World
 
 BUSY_MS = 2000
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _MAGIC = b"SQLite format 3\0"
+_LOGS = ("-wal", "-shm", "-journal")
 
 log = structlog.get_logger(__name__)
 
@@ -67,17 +75,15 @@ class _Damaged(Exception):
 def shipped_steps() -> Sequence[SchemaStep]:
     """The schema of this version, in order."""
     files = resources.files(__package__).joinpath("schema").iterdir()
-    steps = (SchemaStep(f.name.removesuffix(".sql"), f.read_text("utf-8")) for f in files)
+    steps = (SchemaStep(f.name[:-4], f.read_text("utf-8")) for f in files if f.name.endswith(".sql"))
     return sorted(steps, key=lambda step: step.name)
 
 
 def open_connections(path: Path, world: World, steps: Sequence[SchemaStep]) -> Connections:
     """Open what is at `path`, in the way the table above says."""
-    damaged_copy = None
     try:
-        _prepare_file(path)
         try:
-            writing = _open_writing(path, world, steps)
+            return _open(path, world, steps)
         except _Damaged as damage:
             damaged_copy = _put_aside(path, world)
             log.error(
@@ -85,8 +91,7 @@ def open_connections(path: Path, world: World, steps: Sequence[SchemaStep]) -> C
                 damaged=damaged_copy.name,
                 reason=str(damage),
             )
-            _prepare_file(path)
-            writing = _open_writing(path, world, steps)
+        return replace(_open(path, world, steps), damaged_copy=damaged_copy)
     except OSError as error:
         raise StoreUnusable(
             path,
@@ -95,31 +100,56 @@ def open_connections(path: Path, world: World, steps: Sequence[SchemaStep]) -> C
         ) from error
     except sqlite3.Error as error:
         raise typed(error, path)  # noqa: B904 - has its cause
-    try:
-        reading = connect_reading(path)
-    except BaseException:
-        writing.close()
-        raise
-    return Connections(writing, reading, damaged_copy)
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:
     """A connection that sees what is committed and cannot write; also for another process."""
     try:
-        connection = sqlite3.connect(
-            f"file:{quote(str(path))}?mode=ro",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
-            timeout=BUSY_MS / 1000,
-        )
+        connection = _connect(f"{path.absolute().as_uri()}?mode=ro")
         connection.execute("PRAGMA query_only = ON")
     except sqlite3.Error as error:
         raise typed(error, path)  # noqa: B904 - has its cause
     return connection
 
 
+def _connect(where: Path | str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        where,
+        uri=isinstance(where, str),
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=BUSY_MS / 1000,
+    )
+    connection.text_factory = _text
+    return connection
+
+
+def _text(raw: bytes) -> str:
+    # A byte that went bad on the disk costs one character, not every list its row is in.
+    return raw.decode("utf-8", "replace")
+
+
+def _open(path: Path, world: World, steps: Sequence[SchemaStep]) -> Connections:
+    _prepare_file(path)
+    with ExitStack() as unless_open:
+        try:
+            reading = unless_open.enter_context(closing(connect_reading(path)))
+            missing = _look(reading, path, steps)
+            writing = unless_open.enter_context(closing(_connect(path)))
+            writing.execute("PRAGMA journal_mode = WAL")
+            writing.execute("PRAGMA synchronous = FULL")
+            writing.execute("PRAGMA foreign_keys = ON")
+            _bring_up(writing, path, world, missing, keep_copy=len(missing) < len(steps))
+        except sqlite3.DatabaseError as error:
+            if _code(error) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise _Damaged(str(error)) from error
+            raise
+        unless_open.pop_all()
+        return Connections(writing, reading, None)
+
+
 def _prepare_file(path: Path) -> None:
+    """See to it that there is a file, and that only its owner may read it and its log."""
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise StoreUnusable(
             path,
@@ -127,44 +157,69 @@ def _prepare_file(path: Path) -> None:
             f"SQLite {'.'.join(map(str, _OLDEST_SQLITE))} or newer is needed; use a newer Python.",
         )
     make_private_dir(path.parent)
-    if path.is_dir():
-        raise IsADirectoryError(21, "there is a directory of that name", str(path))
-    os.close(open_private(path, os.O_RDWR))
-
-
-def _open_writing(path: Path, world: World, steps: Sequence[SchemaStep]) -> sqlite3.Connection:
-    with path.open("rb") as file:
+    if path.exists() and not path.is_file():
+        raise OSError(21, "there is something of that name that is no file", str(path))
+    with open(open_private(path, os.O_RDWR), "rb") as file:
         head = file.read(len(_MAGIC))
     if head and head != _MAGIC:
         raise _Damaged("it is not an SQLite file")
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
+    for log_file in _logs(path):
+        log_file.chmod(PRIVATE_FILE)
+        if log_file.name.endswith("-wal") and log_file.stat().st_size and not head:
+            raise _Damaged("its log is there, and the file itself is empty")
+
+
+def _logs(path: Path) -> list[Path]:
+    beside = (path.with_name(path.name + suffix) for suffix in _LOGS)
+    return [log_file for log_file in beside if log_file.exists()]
+
+
+def _look(reading: sqlite3.Connection, path: Path, steps: Sequence[SchemaStep]) -> Sequence[SchemaStep]:
+    """What is missing from the database that is there, which is sound and ours."""
     try:
-        missing = _missing_steps(connection, path, steps)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        if head:
-            _check(connection)
-        _bring_up(connection, path, world, missing, keep_copy=len(missing) < len(steps))
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        if _primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        _undo_what_was_cut(reading, path)
+        missing = _missing_steps(reading, path, steps)
+        (verdict,) = reading.execute("PRAGMA quick_check(1)").fetchone()
+    except UnicodeDecodeError as error:  # the sentence in which SQLite complains quotes what it found
+        raise _Damaged("its schema cannot be read") from error
+    except sqlite3.OperationalError as error:
+        if _code(error) == sqlite3.SQLITE_ERROR:  # a form that it does not know, columns that are not there
             raise _Damaged(str(error)) from error
         raise
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    # Newer SQLites look at the search index too, after all else. That is made again when it is used.
+    if verdict != "ok" and "FTS5" not in verdict:
+        raise _Damaged(verdict)
+    return missing
+
+
+def _undo_what_was_cut(reading: sqlite3.Connection, path: Path) -> None:
+    """Before a database has its `-wal`, a kill leaves another kind of log, which only a connection that
+    can write plays back."""
+    try:
+        reading.execute("SELECT 1 FROM sqlite_schema").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+            raise
+        with closing(_connect(path)) as connection:
+            connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
 
 
 def _missing_steps(
     connection: sqlite3.Connection, path: Path, steps: Sequence[SchemaStep]
 ) -> Sequence[SchemaStep]:
-    """The steps that this database has not had. Only reads: what is too new stays as it is."""
-    recorded = connection.execute(
-        "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'schema_steps'"
-    ).fetchone()
+    """The steps that this database has not had."""
+    tables = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    )
+    there = {name for (name,) in tables}
+    recorded = "schema_steps" in there
     had = {row[0] for row in connection.execute("SELECT name FROM schema_steps")} if recorded else set()
+    if there and not recorded:
+        raise StoreUnusable(
+            path,
+            f"is the database of another program (it has {min(there)!r})",
+            "Move it away, or point HERMES_HOME to another directory.",
+        )
     unknown = had - {step.name for step in steps}
     if unknown:
         raise StoreTooNew(
@@ -173,12 +228,6 @@ def _missing_steps(
             "Install that version or a newer one, or point HERMES_HOME to another directory.",
         )
     return [step for step in steps if step.name not in had]
-
-
-def _check(connection: sqlite3.Connection) -> None:
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise _Damaged(verdict)
 
 
 def _bring_up(
@@ -201,20 +250,28 @@ def _bring_up(
                 connection.execute(statement)
             connection.execute("INSERT INTO schema_steps VALUES (?, ?)", (step.name, world.time()))
             connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error) and typed(error, path) is error:
+                raise StoreUnusable(
+                    path,
+                    f"could not be brought up to date (schema step {step.name}: {error})",
+                    "It is as it was before the step: install the version before this one, and report this.",
+                ) from error
             raise
 
 
 def _statements(sql: str) -> Iterator[str]:
     """Split a step into its statements (`executescript` would commit behind our back)."""
     pending = ""
-    for line in sql.splitlines(keepends=True):
-        pending += line
+    for part in re.split("(?<=;)", sql):
+        pending += part
         if sqlite3.complete_statement(pending):
             yield pending
             pending = ""
+    if pending.strip():
+        yield pending  # without its semicolon it is a statement all the same
 
 
 def _keep_copy(connection: sqlite3.Connection, copy: Path) -> None:
@@ -235,12 +292,12 @@ def _put_aside(path: Path, world: World) -> Path:
     while aside.exists():
         number += 1
         aside = path.with_name(f"{path.name}.damaged-{world.now():%Y%m%dT%H%M%S}-{number}")
-    # The log goes along: without it the file that is kept could not be repaired by hand.
-    for suffix in ("-wal", "-shm"):
-        beside = path.with_name(path.name + suffix)
-        if beside.exists():
-            beside.replace(aside.with_name(aside.name + suffix))
+    logs = _logs(path)
     path.replace(aside)
+    # The log goes along: without it the file that is kept could not be mended by hand. It goes last: a
+    # log without its file is known for what it is, if we are killed in between.
+    for log_file in logs:
+        log_file.replace(aside.with_name(aside.name + log_file.name.removeprefix(path.name)))
     return aside
 
 
@@ -270,6 +327,11 @@ _BY_CODE: dict[int, tuple[type[StoreError], str, str]] = {
         "the disk fails",
         "Look into the system's log for errors of this disk.",
     ),
+    sqlite3.SQLITE_CORRUPT_VTAB: (
+        StoreDamaged,
+        "has a damaged search index",
+        "Restart the gateway: it makes the index again, once in each of its lives.",
+    ),
     sqlite3.SQLITE_CORRUPT: (
         StoreDamaged,
         "is damaged",
@@ -286,7 +348,8 @@ _BY_CODE: dict[int, tuple[type[StoreError], str, str]] = {
 def typed(error: BaseException, path: Path) -> BaseException:
     """The error of ours that stands for SQLite's, with SQLite's as its cause. What is a mistake of the
     caller (a constraint, a misspelt column) stays as it is."""
-    known = _BY_CODE.get(_primary_code(error))
+    code = _code(error)
+    known = _BY_CODE.get(code) or _BY_CODE.get(code & 0xFF)
     if known is None:
         return error
     kind, problem, remedy = known
@@ -295,5 +358,10 @@ def typed(error: BaseException, path: Path) -> BaseException:
     return ours
 
 
-def _primary_code(error: BaseException) -> int:
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+def damages_search(error: BaseException) -> bool:
+    """Whether SQLite says that of its search index, which can be made again, and not of the rows."""
+    return _code(error) == sqlite3.SQLITE_CORRUPT_VTAB
+
+
+def _code(error: BaseException) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0))

@@ -86,13 +86,43 @@ def owe(db: sqlite3.Connection, owed: Owed, at: float) -> bool:
     )
 
 
+def begin_stream(db: sqlite3.Connection, owed: Owed, at: float) -> int:
+    """Note that a message which will grow is about to be sent. It is never delivered from here: the
+    answer is a row of its own, which says that it closes this one."""
+    owe(db, owed, at)
+    db.execute(
+        "UPDATE outbox SET streamed = 1, state = 'attempting', attempts = attempts + 1, attempted_at = ? "
+        "WHERE delivery_key = ?",
+        (at, owed.delivery_key),
+    )
+    (outbox_id,) = db.execute(
+        "SELECT outbox_id FROM outbox WHERE delivery_key = ?", (owed.delivery_key,)
+    ).fetchone()
+    return int(outbox_id)
+
+
+def receipt_of(db: sqlite3.Connection, delivery_key: str) -> str | None:
+    """The platform's id of what was sent with this key, if it is known."""
+    row = db.execute("SELECT receipt FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
+    return row[0] if row else None
+
+
 def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[Delivery]:
     """What is still owed through this account, in the order in which it came to be owed."""
     query = (
         f"SELECT {_COLUMNS} FROM outbox WHERE platform = ? AND account = ? "  # noqa: S608 - a constant
-        "AND state IN ('owed', 'attempting') ORDER BY outbox_id"
+        "AND state IN ('owed', 'attempting') AND NOT streamed ORDER BY outbox_id"
     )
     return [_delivery(row) for row in db.execute(query, (platform, account))]
+
+
+def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> list[Delivery]:
+    """What is still owed to one chat, in the order in which it came to be owed."""
+    query = (
+        f"SELECT {_COLUMNS} FROM outbox WHERE platform = ? AND account = ? AND chat_id = ? "  # noqa: S608
+        "AND state IN ('owed', 'attempting') AND NOT streamed ORDER BY outbox_id"
+    )
+    return [_delivery(row) for row in db.execute(query, (platform, account, chat_id))]
 
 
 def get(db: sqlite3.Connection, outbox_id: int) -> Delivery | None:

@@ -11,9 +11,12 @@ import json
 import sqlite3
 from typing import Any
 
+import msgspec
+
 from ..ids import path_safe_id
 from ..messages import SessionSource
 from .entry import Mark, SessionEntry, Usage
+from .text import read_stored, storable
 
 _COLUMNS = (
     "session_key, session_id, created_at, updated_at, origin, display_name, platform, chat_type, mark, "
@@ -23,14 +26,21 @@ _COLUMNS = (
 )
 
 
+_override = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def _source(text: str) -> SessionSource:
+    return SessionSource.from_dict(json.loads(text))
+
+
 def _entry(row: tuple[Any, ...]) -> SessionEntry:
-    origin, kind, override = row[4], row[8], row[16]
+    kind = row[8]
     return SessionEntry(
         session_key=row[0],
         session_id=row[1],
         created_at=row[2],
         updated_at=row[3],
-        origin=SessionSource.from_dict(json.loads(origin)) if origin else None,
+        origin=read_stored(row[4], _source, "origin", session=row[1]),
         display_name=row[5],
         platform=row[6],
         chat_type=row[7],
@@ -40,7 +50,7 @@ def _entry(row: tuple[Any, ...]) -> SessionEntry:
         auto_reset_reason=row[13],
         reset_had_activity=bool(row[14]),
         cuts_forgiven=row[15],
-        model_override=json.loads(override) if override else None,
+        model_override=read_stored(row[16], _override, "model_override", session=row[1]),
         usage=Usage(*row[17:23]),
     )
 
@@ -57,7 +67,7 @@ def add(db: sqlite3.Connection, entry: SessionEntry) -> None:
             entry.created_at,
             entry.updated_at,
             json.dumps(entry.origin.to_dict()) if entry.origin else None,
-            entry.display_name,
+            storable(entry.display_name) if entry.display_name else entry.display_name,
             entry.platform,
             entry.chat_type,
             mark.kind if mark else None,
@@ -115,15 +125,15 @@ def used_since(db: sqlite3.Connection, at: float) -> list[SessionEntry]:
 
 
 def prunable(db: sqlite3.Connection, *, used_before: float) -> list[str]:
-    """Sessions that nobody used for long and that nothing waits for."""
+    """Sessions that nobody used for long and that nothing waits for. One that had a process waits until
+    that was forgotten, with its spool: nothing else knows where the spool is."""
     return [
         session_id
         for (session_id,) in db.execute(
             "SELECT session_id FROM sessions WHERE updated_at < ? AND mark IS NULL "
             "AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.session_id = sessions.session_id "
             "AND turns.ended_at IS NULL) "
-            "AND NOT EXISTS (SELECT 1 FROM processes WHERE processes.session_id = sessions.session_id "
-            "AND processes.ended_at IS NULL) "
+            "AND NOT EXISTS (SELECT 1 FROM processes WHERE processes.session_id = sessions.session_id) "
             "AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.session_key = sessions.session_key "
             "AND inbox.state = 'pending')",
             (used_before,),
@@ -186,6 +196,6 @@ def forgive_cuts(db: sqlite3.Connection, session_id: str) -> None:
 
 
 def delete(db: sqlite3.Connection, session_id: str) -> bool:
-    """Remove a session with its turns, transcript and approvals. Its journal is a directory: whoever
-    deletes a session removes that too."""
+    """Remove the row, and with it the rows of its turns, transcript, processes and approvals. Refused by
+    the database while messages are with its turns: `settle.delete_session` closes them first."""
     return db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,)).rowcount == 1

@@ -79,6 +79,14 @@ def end_session(db: sqlite3.Connection, session_id: str, reason: str, at: float)
     return sessions.end(db, session_id, reason, at)
 
 
+def delete_session(db: sqlite3.Connection, session_id: str, at: float) -> bool:
+    """Remove a session with all that is only its own; what its turns still hold is closed. What waits or
+    is owed belongs to the chat and stays. Its journals are a directory: whoever deletes a session removes
+    that too, and ends its processes before. False if there is none."""
+    inbox.close_session(db, session_id, at)
+    return sessions.delete(db, session_id)
+
+
 def _end(db: sqlite3.Connection, turn: Turn, outcome: Outcome, reason: str | None, at: float) -> bool:
     if not turns.end(db, turn.turn_id, outcome, at, reason):
         return False

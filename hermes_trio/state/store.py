@@ -154,12 +154,13 @@ class SessionStore:
         ones, those with a turn or a process that runs, and `keep`. 0 or less prunes nothing."""
         if max_age_days <= 0:
             return ()
-        before = self._world.time() - max_age_days * 86400
+        now = self._world.time()
+        before = now - max_age_days * 86400
 
         def step(db: sqlite3.Connection) -> Sequence[str]:
             old = [name for name in sessions.prunable(db, used_before=before) if name not in keep]
             for session_id in old:
-                sessions.delete(db, session_id)
+                settle.delete_session(db, session_id, now)
             return old
 
         return await self._database.write(step)

@@ -148,8 +148,14 @@ def search(db: sqlite3.Connection, words: str, *, limit: int = 50) -> list[tuple
     if not phrases:
         return []
     query = (
-        f"SELECT messages.session_id, {_COLUMNS} FROM messages_text "  # noqa: S608 - a constant
-        "JOIN messages ON message_id = messages_text.rowid LEFT JOIN turns USING (turn_id) "
-        "WHERE messages_text MATCH ? ORDER BY rank, message_id DESC LIMIT ?"
+        "WITH found AS (SELECT rowid AS message_id, rank FROM messages_text WHERE messages_text MATCH ?) "  # noqa: S608
+        f"SELECT messages.session_id, {_COLUMNS} FROM found "
+        "JOIN messages USING (message_id) LEFT JOIN turns USING (turn_id) "
+        "ORDER BY rank, message_id DESC LIMIT ?"
     )
     return [(row[0], _message(row[1:])) for row in db.execute(query, (phrases, limit))]
+
+
+def index_again(db: sqlite3.Connection) -> None:
+    """Make the index of `search` again from the rows."""
+    db.execute("INSERT INTO messages_text (messages_text) VALUES ('rebuild')")

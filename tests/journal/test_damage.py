@@ -1,5 +1,5 @@
-"""Whatever is cut off a run journal and whatever is changed in it, what was not hit is read as it was, nothing
-is made up, and the run can be gone on with."""
+"""Whatever is cut off a run journal and whatever is changed in it, what was not hit is read as it was,
+nothing is made up, and the run can be gone on with."""
 
 from __future__ import annotations
 

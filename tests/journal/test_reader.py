@@ -198,7 +198,7 @@ def test_a_file_that_cannot_be_read_is_told_with_its_remedy(root: Path, file: Ru
     (root / "s3" / "run-1.jsonl").symlink_to("run-1.jsonl")
     for session_id in ("s1", "s2", "s3"):
         for read in (read_run, summary):
-            with pytest.raises(JournalError, match="cannot be read.*Check the rights") as refused:
+            with pytest.raises(JournalError, match=r"cannot be read.*Check the rights") as refused:
                 read(root, session_id, "run-1")
             assert isinstance(refused.value.__cause__, OSError)
 
@@ -288,7 +288,7 @@ async def test_another_process_reads_while_the_owner_writes(
         assert watcher.stdout.readline() == "watching\n"
         for number in range(300):
             await run.append(MessageDelta(f"{number} ö" * 300), MessageDelta("b"))
-            await trio.sleep(0)
+            await trio.lowlevel.checkpoint()
         await run.append(RunCompleted("a"))
         answer = await trio.to_thread.run_sync(watcher.stdout.read)
         seen, looks = map(int, answer.splitlines()[-1].split())

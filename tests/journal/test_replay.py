@@ -81,7 +81,8 @@ def test_without_a_cursor_there_is_nothing_to_catch_up_with(root: Path, run: Cal
 @pytest.mark.parametrize(
     "cursor",
     ["", ":", "run-1", "run-1:", "run-1:0", "run-1:-1", "run-1:+1", "run-1:1.0", "run-1:x", "run-1:1_0",
-     "run-1:²", "run-1:١", ":1", "..:1", "a/b:1", "run-1:" + "9" * 5000, "run-1:1:x", "run 1:1", "nul:1"],
+     "run-1:²", "run-1:\u0661", ":1", "..:1", "a/b:1", "run-1:" + "9" * 5000, "run-1:1:x", "run 1:1",
+     "nul:1"],
 )  # fmt: skip
 def test_a_cursor_that_is_none_is_refused(root: Path, run: Callable[..., Path], cursor: str) -> None:
     run("run-1", 3, at=100)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -83,7 +85,8 @@ class SlowDisk:
 
         def runner(job: Callable[[], Any], done: Callable[[outcome.Outcome[Any]], object]) -> None:
             self.jobs.append((job, done))
-            give.send_nowait((job, done))
+            with suppress(trio.ClosedResourceError):  # as the real thread: what comes too late is not done
+                give.send_nowait((job, done))
 
         with give:
             yield runner
@@ -92,3 +95,18 @@ class SlowDisk:
         async for job, done in jobs:
             await trio.sleep(self.seconds)
             done(outcome.capture(job))
+
+
+def killed_after(path: Path, *names: str) -> None:
+    """Let a process write these guests and kill it, so that they stand in the log and nowhere else."""
+    write = (
+        "import os, pathlib, sys; from hermes_trio.state.opening import open_connections;"
+        "from hermes_trio.world import World; from tests.state.seams import GUESTS, enter;"
+        "db = open_connections(pathlib.Path(sys.argv[1]), World(), [GUESTS]).writing;"
+        "[enter(db, name) for name in sys.argv[2:]]; os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", write, path, *names], check=False, cwd=Path(__file__).parents[2]
+    )
+    assert killed.returncode == -9
+    assert path.with_name(path.name + "-wal").stat().st_size > 0

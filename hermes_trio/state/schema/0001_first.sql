@@ -62,6 +62,7 @@ CREATE TABLE turns (
 ) STRICT;
 CREATE UNIQUE INDEX turns_one_open_per_session ON turns (session_id) WHERE ended_at IS NULL;
 CREATE INDEX turns_by_session ON turns (session_id, turn_id);
+CREATE INDEX turns_resuming ON turns (resumes) WHERE resumes IS NOT NULL;
 
 CREATE TABLE messages (
     message_id    INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -81,9 +82,12 @@ CREATE TABLE messages (
     recovered     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX messages_in_order ON messages (session_id, turn_id, place, message_id);
+CREATE INDEX messages_of_turn ON messages (turn_id);
 
--- Search over what people and the agent said to each other.
-CREATE VIRTUAL TABLE messages_text USING fts5 (content, content = 'messages', content_rowid = 'message_id');
+-- Search over what people and the agent said to each other. The index keeps no text of its own; the view
+-- says what is in it, also when it has to be made again.
+CREATE VIEW said AS SELECT message_id, content FROM messages WHERE role IN ('user', 'assistant');
+CREATE VIRTUAL TABLE messages_text USING fts5 (content, content = 'said', content_rowid = 'message_id');
 CREATE TRIGGER messages_text_insert AFTER INSERT ON messages
 WHEN new.role IN ('user', 'assistant') BEGIN
     INSERT INTO messages_text (rowid, content) VALUES (new.message_id, new.content);
@@ -107,10 +111,11 @@ CREATE TABLE inbox (
     turn_id      INTEGER REFERENCES turns ON DELETE SET NULL,
     done_at      REAL,
     UNIQUE (platform, account, chat_id, message_key),
-    CHECK ((state = 'done') = (done_at IS NOT NULL))
+    CHECK ((state = 'done') = (done_at IS NOT NULL)),
+    CHECK (state <> 'of_turn' OR turn_id IS NOT NULL)
 ) STRICT;
 CREATE INDEX inbox_waiting ON inbox (session_key, inbox_id) WHERE state = 'pending';
-CREATE INDEX inbox_of_turn ON inbox (turn_id) WHERE state = 'of_turn';
+CREATE INDEX inbox_of_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX inbox_done ON inbox (done_at) WHERE state = 'done';
 
 -- What is owed to a chat. The attempt is recorded before the send, the receipt after it.
@@ -125,6 +130,7 @@ CREATE TABLE outbox (
     session_id    TEXT REFERENCES sessions ON DELETE SET NULL,
     turn_id       INTEGER REFERENCES turns ON DELETE SET NULL,
     body          TEXT NOT NULL,
+    streamed      INTEGER NOT NULL DEFAULT 0,
     created_at    REAL NOT NULL,
     state         TEXT NOT NULL CHECK (state IN ('owed', 'attempting', 'sent', 'given_up')),
     attempts      INTEGER NOT NULL DEFAULT 0,
@@ -135,8 +141,10 @@ CREATE TABLE outbox (
     CHECK ((state IN ('sent', 'given_up')) = (done_at IS NOT NULL))
 ) STRICT;
 CREATE INDEX outbox_owed ON outbox (platform, account, chat_id, outbox_id)
-    WHERE state IN ('owed', 'attempting');
+    WHERE state IN ('owed', 'attempting') AND NOT streamed;
 CREATE INDEX outbox_done ON outbox (done_at) WHERE done_at IS NOT NULL;
+CREATE INDEX outbox_of_session ON outbox (session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX outbox_of_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 
 -- Process groups we started; pid and start time together name one process for ever.
 CREATE TABLE processes (
@@ -166,7 +174,7 @@ CREATE TABLE approvals (
     answered_by  TEXT,
     closed_at    REAL
 ) STRICT;
-CREATE INDEX approvals_open ON approvals (turn_id) WHERE closed_at IS NULL;
+CREATE INDEX approvals_of_turn ON approvals (turn_id);
 
 -- How each life of the gateway ends: committed when the ending is decided, completed when it is over.
 CREATE TABLE endings (

@@ -1,0 +1,57 @@
+"""The one place where it is decided that the gateway ends.
+
+Whoever wants it to end (a signal, a marker file, `/restart`, the API, the program that embeds it) asks
+here. Nobody is cancelled by that: the ending is a value that one task waits for. The first cause wins,
+except that a stop turns a restart into a stop.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from .ending import Ending, combined
+
+
+class Control:
+    """Holds the ending, once there is one."""
+
+    def __init__(self) -> None:
+        self._ending: Ending | None = None
+        self._decided = trio.Event()
+        self._changed = trio.Event()
+        self._hurried = trio.Event()
+
+    @property
+    def current(self) -> Ending | None:
+        """The ending that counts now; None while the gateway is to go on."""
+        return self._ending
+
+    def ask(self, ending: Ending) -> bool:
+        """Ask for an ending. False if another one counts already."""
+        before, self._ending = self._ending, combined(self._ending, ending)
+        if self._ending is before:
+            return False
+        self._decided.set()
+        self._changed.set()
+        self._changed = trio.Event()
+        return True
+
+    def hurry(self) -> None:
+        """Let no turn go on any longer: somebody asked a second time, by hand."""
+        self._hurried.set()
+
+    async def ending(self) -> Ending:
+        """Wait until the gateway is to end, and why."""
+        await self._decided.wait()
+        assert self._ending is not None  # noqa: S101 - that is what was decided
+        return self._ending
+
+    async def changed(self) -> Ending:
+        """Wait until another ending counts than the one that counts now."""
+        await self._changed.wait()
+        assert self._ending is not None  # noqa: S101 - it changed to something
+        return self._ending
+
+    async def hurried(self) -> None:
+        """Wait until somebody cannot wait."""
+        await self._hurried.wait()

@@ -1,0 +1,269 @@
+"""The gateway's room: what is in it while it runs, and what happens when somebody says something.
+
+`serve` builds one and holds it in its tree; nothing of it is global, so two of them may run in one
+program.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+import trio
+
+from ..config import GatewayConfig
+from ..journal.sessions import SessionReader
+from ..journal.writer import Journals
+from ..messages import MessageEvent, SessionSource
+from ..state import endings, inbox, sessions, settle, turns
+from ..state.database import Database
+from ..state.endings import EndingRow
+from ..state.entry import ResumeReason, SessionEntry
+from ..state.store import SessionStore
+from ..state.transcript import Message
+from ..state.turns import Outcome, Turn
+from ..world import World
+from . import commands, words
+from .control import Control
+from .ending import LAST_WORDS, Consequences, Ending, Supervisor, consequences
+from .lane import Chat, Lane
+from .link import Connection
+from .resume import Action, Marked, Verdict, judge_tail, may_resume, tail_time
+from .session import Sessions, stop
+from .turn import Agent
+
+log = structlog.get_logger(__name__)
+
+
+class Lanes:
+    """The lanes there are, one for each chat that has something to say or to hear."""
+
+    def __init__(self, gateway: Gateway, nursery: trio.Nursery) -> None:
+        self._gateway, self._nursery = gateway, nursery
+        self._lanes: dict[Chat, Lane] = {}
+
+    def of(self, chat: Chat) -> Lane:
+        """The lane of this chat; started if there was none."""
+        lane = self._lanes.get(chat)
+        if lane is None:
+            gateway = self._gateway
+            lane = Lane(chat, gateway.connection(chat), gateway.database, gateway.world)
+            self._lanes[chat] = lane
+            self._nursery.start_soon(self._run, lane, name=f"lane {chat.platform}:{chat.chat_id}")
+        return lane
+
+    async def _run(self, lane: Lane) -> None:
+        def leave() -> bool:
+            # No await between this answer and the end of the task: nobody can hand it anything.
+            del self._lanes[lane.chat]
+            return True
+
+        await lane.run(leave=leave)
+
+    async def flushed(self) -> None:
+        """Wait until every lane has sent what can go now."""
+        async with trio.open_nursery() as nursery:
+            for lane in self._lanes.values():
+                nursery.start_soon(lane.flushed)
+
+
+@dataclass(slots=True)
+class Gateway:
+    """Everything the tasks of one gateway share."""
+
+    config: GatewayConfig
+    world: World
+    life: str
+    database: Database
+    journals: Journals
+    store: SessionStore
+    reader: SessionReader
+    agent: Agent
+    control: Control
+    connections: Mapping[tuple[str, str], Connection]
+    supervised_by: Supervisor
+    resumes: trio.CapacityLimiter
+    end_by: float | None = None
+    """When all must be over, once the gateway is ending."""
+    lanes: Lanes = field(init=False)
+    sessions: Sessions = field(init=False)
+    changed: Callable[[], None] = field(default=lambda: None)
+    _told: set[Chat] = field(default_factory=set)
+
+    # --- what others ask ---
+
+    def connection(self, chat: Chat) -> Connection:
+        """The connection through which this chat is reached."""
+        return self.connections[chat.platform, chat.account]
+
+    def streams(self, chat: Chat | None) -> bool:
+        """Whether answers grow in this chat while they are written."""
+        if chat is None or not self.config.streaming.enabled:
+            return False
+        return self.connection(chat).adapter.traits.edits
+
+    async def history(self, entry: SessionEntry) -> list[Message]:
+        """The transcript of a session, healed."""
+        session = await self.reader.get_session(entry.session_id)
+        return list(session.rows) if session else []
+
+    def turns_changed(self) -> None:
+        """Another number of turns is running than a moment ago."""
+        self.changed()
+
+    # --- how it ends ---
+
+    def stop(self, ending: Ending) -> bool:
+        """Ask for an ending. False if another one counts already."""
+        return self.control.ask(ending)
+
+    def what_follows(self, ending: Ending) -> Consequences:
+        """All that follows from this ending, here."""
+        return consequences(ending, self.supervised_by)
+
+    def cut_reason(self) -> str:
+        """Why a turn is cut that is cut now."""
+        ending = self.control.current
+        return self.what_follows(ending).resume_reason if ending else ResumeReason.CRASH
+
+    def last_words_by(self) -> float:
+        """Until when what is cut may write its last record."""
+        by = trio.current_time() + LAST_WORDS
+        return by if self.end_by is None else min(by, self.end_by - 0.5)
+
+    async def record(self, ending: Ending) -> None:
+        """Commit the ending: from here on a turn without an end was cut by it."""
+        follows = self.what_follows(ending)
+        row = EndingRow(
+            self.life,
+            ending.kind,
+            ending.cause,
+            ending.grace,
+            follows.resume_reason,
+            follows.state_left,
+            self.world.time(),
+            ending.asked_by or None,
+        )
+        await self.database.write(endings.record, row)
+
+    def notify_active_sessions_of_shutdown(self, ending: Ending) -> None:
+        """Tell the chats in which a turn runs what is about to happen. Waits for none of them."""
+        text = self.what_follows(ending).told
+        for actor in self.sessions.running:
+            if actor.task is not None and actor.task.rows:
+                event = actor.task.rows[-1].event
+                if self._speaks_of_endings(event.source.platform):
+                    self.lane_of(event.source).notice(
+                        text, thread_id=event.source.thread_id, reply_to=event.message_id
+                    )
+
+    def _speaks_of_endings(self, platform: str) -> bool:
+        config = self.config.platforms.get(platform)
+        return config is None or config.gateway_restart_notification
+
+    # --- the way of a message ---
+
+    def lane_of(self, source: SessionSource) -> Lane:
+        """The lane of the chat a message came from."""
+        return self.lanes.of(Chat(source.platform, source.account, source.chat_id))
+
+    def lets_in(self, source: SessionSource) -> bool:
+        """Whether this person may talk to the agent."""
+        config = self.config.platforms.get(source.platform)
+        if config is None:
+            return False
+        return config.allow_from == "all" or (source.user_id or source.chat_id) in config.allow_from
+
+    async def accept(self, event: MessageEvent) -> None:
+        """Take in what was said: stored before this returns, so that it can be acknowledged."""
+        if not self.lets_in(event.source):
+            log.info("somebody was not let in", platform=event.source.platform, user=event.source.user_id)
+            return
+        key, command = self.store.key_of(event.source), commands.parse(event)
+        stored = await self.database.write(
+            inbox.store,
+            event,
+            session_key=key,
+            own_key=self.world.new_id(),
+            at=self.world.time(),
+            done=command is not None,
+        )
+        if stored.seen_before:
+            return
+        if command is not None:
+            await commands.obey(self, command, key, event)
+        elif not self.sessions.wake(key):
+            self._tell_once(event)
+        elif self.config.display.busy_input_mode == "interrupt":
+            stop(self, key, Outcome.SUPERSEDED)
+
+    def _tell_once(self, event: MessageEvent) -> None:
+        source = event.source
+        chat = Chat(source.platform, source.account, source.chat_id)
+        if chat not in self._told:
+            self._told.add(chat)
+            self.lane_of(source).notice(words.after_restart(), thread_id=source.thread_id)
+
+    # --- what waits from before ---
+
+    async def on_up(self, connection: Connection) -> None:
+        """A platform is connected: what is owed to its chats, then its cut turns, then what waits."""
+        platform, account = connection.address
+        for chat_id in await self.database.read(_owed_chats, platform, account):
+            self.lanes.of(Chat(platform, account, chat_id)).deliver()
+        for entry in await self.database.read(sessions.marked):
+            origin = entry.origin
+            if origin is not None and (origin.platform, origin.account) == connection.address:
+                await self._resume(entry, origin)
+        for key in await self.database.read(inbox.waiting_keys, platform, account):
+            self.sessions.wake(key)
+
+    async def _resume(self, entry: SessionEntry, origin: SessionSource) -> None:
+        """Take up the cut turn of a marked session, if the rules let it; else do what they say."""
+        history = await self.history(entry)
+        cut = await self.database.read(_last_cut, entry.session_id)
+        if cut is None:
+            return
+        verdict = may_resume(
+            Marked(
+                reason=entry.resume_reason,
+                marked_at=entry.mark.at if entry.mark else None,
+                tail=judge_tail(history),
+                tail_at=tail_time(history),
+                suspended=entry.suspended,
+                has_origin=True,
+                link_up=True,
+                let_in=self.lets_in(origin),
+                had_its_run=await self.database.read(_was_resumed, cut.turn_id),
+                fruitless=cut.resumes is not None and not any(r.turn_id == cut.turn_id for r in history),
+            ),
+            now=self.world.time(),
+            window=self.config.agent.gateway_auto_continue_freshness,
+        )
+        log.info("a cut turn", session=entry.session_id, verdict=verdict.why)
+        if verdict is Verdict.UNFINISHED_WORK:
+            self.sessions.wake(entry.session_key, resume=cut)
+        elif verdict.action is Action.CLEAR:
+            await self.database.write(settle.clear_mark, entry.session_id, self.world.time())
+        else:
+            await self.database.write(inbox.close_cut_turns, entry.session_id, self.world.time())
+
+
+def _owed_chats(db: sqlite3.Connection, platform: str, account: str) -> list[str]:
+    rows = db.execute(
+        "SELECT DISTINCT chat_id FROM outbox WHERE platform = ? AND account = ? "
+        "AND state IN ('owed', 'attempting') AND NOT streamed",
+        (platform, account),
+    )
+    return [chat_id for (chat_id,) in rows]
+
+
+def _last_cut(db: sqlite3.Connection, session_id: str) -> Turn | None:
+    cut = [turn for turn in turns.of_session(db, session_id) if turn.outcome == "cut"]
+    return cut[-1] if cut else None
+
+
+def _was_resumed(db: sqlite3.Connection, turn_id: int) -> bool:
+    return db.execute("SELECT 1 FROM turns WHERE resumes = ?", (turn_id,)).fetchone() is not None

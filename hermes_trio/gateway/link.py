@@ -1,0 +1,103 @@
+"""Links: the live connections to the platforms, one task for each.
+
+A link's task connects, receives, and connects again when the connection is lost; it never takes another
+link down. Who wants to send asks the `Connection` for the link there is, and waits if there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+
+import structlog
+import trio
+
+from ..messages import MessageEvent
+from ..platform import Adapter, CredentialsRefused, Link, LinkLost
+from ..world import World
+
+FIRST_PAUSE = 30.0
+LONGEST_PAUSE = 300.0
+
+log = structlog.get_logger(__name__)
+
+
+class LinkState(StrEnum):
+    """What a platform is doing."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    RETRYING = "retrying"
+    REFUSED = "refused"
+
+
+class Connection:
+    """One account on one platform, and the link to it while there is one."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.link: Link | None = None
+        self.state = LinkState.CONNECTING
+        self.trouble: str | None = None
+        self._changed = trio.Event()
+
+    @property
+    def address(self) -> tuple[str, str]:
+        """The platform and the account."""
+        return self.adapter.name, self.adapter.account
+
+    async def up(self) -> Link:
+        """The link, as soon as there is one."""
+        while self.link is None:
+            await self._changed.wait()
+        return self.link
+
+    async def decided(self) -> None:
+        """Wait until the first attempt to connect has come to something."""
+        while self.state is LinkState.CONNECTING:
+            await self._changed.wait()
+
+    def becomes(self, state: LinkState, link: Link | None = None, trouble: str | None = None) -> None:
+        """Note what has become of it, and wake who waits."""
+        self.state, self.link, self.trouble = state, link, trouble
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+def pause(attempt: int, jitter: float) -> float:
+    """Seconds until the next attempt: doubling, and not all platforms at once."""
+    longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt, 10))
+    return longest * (1 + jitter / 4)
+
+
+async def keep_connected(
+    connection: Connection,
+    on_up: Callable[[Connection], Awaitable[None]],
+    accept: Callable[[MessageEvent], Awaitable[None]],
+    world: World,
+) -> None:
+    """Be connected, for ever, or until the platform refuses us. `on_up` is done with before the first
+    message is taken, so that what waits from before comes first."""
+    attempt = 0
+    while True:
+        try:
+            async with connection.adapter.connect() as link:
+                attempt = 0
+                connection.becomes(LinkState.CONNECTED, link)
+                await on_up(connection)
+                async for event in link.receive():
+                    await accept(event)
+            raise LinkLost("the connection was closed")
+        except CredentialsRefused as error:
+            log.error("a platform refused us", platform=connection.adapter.name, error=str(error))
+            connection.becomes(LinkState.REFUSED, trouble=str(error))
+            return
+        except Exception as error:
+            # Whatever an adapter does wrong is its own trouble, and never another platform's.
+            expected = isinstance(error, LinkLost)
+            log.warning("a link is lost", platform=connection.adapter.name, exc_info=not expected)
+            connection.becomes(LinkState.RETRYING, trouble=str(error))
+        finally:
+            connection.link = None
+        await trio.sleep(pause(attempt, world.jitter()))
+        attempt += 1

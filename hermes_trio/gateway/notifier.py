@@ -1,0 +1,68 @@
+"""What runs beside an agent so that a person knows it is there. Children of the turn's nursery: they
+end with it, wherever they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from ..platform import PlatformError
+from . import words
+from .lane import Chat, Lane, Stream
+from .link import Connection
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+    from .turn import Turn
+
+TYPING_EVERY = 2.0
+TYPING_WITHIN = 1.5
+
+log = structlog.get_logger(__name__)
+
+
+async def typing(connection: Connection, chat: Chat, thread_id: str | None) -> None:
+    """Show that somebody is typing, where a platform has a sign for it."""
+    while connection.adapter.traits.typing:
+        link = await connection.up()
+        try:
+            with trio.move_on_after(TYPING_WITHIN):
+                await link.typing(chat.chat_id, thread_id)
+        except PlatformError as error:
+            log.debug("no typing sign", chat=chat.chat_id, error=str(error))
+        await trio.sleep(TYPING_EVERY)
+
+
+async def still_working(gateway: Gateway, turn: Turn, lane: Lane, thread_id: str | None) -> None:
+    """Say now and then that the turn still runs. Where a message can be edited it is one message, and
+    says in the end how long it took."""
+    every = gateway.config.agent.gateway_notify_interval
+    if not every:
+        return
+    began = trio.current_time()
+    own = Stream(f"{turn.run_id}:working", thread_id)
+    try:
+        while True:
+            await trio.sleep(every)
+            said = words.still_working(trio.current_time() - began)
+            if lane.edits:
+                lane.show(own, said)
+            else:
+                lane.notice(said, thread_id=thread_id)
+    finally:
+        if own.text:
+            lane.show(own, words.worked(trio.current_time() - began))
+
+
+async def warn_of_silence(gateway: Gateway, turn: Turn, lane: Lane, thread_id: str | None) -> None:
+    """Say once that nothing has happened for long, before the limit ends the turn."""
+    agent = gateway.config.agent
+    if not agent.gateway_timeout_warning or not agent.gateway_timeout:
+        return
+    silence = 0.0
+    while silence < agent.gateway_timeout_warning:
+        await trio.sleep_until(turn.active_at + agent.gateway_timeout_warning)
+        silence = trio.current_time() - turn.active_at
+    lane.notice(words.silent(agent.gateway_timeout_warning, agent.gateway_timeout), thread_id=thread_id)

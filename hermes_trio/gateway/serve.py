@@ -1,0 +1,115 @@
+"""The tree of lifetimes. Indentation is the order of opening; leaving is the reverse. There is no list
+of teardown steps anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import structlog
+import trio
+
+from ..config import GatewayConfig
+from ..host.worker import Worker, worker_thread
+from ..journal.sessions import SessionReader
+from ..journal.writer import open_journals
+from ..platform import Adapter
+from ..state.database import open_database
+from ..state.store import SessionStore
+from ..world import World
+from .control import Control
+from .drain import begin_ending, follow, hurry
+from .ending import Ending, Supervisor
+from .gateway import Gateway, Lanes
+from .link import Connection, keep_connected
+from .session import Sessions
+from .turn import Agent
+
+FLUSH_WITHIN = 2.0
+"""Seconds in which the lanes send what can go now, when the work is over."""
+
+log = structlog.get_logger(__name__)
+
+
+async def serve(
+    home: Path,
+    config: GatewayConfig,
+    *,
+    agent: Agent | AbstractAsyncContextManager[Agent],
+    adapters: Sequence[Adapter],
+    control: Control | None = None,
+    world: World | None = None,
+    supervised_by: Supervisor = Supervisor.NONE,
+    worker: Worker = worker_thread,
+    task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
+) -> Ending:
+    """Run a gateway until it is asked to end, and return by what it ended. With `nursery.start` the
+    caller gets the `Gateway` as soon as its doors are open."""
+    world, control = world or World(), control or Control()
+    connections = {(adapter.name, adapter.account): Connection(adapter) for adapter in adapters}
+    async with (
+        open_database(home / "gateway.db", world, worker=worker) as database,
+        open_journals(home / "journal", world, fsync=config.journal.fsync, worker=worker) as journals,
+        _opened(agent) as opened_agent,
+    ):
+        gateway = Gateway(
+            config=config,
+            world=world,
+            life=world.new_id(),
+            database=database,
+            journals=journals,
+            store=SessionStore(database, config, world),
+            reader=SessionReader(database, journals, world),
+            agent=opened_agent,
+            control=control,
+            connections=connections,
+            supervised_by=supervised_by,
+            resumes=trio.CapacityLimiter(config.gateway.resume_at_once),
+        )
+        await _take_over(gateway)
+        async with trio.open_nursery() as links:
+            async with trio.open_nursery() as lanes:
+                gateway.lanes = Lanes(gateway, lanes)
+                async with trio.open_nursery() as background:
+                    async with trio.open_nursery() as work:
+                        gateway.sessions = Sessions(gateway, work)
+                        background.start_soon(hurry, gateway, work.cancel_scope)
+                        background.start_soon(follow, gateway, work.cancel_scope)
+                        for connection in connections.values():
+                            links.start_soon(keep_connected, connection, gateway.on_up, gateway.accept, world)
+                        task_status.started(gateway)
+                        await begin_ending(gateway, work.cancel_scope)
+                    background.cancel_scope.cancel(reason="the work is over")
+                with trio.CancelScope(deadline=_flush_by(gateway)):
+                    await gateway.lanes.flushed()
+                lanes.cancel_scope.cancel(reason="what can go now has gone")
+            links.cancel_scope.cancel(reason="the work is over")
+    assert control.current is not None  # noqa: S101 - that is what ended it
+    return control.current
+
+
+async def _take_over(gateway: Gateway) -> None:
+    """Deal with what a former life left behind, before any door opens."""
+    store, config = gateway.store, gateway.config
+    if config.agent.crash_recovery == "suspend":
+        await store.suspend_recently_active()
+    cut = await store.settle_cut_turns()
+    stuck = await store.suspend_stuck_loop_sessions()
+    if cut or stuck:
+        log.info("a former life was cut", turns=len(cut), suspended=len(stuck))
+
+
+def _flush_by(gateway: Gateway) -> float:
+    by = trio.current_time() + FLUSH_WITHIN
+    return by if gateway.end_by is None else min(by, gateway.end_by - 1.0)
+
+
+@asynccontextmanager
+async def _opened(agent: Agent | AbstractAsyncContextManager[Agent]) -> AsyncIterator[Agent]:
+    """The agent itself: given as it is, or as a context that closes its memory and clients once."""
+    if isinstance(agent, AbstractAsyncContextManager):
+        async with agent as opened:
+            yield opened
+    else:
+        yield agent

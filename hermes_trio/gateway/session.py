@@ -1,0 +1,190 @@
+"""Sessions at work: one actor for each, which runs one turn after the other.
+
+The row is the session; an actor is a cache that is started when there is something to do and leaves
+when there has been nothing for a while. The inbox is its queue: a wake-up is only a hint to look there.
+So nothing is lost by an actor that leaves, and nothing is done twice by one that is woken twice.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from ..errors import GatewayError
+from ..state import inbox, sessions, settle
+from ..state.entry import SessionEntry
+from ..state.inbox import Received
+from ..state.policy import is_fresh
+from ..state.transcript import Message
+from ..state.turns import Outcome, Turn
+from .notes import with_note
+from .resume import ends_in_tool_result, judge_tail, tail_time
+from .turn import Task, run_turn
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+
+IDLE = 300.0
+RETRY_AFTER = 30.0
+
+log = structlog.get_logger(__name__)
+
+
+class Actor:
+    """A session that is being looked after."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.task: Task | None = None
+        """The turn that runs now."""
+        self.resume: Turn | None = None
+        """The cut turn that is to be taken up first."""
+        self._hint = trio.Event()
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._hint.set()
+
+    async def woken(self) -> None:
+        """Wait for that."""
+        await self._hint.wait()
+        self._hint = trio.Event()
+
+
+class Sessions:
+    """The actors there are. Lives with the `work` nursery, in which they run."""
+
+    def __init__(self, gateway: Gateway, work: trio.Nursery) -> None:
+        self._gateway, self._work = gateway, work
+        self._actors: dict[str, Actor] = {}
+        self._closed = False
+
+    @property
+    def open(self) -> bool:
+        """Whether new turns may begin. Looked at in the step that would begin one."""
+        return not self._closed and self._gateway.control.current is None
+
+    @property
+    def running(self) -> list[Actor]:
+        """Those with a turn at this moment."""
+        return [actor for actor in self._actors.values() if actor.task is not None]
+
+    def wake(self, key: str, *, resume: Turn | None = None) -> bool:
+        """See to it that this session is looked after. False if no turn may begin any more."""
+        actor = self._actors.get(key)
+        if actor is None:
+            if not self.open:
+                return False
+            actor = self._actors[key] = Actor(key)
+            self._work.start_soon(self._run, actor, name=f"session {key}")
+        actor.resume = resume or actor.resume
+        actor.wake()
+        return self.open
+
+    def actor(self, key: str) -> Actor | None:
+        """The actor of this session, if it has one."""
+        return self._actors.get(key)
+
+    def close(self) -> None:
+        """Let no turn begin any more: who is idle leaves now, who is busy after its turn."""
+        self._closed = True
+        for actor in self._actors.values():
+            actor.wake()
+
+    async def _run(self, actor: Actor) -> None:
+        try:
+            while self.open:
+                try:
+                    if await self._next_turn(actor):
+                        continue
+                except GatewayError as error:
+                    # The disk is full, say. The message waits in the inbox, and so do we.
+                    log.error("a turn could not be run", session=actor.key, error=str(error))
+                    with trio.move_on_after(RETRY_AFTER):
+                        await actor.woken()
+                    continue
+                with trio.move_on_after(IDLE) as patience:
+                    await actor.woken()
+                if patience.cancelled_caught:
+                    return
+        finally:
+            del self._actors[actor.key]
+
+    async def _next_turn(self, actor: Actor) -> bool:
+        """Run the turn that is due, if one is."""
+        gateway, resume = self._gateway, actor.resume
+        if resume is not None:
+            actor.resume = None
+            async with gateway.resumes:
+                await self._run_turn(actor, await self._of(resume), [], resumes=resume.turn_id)
+            return True
+        waiting = await gateway.database.read(inbox.pending, actor.key)
+        if not waiting:
+            return False
+        first = waiting[0]
+        entry = await gateway.store.get_or_create_session(first.event.source)
+        await self._run_turn(actor, entry, [first])
+        return True
+
+    async def _of(self, turn: Turn) -> SessionEntry:
+        entry = await self._gateway.database.read(sessions.by_id, turn.session_id)
+        assert entry is not None  # noqa: S101 - a turn's session cannot go before it
+        return entry
+
+    async def _run_turn(
+        self, actor: Actor, entry: SessionEntry, rows: list[Received], *, resumes: int | None = None
+    ) -> Outcome | None:
+        if not self.open:
+            return None
+        gateway = self._gateway
+        actor.task = task = Task(rows, resumes)
+        gateway.turns_changed()
+        try:
+            history = await gateway.history(entry)
+            text = "\n\n".join(row.event.text for row in rows)
+            prompt = self._prompt(entry, history, text)
+            return await run_turn(gateway, entry, task, prompt=prompt, history=history)
+        finally:
+            actor.task = None
+            gateway.turns_changed()
+
+    def _prompt(self, entry: SessionEntry, history: list[Message], text: str) -> str:
+        gateway = self._gateway
+        now, window = gateway.world.time(), gateway.config.agent.gateway_auto_continue_freshness
+        marked_at = entry.mark.at if entry.mark else None
+        fresh = is_fresh(tail_time(history), now, window) and (
+            not entry.resume_pending or is_fresh(marked_at, now, window)
+        )
+        return with_note(
+            text,
+            tail=judge_tail(history),
+            tool_tail=ends_in_tool_result(history),
+            fresh=fresh,
+            marked=entry.resume_pending,
+            mark_reason=entry.resume_reason,
+            reset_reason=entry.auto_reset_reason if not history else None,
+        )
+
+
+def stop(gateway: Gateway, key: str, how: Outcome) -> bool:
+    """End the turn that runs in a session. False if none does."""
+    actor = gateway.sessions.actor(key)
+    if actor is None or actor.task is None:
+        return False
+    actor.task.end(how)
+    return True
+
+
+async def begin_anew(gateway: Gateway, key: str) -> None:
+    """End the session of a chat, with what runs in it, and with all that waits for it."""
+
+    def step(db: sqlite3.Connection) -> None:
+        entry = sessions.open_by_key(db, key)
+        if entry is not None:
+            settle.end_session(db, entry.session_id, "session_reset", gateway.world.time())
+
+    stop(gateway, key, Outcome.RESET)
+    await gateway.database.write(step)

@@ -1,0 +1,142 @@
+"""What a platform is to the gateway: the whole contract between the core and an adapter.
+
+An adapter is an async context manager that yields a `Link`: entering connects, being inside is being
+connected, leaving disconnects. The core asks for no platform by name; what differs between them is
+said by `Traits`.
+
+*Accepted means stored*: `receive` is an async iterator, and asking it for the next event says that the
+one before is committed. Only then may the link tell its platform "received". An iterator that ends, or
+raises `LinkLost`, is a lost connection: the link's task connects again, with patience.
+
+Every call may be cancelled at any await. A send that was cancelled, or timed out behind the point where
+the platform may have taken it, has an unknown outcome: the core then asks `find`, repeats with the same
+key, or sends once more and says so. What a platform refuses is one of the errors below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from .errors import GatewayError
+from .messages import Attachment, MessageEvent
+
+Counting = Literal["characters", "utf-16", "bytes"]
+Dialect = Literal["plain", "markdown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What a platform can do. The core decides by these and by nothing else."""
+
+    limit: int = 4096
+    """How long one message may be."""
+    counting: Counting = "characters"
+    """What the limit counts."""
+    edits: bool = False
+    deletes: bool = False
+    typing: bool = False
+    threads: bool = False
+    buttons: bool = False
+    takes_keys: bool = False
+    """A send with a key that was sent before is not shown a second time."""
+    finds: bool = False
+    """It can be asked whether a send with a key has arrived."""
+    dialect: Dialect = "plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """One message as a link is to send it: it fits the limit, and is in the platform's dialect."""
+
+    chat_id: str
+    text: str
+    key: str
+    """The same for every attempt at this message, and for no other."""
+    thread_id: str | None = None
+    reply_to: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    silent: bool = False
+    """A notice: it makes no sound, and is no part of the conversation."""
+
+
+class Link(Protocol):
+    """A live connection to a platform."""
+
+    def receive(self) -> AsyncIterator[MessageEvent]:
+        """What people say. Asking for the next one says that the one before is stored."""
+
+    async def send(self, message: Outgoing) -> str | None:
+        """Send; returns the platform's id of the message, if it gives one."""
+
+    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+        """Let a sent message say something else."""
+
+    async def delete(self, chat_id: str, message_id: str) -> None:
+        """Take a sent message back."""
+
+    async def typing(self, chat_id: str, thread_id: str | None) -> None:
+        """Show for some seconds that somebody is typing."""
+
+    async def find(self, chat_id: str, key: str) -> str | None:
+        """The id of the message that was sent with this key; None if none has arrived."""
+
+
+class Adapter(Protocol):
+    """The code of a platform."""
+
+    name: str
+    """What it is called in the configuration and in keys."""
+    account: str
+    """Which of our accounts on the platform it is."""
+    traits: Traits
+
+    def connect(self) -> AbstractAsyncContextManager[Link]:
+        """Connect. Raises `CredentialsRefused`, which is final, or `LinkLost`, which is not."""
+
+
+class PlatformError(GatewayError):
+    """Something a platform did not do."""
+
+
+class CredentialsRefused(PlatformError):
+    """The platform does not accept our token: trying again changes nothing."""
+
+    exit_code = 78
+
+    def __init__(self, platform: str, variable: str = "token") -> None:
+        super().__init__(
+            f"{platform} refused its {variable}. Renew platforms.{platform}.{variable} in config.yaml, "
+            "then restart."
+        )
+        self.platform, self.variable = platform, variable
+
+
+class LinkLost(PlatformError):
+    """The connection broke, or could not be made. It will be tried again."""
+
+
+class NotSent(PlatformError):
+    """The message surely did not arrive, and may be sent again: connection refused, server busy."""
+
+
+class FloodWait(NotSent):
+    """Too fast: surely not sent, and not before so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The platform wants {seconds:g} seconds of silence.")
+        self.seconds = seconds
+
+
+class OutcomeUnknown(PlatformError):
+    """Nobody knows whether the message arrived: never sent again blindly."""
+
+
+class Refused(PlatformError):
+    """The platform will not take this message, however often it is sent."""
+
+
+class ChatGone(Refused):
+    """The chat is gone, or has thrown us out: nothing can be sent there."""

@@ -1,0 +1,340 @@
+"""From the events of a cut run to the rows that its transcript lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hermes_trio.events import (
+    Event,
+    MessageDelta,
+    ReasoningAvailable,
+    RunCompleted,
+    RunFailed,
+    ToolCompleted,
+    ToolStarted,
+)
+from hermes_trio.journal.record import VERSION, Record, terminal_state
+from hermes_trio.journal.recovery import Told, fold, told_by
+from hermes_trio.state.transcript import Message, ToolCall, ToolCard
+from hermes_trio.state.turns import Turn
+
+TURN = Turn(turn_id=7, run_id="run-1", session_id="s1", life="life-1", started_at=1000.0)
+
+Happened = Event | tuple[str, Any]
+
+
+def journal(*happened: Happened) -> list[Record]:
+    """The journal of a run in which this happened, one event each second."""
+    records = []
+    for seq, item in enumerate(happened, start=1):
+        name, payload = (item.event, msgspec.to_builtins(item)) if isinstance(item, Event) else item
+        state = terminal_state(name, payload) if isinstance(payload, dict) else None
+        records.append(
+            Record(VERSION, f"run-1:{seq}", seq, "run-1", "s1", name, name, 1000.5 + seq, state is not None,
+                   state, payload)
+        )  # fmt: skip
+    return records
+
+
+def rows(*happened: Happened, told: Told | None = None) -> list[Message]:
+    return fold(journal(*happened), TURN, told or Told())
+
+
+def said(found: Iterable[Message]) -> list[tuple[str, ...]]:
+    """Each row as its text and the names of its calls."""
+    return [(row.content, *(card.name for card in row.cards)) for row in found]
+
+
+def say(text: str) -> MessageDelta:
+    return MessageDelta(text)
+
+
+def think(text: str) -> ReasoningAvailable:
+    return ReasoningAvailable(text)
+
+
+def test_pieces_of_text_are_one_row_at_the_time_of_the_first_one() -> None:
+    [row] = rows(say("  Checking "), say("GitHub"), say("\n\n"), say("first. "))
+    assert row == Message(
+        "assistant", "Checking GitHub\n\nfirst.", 1001, turn_id=7, run_id="run-1", place=4, recovered=True
+    )
+    assert isinstance(row.created_at, int)
+
+
+def test_a_call_stands_between_what_was_said_before_it_and_after_it() -> None:
+    found = rows(
+        say("Before."),
+        ToolStarted("terminal", "call-1", preview="ls"),
+        ToolCompleted("terminal", "call-1", duration=1.5, snippet="a b"),
+        say("After."),
+    )
+    assert said(found) == [("Before.", "terminal"), ("After.",)]
+    assert [row.place for row in found] == [3, 4], "the last event that each of them tells of"
+    assert found[0].cards == (
+        ToolCard("call-1", "terminal", preview="ls", snippet="a b", done=True, duration=1.5),
+    )
+
+
+def test_calls_before_any_text_stand_in_a_row_of_their_own() -> None:
+    found = rows(ToolStarted("a", "call-1"), ToolStarted("b", "call-2"), say("After."), ToolStarted("c"))
+    assert said(found) == [("", "a", "b"), ("After.", "c")]
+    assert [row.place for row in found] == [2, 4]
+
+
+def test_white_space_is_kept_inside_a_text_and_is_none_by_itself() -> None:
+    assert rows(say(" "), say("\n\n"), think(" \n")) == []
+    assert said(rows(say(" \n"), say("a"), say(" "), say("b"), say("\n"))) == [("a b",)]
+    assert said(rows(say("a"), ToolStarted("t", "1"), say("\n\n"), ToolStarted("u", "2"))) == [
+        ("a", "t", "u")
+    ]
+
+
+def test_reasoning_stands_beside_the_text_that_it_led_to() -> None:
+    found = rows(
+        think("First"), think(" "), think("this"), think("\n"), think("then that."), say("Hello."),
+        ToolStarted("t", "1"), think("Now this."), say("Bye."),
+    )  # fmt: skip
+    assert [(row.reasoning, row.content) for row in found] == [
+        ("First this\nthen that.", "Hello."),
+        ("Now this.", "Bye."),
+    ]
+
+
+def test_reasoning_alone_is_a_row_without_text() -> None:
+    [row] = rows(think("Let me see."))
+    assert (row.content, row.reasoning, row.place) == ("", "Let me see.", 1)
+    found = rows(think("Let me see."), ToolStarted("t", "1"))
+    assert [(row.content, row.reasoning, len(row.cards)) for row in found] == [("", "Let me see.", 1)]
+
+
+def test_two_calls_of_one_tool_at_once_are_told_apart_by_their_ids() -> None:
+    """The end of the first one once closed the card of the second."""
+    [row] = rows(
+        ToolStarted("read", "call-1", preview="one"),
+        ToolStarted("read", "call-2", preview="two"),
+        ToolCompleted("read", "call-1", error=True, duration=1),
+    )
+    assert [(card.id, card.preview, card.done, card.is_error) for card in row.cards] == [
+        ("call-1", "one", True, True),
+        ("call-2", "two", False, False),
+    ]
+
+
+def test_a_call_that_ends_later_is_closed_where_it_began() -> None:
+    """And it does not break the sentence that was being said."""
+    found = rows(ToolStarted("wait", "call-1"), say("Mean"), ToolCompleted("wait", "call-1"), say("while."))
+    assert [(row.content, [card.done for card in row.cards]) for row in found] == [
+        ("", [True]),
+        ("Meanwhile.", []),
+    ]
+    assert [row.place for row in found] == [1, 4]
+
+
+def test_where_a_journal_has_no_ids_the_newest_open_call_of_the_name_ends() -> None:
+    [row] = rows(
+        ToolStarted("read", preview="one"),
+        ToolStarted("read", preview="two"),
+        ToolStarted("write"),
+        ToolCompleted("read"),
+        ToolCompleted(),
+    )
+    assert [(card.id, card.name, card.done) for card in row.cards] == [
+        ("journal-1", "read", False),
+        ("journal-2", "read", True),
+        ("journal-3", "write", True),
+    ]
+
+
+def test_an_end_without_a_beginning_is_a_call_all_the_same() -> None:
+    """It once was passed over, and the journal counted as useless."""
+    [row] = rows(ToolCompleted("read", "call-9", preview="p", error=True), ToolCompleted())
+    assert [(card.id, card.name, card.done, card.is_error) for card in row.cards] == [
+        ("call-9", "read", True, True),
+        ("journal-2", "tool", True, False),
+    ]
+
+
+def test_a_call_whose_end_nobody_saw_stays_open() -> None:
+    """It is not known whether it had an effect; nothing is claimed of it."""
+    [row] = rows(say("Deleting."), ToolStarted("terminal", "call-1"), RunFailed("cut", "interrupted"))
+    assert [card.done for card in row.cards] == [False]
+
+
+def test_of_the_arguments_the_first_four_are_shown_and_their_beginning() -> None:
+    deep: Any = []
+    for _ in range(50_000):
+        deep = [deep]
+    args = {"path": "ä" * 500, "lines": [1, {"a": None}], "deep": deep, "empty": "", "fifth": "is left out"}
+    record = msgspec.structs.replace(
+        journal(ToolStarted("read", "call-1"))[0], payload={"tool": "read", "call_id": "call-1", "args": args}
+    )
+    [row] = fold([record], TURN, Told())
+    assert row.cards[0].args == {
+        "path": "ä" * 120 + "...",
+        "lines": '[1,{"a":null}]',
+        "deep": "...",
+        "empty": "",
+    }
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        ("message.delta", {"delta": 5}),
+        ("message.delta", {"delta": None}),
+        ("message.delta", {}),
+        ("message.delta", {"text": "wrong key"}),
+        ("reasoning.available", {"text": ["a"]}),
+        ("tool.started", {"tool": "t", "args": ["a"]}),
+        ("tool.started", {"tool": 1}),
+        ("tool.completed", {"tool": "t", "error": "yes"}),
+        ("tool.completed", {"duration": "long"}),
+        ("approval.request", {"command": "ls"}),
+        ("metering", {"delta": "no text"}),
+        ("tool.dreaming", {}),
+    ],
+    ids=str,
+)
+def test_an_event_of_an_odd_shape_or_name_costs_itself_alone(odd: tuple[str, Any]) -> None:
+    between: list[Happened] = [say("a"), say("b"), ToolStarted("t", "1"), ToolCompleted("t", "1"), say("c")]
+    plain = rows(*between)
+    with_odd = rows(odd, *(item for each in between for item in (each, odd)))
+    assert said(with_odd) == said(plain) == [("ab", "t"), ("c",)]
+    assert rows(odd) == []
+
+
+# --- what is told already ----------------------------------------------------------------------------
+
+
+def test_what_the_transcript_tells_is_not_told_again() -> None:
+    happened = [
+        say("Told. "),
+        ToolStarted("t", "call-1"),
+        ToolCompleted("t", "call-1"),
+        say("Told. "),
+        say("New."),
+    ]
+    assert said(rows(*happened, told=Told(place=4))) == [("New.",)]
+    assert rows(*happened, told=Told(place=5)) == []
+    assert rows(*happened, told=Told(place=99)) == []
+
+
+def test_a_call_that_stands_in_the_transcript_gets_no_card_of_its_own() -> None:
+    """Its row was stored when the model had asked for it; it began and ended after that."""
+    happened = [
+        say("Look."),
+        ToolStarted("t", "call-1"),
+        ToolStarted("u", "call-2"),
+        ToolCompleted("t", "call-1"),
+    ]
+    found = rows(*happened, say("Seen."), told=Told(place=1, call_ids=frozenset({"call-1"})))
+    assert said(found) == [("", "u"), ("Seen.",)]
+
+
+def test_what_is_told_is_known_by_places_and_ids_of_the_turn_itself() -> None:
+    def row(turn_id: int | None, place: int, **other: Any) -> Message:
+        return Message("assistant", "Yes.", 1.0, turn_id, place=place, **other)
+
+    call = (ToolCall("call-1", "t", "{}"),)
+    found = told_by(
+        [
+            row(None, 50),
+            row(6, 40, tool_calls=(ToolCall("call-0", "t", "{}"),)),
+            row(7, 2, tool_calls=call),
+            row(7, 3),
+            row(7, 30, recovered=True),
+            row(7, 20, marker="arriving"),
+            row(8, 10),
+        ],
+        TURN,
+    )
+    assert (found.place, found.call_ids) == (3, frozenset({"call-1"}))
+    assert told_by([], TURN).place == 0
+
+
+def test_the_words_of_an_older_turn_suppress_nothing() -> None:
+    """A short answer that equals an older one is an answer all the same."""
+    older = Message("assistant", "Yes.", 1.0, turn_id=6, place=9)
+    assert said(fold(journal(say("Yes.")), TURN, told_by([older], TURN))) == [("Yes.",)]
+
+
+# --- any journal -------------------------------------------------------------------------------------
+
+names = st.sampled_from(["read", "write"])
+ids = st.none() | st.sampled_from(["call-1", "call-2", "call-3"])
+pieces = st.text(alphabet="ab \n", max_size=4)
+happenings = st.lists(
+    st.builds(MessageDelta, pieces)
+    | st.builds(ReasoningAvailable, pieces)
+    | st.builds(ToolStarted, names, ids)
+    | st.builds(ToolCompleted, st.none() | names, ids, error=st.booleans())
+    | st.just(("metering", {"tokens": 3}))
+    | st.just(("message.delta", {"delta": 5})),
+    max_size=14,
+)
+bounded = settings(max_examples=400, deadline=None, derandomize=True, database=None)
+
+
+def earlier(card: ToolCard, later: ToolCard) -> bool:
+    """Whether the one card is the other at an earlier time: all that can change is that it ends."""
+    return card == later or (not card.done and (card.id, card.name) == (later.id, later.name))
+
+
+@given(happened=happenings)
+@bounded
+def test_everything_that_was_shown_is_found_once(happened: list[Happened]) -> None:
+    found = rows(*happened)
+
+    def bare(text: str) -> str:
+        return "".join(text.split())
+
+    deltas = [item.delta for item in happened if isinstance(item, MessageDelta)]
+    thoughts = [item.text for item in happened if isinstance(item, ReasoningAvailable)]
+    starts = [item for item in happened if isinstance(item, ToolStarted)]
+    cards = [card for row in found for card in row.cards]
+    assert bare("".join(row.content for row in found)) == bare("".join(deltas))
+    assert bare("".join(row.reasoning or "" for row in found)) == bare("".join(thoughts))
+    assert len(starts) <= len(cards) <= len(starts) + sum(isinstance(x, ToolCompleted) for x in happened)
+    assert all(row.content or row.reasoning or row.cards for row in found), "no row is empty"
+    places = [row.place for row in found]
+    assert places == sorted(set(places))
+    assert all(row.recovered and row.turn_id == 7 and row.role == "assistant" for row in found)
+
+
+@given(happened=happenings, seen=st.integers(0, 14))
+@example(happened=[say("a"), ToolStarted("read", "call-1"), ToolCompleted("read", "call-1")], seen=2)
+@bounded
+def test_a_longer_journal_tells_what_a_shorter_one_told_and_more(happened: list[Happened], seen: int) -> None:
+    """Only the last row can grow, by text, reasoning and calls; in the others a call may end."""
+    before, after = rows(*happened[:seen]), rows(*happened)
+    assert len(before) <= len(after)
+    for old, new in zip(before[:-1], after, strict=False):
+        assert (old.content, old.reasoning, old.place) == (new.content, new.reasoning, new.place)
+        assert len(old.cards) == len(new.cards)
+        assert all(map(earlier, old.cards, new.cards))
+    if before:
+        old, new = before[-1], after[len(before) - 1]
+        assert new.content.startswith(old.content)
+        assert (new.reasoning or "").startswith(old.reasoning or "")
+        assert (old.created_at, old.place <= new.place) == (new.created_at, True)
+        assert all(map(earlier, old.cards, new.cards[: len(old.cards)]))
+
+
+@given(happened=happenings, place=st.integers(0, 14))
+@bounded
+def test_behind_a_place_is_what_a_journal_of_the_rest_would_tell(
+    happened: list[Happened], place: int
+) -> None:
+    records = journal(*happened)
+    assert fold(records, TURN, Told(place=place)) == fold(records[place:], TURN, Told())
+
+
+def test_how_a_run_ended_is_no_row() -> None:
+    assert said(rows(say("a"), RunCompleted("a"))) == [("a",)]
+    assert rows(RunFailed("no")) == []

@@ -1,0 +1,394 @@
+"""A session is healed by being read: with the real store, real journals, and whatever went wrong."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from hermes_trio.errors import StoreFull
+from hermes_trio.events import (
+    Event,
+    MessageDelta,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    ToolCompleted,
+    ToolStarted,
+)
+from hermes_trio.journal.sessions import Session, SessionReader
+from hermes_trio.journal.writer import append_run_event, open_journals
+from hermes_trio.messages import SessionSource
+from hermes_trio.state import sessions, settle, transcript, turns
+from hermes_trio.state.settle import Settlement
+from hermes_trio.state.transcript import Message
+from hermes_trio.state.turns import Outcome, Recovery, Turn
+
+if TYPE_CHECKING:
+    from tests.conftest import Calendar, Home, OpenHome
+    from tests.journal.conftest import Disk
+
+CUT = RunFailed("The gateway stopped.", "interrupted")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "journal"
+
+
+async def happens(home: Home, turn: Turn, *happened: Event) -> None:
+    async with home.journals.open_run(turn.session_id, turn.run_id) as run:
+        await run.append(*happened)
+
+
+async def begun(home: Home, somebody: SessionSource) -> Turn:
+    return await home.turn((await home.store.get_or_create_session(somebody)).session_id)
+
+
+async def cut(home: Home, turn: Turn) -> None:
+    await home.database.write(settle.settle, turn.turn_id, Settlement(Outcome.CUT), home.world.time())
+
+
+async def stored(home: Home, turn: Turn, *rows: Message) -> None:
+    def step(db: sqlite3.Connection) -> None:
+        for row in rows:
+            transcript.append(db, turn.session_id, row)
+
+    await home.database.write(step)
+
+
+def shown(session: Session) -> list[str]:
+    """The transcript as a person sees it; a marker as its first two words."""
+    return [
+        "(" + " ".join(row.content.split()[:2]) + ")" if row.marker else row.content
+        for row in session.messages
+    ]
+
+
+ASKED = "Look at the open pull requests."
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ([RunCompleted("Done.")], [ASKED, "Done."]),
+        ([RunCancelled()], [ASKED, "Done.", "(Cancelled before)"]),
+        ([RunFailed("It broke.")], [ASKED, "Done.", "(This turn)"]),
+        ([CUT], [ASKED, "Done.", "(Response interrupted)"]),
+        ([], [ASKED, "Done.", "(Response interrupted)"]),
+    ],
+)
+async def test_the_first_turn_of_a_session_is_told_by_how_its_run_ended(
+    home: Home, somebody: SessionSource, last: list[Event], expected: list[str]
+) -> None:
+    """A first turn that had finished once got its answer and "interrupted" behind it."""
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("Done."), *last)
+    await cut(home, turn)
+    assert shown(await home.read(turn.session_id)) == expected
+    assert shown(await home.read(turn.session_id)) == expected
+
+
+async def test_reading_again_changes_no_row(home: Home, somebody: SessionSource, open_home: OpenHome) -> None:
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("Half."), ToolStarted("t", "1"), MessageDelta("More."))
+    await cut(home, turn)
+    first = await home.read(turn.session_id)
+    assert [row.id for row in first.rows] == [1, 2, 3]
+    for _ in range(3):
+        assert (await home.read(turn.session_id)).rows == first.rows, "not even its number"
+
+
+async def test_two_cut_turns_heal_each_by_itself(home: Home, somebody: SessionSource) -> None:
+    """The older one once waited for ever behind the newer, and behind any answer that came later."""
+    older = await begun(home, somebody)
+    await cut(home, older)
+    newer = await home.turn(older.session_id, "And now?")
+    await happens(home, newer, MessageDelta("Newer."))
+    await cut(home, newer)
+    assert shown(await home.read(older.session_id)) == [
+        ASKED, "(Response interrupted)", "And now?", "Newer.", "(Response interrupted)",
+    ]  # fmt: skip
+    answered = await home.turn(older.session_id, "Thanks.")
+    await stored(home, answered, Message("assistant", "You are welcome.", 0.0, answered.turn_id, place=1))
+    await home.database.write(settle.settle, answered.turn_id, Settlement(Outcome.ANSWERED), 0.0)
+
+    await happens(home, older, MessageDelta("Older."))
+    session = await home.read(older.session_id)
+    assert shown(session) == [
+        ASKED, "Older.", "(Response interrupted)", "And now?", "Newer.", "(Response interrupted)",
+        "Thanks.", "You are welcome.",
+    ]  # fmt: skip
+    assert [turn.recovery for turn in session.turns] == [Recovery.RECOVERED, Recovery.RECOVERED, None]
+
+
+async def test_a_card_stays_with_its_answer_whatever_is_said_behind_the_marker(
+    home: Home, somebody: SessionSource
+) -> None:
+    """Linked by counting rows, a card once ended up at the person's next message."""
+    turn = await begun(home, somebody)
+    await cut(home, turn)
+    await home.read(turn.session_id)
+    later = await home.turn(turn.session_id, "Hello?")
+    await happens(home, turn, MessageDelta("Looking."), ToolStarted("terminal", "1"), MessageDelta("Found."))
+    session = await home.read(turn.session_id)
+    assert shown(session) == [ASKED, "Looking.", "Found.", "(Response interrupted)", "Hello?"]
+    assert [(row.content, row.turn_id) for row in session.messages if row.cards] == [
+        ("Looking.", turn.turn_id)
+    ]
+    assert later.turn_id != turn.turn_id
+
+
+async def test_what_a_run_still_writes_after_its_recovery_is_found(
+    home: Home, somebody: SessionSource
+) -> None:
+    """It once was lost for good: a recovered run was not looked at again."""
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("One "))
+    await cut(home, turn)
+    assert shown(await home.read(turn.session_id))[1] == "One"
+    await happens(home, turn, MessageDelta("two "), ToolStarted("t", "1"))
+    await happens(home, turn, ToolCompleted("t", "1"), MessageDelta("Three."))
+    session = await home.read(turn.session_id)
+    assert shown(session) == [ASKED, "One two", "Three.", "(Response interrupted)"]
+    await happens(home, turn, RunCompleted("Three."))
+    assert shown(await home.read(turn.session_id)) == [ASKED, "One two", "Three."]
+
+
+async def test_only_what_the_transcript_lacks_is_recovered(home: Home, somebody: SessionSource) -> None:
+    """Also if it is the same words again, and also after a tool whose rows are there."""
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("Yes."), ToolStarted("t", "1"), ToolCompleted("t", "1"),
+                  MessageDelta("Yes."))  # fmt: skip
+    call = (transcript.ToolCall("1", "t", "{}"),)
+    await stored(
+        home,
+        turn,
+        Message("assistant", "Yes.", 0.0, turn.turn_id, place=1, tool_calls=call, finish="tool_calls"),
+        Message("tool", "ok", 0.0, turn.turn_id, place=3, tool_call_id="1", tool_name="t", status="ok"),
+    )
+    await cut(home, turn)
+    session = await home.read(turn.session_id)
+    assert shown(session) == [ASKED, "Yes.", "ok", "Yes.", "(Response interrupted)"]
+    assert [row.recovered for row in session.rows] == [False, False, False, True]
+
+
+async def test_healing_moves_no_session_in_a_list(
+    home: Home, somebody: SessionSource, calendar: Calendar
+) -> None:
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("Half."))
+    await cut(home, turn)
+    before = await home.database.read(sessions.by_id, turn.session_id)
+    calendar.sleep(hours=2)
+    healed = await home.read(turn.session_id)
+    assert [row.recovered for row in healed.rows] == [False, True]
+    assert healed.entry == before
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: b"",
+        lambda data: data.replace(b"One", b"\0ne"),
+        lambda data: b"\0" * len(data),
+        lambda data: data.replace(b"Three.", b"\0hree.") + b"junk\n",
+        lambda data: b"\0" * (2 * len(data)),
+    ],
+    ids=["cut in half", "emptied", "one byte", "zeros", "one byte, and longer", "zeros, and longer"],
+)
+async def test_what_was_recovered_is_not_lost_with_the_journal(
+    home: Home, somebody: SessionSource, root: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("One "), MessageDelta("two."), ToolStarted("t", "1"),
+                  MessageDelta("Three."), RunCompleted())  # fmt: skip
+    await cut(home, turn)
+    before = await home.read(turn.session_id)
+    file = root / turn.session_id / f"{turn.run_id}.jsonl"
+    os.truncate(file, 0) if (content := damage(file.read_bytes())) == b"" else file.write_bytes(content)
+    for _ in range(3):
+        assert (await home.read(turn.session_id)).messages == before.messages
+    shutil.rmtree(root)
+    assert (await home.read(turn.session_id)).messages == before.messages
+
+
+async def test_a_slower_reader_with_older_news_changes_nothing(
+    home: Home, somebody: SessionSource, root: Path, disk: Disk
+) -> None:
+    """Another process, whose look at the journal was earlier and whose answer comes later."""
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("One "))
+    await cut(home, turn)
+    async with (
+        open_journals(root, home.world, worker=disk.worker) as journals,
+        trio.open_nursery() as nursery,
+    ):
+        slow = SessionReader(home.database, journals, home.world)
+        answers: list[Session | None] = []
+
+        async def look() -> None:
+            answers.append(await slow.get_session(turn.session_id))
+
+        disk.answers_late = True
+        nursery.start_soon(look)
+        await trio.testing.wait_all_tasks_blocked()
+        disk.does_one()  # the size; now it reads the content
+        await trio.testing.wait_all_tasks_blocked()
+
+        await happens(home, turn, MessageDelta("two."))
+        healed = await home.read(turn.session_id)
+        assert shown(healed)[1] == "One two."
+        disk.comes_back()
+        await trio.testing.wait_all_tasks_blocked()
+    [answer] = answers
+    assert answer is not None
+    assert "One two." in shown(await home.read(turn.session_id))
+    assert (await home.read(turn.session_id)).rows == healed.rows
+
+
+async def test_two_readers_at_once_find_one_copy(home: Home, somebody: SessionSource) -> None:
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("One."))
+    await cut(home, turn)
+    others = [SessionReader(home.database, home.journals, home.world) for _ in range(5)]
+    async with trio.open_nursery() as nursery:
+        for reader in [home.reader, *others, home.reader]:
+            nursery.start_soon(reader.get_session, turn.session_id)
+    assert shown(await home.read(turn.session_id)) == [ASKED, "One.", "(Response interrupted)"]
+
+
+async def test_after_a_clock_was_set_back_the_day_of_patience_begins_anew(
+    home: Home, somebody: SessionSource, calendar: Calendar
+) -> None:
+    turn = await begun(home, somebody)
+    await cut(home, turn)
+    calendar.sleep(days=-400)
+    assert (await home.read(turn.session_id)).turns[0].recovery_since == calendar.time
+    calendar.sleep(days=1)
+    assert (await home.read(turn.session_id)).turns[0].recovery is Recovery.ARRIVING
+    calendar.sleep(seconds=1)
+    assert (await home.read(turn.session_id)).turns[0].recovery is Recovery.GIVEN_UP
+
+
+# --- what cannot be read or stored -------------------------------------------------------------------
+
+
+def in_the_way(file: Path, how: str) -> None:
+    """Something else stands where the journal should be."""
+    file.parent.mkdir(parents=True)
+    if how == "a directory":
+        file.mkdir()
+    elif how == "a link to itself":
+        file.symlink_to(file.name)
+    elif how == "a file for its directory":
+        file.parent.rmdir()
+        file.parent.touch()
+    else:
+        file.write_bytes(b"secret\n")
+        file.chmod(0)
+
+
+@pytest.mark.parametrize("how", ["a directory", "a link to itself", "a file for its directory", "no right"])
+async def test_a_journal_that_cannot_be_read_is_reported_and_the_session_is_read(
+    home: Home, somebody: SessionSource, root: Path, how: str
+) -> None:
+    """And the looks at it count for nothing: once it can be read, it is."""
+    if how == "no right" and (os.name != "posix" or os.geteuid() == 0):
+        pytest.skip("whoever runs this may read everything")
+    turn = await begun(home, somebody)
+    await cut(home, turn)
+    in_the_way(root / turn.session_id / f"{turn.run_id}.jsonl", how)
+    with capture_logs() as logs:
+        session = await home.read(turn.session_id)
+    assert shown(session) == [ASKED, "(Response interrupted)"]
+    assert [(log["event"], log["run"]) for log in logs] == [("a run journal could not be read", turn.run_id)]
+    assert "cannot be read" in logs[0]["error"]
+    for _ in range(20):
+        assert (await home.read(turn.session_id)).turns[0].recovery_attempts == 0
+
+    place = root / turn.session_id
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
+    await happens(home, turn, MessageDelta("Here."))
+    assert shown(await home.read(turn.session_id)) == [ASKED, "Here.", "(Response interrupted)"]
+
+
+async def test_one_unreadable_journal_keeps_no_other_from_healing(
+    home: Home, somebody: SessionSource, root: Path
+) -> None:
+    older = await begun(home, somebody)
+    await cut(home, older)
+    newer = await home.turn(older.session_id, "And now?")
+    await happens(home, newer, MessageDelta("Newer."))
+    await cut(home, newer)
+    (root / older.session_id / f"{older.run_id}.jsonl").mkdir()
+    with capture_logs() as logs:
+        assert "Newer." in shown(await home.read(older.session_id))
+    assert len(logs) == 1
+
+
+def store_is_full(db: sqlite3.Connection, full: bool) -> None:
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    db.execute(f"PRAGMA max_page_count = {pages if full else 1_000_000}")
+
+
+async def test_a_session_is_read_although_what_was_found_cannot_be_stored(
+    home: Home, somebody: SessionSource
+) -> None:
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("Found. " * 10_000))
+    await cut(home, turn)
+    await home.database.write(store_is_full, True)
+    with pytest.raises(StoreFull):
+        await stored(home, turn, Message("user", "x" * 100_000, 0.0, turn.turn_id))
+    with capture_logs() as logs:
+        session = await home.read(turn.session_id)
+    assert shown(session) == [ASKED, "(Response interrupted)"]
+    assert [log["run"] for log in logs] == [turn.run_id]
+    await home.database.write(store_is_full, False)
+    assert shown(await home.read(turn.session_id))[1].startswith("Found. Found.")
+
+
+async def test_a_session_that_does_not_exist_is_none(home: Home) -> None:
+    assert await home.reader.get_session("nobody") is None
+
+
+async def test_a_reader_that_is_cancelled_leaves_the_healing_to_the_next(
+    home: Home, somebody: SessionSource, root: Path, disk: Disk, autojump_clock: trio.testing.MockClock
+) -> None:
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("One."))
+    await cut(home, turn)
+    async with open_journals(root, home.world, worker=disk.worker) as journals:
+        reader = SessionReader(home.database, journals, home.world)
+        disk.hangs = True
+        with trio.move_on_after(3) as scope:
+            await reader.get_session(turn.session_id)
+        assert scope.cancelled_caught
+        disk.comes_back()
+        session = await reader.get_session(turn.session_id)
+    assert session is not None
+    assert shown(session) == [ASKED, "One.", "(Response interrupted)"]
+
+
+async def test_a_late_end_of_a_given_up_run_changes_nothing(
+    home: Home, somebody: SessionSource, calendar: Calendar
+) -> None:
+    turn = await begun(home, somebody)
+    await cut(home, turn)
+    calendar.sleep(days=2)
+    before: Any = (await home.read(turn.session_id)).messages
+    await append_run_event(home.journals, turn.session_id, turn.run_id, "message.delta", {"delta": "Late."})
+    after = await home.read(turn.session_id)
+    assert after.messages == before
+    assert after.turns[0].recovery is Recovery.GIVEN_UP
+    assert await home.database.read(turns.unended) == []

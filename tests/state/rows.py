@@ -1,0 +1,117 @@
+"""Rows to tell stories with, and a look at all that a database holds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hermes_trio.messages import MessageEvent, SessionSource
+from hermes_trio.state import inbox, sessions, turns
+from hermes_trio.state.entry import Mark, SessionEntry
+from hermes_trio.state.outbox import Owed
+from hermes_trio.state.turns import Outcome, Turn
+
+NOON = 1_779_278_400.0
+KIM = SessionSource(platform="telegram", chat_id="42", user_id="42", user_name="Kim")
+KEY = "agent:main:telegram:dm:42"
+
+
+@contextmanager
+def undone(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """What is done in this block is rolled back at its end."""
+    db.execute("BEGIN")
+    try:
+        yield db
+    finally:
+        db.execute("ROLLBACK")
+
+
+def session(
+    db: sqlite3.Connection,
+    session_id: str = "s1",
+    *,
+    key: str | None = None,
+    mark: Mark | None = None,
+    used_at: float = NOON,
+) -> SessionEntry:
+    """A session that is there, last used at noon."""
+    entry = SessionEntry(
+        key or f"key of {session_id}", session_id, used_at, used_at, KIM, "Kim", "telegram", mark=mark
+    )
+    sessions.add(db, entry)
+    return entry
+
+
+def turn(
+    db: sqlite3.Connection,
+    session_id: str = "s1",
+    *,
+    run: str = "r1",
+    life: str = "life-1",
+    requested: bool = True,
+    ended: Outcome | None = None,
+) -> int:
+    """A turn that has begun, and asked its model if nothing else is said."""
+    turn_id = turns.begin(db, run_id=run, session_id=session_id, life=life, at=NOON)
+    if requested:
+        turns.note_request(db, turn_id, NOON)
+    if ended is not None:
+        assert turns.end(db, turn_id, ended, NOON)
+    return turn_id
+
+
+def the_turn(db: sqlite3.Connection, turn_id: int) -> Turn:
+    """A turn that is there."""
+    found = turns.get(db, turn_id)
+    assert found is not None
+    return found
+
+
+def the_session(db: sqlite3.Connection, session_id: str = "s1") -> SessionEntry:
+    """A session that is there."""
+    found = sessions.by_id(db, session_id)
+    assert found is not None
+    return found
+
+
+def received(
+    db: sqlite3.Connection,
+    message_id: str | None,
+    *,
+    key: str = "key of s1",
+    text: str = "Hello.",
+    **more: object,
+) -> int:
+    """A message that came in; returns its row."""
+    event = MessageEvent(KIM, text, message_id=message_id)
+    done = bool(more.get("done"))
+    stored = inbox.store(db, event, session_key=key, own_key=f"own {message_id}", at=NOON, done=done)
+    return stored.inbox_id
+
+
+def state_of(db: sqlite3.Connection, inbox_id: int) -> tuple[str, int | None]:
+    """How far a message has got, and with which turn."""
+    found: tuple[str, int | None] = db.execute(
+        "SELECT state, turn_id FROM inbox WHERE inbox_id = ?", (inbox_id,)
+    ).fetchone()
+    return found
+
+
+def to_chat(key: str, **more: str | int | None) -> Owed:
+    """Something that is owed to the chat."""
+    return Owed(key, "telegram", "main", "42", '{"text": "Hello."}', **more)  # type: ignore[arg-type]
+
+
+TABLES = ("sessions", "turns", "messages", "inbox", "outbox", "processes", "approvals", "endings", "meta")
+
+
+def everything(db: sqlite3.Connection) -> dict[str, list[tuple[object, ...]]]:
+    """All rows of all tables, to be compared."""
+    return {table: db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in TABLES}  # noqa: S608
+
+
+def scans(db: sqlite3.Connection, statement: str) -> list[str]:
+    """The tables which this statement, or a rule that it sets off, reads from end to end."""
+    plan = db.execute(f"EXPLAIN QUERY PLAN {statement}")
+    return [detail for (*_, detail) in plan if detail.startswith("SCAN")]
