@@ -18,8 +18,10 @@ from ..state.transcript import Message
 class Speaker(Protocol):
     """What the demo uses of a turn."""
 
-    said: Sequence[MessageEvent]
-    history: Sequence[Message]
+    @property
+    def said(self) -> Sequence[MessageEvent]: ...
+    @property
+    def history(self) -> Sequence[Message]: ...
 
     async def say(self, text: str) -> None: ...
 
@@ -40,7 +42,7 @@ _HELLO = re.compile(r"^\W*(hi|hello|hey|help|who are you|what are you)\b", re.IG
 
 
 async def demo(turn: Speaker) -> None:
-    """Answer one message."""
+    """Answer one message. What was said is the answer."""
     said = "\n".join(event.text for event in turn.said)
     if not turn.said:
         # A cut turn is taken up again: the request stands in the transcript.

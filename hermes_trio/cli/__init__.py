@@ -16,6 +16,7 @@ from .. import __version__
 from ..errors import GatewayError
 
 _COMMANDS = {
+    "chat": ("hermes_trio.cli.chat", "Talk to the agent in this terminal."),
     "run": ("hermes_trio.cli.run", "Run the gateway."),
     "config": ("hermes_trio.cli.config", "Look at the configuration, and check it."),
 }

@@ -13,6 +13,7 @@ Who counts as a member, and who is not found, is said in `sweep`.
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 import trio
@@ -31,7 +33,7 @@ from .beside import beside
 from .guard import Guard
 from .process import ProcessId, boot_epoch
 from .spool import Output, Spool
-from .worker import finished, worker_thread
+from .worker import Runner, finished, worker_thread
 
 PATIENCE = 2.0
 PROOF = 1.0
@@ -63,6 +65,10 @@ class DirectoryUnusable(ProcessUnstartable):
     pass
 
 
+class SpoolUnwritable(ProcessUnstartable):
+    pass
+
+
 class Process:
     """A command that runs, or has run, with everything that came of it."""
 
@@ -81,11 +87,11 @@ class Process:
         """What the command reads, if it was started to be talked to."""
         return self._child.stdin
 
-    async def wait(self) -> int:
-        """Wait until the command itself has ended and what it wrote has been read; its exit code."""
+    async def wait(self) -> int | None:
+        """Wait until the command itself has ended and what it wrote has been read; its exit code, None
+        where nobody could see it."""
         await self._ended.wait()
         await self.output.settled()
-        assert self.exit_code is not None  # noqa: S101 - noted before `_ended` is set
         return self.exit_code
 
     async def _attend(self) -> None:
@@ -113,5 +119,167 @@ class Process:
         if not self._ended.is_set():
             self._note_end(code)
         for stream in (self._child.stdin, self._child.stdout):
-            if isinstance(stream, trio.lowlevel.FdStream):
-                stream.close()
+            if stream is not None:
+                stream.close()  # type: ignore[union-attr]  # Trio's for processes all have it, and need no await
+
+
+@asynccontextmanager
+async def running(
+    group_id: str,
+    command: Sequence[str] | str,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    spool: Path,
+    guard: Guard,
+    ending: trio.Event,
+    talk: bool = False,
+) -> AsyncIterator[Process]:
+    """Run a command (a text is for the shell) in `cwd` with this environment and nothing of ours.
+
+    `group_id` is unique for all gateways of this machine and is the marker that members are found by.
+    What the command writes goes to `spool`; with `talk` it can be written to. `ending` is set when the
+    gateway ends. Raises `ProcessUnstartable`, before the block. A member that nothing can end (it hangs
+    in the kernel, it is another user's) is logged, and stays on the list of the guard.
+    """
+    path_safe_id(group_id, "process id")
+    file = Spool(spool)
+    with worker_thread(f"spool {group_id}") as runner:
+        guard.expect(group_id)
+        proven = True
+        try:
+            await _open_spool(file, command, runner)
+            child = await _start(command, cwd, {**env, sweep.MARKER: group_id}, talk)
+            proven = False  # and no checkpoint from here to the `finally` that ends it
+            group = sweep.Group(group_id, child.pid, sweep.born(child.pid) or "")
+            guard.started(group_id, child.pid, group.born or "?")
+            assert child.stdout is not None  # noqa: S101 - `_start` made a pipe
+            process = Process(child, group, Output(child.stdout, file, runner))
+            try:
+                async with beside(process._attend):
+                    yield process
+            finally:
+                proven = await process._end(guard.look, ending)
+                process._let_go()
+        finally:
+            runner(file.close, lambda _: None)
+            if proven:
+                guard.over(group_id)
+            else:
+                log.error("a process group could not be ended", group=group_id, command=_name(command))
+
+
+async def end_group(group: sweep.Group, look: Look, ending: trio.Event) -> bool:
+    """End every member of a group; True is the proof that none is alive."""
+    members = group.living(table := await look())
+    if not members:
+        return True
+    group.signal(sweep.TERM, members, table)
+    with trio.move_on_after(0 if ending.is_set() else PATIENCE) as patience:
+        async with beside(partial(_hurry, patience, ending)):
+            await _gone(group, look, sweep.TERM)
+            return True
+    with trio.move_on_after(PROOF):
+        await _gone(group, look, sweep.KILL)
+        return True
+    return False
+
+
+async def _hurry(patience: trio.CancelScope, ending: trio.Event) -> None:
+    await ending.wait()
+    patience.cancel(reason="the gateway is ending")
+
+
+async def _gone(group: sweep.Group, look: Look, number: int) -> None:
+    """Send the signal to every member, also to those who appear meanwhile, until there is none."""
+    while members := group.living(table := await look()):
+        group.signal(number, members, table)
+        for one in members:
+            await _death(one.pid)
+
+
+async def _death(pid: int) -> None:
+    """Wait until this process is dead; where the system does not tell, a moment. So look again."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except (AttributeError, OSError):  # not Linux; no descriptor is left
+        await trio.sleep(sweep.LOOK_EVERY)
+        return
+    try:
+        await trio.lowlevel.wait_readable(fd)
+    finally:
+        os.close(fd)
+
+
+async def _ended(child: trio.Process) -> int | None:
+    """Wait for the end of a command, if possible without reaping it."""
+    if not CAN_PEEK:
+        return await child.wait()
+    while True:
+        try:
+            info = _peek(child.pid)
+        except ChildProcessError:  # somebody else in this program reaps what is not theirs
+            return None
+        if info is not None:
+            return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+        await _death(child.pid)
+
+
+def _peek(pid: int) -> os.waitid_result | None:
+    """How a child ended, without reaping it; None while it runs."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+
+
+async def _open_spool(file: Spool, command: Sequence[str] | str, runner: Runner) -> None:
+    try:
+        await finished(runner, file.open)
+    except OSError as error:
+        problem = f"its output cannot be stored in {file.path.parent} ({error.strerror})"
+        raise SpoolUnwritable(_name(command), problem, "Free the disk or repair the directory") from error
+
+
+async def _start(command: Sequence[str] | str, cwd: Path, env: Mapping[str, str], talk: bool) -> trio.Process:
+    try:
+        return await trio.lowlevel.open_process(
+            command,
+            shell=isinstance(command, str),
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            **_OF_ITS_OWN,
+        )
+    except (OSError, ValueError) as error:
+        raise _translated(error, _name(command), cwd) from error
+
+
+def _translated(error: OSError | ValueError, name: str, cwd: Path) -> ProcessUnstartable:
+    if isinstance(error, ValueError):
+        return ProcessUnstartable(
+            name, f"cannot be started ({error})", "Remove the characters it cannot have"
+        )
+    reason = error.strerror or str(error)
+    if error.filename in (cwd, str(cwd)):
+        return DirectoryUnusable(name, f"cannot work in {cwd} ({reason})", "Choose a directory that exists")
+    if isinstance(error, FileNotFoundError):
+        remedy = "Install it, give its full path, or repair the first line of the script"
+        return CommandNotFound(name, "there is no such command", remedy)
+    if isinstance(error, PermissionError) or error.errno == errno.ENOEXEC:
+        remedy = "Make it executable (chmod +x), or name the interpreter that runs it"
+        return NotExecutable(name, f"cannot be executed ({reason})", remedy)
+    return ProcessUnstartable(name, f"cannot be started ({reason})", "End other processes or shorten it")
+
+
+def _name(command: Sequence[str] | str) -> str:
+    """What to call a command in messages. Not all of it: arguments hold secrets."""
+    return "shell command" if isinstance(command, str) else command[0]
+
+
+_OF_ITS_OWN: dict[str, Any]
+if sys.platform == "win32":  # pragma: no cover
+    _OF_ITS_OWN = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+else:
+    _OF_ITS_OWN = {"start_new_session": True}

@@ -31,7 +31,8 @@ PIPE_SIZE = 1 << 20
 LONGEST_PAUSE = 30.0
 STEADY = 60.0
 LAST_SWEEP = 2.0
-SHARE_OF_LOOP = 0.1
+REST = 9
+LONGEST_REST = 0.05
 
 log = structlog.get_logger(__name__)
 
@@ -111,9 +112,13 @@ class Guard:
         try:
             _make_roomy(writing)
             self._process = await trio.lowlevel.open_process(
-                _command(), stdin=reading, stdout=subprocess.DEVNULL, cwd=os.path.abspath(os.sep),
-                env=_environment(), start_new_session=True,
-            )  # fmt: skip
+                _command(),
+                stdin=reading,
+                stdout=subprocess.DEVNULL,
+                cwd=Path(sys.executable).anchor,  # a guard keeps no directory busy
+                env=_environment(),
+                start_new_session=True,
+            )
         except BaseException:
             os.close(writing)
             raise
@@ -143,7 +148,7 @@ class Lookout:
     """Looks at all processes for everybody who wants to know.
 
     A look costs what the machine has processes, and a drain of 200 turns asks for 200 of them at a time.
-    So those who ask while one is due share it, and looks never take more than a tenth of the loop.
+    So those who ask while one is due share it, and one that took long is not followed by the next at once.
     """
 
     def __init__(self) -> None:
@@ -163,7 +168,7 @@ class Lookout:
                 begun = trio.current_time()
                 self._table = sweep.look()
                 now = trio.current_time()
-                self._next = now + (now - begun) / SHARE_OF_LOOP
+                self._next = now + min(LONGEST_REST, REST * (now - begun))
             return self._table
 
 

@@ -1,38 +1,23 @@
 """`gateway_state.json`: what the gateway does, for everybody who looks from outside.
 
-There is one writer, `keep_status`, and one value, `Status`. Whoever learns a fact sets it on the board
-and goes on; what follows from facts (that a gateway with a lost platform is degraded) is computed when
-it is written, so it cannot be overwritten by somebody who knows less.
-
-Changes of a number within a tenth of a second are one write. A new state is written at once: whoever
-finds the file after a kill must read that we were ending, and what to make of it.
-
-The command line reads the file without Trio, which costs more than all the rest of a `status`. So Trio
-is imported in the functions that wait.
+Here are its value and the reader. The one writer is `keep_status` in `status_board`: the command line
+reads without Trio, whose import takes longer than all the rest of a `hermes-trio status`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import Literal
 
 import msgspec
 
-from ..world import World
 from .process import ProcessId
-from .small_files import Unreadable, read_small, write_small
-
-if TYPE_CHECKING:
-    import trio
-
-    from .worker import Runner
+from .small_files import Unreadable, read_small
 
 STATUS_FILE = "gateway_state.json"
-WRITE_EVERY = 0.1
-LAST_WRITE_WITHIN = 0.5
 
 
 class GatewayState(StrEnum):
@@ -65,16 +50,7 @@ class PlatformStatus(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Facts(TypedDict, total=False):
-    """What can be set on the board."""
-
-    state: GatewayState
-    active_turns: int
-    after: Literal["running", "stopped"]
-    exit_reason: str | None
-    restart_requested: bool
-    grace: float
-    deadline: float
+Afterwards = Literal["running", "stopped"]
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +66,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     exit_reason: str | None = None
     restart_requested: bool = False
-    after: Literal["running", "stopped"] | None = None
+    after: Afterwards | None = None
     """While draining: what to read this as if nothing more comes."""
     grace: float | None = None
     deadline: float | None = None
@@ -98,7 +74,16 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def process(self) -> ProcessId:
+        """The gateway that wrote this."""
         return ProcessId(self.pid, self.start_time, self.boot)
+
+
+def shown_state(state: GatewayState, platforms: Mapping[str, PlatformStatus]) -> GatewayState:
+    """What a gateway in this state does, given how its platforms are."""
+    if state is not GatewayState.RUNNING:
+        return state
+    well = (PlatformState.CONNECTED, PlatformState.DISABLED)
+    return state if all(one.state in well for one in platforms.values()) else GatewayState.DEGRADED
 
 
 def read_status(home: Path) -> Status | None:

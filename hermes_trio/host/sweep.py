@@ -59,6 +59,7 @@ class Table:
 
     def __init__(self, seen: Iterable[Seen]) -> None:
         self.by_pid = {one.pid: one for one in seen}
+        self._living: dict[int, Seen] = {}
         self._by_session: dict[int, list[Seen]] = {}
         self._by_parent: dict[int, list[Seen]] = {}
         self._by_marker: dict[str, list[Seen]] = {}
@@ -67,6 +68,7 @@ class Table:
         mine = _and_above(os.getpid(), self.by_pid)
         for one in self.by_pid.values():
             if one.alive and one.pid not in mine:
+                self._living[one.pid] = one
                 self._by_session.setdefault(one.session, []).append(one)
                 self._by_parent.setdefault(one.parent, []).append(one)
                 if one.marker:
@@ -79,12 +81,14 @@ class Table:
 
     def members(self, group: Group) -> list[Seen]:
         """Who of the group is alive."""
-        found: dict[int, Seen] = {}
-        waiting = [one for one in map(self.by_pid.get, group.known) if one and group.knows(one)]
+        known = (self._living.get(pid) for pid in group.known)
+        waiting = [one for one in known if one and group.known[one.pid] == one.born]
         waiting += self._by_marker.get(group.id, [])
         if group.pid and self.is_ours(group.pid, group.born):
             waiting += self._by_session.get(group.pid, [])
-            waiting += [one for one in (self.by_pid.get(group.pid),) if one and one.alive]
+            if leader := self._living.get(group.pid):
+                waiting.append(leader)
+        found: dict[int, Seen] = {}
         while waiting:
             one = waiting.pop()
             if one.pid not in found:
@@ -101,10 +105,6 @@ class Group:
         self.known: dict[int, str] = {}
         self._asked: set[int] = set()
 
-    def knows(self, one: Seen) -> bool:
-        """Whether this is one that was a member before."""
-        return one.alive and self.known.get(one.pid) == one.born
-
     def living(self, table: Table) -> list[Seen]:
         """Who of the group is alive, remembered from now on."""
         members = table.members(self)
@@ -116,22 +116,23 @@ class Group:
         TERM makes many programs drop what they were tidying up."""
         fresh = [one for one in members if number == KILL or one.pid not in self._asked]
         self._asked.update(one.pid for one in fresh)
-        whole = HAS_GROUPS and self.pid and any(one.group == self.pid for one in fresh)
-        if whole and table.is_ours(self.pid, self.born):
-            self.signal_whole(number)  # in one go: a member that forks in this moment is caught too
-            fresh = [one for one in fresh if one.group != self.pid]
+        led = HAS_GROUPS and self.pid and any(one.group == self.pid for one in fresh)
+        whole = led and table.is_ours(self.pid, self.born) and self._signal_whole(number)
         for one in fresh:
             try:
-                os.kill(one.pid, number)
+                # It may have left the process group since we looked: `setsid` does as one of its first acts.
+                if not whole or os.getpgid(one.pid) != self.pid:
+                    os.kill(one.pid, number)
             except OSError:  # it has ended by itself, or belongs to another user; the next look tells
                 continue
 
-    def signal_whole(self, number: int) -> None:
-        """Send a signal to the process group that the command leads, whose number must be ours."""
+    def _signal_whole(self, number: int) -> bool:
+        """Signal the process group in one go: a member that forks in this moment is caught too."""
         try:
             os.killpg(self.pid, number)
         except OSError:
-            return
+            return False
+        return True
 
 
 def look() -> Table:
@@ -200,9 +201,7 @@ def _from_psutil() -> Iterable[Seen]:
     import psutil
 
     for one in psutil.process_iter(["pid", "ppid", "create_time", "status"]):
-        pid, parent, time_born, status = (
-            one.info[key] for key in ("pid", "ppid", "create_time", "status")
-        )
+        pid, parent, time_born, status = (one.info[key] for key in ("pid", "ppid", "create_time", "status"))
         try:
             group, session = (os.getpgid(pid), os.getsid(pid)) if HAS_GROUPS else (0, 0)
             marker = one.environ().get(MARKER)

@@ -67,7 +67,7 @@ def add(db: sqlite3.Connection, entry: SessionEntry) -> None:
             entry.created_at,
             entry.updated_at,
             json.dumps(entry.origin.to_dict()) if entry.origin else None,
-            storable(entry.display_name) if entry.display_name else entry.display_name,
+            storable(entry.display_name),
             entry.platform,
             entry.chat_type,
             mark.kind if mark else None,

@@ -10,13 +10,16 @@ import msgspec
 import structlog
 
 T = TypeVar("T")
+Text = TypeVar("Text", str, str | None)
 
 log = structlog.get_logger(__name__)
 
 
-def storable(text: str) -> str:
+def storable(text: Text) -> Text:
     """`text` as SQLite can keep it. Half a character, which error messages and models may contain, becomes
     the sign for that; two halves that belong together become their character."""
+    if text is None:
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

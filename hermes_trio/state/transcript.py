@@ -9,12 +9,15 @@ beyond the transcript is exactly its events behind the last place.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
+
+from .text import read_stored, storable
 
 Role = Literal["user", "assistant", "tool", "system"]
 
@@ -86,13 +89,18 @@ _cards = msgspec.json.Decoder(tuple[ToolCard, ...]).decode
 
 
 def _json(values: tuple[ToolCall, ...] | tuple[ToolCard, ...]) -> str | None:
-    return msgspec.json.encode(values).decode() if values else None
+    if not values:
+        return None
+    try:
+        return msgspec.json.encode(values).decode()
+    except UnicodeEncodeError:
+        return storable(json.dumps(msgspec.to_builtins(values), ensure_ascii=False))
 
 
 def _message(row: tuple[Any, ...]) -> Message:
     values = list(row)
-    values[7] = _calls(row[7]) if row[7] else ()
-    values[12] = _cards(row[12]) if row[12] else ()
+    values[7] = read_stored(row[7], _calls, "tool_calls", message=row[14]) or ()
+    values[12] = read_stored(row[12], _cards, "cards", message=row[14]) or ()
     values[13] = bool(row[13])
     return Message(*values)
 
@@ -108,14 +116,14 @@ def append(db: sqlite3.Connection, session_id: str, row: Message) -> int:
             row.turn_id,
             row.place,
             row.role,
-            row.content,
+            storable(row.content),
             row.created_at,
-            row.reasoning,
+            storable(row.reasoning),
             _json(row.tool_calls),
-            row.finish,
-            row.tool_call_id,
-            row.tool_name,
-            row.status,
+            storable(row.finish),
+            storable(row.tool_call_id),
+            storable(row.tool_name),
+            storable(row.status),
             _json(row.cards),
             row.recovered,
         ),
@@ -144,7 +152,9 @@ def replace_recovered(db: sqlite3.Connection, session_id: str, turn_id: int, row
 def search(db: sqlite3.Connection, words: str, *, limit: int = 50) -> list[tuple[str, Message]]:
     """Rows in which all of `words` occur, the best first, each with the id of its session. The words
     are taken literally: nothing in them is an operator."""
-    phrases = " ".join('"' + word.replace('"', '""') + '"' for word in words.replace("\0", " ").split())
+    phrases = " ".join(
+        '"' + word.replace('"', '""') + '"' for word in storable(words).replace("\0", " ").split()
+    )
     if not phrases:
         return []
     query = (
@@ -158,4 +168,10 @@ def search(db: sqlite3.Connection, words: str, *, limit: int = 50) -> list[tuple
 
 def index_again(db: sqlite3.Connection) -> None:
     """Make the index of `search` again from the rows."""
-    db.execute("INSERT INTO messages_text (messages_text) VALUES ('rebuild')")
+    rebuild = "INSERT INTO messages_text (messages_text) VALUES ('rebuild')"
+    try:
+        db.execute(rebuild)
+    except sqlite3.DatabaseError:
+        # What says where its parts are is damaged itself. Let it say that there are none.
+        db.execute("REPLACE INTO messages_text_data (id, block) VALUES (10, x'00000000000000')")
+        db.execute(rebuild)

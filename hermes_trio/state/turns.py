@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from .text import storable
+
 
 class Outcome(StrEnum):
     """How a turn ended."""
@@ -133,7 +135,7 @@ def end(db: sqlite3.Connection, turn_id: int, outcome: Outcome, at: float, reaso
         db.execute(
             "UPDATE turns SET ended_at = ?, outcome = ?, reason = ?, recovery = ?, recovery_since = ? "
             "WHERE turn_id = ? AND ended_at IS NULL",
-            (at, outcome, reason, recovery, since, turn_id),
+            (at, outcome, storable(reason), recovery, since, turn_id),
         ).rowcount
         == 1
     )
@@ -189,7 +191,7 @@ def note_recovery(db: sqlite3.Connection, before: Turn, after: Turn) -> bool:
             "AND recovery IS ? AND recovery_attempts = ? AND recovery_bytes = ?",
             (
                 after.recovery,
-                after.recovery_note,
+                storable(after.recovery_note),
                 after.recovery_attempts,
                 after.recovery_since,
                 after.recovery_bytes,

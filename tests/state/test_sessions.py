@@ -161,7 +161,7 @@ def fill(db: sqlite3.Connection, session_id: str) -> None:
     )
     for turn_id in (None, cut, running):
         for role in ("user", "assistant", "tool"):
-            transcript.append(db, session_id, Message(role, f"words of {session_id}", NOON, turn_id))  # type: ignore[arg-type]
+            transcript.append(db, session_id, Message(role, f"words of {session_id}", NOON, turn_id))
     approvals.ask(db, Request(f"{session_id} a", running, "approval", "{}", NOON))
     outbox.owe(db, to_chat(f"{session_id} o", session_id=session_id, turn_id=cut), NOON)
     processes.add(db, Process(f"{session_id} p", session_id, "life-1", 1, 1.0, "sleep", True, NOON))

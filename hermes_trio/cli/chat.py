@@ -1,0 +1,70 @@
+"""`hermes-trio chat`: a gateway in this terminal, with one person in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import click
+import msgspec
+import trio
+
+from .. import __version__
+from ..agent.demo import demo
+from ..config import GatewayConfig, PlatformConfig
+from ..config_file import home_directory
+from ..gateway.control import Control
+from ..gateway.ending import Cause, Ending
+from ..gateway.gateway import Gateway
+from ..gateway.serve import serve
+from ..host.home import locked_home
+from ..state.turns import Outcome
+from .config import load_and_warn
+from .console import GROWING, Console, terminal
+from .logs import log_to_file
+
+
+@click.command()
+def command() -> None:
+    """Talk to the agent in this terminal."""
+    home = home_directory(os.environ)
+    loaded = load_and_warn()
+    with locked_home(home), log_to_file(home):
+        click.echo(f"hermes-trio {__version__}: /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
+        trio.run(_chat, home, _for_a_terminal(loaded.config))
+
+
+def _for_a_terminal(config: GatewayConfig) -> GatewayConfig:
+    """The same configuration with nobody in it but who sits here."""
+    streaming = msgspec.structs.replace(config.streaming, edit_interval=0.03, cursor=GROWING)
+    return msgspec.structs.replace(
+        config, streaming=streaming, platforms={Console.name: PlatformConfig(allow_from="all")}
+    )
+
+
+async def _chat(home: Path, config: GatewayConfig) -> None:
+    control = Control()
+
+    def leave() -> None:
+        control.ask(Ending(Cause.PLANNED, grace=0, asked_by="terminal"))
+
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
+                console = terminal(leave)
+                await serve(
+                    home, config, agent=demo, adapters=[console], control=control, task_status=task_status
+                )
+                nursery.cancel_scope.cancel(reason="the gateway has ended")
+
+            gateway = await nursery.start(serving)
+            async for number in signals:
+                # Ctrl-C stops what runs; with nothing to stop, it leaves.
+                tasks = [actor.task for actor in gateway.sessions.running if actor.task is not None]
+                if number == signal.SIGTERM or not tasks:
+                    leave()
+                for task in tasks:
+                    task.end(Outcome.STOPPED)
+    click.echo()

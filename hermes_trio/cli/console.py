@@ -1,0 +1,90 @@
+"""The terminal as a platform: what is typed is said, and answers grow on the screen."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TextIO
+
+import trio
+
+from ..messages import MessageEvent, SessionSource
+from ..platform import Link, Outgoing, Traits
+
+GROWING = "\x00"
+"""The cursor of this platform: a text that ends with it is not finished. It is never printed."""
+
+PROMPT = "> "
+
+
+class Console:
+    """One person at one terminal. `on_end` is called when there is nothing more to read."""
+
+    name = "console"
+    account = "main"
+    traits = Traits(limit=1_000_000, edits=True, dialect="markdown")
+
+    def __init__(self, on_end: Callable[[], None], *, stdin: TextIO, stdout: TextIO) -> None:
+        self._on_end, self._stdin, self._stdout = on_end, stdin, stdout
+        self._numbers = itertools.count(1)
+        self._shown: dict[str, str] = {}
+        self._column = 0
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Link]:
+        self._print(PROMPT)
+        yield self
+
+    async def receive(self) -> AsyncIterator[MessageEvent]:
+        # A thread that reads from a terminal cannot be called back; it is left to its line.
+        while line := await trio.to_thread.run_sync(self._stdin.readline, abandon_on_cancel=True):
+            self._column = 0
+            if line.strip():
+                yield MessageEvent(SessionSource(self.name, "me", user_id="me"), line.strip())
+            else:
+                self._print(PROMPT)
+        self._on_end()
+        await trio.sleep_forever()
+
+    async def send(self, message: Outgoing) -> str:
+        message_id = str(next(self._numbers))
+        if self._column:
+            self._print("\n")
+        await self.edit(message.chat_id, message_id, message.text)
+        return message_id
+
+    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+        await trio.lowlevel.checkpoint()
+        growing, text = text.endswith(GROWING), text.removesuffix(GROWING)
+        before = self._shown.pop(message_id, "")
+        if text.startswith(before):
+            self._print(text[len(before) :])
+        else:
+            self._print(f"\n{text}")
+        if growing:
+            self._shown[message_id] = text
+        else:
+            self._print(f"\n{PROMPT}")
+
+    async def delete(self, chat_id: str, message_id: str) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def typing(self, chat_id: str, thread_id: str | None) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def find(self, chat_id: str, key: str) -> str | None:
+        await trio.lowlevel.checkpoint()
+        return None
+
+    def _print(self, text: str) -> None:
+        if text:
+            self._stdout.write(text)
+            self._stdout.flush()
+            self._column = len(text.rpartition("\n")[2])
+
+
+def terminal(on_end: Callable[[], None]) -> Console:
+    """The terminal this program runs in."""
+    return Console(on_end, stdin=sys.stdin, stdout=sys.stdout)

@@ -1,0 +1,146 @@
+"""Keeping `gateway_state.json`.
+
+Whoever learns a fact sets it on the board and goes on. One task, woken by that, writes the file. What
+follows from facts (that a gateway with a lost platform is degraded) is computed when it is written, so
+nobody who knows less can overwrite it.
+
+Changes within a tenth of a second are one write. A new state does not wait: whoever finds the file
+after a kill must read that we were ending, and what to make of it.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import msgspec
+import structlog
+import trio
+
+from ..world import World
+from .process import ProcessId
+from .small_files import write_small
+from .status import STATUS_FILE, Afterwards, GatewayState, PlatformState, PlatformStatus, Status, shown_state
+from .worker import Runner, finished
+
+WRITE_EVERY = 0.1
+LAST_WRITE_WITHIN = 0.5
+
+log = structlog.get_logger(__name__)
+
+
+class Facts(TypedDict, total=False):
+    """What can be set."""
+
+    state: GatewayState
+    active_turns: int
+    exit_reason: str | None
+    restart_requested: bool
+    after: Afterwards
+    grace: float | None
+    deadline: float | None
+
+
+class StatusBoard:
+    """The facts, set by those who know them."""
+
+    def __init__(self, me: ProcessId, instance: str, world: World) -> None:
+        self._me, self._instance, self._world = me, instance, world
+        self._facts: Facts = {"state": GatewayState.STARTING}
+        self._platforms: dict[str, PlatformStatus] = {}
+        self._version = 1
+        self._tried = self._saved = 0  # versions
+        self._began = -math.inf  # the last write
+        self._changed, self._urgent, self._progress = trio.Event(), trio.Event(), trio.Event()
+
+    def set(self, **facts: Unpack[Facts]) -> None:
+        """Note facts; those that are not named stay as they are."""
+        before, self._facts = self._facts, {**self._facts, **facts}
+        if self._facts["state"] != before["state"]:
+            self._urgent.set()
+        if self._facts != before:
+            self._note_change()
+
+    def set_platform(self, name: str, state: PlatformState, error: str | None = None) -> None:
+        """Note how the link of a platform is."""
+        now = PlatformStatus(state, error)
+        if self._platforms.get(name) != now:
+            self._platforms = {**self._platforms, name: now}
+            self._note_change()
+
+    @property
+    def status(self) -> Status:
+        """What the file says if it is written now."""
+        facts = self._facts
+        draining = facts["state"] is GatewayState.DRAINING
+        return Status(
+            gateway_state=shown_state(facts["state"], self._platforms),
+            pid=self._me.pid,
+            start_time=self._me.started,
+            boot=self._me.boot,
+            instance=self._instance,
+            active_turns=facts.get("active_turns", 0),
+            platforms=self._platforms,
+            updated_at=self._world.now(),
+            exit_reason=facts.get("exit_reason"),
+            restart_requested=facts.get("restart_requested", False),
+            after=facts.get("after") if draining else None,
+            grace=facts.get("grace") if draining else None,
+            deadline=facts.get("deadline") if draining else None,
+        )
+
+    async def written(self) -> None:
+        """Wait until the file holds what is set now, or could not be written. Who must not wait for a
+        disk that hangs puts a deadline around this."""
+        version = self._version
+        while self._tried < version:
+            await self._progress.wait()
+
+    def _note_change(self) -> None:
+        self._version += 1
+        self._changed.set()
+
+    async def _write(self, path: Path, runner: Runner) -> None:
+        version, data = self._version, msgspec.json.encode(self.status)
+        self._changed, self._urgent = trio.Event(), trio.Event()
+        self._began = trio.current_time()
+        try:
+            await finished(runner, lambda: write_small(path, data))
+        except OSError as error:
+            if self._tried == self._saved:  # once, not for every try
+                log.warning("the state file cannot be written", file=path.name, error=str(error))
+        else:
+            self._saved = version
+        self._tried = version
+        self._progress.set()
+        self._progress = trio.Event()
+
+    async def _keep(self, path: Path, runner: Runner) -> None:
+        while True:
+            await self._changed.wait()
+            with trio.move_on_at(self._began + WRITE_EVERY):
+                await self._urgent.wait()
+            await self._write(path, runner)
+
+
+async def keep_status(
+    board: StatusBoard,
+    home: Path,
+    runner: Runner,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Keep the file as the board says, until cancelled; started when it has been written once. What is
+    set before the cancellation is written, if the disk lets us."""
+    path = home / STATUS_FILE
+    try:
+        await board._write(path, runner)
+        task_status.started()
+        await board._keep(path, runner)
+    finally:
+        if board._saved < board._version:
+            with trio.move_on_after(LAST_WRITE_WITHIN, shield=True) as last:
+                await board._write(path, runner)
+            if last.cancelled_caught:
+                log.warning("the disk is busy; the state file may be of before", file=path.name)
