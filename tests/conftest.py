@@ -12,18 +12,22 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import trio
 
 from hermes_trio.config import GatewayConfig
 from hermes_trio.host.worker import Worker, inline_worker
 from hermes_trio.journal.sessions import Session, SessionReader
 from hermes_trio.journal.writer import Journals, open_journals
 from hermes_trio.messages import SessionSource
+from hermes_trio.platform import Traits
 from hermes_trio.state import transcript, turns
 from hermes_trio.state.database import Database, open_database
 from hermes_trio.state.entry import SessionEntry
 from hermes_trio.state.store import SessionStore
 from hermes_trio.state.transcript import Message
+from hermes_trio.testing import MemoryPlatform
 from hermes_trio.world import World
+from tests.stage import Agent, Stage, everyone
 
 
 @dataclass
@@ -129,3 +133,19 @@ async def home(open_home: OpenHome) -> AsyncIterator[Home]:
 def somebody() -> SessionSource:
     """A person in a direct chat."""
     return SessionSource(platform="telegram", chat_id="42", chat_type="dm", user_id="42", user_name="Kim")
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A gateway that can be played. Tests ask for `autojump_clock` beside it, and the time of day goes
+    with that clock."""
+    start = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
+    ids = itertools.count(1)
+    world = World(
+        now=lambda: start + timedelta(seconds=trio.current_time()),
+        new_id=lambda: f"{next(ids):08x}",
+        jitter=lambda: 0.0,
+        zone=UTC,
+    )
+    platform = MemoryPlatform(traits=Traits(edits=True, typing=True))
+    return Stage(tmp_path / "home", world, platform, Agent(), everyone())

@@ -18,7 +18,6 @@ from ..gateway.control import Control
 from ..gateway.ending import Cause, Ending
 from ..gateway.gateway import Gateway
 from ..gateway.serve import serve
-from ..host.home import locked_home
 from ..state.turns import Outcome
 from .config import load_and_warn
 from .console import GROWING, Console, terminal
@@ -30,7 +29,7 @@ def command() -> None:
     """Talk to the agent in this terminal."""
     home = home_directory(os.environ)
     loaded = load_and_warn()
-    with locked_home(home), log_to_file(home):
+    with log_to_file(home):
         click.echo(f"hermes-trio {__version__}: /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
         trio.run(_chat, home, _for_a_terminal(loaded.config))
 

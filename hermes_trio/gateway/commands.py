@@ -51,7 +51,8 @@ async def obey(gateway: Gateway, command: Command, key: str, event: MessageEvent
         case "restart":
             reply(words.restart_asked(len(gateway.sessions.running)))
             grace = gateway.config.agent.restart_drain_timeout
-            gateway.stop(Ending(Cause.RESTART, grace, asked_by=key))
+            gateway.remember_requester(source, event)
+            gateway.control.ask(Ending(Cause.RESTART, grace, asked_by=key, requester=event))
         case "help":
             reply(words.help_text())
         case _:

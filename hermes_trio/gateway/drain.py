@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
+from ..host.status import GatewayState
 from .ending import MARGIN
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ RECORD_WITHIN = 1.0
 log = structlog.get_logger(__name__)
 
 
-async def begin_ending(gateway: Gateway, work: trio.CancelScope) -> None:
+async def drain_active_agents(gateway: Gateway, work: trio.CancelScope) -> None:
     """Wait for an ending, and see to it that the work ends by it. Called in the body of the `work`
     nursery: when this returns, only the turns that still run hold it open."""
     ending = await gateway.control.ending()
@@ -35,6 +36,12 @@ async def begin_ending(gateway: Gateway, work: trio.CancelScope) -> None:
     with trio.move_on_after(RECORD_WITHIN):
         await gateway.record(ending)
     log.info("ending", cause=ending.cause, grace=ending.grace, running=len(gateway.sessions.running))
+    gateway.board.set(
+        state=GatewayState.DRAINING,
+        after=gateway.what_follows(ending).state_left,
+        grace=ending.grace,
+        deadline=gateway.world.time() + gateway.end_by - trio.current_time(),
+    )
     gateway.notify_active_sessions_of_shutdown(ending)
     work.deadline = began + ending.grace
 

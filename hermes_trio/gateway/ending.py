@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
+from ..messages import MessageEvent
 from ..state.entry import ResumeReason
 
 GATEWAY_SERVICE_RESTART_EXIT_CODE = 75
@@ -43,6 +44,8 @@ class Ending:
     cause: Cause
     grace: float
     asked_by: str = ""
+    requester: MessageEvent | None = None
+    """The message that asked for it, if it was asked for in a chat."""
 
     @property
     def kind(self) -> Literal["stop", "restart"]:

@@ -7,13 +7,16 @@ program.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 import trio
 
 from ..config import GatewayConfig
+from ..host.markers import RESTART_NOTIFY, RestartNotify, consume, read_restart_notify, write_restart_notify
+from ..host.status_board import StatusBoard
 from ..journal.sessions import SessionReader
 from ..journal.writer import Journals
 from ..messages import MessageEvent, SessionSource
@@ -27,12 +30,12 @@ from ..state.turns import Outcome, Turn
 from ..world import World
 from . import commands, words
 from .control import Control
-from .ending import LAST_WORDS, Consequences, Ending, Supervisor, consequences
+from .ending import LAST_WORDS, Cause, Consequences, Ending, Supervisor, consequences
 from .lane import Chat, Lane
 from .link import Connection
 from .resume import Action, Marked, Verdict, judge_tail, may_resume, tail_time
 from .session import Sessions, stop
-from .turn import Agent
+from .turn import Agent, Task
 
 log = structlog.get_logger(__name__)
 
@@ -73,6 +76,7 @@ class Lanes:
 class Gateway:
     """Everything the tasks of one gateway share."""
 
+    home: Path
     config: GatewayConfig
     world: World
     life: str
@@ -84,12 +88,12 @@ class Gateway:
     control: Control
     connections: Mapping[tuple[str, str], Connection]
     supervised_by: Supervisor
+    board: StatusBoard
     resumes: trio.CapacityLimiter
     end_by: float | None = None
     """When all must be over, once the gateway is ending."""
     lanes: Lanes = field(init=False)
     sessions: Sessions = field(init=False)
-    changed: Callable[[], None] = field(default=lambda: None)
     _told: set[Chat] = field(default_factory=set)
 
     # --- what others ask ---
@@ -111,13 +115,17 @@ class Gateway:
 
     def turns_changed(self) -> None:
         """Another number of turns is running than a moment ago."""
-        self.changed()
+        self.board.set(active_turns=len(self.sessions.running))
 
     # --- how it ends ---
 
-    def stop(self, ending: Ending) -> bool:
-        """Ask for an ending. False if another one counts already."""
-        return self.control.ask(ending)
+    def stop(self, *, restart: bool = False, grace: float | None = None, asked_by: str = "") -> bool:
+        """Ask for the end, with the grace of the configuration if none is named. False if an ending
+        counts already that this one does not change."""
+        cause = Cause.RESTART if restart else Cause.PLANNED
+        if grace is None:
+            grace = self.config.agent.restart_drain_timeout
+        return self.control.ask(Ending(cause, grace, asked_by))
 
     def what_follows(self, ending: Ending) -> Consequences:
         """All that follows from this ending, here."""
@@ -150,18 +158,42 @@ class Gateway:
 
     def notify_active_sessions_of_shutdown(self, ending: Ending) -> None:
         """Tell the chats in which a turn runs what is about to happen. Waits for none of them."""
-        text = self.what_follows(ending).told
+        text, told = self.what_follows(ending).told, set[tuple[Chat, str | None]]()
         for actor in self.sessions.running:
-            if actor.task is not None and actor.task.rows:
-                event = actor.task.rows[-1].event
-                if self._speaks_of_endings(event.source.platform):
-                    self.lane_of(event.source).notice(
-                        text, thread_id=event.source.thread_id, reply_to=event.message_id
-                    )
+            source = actor.task.source if actor.task is not None else None
+            if source is not None and self._may_notify(source.platform):
+                where = _place(source)
+                if where not in told:
+                    told.add(where)
+                    anchor = _anchor(where, ending.requester, actor.task)
+                    self.lanes.of(where[0]).notice(text, thread_id=where[1], reply_to=anchor)
+        if ending.requester is None:
+            for where in self._home_channels():
+                if where not in told:
+                    self.lanes.of(where[0]).notice(text, thread_id=where[1])
 
-    def _speaks_of_endings(self, platform: str) -> bool:
+    def _home_channels(self) -> Iterator[tuple[Chat, str | None]]:
+        """The home channels of the platforms that are connected, and may be told of endings."""
+        for (platform, account), connection in self.connections.items():
+            config = self.config.platforms.get(platform)
+            home = config.home_channel if config else None
+            if home is not None and connection.link is not None and self._may_notify(platform):
+                yield Chat(platform, account, home.chat_id), home.thread_id
+
+    def _may_notify(self, platform: str) -> bool:
         config = self.config.platforms.get(platform)
         return config is None or config.gateway_restart_notification
+
+    def remember_requester(self, source: SessionSource, event: MessageEvent) -> None:
+        """See to it that the next life tells the chat that asked for the restart."""
+        notify = RestartNotify(
+            platform=source.platform,
+            chat_id=source.chat_id,
+            chat_type=source.chat_type,
+            thread_id=source.thread_id,
+            message_id=event.message_id,
+        )
+        write_restart_notify(self.home, notify, self.world)
 
     # --- the way of a message ---
 
@@ -211,6 +243,7 @@ class Gateway:
     async def on_up(self, connection: Connection) -> None:
         """A platform is connected: what is owed to its chats, then its cut turns, then what waits."""
         platform, account = connection.address
+        self._tell_requester(connection)
         for chat_id in await self.database.read(_owed_chats, platform, account):
             self.lanes.of(Chat(platform, account, chat_id)).deliver()
         for entry in await self.database.read(sessions.marked):
@@ -219,6 +252,16 @@ class Gateway:
                 await self._resume(entry, origin)
         for key in await self.database.read(inbox.waiting_keys, platform, account):
             self.sessions.wake(key)
+
+    def _tell_requester(self, connection: Connection) -> None:
+        """Tell the chat that asked for a restart that it is done. The note of it is kept until then."""
+        asked = read_restart_notify(self.home, self.world).marker
+        if asked is not None and asked.platform == connection.adapter.name:
+            chat = Chat(asked.platform, connection.adapter.account, asked.chat_id)
+            self.lanes.of(chat).notice(
+                words.restarted(), thread_id=asked.thread_id, reply_to=asked.message_id
+            )
+            consume(self.home, RESTART_NOTIFY)
 
     async def _resume(self, entry: SessionEntry, origin: SessionSource) -> None:
         """Take up the cut turn of a marked session, if the rules let it; else do what they say."""
@@ -249,6 +292,18 @@ class Gateway:
             await self.database.write(settle.clear_mark, entry.session_id, self.world.time())
         else:
             await self.database.write(inbox.close_cut_turns, entry.session_id, self.world.time())
+
+
+def _place(source: SessionSource) -> tuple[Chat, str | None]:
+    return Chat(source.platform, source.account, source.chat_id), source.thread_id
+
+
+def _anchor(where: tuple[Chat, str | None], requester: MessageEvent | None, task: Task | None) -> str | None:
+    """Which message a notice answers: the command that asked for the restart if it stands in the same
+    place, else the message that the turn answers."""
+    if requester is not None and _place(requester.source) == where:
+        return requester.message_id
+    return task.rows[-1].event.message_id if task is not None and task.rows else None
 
 
 def _owed_chats(db: sqlite3.Connection, platform: str, account: str) -> list[str]:

@@ -154,7 +154,7 @@ class Lane:
             except LinkLost:
                 await trio.lowlevel.checkpoint()
                 wait = FIRST_RETRY
-            if wait is None:
+            if wait is None and not self._hint.is_set():
                 self._flushed.set()
             if await self._nothing_for(idle if wait is None else wait) and wait is None and leave():
                 return
@@ -163,10 +163,11 @@ class Lane:
         return bool(self._notices or self._owes or self._streams)
 
     async def _nothing_for(self, seconds: float) -> bool:
-        with trio.move_on_after(seconds) as patience:
+        with trio.move_on_after(seconds):
             await self._hint.wait()
+        nothing = not self._hint.is_set()  # it may have been set in the very moment patience ended
         self._hint = trio.Event()
-        return patience.cancelled_caught
+        return nothing
 
     async def _go_on(self, link: Link) -> float | None:
         """Do what can be done now. Returns the seconds until there may be more; None for no more."""

@@ -7,11 +7,12 @@ link down. Who wants to send asks the `Connection` for the link there is, and wa
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
 
 import structlog
 import trio
 
+from ..host.status import PlatformState
+from ..host.status_board import StatusBoard
 from ..messages import MessageEvent
 from ..platform import Adapter, CredentialsRefused, Link, LinkLost
 from ..world import World
@@ -22,23 +23,14 @@ LONGEST_PAUSE = 300.0
 log = structlog.get_logger(__name__)
 
 
-class LinkState(StrEnum):
-    """What a platform is doing."""
-
-    CONNECTING = "connecting"
-    CONNECTED = "connected"
-    RETRYING = "retrying"
-    REFUSED = "refused"
-
-
 class Connection:
     """One account on one platform, and the link to it while there is one."""
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: Adapter, board: StatusBoard) -> None:
         self.adapter = adapter
+        self._board = board
         self.link: Link | None = None
-        self.state = LinkState.CONNECTING
-        self.trouble: str | None = None
+        self.state = PlatformState.CONNECTING
         self._changed = trio.Event()
 
     @property
@@ -54,12 +46,13 @@ class Connection:
 
     async def decided(self) -> None:
         """Wait until the first attempt to connect has come to something."""
-        while self.state is LinkState.CONNECTING:
+        while self.state is PlatformState.CONNECTING:
             await self._changed.wait()
 
-    def becomes(self, state: LinkState, link: Link | None = None, trouble: str | None = None) -> None:
+    def becomes(self, state: PlatformState, link: Link | None = None, trouble: str | None = None) -> None:
         """Note what has become of it, and wake who waits."""
-        self.state, self.link, self.trouble = state, link, trouble
+        self.state, self.link = state, link
+        self._board.set_platform(self.adapter.name, state, trouble)
         self._changed.set()
         self._changed = trio.Event()
 
@@ -83,20 +76,20 @@ async def keep_connected(
         try:
             async with connection.adapter.connect() as link:
                 attempt = 0
-                connection.becomes(LinkState.CONNECTED, link)
+                connection.becomes(PlatformState.CONNECTED, link)
                 await on_up(connection)
                 async for event in link.receive():
                     await accept(event)
             raise LinkLost("the connection was closed")
         except CredentialsRefused as error:
             log.error("a platform refused us", platform=connection.adapter.name, error=str(error))
-            connection.becomes(LinkState.REFUSED, trouble=str(error))
+            connection.becomes(PlatformState.FATAL, trouble=str(error))
             return
         except Exception as error:
             # Whatever an adapter does wrong is its own trouble, and never another platform's.
             expected = isinstance(error, LinkLost)
             log.warning("a link is lost", platform=connection.adapter.name, exc_info=not expected)
-            connection.becomes(LinkState.RETRYING, trouble=str(error))
+            connection.becomes(PlatformState.RETRYING, trouble=str(error))
         finally:
             connection.link = None
         await trio.sleep(pause(attempt, world.jitter()))

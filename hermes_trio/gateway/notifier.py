@@ -10,8 +10,7 @@ import trio
 
 from ..platform import PlatformError
 from . import words
-from .lane import Chat, Lane, Stream
-from .link import Connection
+from .lane import Chat, Stream
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -23,8 +22,9 @@ TYPING_WITHIN = 1.5
 log = structlog.get_logger(__name__)
 
 
-async def typing(connection: Connection, chat: Chat, thread_id: str | None) -> None:
+async def typing(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None) -> None:
     """Show that somebody is typing, where a platform has a sign for it."""
+    connection = gateway.connection(chat)
     while connection.adapter.traits.typing:
         link = await connection.up()
         try:
@@ -35,7 +35,7 @@ async def typing(connection: Connection, chat: Chat, thread_id: str | None) -> N
         await trio.sleep(TYPING_EVERY)
 
 
-async def still_working(gateway: Gateway, turn: Turn, lane: Lane, thread_id: str | None) -> None:
+async def still_working(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None) -> None:
     """Say now and then that the turn still runs. Where a message can be edited it is one message, and
     says in the end how long it took."""
     every = gateway.config.agent.gateway_notify_interval
@@ -47,16 +47,17 @@ async def still_working(gateway: Gateway, turn: Turn, lane: Lane, thread_id: str
         while True:
             await trio.sleep(every)
             said = words.still_working(trio.current_time() - began)
+            lane = gateway.lanes.of(chat)
             if lane.edits:
                 lane.show(own, said)
             else:
                 lane.notice(said, thread_id=thread_id)
     finally:
         if own.text:
-            lane.show(own, words.worked(trio.current_time() - began))
+            gateway.lanes.of(chat).show(own, words.worked(trio.current_time() - began))
 
 
-async def warn_of_silence(gateway: Gateway, turn: Turn, lane: Lane, thread_id: str | None) -> None:
+async def warn_of_silence(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None) -> None:
     """Say once that nothing has happened for long, before the limit ends the turn."""
     agent = gateway.config.agent
     if not agent.gateway_timeout_warning or not agent.gateway_timeout:
@@ -65,4 +66,5 @@ async def warn_of_silence(gateway: Gateway, turn: Turn, lane: Lane, thread_id: s
     while silence < agent.gateway_timeout_warning:
         await trio.sleep_until(turn.active_at + agent.gateway_timeout_warning)
         silence = trio.current_time() - turn.active_at
-    lane.notice(words.silent(agent.gateway_timeout_warning, agent.gateway_timeout), thread_id=thread_id)
+    said = words.silent(agent.gateway_timeout_warning, agent.gateway_timeout)
+    gateway.lanes.of(chat).notice(said, thread_id=thread_id)

@@ -11,6 +11,10 @@ import structlog
 import trio
 
 from ..config import GatewayConfig
+from ..host.home import locked_home
+from ..host.markers import write_restart_pending
+from ..host.status import GatewayState
+from ..host.status_board import StatusBoard, keep_status
 from ..host.worker import Worker, worker_thread
 from ..journal.sessions import SessionReader
 from ..journal.writer import open_journals
@@ -19,7 +23,7 @@ from ..state.database import open_database
 from ..state.store import SessionStore
 from ..world import World
 from .control import Control
-from .drain import begin_ending, follow, hurry
+from .drain import drain_active_agents, follow, hurry
 from .ending import Ending, Supervisor
 from .gateway import Gateway, Lanes
 from .link import Connection, keep_connected
@@ -47,46 +51,75 @@ async def serve(
     """Run a gateway until it is asked to end, and return by what it ended. With `nursery.start` the
     caller gets the `Gateway` as soon as its doors are open."""
     world, control = world or World(), control or Control()
-    connections = {(adapter.name, adapter.account): Connection(adapter) for adapter in adapters}
-    async with (
-        open_database(home / "gateway.db", world, worker=worker) as database,
-        open_journals(home / "journal", world, fsync=config.journal.fsync, worker=worker) as journals,
-        _opened(agent) as opened_agent,
-    ):
-        gateway = Gateway(
-            config=config,
-            world=world,
-            life=world.new_id(),
-            database=database,
-            journals=journals,
-            store=SessionStore(database, config, world),
-            reader=SessionReader(database, journals, world),
-            agent=opened_agent,
-            control=control,
-            connections=connections,
-            supervised_by=supervised_by,
-            resumes=trio.CapacityLimiter(config.gateway.resume_at_once),
-        )
-        await _take_over(gateway)
-        async with trio.open_nursery() as links:
-            async with trio.open_nursery() as lanes:
-                gateway.lanes = Lanes(gateway, lanes)
-                async with trio.open_nursery() as background:
-                    async with trio.open_nursery() as work:
-                        gateway.sessions = Sessions(gateway, work)
-                        background.start_soon(hurry, gateway, work.cancel_scope)
-                        background.start_soon(follow, gateway, work.cancel_scope)
-                        for connection in connections.values():
-                            links.start_soon(keep_connected, connection, gateway.on_up, gateway.accept, world)
-                        task_status.started(gateway)
-                        await begin_ending(gateway, work.cancel_scope)
-                    background.cancel_scope.cancel(reason="the work is over")
-                with trio.CancelScope(deadline=_flush_by(gateway)):
-                    await gateway.lanes.flushed()
-                lanes.cancel_scope.cancel(reason="what can go now has gone")
-            links.cancel_scope.cancel(reason="the work is over")
-    assert control.current is not None  # noqa: S101 - that is what ended it
-    return control.current
+    with locked_home(home) as me, worker("status") as status_runner:
+        board = StatusBoard(me, world.new_id(), world)
+        async with trio.open_nursery() as outermost:
+            outermost.start_soon(keep_status, board, home, status_runner)
+            async with (
+                open_database(home / "gateway.db", world, worker=worker) as database,
+                open_journals(home / "journal", world, fsync=config.journal.fsync, worker=worker) as journals,
+                _opened(agent) as opened_agent,
+            ):
+                gateway = Gateway(
+                    home=home,
+                    config=config,
+                    world=world,
+                    life=world.new_id(),
+                    database=database,
+                    journals=journals,
+                    store=SessionStore(database, config, world),
+                    reader=SessionReader(database, journals, world),
+                    agent=opened_agent,
+                    control=control,
+                    connections={(a.name, a.account): Connection(a, board) for a in adapters},
+                    supervised_by=supervised_by,
+                    board=board,
+                    resumes=trio.CapacityLimiter(config.gateway.resume_at_once),
+                )
+                await _take_over(gateway)
+                await _links(gateway, task_status)
+            ending = _left(gateway)
+            outermost.cancel_scope.cancel(reason="the state is written last")
+    return ending
+
+
+async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> None:
+    """The inner half of the tree: from the platforms to the turns."""
+    async with trio.open_nursery() as links:
+        async with trio.open_nursery() as lanes:
+            gateway.lanes = Lanes(gateway, lanes)
+            async with trio.open_nursery() as background:
+                async with trio.open_nursery() as work:
+                    gateway.sessions = Sessions(gateway, work)
+                    background.start_soon(hurry, gateway, work.cancel_scope)
+                    background.start_soon(follow, gateway, work.cancel_scope)
+                    for connection in gateway.connections.values():
+                        links.start_soon(
+                            keep_connected, connection, gateway.on_up, gateway.accept, gateway.world
+                        )
+                    gateway.board.set(state=GatewayState.RUNNING)
+                    task_status.started(gateway)
+                    await drain_active_agents(gateway, work.cancel_scope)
+                background.cancel_scope.cancel(reason="the work is over")
+            with trio.CancelScope(deadline=_flush_by(gateway)):
+                await gateway.lanes.flushed()
+            lanes.cancel_scope.cancel(reason="what can go now has gone")
+        links.cancel_scope.cancel(reason="the work is over")
+
+
+def _left(gateway: Gateway) -> Ending:
+    """What is left behind for whoever looks next: the state, and that the next life says it is back."""
+    ending = gateway.control.current
+    assert ending is not None  # noqa: S101 - that is what ended it
+    follows = gateway.what_follows(ending)
+    if ending.kind == "restart" and ending.requester is None:
+        write_restart_pending(gateway.home, gateway.world, asked_by=ending.asked_by)
+    gateway.board.set(
+        state=GatewayState(follows.state_left),
+        exit_reason=ending.cause,
+        restart_requested=ending.kind == "restart",
+    )
+    return ending
 
 
 async def _take_over(gateway: Gateway) -> None:

@@ -140,7 +140,7 @@ class Sessions:
         if not self.open:
             return None
         gateway = self._gateway
-        actor.task = task = Task(rows, resumes)
+        actor.task = task = Task(rows, resumes, entry.origin)
         gateway.turns_changed()
         try:
             history = await gateway.history(entry)

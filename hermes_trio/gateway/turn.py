@@ -12,9 +12,9 @@ deadline.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
@@ -24,15 +24,12 @@ from ..events import (
     INTERRUPTED,
     Event,
     MessageDelta,
-    ReasoningAvailable,
     RunCancelled,
     RunCompleted,
     RunFailed,
-    ToolCompleted,
-    ToolStarted,
 )
 from ..journal.writer import RunWriter
-from ..messages import MessageEvent
+from ..messages import MessageEvent, SessionSource
 from ..state import inbox, settle, transcript, turns
 from ..state.entry import SessionEntry, Usage
 from ..state.inbox import Received
@@ -102,33 +99,17 @@ class Turn:
             self._requested = True
             await self._gateway.database.write(turns.note_request, self.turn_id, self._gateway.world.time())
 
+    async def emit(self, event: Event) -> None:
+        """Something happens: it is in the journal first, and on the screen then."""
+        await self.requesting()
+        await self._journal.append(event)
+        if isinstance(event, MessageDelta):
+            self.text += event.delta
+            self._show(self.text)
+
     async def say(self, text: str) -> None:
-        """The next piece of the answer: journal first, then the screen."""
-        await self._happened(MessageDelta(text))
-        self.text += text
-        self._show(self.text)
-
-    async def think(self, text: str) -> None:
-        """A piece of what goes before an answer."""
-        await self._happened(ReasoningAvailable(text))
-
-    async def tool_started(
-        self, tool: str, call_id: str, *, preview: str = "", args: Mapping[str, Any] | None = None
-    ) -> None:
-        """A tool call begins. The rows that ask for it must stand in the transcript before."""
-        await self._happened(ToolStarted(tool, call_id, preview, args or {}))
-
-    async def tool_completed(
-        self,
-        tool: str,
-        call_id: str,
-        *,
-        preview: str = "",
-        error: bool = False,
-        duration: float | None = None,
-    ) -> None:
-        """A tool call is over."""
-        await self._happened(ToolCompleted(tool, call_id, preview, "", error, duration))
+        """The next piece of the answer."""
+        await self.emit(MessageDelta(text))
 
     async def calls(self, text: str, *tool_calls: ToolCall) -> None:
         """The model asked for tools: the row that says so, before any of them begins."""
@@ -137,10 +118,6 @@ class Turn:
     async def result(self, call: ToolCall, content: str, status: str = "ok") -> None:
         """A tool's result."""
         await self._row(Message("tool", content, 0, tool_call_id=call.id, tool_name=call.name, status=status))
-
-    async def _happened(self, event: Event) -> None:
-        await self.requesting()
-        await self._journal.append(event)
 
     async def _row(self, row: Message) -> None:
         self.active()
@@ -172,8 +149,15 @@ class Task:
     rows: Sequence[Received]
     resumes: int | None = None
     """The cut turn that this one takes up again."""
+    origin: SessionSource | None = None
+    """Where the session lives."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     ended_by: Outcome = Outcome.STOPPED
+
+    @property
+    def source(self) -> SessionSource | None:
+        """Where the person is who is to hear of it."""
+        return self.rows[-1].event.source if self.rows else self.origin
 
     def end(self, how: Outcome) -> None:
         """End the turn from outside: a person stopped it, or a new message takes its place."""
@@ -189,7 +173,6 @@ class _Run:
     entry: SessionEntry
     task: Task
     chat: Chat | None
-    lane: Lane | None
     thread_id: str | None
     reply_to: str | None
     run_id: str
@@ -199,20 +182,23 @@ class _Run:
     answer: str = ""
     trouble: str = ""
 
+    @property
+    def lane(self) -> Lane | None:
+        """The way to the chat. Asked for each time: an idle lane leaves."""
+        return self.gateway.lanes.of(self.chat) if self.chat else None
+
 
 async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt: str,
                    history: Sequence[Message]) -> Outcome:  # fmt: skip
     """Run one turn from its row to its end, and return how it ended. Raises Cancelled if the gateway
     cut it; then its end is on the disk, or the next start finds that it has none."""
-    source = task.rows[-1].event.source if task.rows else entry.origin
+    source = task.source
     chat = Chat(source.platform, source.account, source.chat_id) if source else None
-    lane = gateway.lanes.of(chat) if chat else None
     run = _Run(
         gateway,
         entry,
         task,
         chat,
-        lane,
         source.thread_id if source else None,
         task.rows[-1].event.message_id if task.rows else None,
         gateway.world.new_id(),
@@ -239,12 +225,12 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
 
 async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequence[Message]) -> None:
     """Let the agent run, with everything that runs beside it, and note how that ended."""
-    gateway, lane = run.gateway, run.lane
+    gateway = run.gateway
     stream = Stream(f"{run.run_id}:stream", run.thread_id, interval=gateway.config.streaming.edit_interval)
 
     def show(text: str) -> None:
-        if lane is not None and gateway.streams(run.chat):
-            lane.show(stream, text + gateway.config.streaming.cursor)
+        if run.lane is not None and gateway.streams(run.chat):
+            run.lane.show(stream, text + gateway.config.streaming.cursor)
 
     turn = run.turn = Turn(
         gateway,
@@ -259,10 +245,9 @@ async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequenc
     )
     with run.task.scope:
         async with trio.open_nursery() as beside:
-            if run.chat is not None and lane is not None:
-                beside.start_soon(notifier.typing, gateway.connection(run.chat), run.chat, run.thread_id)
-                beside.start_soon(notifier.still_working, gateway, turn, lane, run.thread_id)
-                beside.start_soon(notifier.warn_of_silence, gateway, turn, lane, run.thread_id)
+            if run.chat is not None:
+                for helper in (notifier.typing, notifier.still_working, notifier.warn_of_silence):
+                    beside.start_soon(helper, gateway, turn, run.chat, run.thread_id)
             with turn.patience:
                 try:
                     run.answer = await gateway.agent(turn) or turn.text
@@ -281,8 +266,7 @@ async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequenc
             beside.cancel_scope.cancel(reason="the agent is done")
     if run.task.scope.cancelled_caught:
         run.outcome = run.task.ended_by
-    if lane is not None:
-        stream.closed = True
+    stream.closed = True
 
 
 async def _end(run: _Run, journal: RunWriter) -> Outcome:

@@ -60,6 +60,10 @@ def restart_asked(running: int) -> str:
     return f"♻ Restarting; {running} running turn(s) may finish first." if running else "♻ Restarting."
 
 
+def restarted() -> str:
+    return "♻ Restarted. The session goes on."
+
+
 def unknown_command(name: str) -> str:
     return f"/{name} is no command I know. /help lists them."
 

@@ -35,9 +35,10 @@ from .process import ProcessId, boot_epoch
 from .spool import Output, Spool
 from .worker import Runner, finished, worker_thread
 
+# While the gateway is ending there is no patience, and the rest is within what a cut turn has.
 PATIENCE = 2.0
 PROOF = 1.0
-LAST_WORDS = 1.0
+LAST_WORDS = 0.5
 CAN_PEEK = hasattr(os, "waitid") and hasattr(os, "pidfd_open")
 
 Look = Callable[[], Awaitable[sweep.Table]]
@@ -76,6 +77,8 @@ class Process:
         self._child, self._group = child, group
         self._ended = trio.Event()
         self.output = output
+        self.is_over = False
+        """It is proven that none of the group is alive."""
         self.exit_code: int | None = None
         """Of the command itself; minus the number of the signal that ended it; None while it runs."""
         born = float(group.born or 0)
@@ -103,15 +106,12 @@ class Process:
         self.exit_code = code
         self._ended.set()
 
-    async def _end(self, look: Look, ending: trio.Event) -> bool:
-        """End the group and have its last words; whether it is proven that none is alive."""
-        proven = False
-        with trio.move_on_after(PATIENCE + PROOF + LAST_WORDS, shield=True):
-            async with beside(self.output.pump):  # who is asked to end may have to say something first
-                proven = await end_group(self._group, look, ending)
-                await self.output.settled()
-            await self.output.close()
-        return proven
+    async def _end(self, look: Look, ending: trio.Event) -> None:
+        """End the group and have its last words."""
+        async with beside(self.output.pump):  # who is asked to end may have to say something first
+            self.is_over = await end_group(self._group, look, ending)
+            await self.output.settled()
+        await self.output.close()
 
     def _let_go(self) -> None:
         """Reap the command, which is dead, and close what we hold of it."""
@@ -146,11 +146,11 @@ async def running(
     file = Spool(spool)
     with worker_thread(f"spool {group_id}") as runner:
         guard.expect(group_id)
-        proven = True
+        process = None
         try:
             await _open_spool(file, command, runner)
             child = await _start(command, cwd, {**env, sweep.MARKER: group_id}, talk)
-            proven = False  # and no checkpoint from here to the `finally` that ends it
+            # No checkpoint from here to the `finally` that ends it.
             group = sweep.Group(group_id, child.pid, sweep.born(child.pid) or "")
             guard.started(group_id, child.pid, group.born or "?")
             assert child.stdout is not None  # noqa: S101 - `_start` made a pipe
@@ -159,11 +159,12 @@ async def running(
                 async with beside(process._attend):
                     yield process
             finally:
-                proven = await process._end(guard.look, ending)
+                with trio.move_on_after(PATIENCE + PROOF + LAST_WORDS, shield=True):
+                    await process._end(guard.look, ending)
                 process._let_go()
         finally:
             runner(file.close, lambda _: None)
-            if proven:
+            if process is None or process.is_over:
                 guard.over(group_id)
             else:
                 log.error("a process group could not be ended", group=group_id, command=_name(command))

@@ -52,6 +52,11 @@ class Guard:
         """The guard process; None while there is none."""
         return self._process.pid if self._process else None
 
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The groups that are not over."""
+        return tuple(self._groups)
+
     def expect(self, group_id: str) -> None:
         """A command is about to be started with this id as its marker."""
         self._note(group_id, f"group {group_id}\n")
@@ -131,17 +136,15 @@ class Guard:
     async def leave(self) -> None:
         """Close the pipe. The guard ends what is still on its list, and then itself."""
         self._close()
-        process = self._process
-        if process is None:
+        if self._process is None:
             return
-        with trio.move_on_after(LAST_SWEEP, shield=True):
-            await process.wait()
-        if process.poll() is None:
-            log.error("the process guard goes on without us", pid=process.pid, groups=len(self._groups))
-            if not self._groups:
-                process.kill()
-                with trio.move_on_after(LAST_SWEEP, shield=True):
-                    await process.wait()
+        with trio.move_on_after(LAST_SWEEP):
+            await self._process.wait()
+            return
+        log.error("the process guard goes on without us", pid=self.pid, groups=len(self._groups))
+        if not self._groups:
+            self._process.kill()
+            await self._process.wait()
 
 
 class Lookout:
@@ -182,7 +185,8 @@ async def open_guard() -> AsyncIterator[Guard]:
             await begun.wait()
             yield guard
     finally:
-        await guard.leave()
+        with trio.move_on_after(2 * LAST_SWEEP, shield=True):
+            await guard.leave()
 
 
 def _command() -> list[str]:

@@ -275,7 +275,7 @@ def _read(
 
     lies_since = facts.st_mtime if facts else world.time()
     if marker is None:
-        in_somebodys_hands = 0 <= world.time() - lies_since < SETTLED
+        in_somebodys_hands = facts is not None and 0 <= world.time() - lies_since < SETTLED
         return Found() if in_somebodys_hands else Found(problem=_removed(path, facts, str(damage)))
     verdict = judge(marker, lies_since)
     if verdict is Verdict.COUNTS:

@@ -47,7 +47,12 @@ class StatusBoard:
 
     def __init__(self, me: ProcessId, instance: str, world: World) -> None:
         self._me, self._instance, self._world = me, instance, world
-        self._facts: Facts = {"state": GatewayState.STARTING}
+        self._facts: Facts = {
+            "state": GatewayState.STARTING,
+            "active_turns": 0,
+            "exit_reason": None,
+            "restart_requested": False,
+        }
         self._platforms: dict[str, PlatformStatus] = {}
         self._version = 1
         self._tried = self._saved = 0  # versions
@@ -80,11 +85,11 @@ class StatusBoard:
             start_time=self._me.started,
             boot=self._me.boot,
             instance=self._instance,
-            active_turns=facts.get("active_turns", 0),
+            active_turns=facts["active_turns"],
             platforms=self._platforms,
             updated_at=self._world.now(),
-            exit_reason=facts.get("exit_reason"),
-            restart_requested=facts.get("restart_requested", False),
+            exit_reason=facts["exit_reason"],
+            restart_requested=facts["restart_requested"],
             after=facts.get("after") if draining else None,
             grace=facts.get("grace") if draining else None,
             deadline=facts.get("deadline") if draining else None,
@@ -124,19 +129,12 @@ class StatusBoard:
             await self._write(path, runner)
 
 
-async def keep_status(
-    board: StatusBoard,
-    home: Path,
-    runner: Runner,
-    *,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Keep the file as the board says, until cancelled; started when it has been written once. What is
-    set before the cancellation is written, if the disk lets us."""
+async def keep_status(board: StatusBoard, home: Path, runner: Runner) -> None:
+    """Keep the file as the board says, until cancelled. What is set before the cancellation is written
+    yet, if the disk lets us."""
     path = home / STATUS_FILE
     try:
         await board._write(path, runner)
-        task_status.started()
         await board._keep(path, runner)
     finally:
         if board._saved < board._version:

@@ -122,9 +122,11 @@ class TaskLine:
     depth: int
     name: str
     waits: tuple[str, ...]
-    """Where it is, the innermost place first; places within Trio are left out."""
+    """Where it waits, the innermost place first, without those inside Trio. Of a task that runs only the
+    outermost place is known; the rest is on its thread's stack."""
     deadline: float
-    """When it will be cancelled, on Trio's clock: infinite for never, minus infinite if it already is."""
+    """When it goes on at the latest, on Trio's clock: it wakes or is cancelled. Infinite for never, minus
+    infinite if it is cancelled already."""
 
 
 def task_tree(root: trio.lowlevel.Task | None = None) -> list[TaskLine]:
@@ -156,7 +158,7 @@ def _line_text(line: TaskLine, now: float) -> str:
 
 def _places(task: trio.lowlevel.Task) -> tuple[str, ...]:
     frames = [(frame.f_globals.get("__name__", "?"), frame, line) for frame, line in task.iter_await_frames()]
-    outside = [place for place in frames if not place[0].startswith("trio.")] or frames[-1:]
+    outside = [place for place in frames if not place[0].startswith("trio.")] or frames[:1]
     return tuple(f"{module}:{line} {frame.f_code.co_name}" for module, frame, line in outside[:-4:-1])
 
 

@@ -135,21 +135,19 @@ def _runs_from(directory: Path, session_id: str, run_id: str) -> list[Path]:
 
 
 def _began(path: Path, session_id: str) -> float | None:
-    """When a run began; None if nothing has happened in it. One of which nothing can be read counts as
-    begun when its file was last written: it is passed over only where it cannot be a hole."""
-    nothing = True
+    """When a run began; None for a file that is no journal of ours. A run of which nothing can be read
+    counts as begun when its file was last written: it is passed over only where it can be no hole."""
     try:
         run_id = path_safe_id(path.stem, "run id")
         with path.open("rb") as file:
             for found in scan(file, session_id, run_id):
                 if isinstance(found, Record):
                     return found.created_at
-                nothing &= found.torn
     except InvalidId:
         return None  # no journal of ours
-    except OSError:
-        nothing = False
-    return None if nothing else path.lstat().st_mtime
+    except OSError as error:
+        log.warning("a run journal could not be read", path=path.name, error=str(error))
+    return path.lstat().st_mtime
 
 
 def closing_event(reading: Reading, session_id: str, run_id: str, at: float) -> Record | None:

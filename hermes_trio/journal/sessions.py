@@ -75,7 +75,7 @@ class SessionReader:
             return False
         try:
             step = without_a_look(turn, self._world.time()) or await self._look(session, turn)
-            if step is None or step == Step(turn):
+            if step is None:
                 return False
             return await self._database.write(_store, session.entry.session_id, turn, step)
         except JournalError as error:

@@ -5,43 +5,29 @@ and `append` returns when they are there. So whoever shows an event only after `
 promise that a killed process loses nothing it showed. Only a terminal record is waited for on the
 disk itself, and not that of a cut run: there the durable fact is the turn's row.
 
-A write that fails leaves no torn line behind: the file is cut back to its last good byte, and what
-was not written goes first in the next try. Who is cancelled while waiting leaves at once; its events
-are written all the same.
+What could not be written is not lost: it goes first in the next try, and has a last one when the run is
+closed. Who is cancelled while waiting leaves at once; its events are written all the same.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import structlog
 import trio
 
-from ..errors import JournalBusy, JournalClosed, JournalError, JournalUnwritable
+from ..errors import JournalClosed, JournalError
 from ..events import Event
-from ..host.files import make_private_dir, open_private, sync_dir
-from ..host.lock import try_lock
 from ..host.worker import Batcher, Runner, Worker, each, finished, worker_thread
 from ..world import World
 from .reader import LONGEST_LINE, Reading, read_run, unreadable
-from .record import (
-    TERMINAL,
-    VERSION,
-    Record,
-    TerminalState,
-    encode,
-    journal_path,
-    session_path,
-    terminal_state,
-)
-
-FsyncPolicy = Literal["terminal-only", "eager"]
+from .record import TERMINAL, VERSION, Record, encode, journal_path, session_path, terminal_state
+from .run_file import FsyncPolicy, RunFile, unwritable
 
 Jobs = Batcher[Callable[[], Any], Any]
 
@@ -54,7 +40,7 @@ log = structlog.get_logger(__name__)
 class RunWriter:
     """The one writer of a run. Made by `Journals.open_run`."""
 
-    def __init__(self, file: _RunFile, jobs: Jobs, world: World) -> None:
+    def __init__(self, file: RunFile, jobs: Jobs, world: World) -> None:
         self._file, self._jobs, self._world = file, jobs, world
         self._last_seq = file.last_seq
         self._ended = file.ended
@@ -124,98 +110,6 @@ def _line(record: Record) -> bytes:
     return line
 
 
-class _RunFile:
-    """The open file of a run. Used on the runner alone."""
-
-    def __init__(self, root: Path, session_id: str, run_id: str, fsync: FsyncPolicy) -> None:
-        self.session_id, self.run_id, self.fsync = session_id, run_id, fsync
-        path = journal_path(root, session_id, run_id)
-        try:
-            make_private_dir(path.parent)
-            is_new = not path.exists()
-            self._fd = open_private(path, os.O_RDWR | os.O_APPEND)
-        except OSError as error:
-            raise unwritable(self.run_id, error) from error
-        try:
-            if not try_lock(self._fd):
-                raise JournalBusy(run_id, "another writer has it", "Close the program that writes this run.")
-            if is_new:
-                sync_dir(path.parent)
-            self._size = os.fstat(self._fd).st_size
-            reading = read_run(root, session_id, run_id) if self._size else Reading()
-            self._unwritten, self._unsynced = b"", False
-            self._repair_tail(reading.torn)
-        except OSError as error:
-            os.close(self._fd)
-            raise unwritable(self.run_id, error) from error
-        except BaseException:
-            os.close(self._fd)
-            raise
-        self.last_seq = reading.next_seq - 1
-        self.ended = reading.terminal is not None
-
-    def must_sync(self, state: str | None) -> bool:
-        """Whether a write that ends with this terminal state has to reach the disk itself."""
-        return self.fsync == "eager" or (state is not None and state != TerminalState.CUT)
-
-    def write(self, lines: bytes, *, sync: bool) -> None:
-        """Put whole lines behind the last good one."""
-        self._unwritten += lines
-        self._unsynced |= sync
-        try:
-            self._write_all(self._unwritten)
-            self._unwritten = b""
-            if self._unsynced:
-                os.fsync(self._fd)
-                self._unsynced = False
-        except OSError as error:
-            raise unwritable(self.run_id, error) from error
-
-    def close(self) -> None:
-        """Close the file. What could not be written until now, the end of the run perhaps, has no
-        other write to go with: it is tried once more."""
-        try:
-            if self._unwritten or self._unsynced:
-                self.write(b"", sync=False)
-        except JournalUnwritable as error:
-            log.error("the last events of a run are not in its journal", error=str(error))
-        finally:
-            os.close(self._fd)
-
-    def _write_all(self, data: bytes) -> None:
-        written = 0
-        try:
-            while written < len(data):
-                written += os.write(self._fd, data[written:])
-        except OSError:
-            if written:
-                os.ftruncate(self._fd, self._size)
-            raise
-        self._size += written
-
-    def _repair_tail(self, torn: int) -> None:
-        """See to it that the next line begins a line."""
-        if torn:
-            self._size -= torn
-            os.ftruncate(self._fd, self._size)
-            log.warning("cut off a torn line", run=self.run_id, offset=self._size, bytes=torn)
-        if self._size and self._last_byte() != b"\n":
-            self._write_all(b"\n")  # the last record is whole and has only lost its newline
-
-    def _last_byte(self) -> bytes:
-        os.lseek(self._fd, self._size - 1, os.SEEK_SET)
-        return os.read(self._fd, 1)
-
-
-def unwritable(run_id: str, error: OSError) -> JournalUnwritable:
-    """The error of ours for a file that the system does not let us write."""
-    return JournalUnwritable(
-        run_id,
-        error.strerror or str(error),
-        "Check the space on the disk and the rights of the journal directory.",
-    )
-
-
 class Journals:
     """The run journals of one home. Made by `open_journals`."""
 
@@ -233,10 +127,10 @@ class Journals:
         waiting for it: a disk that hangs delays nobody's end."""
         self._check_open(run_id)
         journal_path(self.root, session_id, run_id)  # refuses bad ids before anything is touched
-        opened: list[_RunFile] = []
+        opened: list[RunFile] = []
 
-        def open_it() -> _RunFile:
-            opened.append(_RunFile(self.root, session_id, run_id, self._fsync))
+        def open_it() -> RunFile:
+            opened.append(RunFile(self.root, session_id, run_id, self._fsync))
             return opened[0]
 
         def close_it() -> None:

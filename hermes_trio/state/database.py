@@ -56,6 +56,8 @@ class Database:
         self._open = True
         self._ours = self._mended = False
         self._writing.set_authorizer(self._judge)
+        # Asked now and then while a read runs: it does not hold up the end.
+        self._reading.set_progress_handler(lambda: not self._open, 10_000)
 
     async def write(
         self,
@@ -111,7 +113,6 @@ class Database:
     async def _close(self) -> None:
         """Let the writes that are on their way land, and no read begin any more."""
         self._open = False
-        self._reading.interrupt()
         with suppress(StoreError, sqlite3.Error):  # a disk may refuse even this; nobody loses by it
             await self._writes.performed(lambda _: None)
         await finished(self._reader, self._reading.close)

@@ -7,6 +7,7 @@ could be a second flag is read off the rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import Any, Literal
 
 from ..ids import path_safe_id, session_key
 from ..messages import SessionSource
+from .text import storable
 
 
 class ResumeReason(StrEnum):
@@ -173,15 +175,29 @@ def parse_time(value: object) -> float | None:
         except ValueError:
             try:
                 # A time without a zone is this machine's, as its writer meant it.
-                value = datetime.fromisoformat(text).timestamp()
+                return _after_1970(datetime.fromisoformat(text).timestamp())
             except (ValueError, OverflowError, OSError):
                 return None
+    seconds = _finite(value)
+    if seconds is None:
+        return None
+    # Nobody stores the year 5138 as a number: such numbers are milliseconds.
+    return _after_1970(seconds / 1000 if seconds > 1e11 else seconds)
+
+
+def _after_1970(seconds: float) -> float | None:
+    return seconds if 0 <= seconds < 253402300800 else None
+
+
+def _finite(value: object) -> float | None:
+    """A number that JSON has and arithmetic can take."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    seconds = float(value)
-    if seconds > 1e11:  # nobody stores the year 5138: these are milliseconds
-        seconds /= 1000
-    return seconds if 0 <= seconds < 253402300800 else None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _iso(seconds: float | None) -> str | None:
@@ -202,20 +218,19 @@ def _persistable_override(value: object) -> Mapping[str, str] | None:
     """Which model a person chose for this chat. Never a credential, whoever put one there."""
     if not isinstance(value, Mapping):
         return None
-    kept = {k: v for k in ("model", "provider", "base_url") if isinstance(v := value.get(k), str)}
+    kept = {k: storable(v) for k in ("model", "provider", "base_url") if isinstance(v := value.get(k), str)}
     return kept or None
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return storable(value) if isinstance(value, str) and value else None
 
 
 def _count(value: object) -> int:
-    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
+    return min(max(0, value), 2**62) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _cost(data: Mapping[str, Any]) -> float | None:
-    cost = data.get("estimated_cost_usd")
-    if isinstance(cost, bool) or not isinstance(cost, int | float):
-        return None
-    return None if data.get("cost_status", "unknown") == "unknown" else float(cost)
+    cost = _finite(data.get("estimated_cost_usd"))
+    known = cost is not None and cost >= 0 and data.get("cost_status", "unknown") != "unknown"
+    return cost if known else None

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from .text import storable
+
 
 class OutboxState(StrEnum):
     """How far a delivery has got."""
@@ -74,7 +76,7 @@ def owe(db: sqlite3.Connection, owed: Owed, at: float) -> bool:
                 owed.platform,
                 owed.account,
                 owed.chat_id,
-                owed.body,
+                storable(owed.body),
                 owed.thread_id,
                 owed.reply_to,
                 owed.session_id,
@@ -92,7 +94,7 @@ def begin_stream(db: sqlite3.Connection, owed: Owed, at: float) -> int:
     owe(db, owed, at)
     db.execute(
         "UPDATE outbox SET streamed = 1, state = 'attempting', attempts = attempts + 1, attempted_at = ? "
-        "WHERE delivery_key = ?",
+        "WHERE delivery_key = ? AND done_at IS NULL",
         (at, owed.delivery_key),
     )
     (outbox_id,) = db.execute(
@@ -144,7 +146,7 @@ def note_failure(db: sqlite3.Connection, outbox_id: int, error: str) -> None:
     """The attempt surely did not arrive: it may be tried again as if it had not been."""
     db.execute(
         "UPDATE outbox SET state = 'owed', error = ? WHERE outbox_id = ? AND state = 'attempting'",
-        (error, outbox_id),
+        (storable(error), outbox_id),
     )
 
 
@@ -162,10 +164,14 @@ def give_up(db: sqlite3.Connection, outbox_id: int, error: str, at: float) -> No
     db.execute(
         "UPDATE outbox SET state = 'given_up', error = ?, done_at = ? "
         "WHERE outbox_id = ? AND done_at IS NULL",
-        (error, at, outbox_id),
+        (storable(error), at, outbox_id),
     )
 
 
 def prune(db: sqlite3.Connection, *, done_before: float) -> int:
-    """Forget deliveries that were over before a time; returns how many."""
-    return db.execute("DELETE FROM outbox WHERE done_at IS NOT NULL AND done_at < ?", (done_before,)).rowcount
+    """Forget deliveries that were over before a time, and messages that had stopped growing by then
+    because a kill cut them off; returns how many."""
+    return db.execute(
+        "DELETE FROM outbox WHERE done_at < ?1 OR (done_at IS NULL AND streamed AND attempted_at < ?1)",
+        (done_before,),
+    ).rowcount

@@ -154,9 +154,10 @@ def end(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool
 
 
 def set_mark(db: sqlite3.Connection, session_id: str, mark: Mark | None) -> None:
-    """Replace the mark."""
+    """Replace the mark. What has ended is not used again, and keeps none."""
     db.execute(
-        "UPDATE sessions SET mark = ?, mark_reason = ?, marked_at = ? WHERE session_id = ?",
+        "UPDATE sessions SET mark = ?, mark_reason = ?, marked_at = ? "
+        "WHERE session_id = ? AND ended_at IS NULL",
         (mark.kind, mark.reason, mark.at, session_id) if mark else (None, None, None, session_id),
     )
 
@@ -186,10 +187,11 @@ def add_usage(db: sqlite3.Connection, session_id: str, used: Usage) -> None:
 
 
 def forgive_cuts(db: sqlite3.Connection, session_id: str) -> None:
-    """Let the cut turns up to now not count as a sign of a stuck session."""
+    """Let the cut turns up to now not count as a sign of a stuck session. One that runs is not cut yet."""
     db.execute(
         "UPDATE sessions SET cuts_forgiven = "
-        "(SELECT coalesce(max(turn_id), 0) FROM turns WHERE turns.session_id = sessions.session_id) "
+        "(SELECT coalesce(max(turn_id), 0) FROM turns WHERE turns.session_id = sessions.session_id "
+        "AND turns.ended_at IS NOT NULL) "
         "WHERE session_id = ?",
         (session_id,),
     )

@@ -49,11 +49,7 @@ class SessionStore:
 
     def key_of(self, source: SessionSource) -> str:
         """The key of the session that a message from here belongs to."""
-        return build_session_key(
-            source,
-            group_sessions_per_user=self._config.group_sessions_per_user,
-            thread_sessions_per_user=self._config.thread_sessions_per_user,
-        )
+        return key_of(source, self._config)
 
     async def get_session_entry(self, key: str) -> SessionEntry | None:
         """The open session of this key, looked at and left alone."""
@@ -62,7 +58,7 @@ class SessionStore:
     async def get_or_create_session(self, source: SessionSource) -> SessionEntry:
         """The session in which a message from `source` belongs, now: the one there is, or a fresh one
         in its place. Two calls at once for one key get the same session."""
-        return await self._database.write(self._get_or_create, source)
+        return await self._database.write(use_session, source, self._config, self._world)
 
     async def mark_resume_pending(self, key: str, reason: str = ResumeReason.RESTART) -> bool:
         """Note that a turn was cut. False if there is no such session, or it is suspended."""
@@ -165,60 +161,78 @@ class SessionStore:
 
         return await self._database.write(step)
 
-    def _get_or_create(self, db: sqlite3.Connection, source: SessionSource) -> SessionEntry:
-        key, now = self.key_of(source), self._world.time()
-        entry = sessions.open_by_key(db, key)
-        if entry is None:
-            return self._begin(db, key, source)
-        use = next_use(
-            entry,
-            mark_is_fresh=is_fresh(
-                _marked_at(entry), now, self._config.agent.gateway_auto_continue_freshness
-            ),
-            due=self._reset_due(db, entry),
-        )
-        if use.clear_mark:
-            settle.clear_mark(db, entry.session_id, now)
-        if use.renew is None:
-            sessions.touch(db, entry.session_id, now)
-            found = sessions.by_id(db, entry.session_id)
-            assert found is not None  # noqa: S101 - it was there a line ago, and we are its one owner
-            return found
-        settle.end_session(db, entry.session_id, use.renew, now)
-        return self._begin(db, key, source, replaces=entry, reason=use.renew)
 
-    def _reset_due(self, db: sqlite3.Connection, entry: SessionEntry) -> str | None:
-        policy = reset_policy(self._config, entry.platform or "", entry.chat_type)
-        youngest = processes.newest_background(db, entry.session_id)
-        now = self._world.now()
-        if youngest is not None and process_blocks_reset(youngest, now.timestamp(), policy):
-            return None
-        return reset_due(policy, updated_at=entry.updated_at, now=now, zone=self._world.zone)
+def key_of(source: SessionSource, config: GatewayConfig) -> str:
+    """The key of the session that a message from here belongs to."""
+    return build_session_key(
+        source,
+        group_sessions_per_user=config.group_sessions_per_user,
+        thread_sessions_per_user=config.thread_sessions_per_user,
+    )
 
-    def _begin(
-        self,
-        db: sqlite3.Connection,
-        key: str,
-        source: SessionSource,
-        *,
-        replaces: SessionEntry | None = None,
-        reason: str | None = None,
-    ) -> SessionEntry:
-        now = self._world.now()
-        entry = SessionEntry(
-            session_key=key,
-            session_id=f"{now.astimezone(self._world.zone):%Y%m%d_%H%M%S}_{self._world.new_id()[:8]}",
-            created_at=now.timestamp(),
-            updated_at=now.timestamp(),
-            origin=source,
-            display_name=source.chat_name or source.user_name,
-            platform=source.platform,
-            chat_type=source.chat_type,
-            auto_reset_reason=reason,
-            reset_had_activity=replaces is not None and bool(turns.of_session(db, replaces.session_id)),
-        )
-        sessions.add(db, entry)
-        return entry
+
+def use_session(
+    db: sqlite3.Connection, source: SessionSource, config: GatewayConfig, world: World
+) -> SessionEntry:
+    """A step: the session in which a message from `source` belongs, now, and the note that it is used."""
+    key, now = key_of(source, config), world.time()
+    entry = sessions.open_by_key(db, key)
+    if entry is None:
+        return _begin(db, key, source, world)
+    use = next_use(
+        entry,
+        mark_is_fresh=is_fresh(_marked_at(entry), now, config.agent.gateway_auto_continue_freshness),
+        due=_reset_due(db, entry, config, world),
+    )
+    if use.clear_mark:
+        settle.clear_mark(db, entry.session_id, now)
+    if use.renew is None:
+        sessions.touch(db, entry.session_id, now)
+        found = sessions.by_id(db, entry.session_id)
+        assert found is not None  # noqa: S101 - it was there a line ago, and we are its one owner
+        return found
+    settle.end_session(db, entry.session_id, use.renew, now)
+    return _begin(db, key, source, world, replaces=entry, reason=use.renew)
+
+
+def _reset_due(
+    db: sqlite3.Connection, entry: SessionEntry, config: GatewayConfig, world: World
+) -> str | None:
+    """Which clock of its policy has run out for a session in which nothing goes on."""
+    policy = reset_policy(config, entry.platform or "", entry.chat_type)
+    youngest = processes.newest_background(db, entry.session_id)
+    now = world.now()
+    if youngest is not None and process_blocks_reset(youngest, now.timestamp(), policy):
+        return None
+    if turns.runs_in(db, entry.session_id):
+        return None
+    return reset_due(policy, updated_at=entry.updated_at, now=now, zone=world.zone)
+
+
+def _begin(
+    db: sqlite3.Connection,
+    key: str,
+    source: SessionSource,
+    world: World,
+    *,
+    replaces: SessionEntry | None = None,
+    reason: str | None = None,
+) -> SessionEntry:
+    now = world.now()
+    entry = SessionEntry(
+        session_key=key,
+        session_id=f"{now.astimezone(world.zone):%Y%m%d_%H%M%S}_{world.new_id()[:8]}",
+        created_at=now.timestamp(),
+        updated_at=now.timestamp(),
+        origin=source,
+        display_name=source.chat_name or source.user_name,
+        platform=source.platform,
+        chat_type=source.chat_type,
+        auto_reset_reason=reason,
+        reset_had_activity=replaces is not None and bool(turns.of_session(db, replaces.session_id)),
+    )
+    sessions.add(db, entry)
+    return entry
 
 
 def _marked_at(entry: SessionEntry) -> float:

@@ -159,6 +159,12 @@ def of_session(db: sqlite3.Connection, session_id: str) -> list[Turn]:
     return [_turn(row) for row in db.execute(query, (session_id,))]
 
 
+def runs_in(db: sqlite3.Connection, session_id: str) -> bool:
+    """Whether a turn of this session has no end."""
+    query = "SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL"
+    return db.execute(query, (session_id,)).fetchone() is not None
+
+
 def unended(db: sqlite3.Connection) -> list[Turn]:
     """The turns without an end. Asked at a start, before any turn runs: each of them was cut."""
     query = f"SELECT {_COLUMNS} FROM turns WHERE ended_at IS NULL ORDER BY turn_id"  # noqa: S608

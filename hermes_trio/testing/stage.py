@@ -1,9 +1,9 @@
 """What the platforms for tests have in common: people who say things, chats that show what was sent,
 and trouble on demand.
 
-A stage is the platform behind the wire. It keeps each message until the gateway has accepted it, hands
-them out one at a time in order, and shows what arrives as a person would see it. Nothing in it knows how
-the gateway is connected.
+A stage is the platform behind the wire, and knows nothing of the wire. It keeps each message of a person
+until the gateway has accepted it, and hands out the oldest one: again after a reconnect, never a later
+one before it.
 """
 
 from __future__ import annotations
@@ -12,65 +12,43 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict, TypeVar, Unpack
 
 import trio
 
-from ..messages import Attachment, ChatType, MessageEvent, SessionSource
-from ..platform import Counting, OutcomeUnknown, Outgoing, PlatformError, Refused, Traits
+from ..messages import ChatType, MessageEvent, SessionSource
+from ..platform import OutcomeUnknown, Outgoing, PlatformError, Traits
+from .chats import Chat, Chats
 
 Call = Literal["connect", "send", "edit", "delete", "typing", "find"]
-Happening = Call | Literal["disconnect", "accept"]
+What = Call | Literal["disconnect", "accept"]
 
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A message of the gateway's in a chat, as it looks now."""
+class Saying(TypedDict, total=False):
+    """How somebody says something. Without a `user` it is the one whose direct chat this is."""
 
-    message_id: str
-    text: str
-    at: float
-    edited_at: float | None = None
-    thread_id: str | None = None
-    reply_to: str | None = None
-    attachments: tuple[Attachment, ...] = ()
-    silent: bool = False
+    chat: str
+    message_id: str | None
+    user: str
+    chat_type: ChatType
+    thread_id: str
+    reply_to: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Something that the gateway asked of the platform, whatever came of it."""
+    """What the gateway did, whatever came of it, and when. To accept is to ask for the next message."""
 
     at: float
-    what: Happening
+    what: What
     chat_id: str = ""
     message_id: str | None = None
     text: str | None = None
     key: str | None = None
     thread_id: str | None = None
-
-
-@dataclass(slots=True)
-class Chat:
-    """A chat as the person in it sees it."""
-
-    chat_id: str
-    messages: list[Shown] = field(default_factory=list)
-    typing_at: list[float] = field(default_factory=list)
-    """When typing was shown."""
-
-    @property
-    def texts(self) -> list[str]:
-        """What the gateway's messages say, oldest first."""
-        return [message.text for message in self.messages]
-
-    @property
-    def last(self) -> str | None:
-        """What the newest message says."""
-        return self.messages[-1].text if self.messages else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,17 +57,23 @@ class Delivery:
 
     number: int
     event: MessageEvent
-    accepted: trio.Event
+    accepted: trio.Event = field(default_factory=trio.Event)
 
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    call: Call | Literal["disconnect"]
+    call: Call
     chat: str | None
-    seconds: float = 0.0
-    error: PlatformError | None = None
-    arrives: bool = False
-    """Whether the call does its work before the trouble."""
+    seconds: float
+    error: PlatformError | None
+    arrives: bool
+
+
+def demand(traits: Traits, trait: Literal["edits", "deletes", "typing", "finds"]) -> None:
+    """Who asks a platform for what its traits deny has not looked at them: no error of a platform's, so
+    that nothing handles it."""
+    if not getattr(traits, trait):
+        raise AssertionError(f"A platform was asked for what its traits deny: {trait}.")
 
 
 class Stage:
@@ -98,151 +82,116 @@ class Stage:
     def __init__(self, name: str, account: str, traits: Traits) -> None:
         self.name, self.account, self.traits = name, account, traits
         self.history: list[Operation] = []
-        """Everything the gateway asked for, in order."""
-        self._chats: dict[str, Chat] = {}
-        self._ids_of_keys: dict[tuple[str, str], str] = {}
-        self._waiting: deque[Delivery] = deque()
-        self._troubles: list[_Trouble] = []
         self._ids = itertools.count(1)
+        self._chats = Chats(traits, new_id=lambda: str(next(self._ids)))
+        self._waiting: deque[Delivery] = deque()
+        self._numbers = itertools.count(1)
+        self._troubles: list[_Trouble] = []
         self._changed = trio.Event()
 
-    # --- people ---
+    # --- what people do and see ---
 
-    async def says(
-        self,
-        text: str,
-        *,
-        chat: str = "42",
-        message_id: str | None = None,
-        user: str | None = None,
-        chat_type: ChatType = "dm",
-        thread_id: str | None = None,
-        reply_to: str | None = None,
-    ) -> MessageEvent:
-        """A person says something; returns when the gateway has accepted it. Without a `user` it is
-        the one whose direct chat this is."""
-        event = self.event(
-            text,
-            chat=chat,
-            message_id=message_id,
-            user=user,
-            chat_type=chat_type,
-            thread_id=thread_id,
-            reply_to=reply_to,
-        )
+    async def says(self, text: str, **how: Unpack[Saying]) -> MessageEvent:
+        """Somebody says this, by default the person of direct chat 42; returns when the gateway has
+        accepted it."""
+        event = self.event(text, **how)
         await self.deliver(event).wait()
         return event
 
-    def post(self, text: str, *, chat: str = "42", message_id: str | None = None) -> MessageEvent:
+    def post(self, text: str, **how: Unpack[Saying]) -> MessageEvent:
         """As `says`, without waiting for anything."""
-        event = self.event(text, chat=chat, message_id=message_id)
+        event = self.event(text, **how)
         self.deliver(event)
         return event
 
+    def event(self, text: str, **how: Unpack[Saying]) -> MessageEvent:
+        """What `says` would deliver."""
+        chat = how.get("chat", "42")
+        return MessageEvent(
+            source=SessionSource(
+                platform=self.name,
+                account=self.account,
+                chat_id=chat,
+                chat_type=how.get("chat_type", "dm"),
+                user_id=how.get("user", chat),
+                thread_id=how.get("thread_id"),
+            ),
+            text=text,
+            message_id=how.get("message_id") or str(next(self._ids)),
+            reply_to=how.get("reply_to"),
+        )
+
     def deliver(self, event: MessageEvent) -> trio.Event:
-        """Deliver this event, be it for the second time; the returned event is set when the gateway has
-        accepted it."""
-        delivery = Delivery(next(self._ids), event, trio.Event())
+        """Deliver this, be it for the second time. What is returned is set once it is accepted."""
+        delivery = Delivery(next(self._numbers), event)
         self._waiting.append(delivery)
         self._notify()
         return delivery.accepted
 
-    def event(
-        self,
-        text: str,
-        *,
-        chat: str = "42",
-        message_id: str | None = None,
-        user: str | None = None,
-        chat_type: ChatType = "dm",
-        thread_id: str | None = None,
-        reply_to: str | None = None,
-    ) -> MessageEvent:
-        """What a person would say here, not yet delivered."""
-        source = SessionSource(
-            platform=self.name,
-            account=self.account,
-            chat_id=chat,
-            chat_type=chat_type,
-            user_id=user or chat,
-            thread_id=thread_id,
-        )
-        message_id = message_id or str(next(self._ids))
-        return MessageEvent(source=source, text=text, message_id=message_id, reply_to=reply_to)
-
     def chat(self, chat_id: str) -> Chat:
         """This chat. It changes as things happen in it."""
-        return self._chats.setdefault(chat_id, Chat(chat_id))
+        return self._chats[chat_id]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until this is so; looked at whenever something has happened here."""
+        """Wait until this is so. It is asked again whenever something has happened here."""
         await trio.lowlevel.checkpoint()
         while not condition():
             await self._changed.wait()
 
-    # --- trouble ---
+    # --- trouble, for the next calls, of this chat if one is named ---
 
     def fails(self, call: Call, error: PlatformError, *, times: int = 1, chat: str | None = None) -> None:
-        """The next `times` calls, of this chat if one is named, do nothing and raise this."""
-        self._troubles += [_Trouble(call, chat, error=error)] * times
+        """They do nothing and raise this."""
+        self._troubles += [_Trouble(call, chat, 0, error, arrives=False)] * times
 
     def hangs(
         self,
-        call: Call | Literal["disconnect"],
+        call: Call,
         seconds: float = math.inf,
         *,
         arrives: bool = False,
         times: int = 1,
         chat: str | None = None,
     ) -> None:
-        """The next `times` calls take so long; with `arrives` they do so when their work is done."""
-        if call == "disconnect" and not math.isfinite(seconds):
-            raise ValueError("A disconnect hangs in a shield, and every shield has a deadline.")
-        self._troubles += [_Trouble(call, chat, seconds, arrives=arrives)] * times
+        """They take so long: before they do their work or, if it `arrives`, after it."""
+        self._troubles += [_Trouble(call, chat, seconds, None, arrives)] * times
 
-    def loses_answer(
-        self, call: Call = "send", *, seconds: float = 0.0, times: int = 1, chat: str | None = None
-    ) -> None:
-        """The next `times` calls do their work, and then say that nobody knows whether they did."""
+    def loses_answer(self, call: Call = "send", *, times: int = 1, chat: str | None = None) -> None:
+        """They do their work, and say that nobody knows whether they did."""
         error = OutcomeUnknown("The platform did not answer.")
-        self._troubles += [_Trouble(call, chat, seconds, error, arrives=True)] * times
+        self._troubles += [_Trouble(call, chat, 0, error, arrives=True)] * times
 
-    # --- what the gateway asks for ---
-
-    async def send(self, message: Outgoing) -> str:
-        self._note("send", message.chat_id, text=message.text, key=message.key, thread_id=message.thread_id)
-        return await self._perform("send", message.chat_id, lambda: self._show(message))
-
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
-        self._demand("edits")
-        self._note("edit", chat_id, message_id=message_id, text=text)
-        await self._perform("edit", chat_id, lambda: self._edit(chat_id, message_id, text))
-
-    async def delete(self, chat_id: str, message_id: str) -> None:
-        self._demand("deletes")
-        self._note("delete", chat_id, message_id=message_id)
-        await self._perform("delete", chat_id, lambda: self._delete(chat_id, message_id))
-
-    async def typing(self, chat_id: str, thread_id: str | None) -> None:
-        self._demand("typing")
-        self._note("typing", chat_id, thread_id=thread_id)
-        await self._perform("typing", chat_id, lambda: self._type(chat_id))
-
-    async def find(self, chat_id: str, key: str) -> str | None:
-        self._demand("finds")
-        self._note("find", chat_id, key=key)
-        return await self._perform("find", chat_id, lambda: self._ids_of_keys.get((chat_id, key)))
+    # --- what a link asks for ---
 
     async def connecting(self) -> None:
-        self._note("connect")
-        await self._perform("connect", None, lambda: None)
+        self.note("connect")
+        await self._perform("connect", "", lambda: None)
 
-    async def disconnecting(self) -> None:
-        """Takes as long as was asked for, even when cancelled, as a goodbye to a peer may."""
-        self._note("disconnect")
-        if trouble := self._next_trouble("disconnect", None):
-            with trio.move_on_after(trouble.seconds, shield=True):
-                await trio.sleep_forever()
+    async def send(self, message: Outgoing) -> str:
+        self.note("send", message.chat_id, text=message.text, key=message.key, thread_id=message.thread_id)
+        return await self._perform(
+            "send", message.chat_id, lambda: self._chats.show(message, trio.current_time())
+        )
+
+    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+        self.note("edit", chat_id, message_id, text=text)
+        await self._perform(
+            "edit", chat_id, lambda: self._chats.edit(chat_id, message_id, text, trio.current_time())
+        )
+
+    async def delete(self, chat_id: str, message_id: str) -> None:
+        self.note("delete", chat_id, message_id)
+        await self._perform("delete", chat_id, lambda: self._chats.delete(chat_id, message_id))
+
+    async def typing(self, chat_id: str, thread_id: str | None) -> None:
+        self.note("typing", chat_id, thread_id=thread_id)
+        await self._perform(
+            "typing", chat_id, lambda: self.chat(chat_id).typing_at.append(trio.current_time())
+        )
+
+    async def find(self, chat_id: str, key: str) -> str | None:
+        self.note("find", chat_id, key=key)
+        return await self._perform("find", chat_id, lambda: self._chats.find(chat_id, key))
 
     async def first_waiting(self) -> Delivery:
         """The oldest message that was not accepted."""
@@ -250,44 +199,58 @@ class Stage:
         return self._waiting[0]
 
     def accept(self, delivery: Delivery) -> None:
-        """The gateway has stored this one: it is never handed out again."""
+        """The gateway has stored this: it is not handed out again."""
         if not delivery.accepted.is_set():
             self._waiting.remove(delivery)
             delivery.accepted.set()
-            source, message_id = delivery.event.source, delivery.event.message_id
-            self._note("accept", source.chat_id, message_id=message_id)
+            self.note("accept", delivery.event.source.chat_id, delivery.event.message_id)
 
-    def _demand(self, trait: Literal["edits", "deletes", "typing", "finds"]) -> None:
-        # No trouble of a platform's, so nobody should handle it: the caller did not look.
-        assert getattr(self.traits, trait), f"{self.name} was asked for what its traits deny: {trait}."  # noqa: S101
+    def note(
+        self,
+        what: What,
+        chat_id: str = "",
+        message_id: str | None = None,
+        *,
+        text: str | None = None,
+        key: str | None = None,
+        thread_id: str | None = None,
+    ) -> None:
+        self.history.append(
+            Operation(
+                at=trio.current_time(),
+                what=what,
+                chat_id=chat_id,
+                message_id=message_id,
+                text=text,
+                key=key,
+                thread_id=thread_id,
+            )
+        )
+        self._notify()
 
-    async def _perform(
-        self, call: Call, chat_id: str | None, work: Callable[[], _T]
-    ) -> _T:
+    async def _perform(self, call: Call, chat_id: str, work: Callable[[], _T]) -> _T:
         trouble = self._next_trouble(call, chat_id)
         await trio.lowlevel.checkpoint()
         if trouble is None:
-            return work()
+            return self._done(work)
         if trouble.arrives:
-            done = work()
-            await trio.sleep(trouble.seconds)
-            if trouble.error:
-                raise trouble.error
-            return done
+            done = self._done(work)
         await trio.sleep(trouble.seconds)
         if trouble.error:
             raise trouble.error
-        return work()
+        return done if trouble.arrives else self._done(work)
 
-    def _next_trouble(self, call: Call | Literal["disconnect"], chat_id: str | None) -> _Trouble | None:
+    def _done(self, work: Callable[[], _T]) -> _T:
+        done = work()
+        self._notify()
+        return done
+
+    def _next_trouble(self, call: Call, chat_id: str) -> _Trouble | None:
         for place, trouble in enumerate(self._troubles):
             if trouble.call == call and trouble.chat in (None, chat_id):
                 return self._troubles.pop(place)
         return None
 
-    def _show(self, message: Outgoing) -> str:
-        key = message.chat_id, message.key
-        if self.traits.takes_keys and key in self._ids_of_keys:
-            return self._ids_of_keys[key]
-        self._take(message.text, attachments=message.attachments)
-        ...
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()

@@ -1,7 +1,7 @@
 """A restart interrupts conversations and must not lose them: what is stored of that, and what the model
 is told.
 
-The drain cases of this file come with the gateway; these are about the entry, the store and the note.
+First the entry, the store and the note; then the drain, played on the real gateway.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+import trio
+from trio.testing import MockClock
 
 from hermes_trio.gateway.notes import NOTE_OPENING, with_note
 from hermes_trio.gateway.resume import ends_in_tool_result, judge_tail
@@ -18,6 +21,8 @@ from hermes_trio.state.entry import Mark, SessionEntry
 from hermes_trio.state.settle import Settlement
 from hermes_trio.state.transcript import Message, ToolCall
 from hermes_trio.state.turns import Outcome
+from hermes_trio.testing import Script
+from tests.stage import Stage
 
 if TYPE_CHECKING:
     from tests.conftest import Home, OpenHome
@@ -288,3 +293,72 @@ class TestStuckLoopEscalation:
             await fourth.store.settle_cut_turns()
             assert await fourth.store.suspend_stuck_loop_sessions() == []
             assert (await fourth.entry(KEY)).resume_pending is True
+
+
+# --- the drain ---------------------------------------------------------------------------------------
+
+
+async def test_drain_timeout_marks_resume_pending(stage: Stage, autojump_clock: MockClock) -> None:
+    for chat in ("1", "2"):
+        stage.agent.on(f"work {chat}", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
+        for chat in ("1", "2"):
+            await stage.says(f"work {chat}", chat)
+        gateway.stop(grace=0.05)
+    assert [stage.entry(chat).resume_reason for chat in ("1", "2")] == ["shutdown_timeout"] * 2
+
+
+async def test_drain_timeout_uses_restart_reason_when_restarting(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.stop(restart=True, grace=0.05)
+    assert stage.entry().resume_reason == "restart_timeout"
+
+
+async def test_clean_drain_does_not_mark_resume_pending(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.agent.on("work", Script().takes(2).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.stop(grace=10)
+        await trio.sleep(10)
+        assert stage.ended_at == 2
+    assert stage.agent.left == [("work", "answered", 2.0)], "it was not interrupted"
+    assert stage.entry().mark is None
+
+
+async def test_drain_timeout_only_marks_still_running_sessions(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("quick", Script().takes(0.05).says("Done."))
+    stage.agent.on("slow", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("quick", "1")
+        await stage.says("slow", "2")
+        gateway.stop(grace=0.3)
+    assert stage.entry("1").mark is None
+    assert stage.entry("2").resume_pending is True
+
+
+async def test_drain_timeout_skips_pending_sentinel_sessions(stage: Stage, autojump_clock: MockClock) -> None:
+    """A turn whose agent has not asked its model yet has interrupted nothing: it leaves no mark, and
+    its message waits for the next life."""
+    stage.agent.before_asking = 5
+    async with stage.life() as gateway:
+        await stage.says("hello")
+        gateway.stop(grace=0.3)
+    assert stage.entry().mark is None
+    assert [turn.outcome for turn in stage.turns()] == ["unstarted"]
+    assert stage.pending() == ["hello"]
+
+
+async def test_restart_banner_uses_try_to_resume_wording(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.stop(restart=True, grace=0.3)
+    [banner] = stage.platform.chat("42").texts
+    assert "restarting" in banner
+    assert "try to resume" in banner

@@ -7,11 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from hermes_trio.events import (
-    Event,
     MessageDelta,
     ReasoningAvailable,
     RunCompleted,
@@ -19,31 +16,9 @@ from hermes_trio.events import (
     ToolCompleted,
     ToolStarted,
 )
-from hermes_trio.journal.record import VERSION, Record, terminal_state
 from hermes_trio.journal.recovery import Told, fold, told_by
 from hermes_trio.state.transcript import Message, ToolCall, ToolCard
-from hermes_trio.state.turns import Turn
-
-TURN = Turn(turn_id=7, run_id="run-1", session_id="s1", life="life-1", started_at=1000.0)
-
-Happened = Event | tuple[str, Any]
-
-
-def journal(*happened: Happened) -> list[Record]:
-    """The journal of a run in which this happened, one event each second."""
-    records = []
-    for seq, item in enumerate(happened, start=1):
-        name, payload = (item.event, msgspec.to_builtins(item)) if isinstance(item, Event) else item
-        state = terminal_state(name, payload) if isinstance(payload, dict) else None
-        records.append(
-            Record(VERSION, f"run-1:{seq}", seq, "run-1", "s1", name, name, 1000.5 + seq, state is not None,
-                   state, payload)
-        )  # fmt: skip
-    return records
-
-
-def rows(*happened: Happened, told: Told | None = None) -> list[Message]:
-    return fold(journal(*happened), TURN, told or Told())
+from tests.journal.seams import TURN, Happened, records, rows
 
 
 def said(found: Iterable[Message]) -> list[tuple[str, ...]]:
@@ -172,7 +147,7 @@ def test_of_the_arguments_the_first_four_are_shown_and_their_beginning() -> None
         deep = [deep]
     args = {"path": "ä" * 500, "lines": [1, {"a": None}], "deep": deep, "empty": "", "fifth": "is left out"}
     record = msgspec.structs.replace(
-        journal(ToolStarted("read", "call-1"))[0], payload={"tool": "read", "call_id": "call-1", "args": args}
+        records(ToolStarted("read", "call-1"))[0], payload={"tool": "read", "call_id": "call-1", "args": args}
     )
     [row] = fold([record], TURN, Told())
     assert row.cards[0].args == {
@@ -261,78 +236,7 @@ def test_what_is_told_is_known_by_places_and_ids_of_the_turn_itself() -> None:
 def test_the_words_of_an_older_turn_suppress_nothing() -> None:
     """A short answer that equals an older one is an answer all the same."""
     older = Message("assistant", "Yes.", 1.0, turn_id=6, place=9)
-    assert said(fold(journal(say("Yes.")), TURN, told_by([older], TURN))) == [("Yes.",)]
-
-
-# --- any journal -------------------------------------------------------------------------------------
-
-names = st.sampled_from(["read", "write"])
-ids = st.none() | st.sampled_from(["call-1", "call-2", "call-3"])
-pieces = st.text(alphabet="ab \n", max_size=4)
-happenings = st.lists(
-    st.builds(MessageDelta, pieces)
-    | st.builds(ReasoningAvailable, pieces)
-    | st.builds(ToolStarted, names, ids)
-    | st.builds(ToolCompleted, st.none() | names, ids, error=st.booleans())
-    | st.just(("metering", {"tokens": 3}))
-    | st.just(("message.delta", {"delta": 5})),
-    max_size=14,
-)
-bounded = settings(max_examples=400, deadline=None, derandomize=True, database=None)
-
-
-def earlier(card: ToolCard, later: ToolCard) -> bool:
-    """Whether the one card is the other at an earlier time: all that can change is that it ends."""
-    return card == later or (not card.done and (card.id, card.name) == (later.id, later.name))
-
-
-@given(happened=happenings)
-@bounded
-def test_everything_that_was_shown_is_found_once(happened: list[Happened]) -> None:
-    found = rows(*happened)
-
-    def bare(text: str) -> str:
-        return "".join(text.split())
-
-    deltas = [item.delta for item in happened if isinstance(item, MessageDelta)]
-    thoughts = [item.text for item in happened if isinstance(item, ReasoningAvailable)]
-    starts = [item for item in happened if isinstance(item, ToolStarted)]
-    cards = [card for row in found for card in row.cards]
-    assert bare("".join(row.content for row in found)) == bare("".join(deltas))
-    assert bare("".join(row.reasoning or "" for row in found)) == bare("".join(thoughts))
-    assert len(starts) <= len(cards) <= len(starts) + sum(isinstance(x, ToolCompleted) for x in happened)
-    assert all(row.content or row.reasoning or row.cards for row in found), "no row is empty"
-    places = [row.place for row in found]
-    assert places == sorted(set(places))
-    assert all(row.recovered and row.turn_id == 7 and row.role == "assistant" for row in found)
-
-
-@given(happened=happenings, seen=st.integers(0, 14))
-@example(happened=[say("a"), ToolStarted("read", "call-1"), ToolCompleted("read", "call-1")], seen=2)
-@bounded
-def test_a_longer_journal_tells_what_a_shorter_one_told_and_more(happened: list[Happened], seen: int) -> None:
-    """Only the last row can grow, by text, reasoning and calls; in the others a call may end."""
-    before, after = rows(*happened[:seen]), rows(*happened)
-    assert len(before) <= len(after)
-    for old, new in zip(before[:-1], after, strict=False):
-        assert (old.content, old.reasoning, old.place) == (new.content, new.reasoning, new.place)
-        assert len(old.cards) == len(new.cards)
-        assert all(map(earlier, old.cards, new.cards))
-    if before:
-        old, new = before[-1], after[len(before) - 1]
-        assert new.content.startswith(old.content)
-        assert (new.reasoning or "").startswith(old.reasoning or "")
-        assert (old.created_at, old.place <= new.place) == (new.created_at, True)
-        assert all(map(earlier, old.cards, new.cards[: len(old.cards)]))
-
-
-@given(happened=happenings, place=st.integers(0, 14))
-@bounded
-def test_behind_a_place_is_what_a_journal_of_the_rest_would_tell(
-    happened: list[Happened], place: int
-) -> None:
-    records = journal(*happened)
-    assert fold(records, TURN, Told(place=place)) == fold(records[place:], TURN, Told())
+    assert said(fold(records(say("Yes.")), TURN, told_by([older], TURN))) == [("Yes.",)]
 
 
 def test_how_a_run_ended_is_no_row() -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
 import trio.testing
-from structlog.testing import capture_logs
 
-from hermes_trio.errors import StoreFull
 from hermes_trio.events import (
     Event,
     MessageDelta,
@@ -25,55 +22,16 @@ from hermes_trio.events import (
     ToolStarted,
 )
 from hermes_trio.journal.sessions import Session, SessionReader
-from hermes_trio.journal.writer import append_run_event, open_journals
+from hermes_trio.journal.writer import open_journals
 from hermes_trio.messages import SessionSource
-from hermes_trio.state import sessions, settle, transcript, turns
+from hermes_trio.state import sessions, settle, transcript
 from hermes_trio.state.settle import Settlement
 from hermes_trio.state.transcript import Message
-from hermes_trio.state.turns import Outcome, Recovery, Turn
+from hermes_trio.state.turns import Outcome, Recovery
+from tests.journal.seams import ASKED, CUT, Disk, begun, cut, happens, shown, stored
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar, Home, OpenHome
-    from tests.journal.conftest import Disk
-
-CUT = RunFailed("The gateway stopped.", "interrupted")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "home" / "journal"
-
-
-async def happens(home: Home, turn: Turn, *happened: Event) -> None:
-    async with home.journals.open_run(turn.session_id, turn.run_id) as run:
-        await run.append(*happened)
-
-
-async def begun(home: Home, somebody: SessionSource) -> Turn:
-    return await home.turn((await home.store.get_or_create_session(somebody)).session_id)
-
-
-async def cut(home: Home, turn: Turn) -> None:
-    await home.database.write(settle.settle, turn.turn_id, Settlement(Outcome.CUT), home.world.time())
-
-
-async def stored(home: Home, turn: Turn, *rows: Message) -> None:
-    def step(db: sqlite3.Connection) -> None:
-        for row in rows:
-            transcript.append(db, turn.session_id, row)
-
-    await home.database.write(step)
-
-
-def shown(session: Session) -> list[str]:
-    """The transcript as a person sees it; a marker as its first two words."""
-    return [
-        "(" + " ".join(row.content.split()[:2]) + ")" if row.marker else row.content
-        for row in session.messages
-    ]
-
-
-ASKED = "Look at the open pull requests."
 
 
 @pytest.mark.parametrize(
@@ -95,6 +53,15 @@ async def test_the_first_turn_of_a_session_is_told_by_how_its_run_ended(
     await cut(home, turn)
     assert shown(await home.read(turn.session_id)) == expected
     assert shown(await home.read(turn.session_id)) == expected
+
+
+async def test_what_was_imported_without_a_turn_stands_first(home: Home, somebody: SessionSource) -> None:
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("New."))
+    await cut(home, turn)
+    await stored(home, turn, Message("user", "Old?", 0.0), Message("assistant", "Old.", 0.0))
+    session = await home.read(turn.session_id)
+    assert shown(session) == ["Old?", "Old.", ASKED, "New.", "(Response interrupted)"]
 
 
 async def test_reading_again_changes_no_row(home: Home, somebody: SessionSource, open_home: OpenHome) -> None:
@@ -278,117 +245,3 @@ async def test_after_a_clock_was_set_back_the_day_of_patience_begins_anew(
     assert (await home.read(turn.session_id)).turns[0].recovery is Recovery.ARRIVING
     calendar.sleep(seconds=1)
     assert (await home.read(turn.session_id)).turns[0].recovery is Recovery.GIVEN_UP
-
-
-# --- what cannot be read or stored -------------------------------------------------------------------
-
-
-def in_the_way(file: Path, how: str) -> None:
-    """Something else stands where the journal should be."""
-    file.parent.mkdir(parents=True)
-    if how == "a directory":
-        file.mkdir()
-    elif how == "a link to itself":
-        file.symlink_to(file.name)
-    elif how == "a file for its directory":
-        file.parent.rmdir()
-        file.parent.touch()
-    else:
-        file.write_bytes(b"secret\n")
-        file.chmod(0)
-
-
-@pytest.mark.parametrize("how", ["a directory", "a link to itself", "a file for its directory", "no right"])
-async def test_a_journal_that_cannot_be_read_is_reported_and_the_session_is_read(
-    home: Home, somebody: SessionSource, root: Path, how: str
-) -> None:
-    """And the looks at it count for nothing: once it can be read, it is."""
-    if how == "no right" and (os.name != "posix" or os.geteuid() == 0):
-        pytest.skip("whoever runs this may read everything")
-    turn = await begun(home, somebody)
-    await cut(home, turn)
-    in_the_way(root / turn.session_id / f"{turn.run_id}.jsonl", how)
-    with capture_logs() as logs:
-        session = await home.read(turn.session_id)
-    assert shown(session) == [ASKED, "(Response interrupted)"]
-    assert [(log["event"], log["run"]) for log in logs] == [("a run journal could not be read", turn.run_id)]
-    assert "cannot be read" in logs[0]["error"]
-    for _ in range(20):
-        assert (await home.read(turn.session_id)).turns[0].recovery_attempts == 0
-
-    place = root / turn.session_id
-    shutil.rmtree(place) if place.is_dir() else place.unlink()
-    await happens(home, turn, MessageDelta("Here."))
-    assert shown(await home.read(turn.session_id)) == [ASKED, "Here.", "(Response interrupted)"]
-
-
-async def test_one_unreadable_journal_keeps_no_other_from_healing(
-    home: Home, somebody: SessionSource, root: Path
-) -> None:
-    older = await begun(home, somebody)
-    await cut(home, older)
-    newer = await home.turn(older.session_id, "And now?")
-    await happens(home, newer, MessageDelta("Newer."))
-    await cut(home, newer)
-    (root / older.session_id / f"{older.run_id}.jsonl").mkdir()
-    with capture_logs() as logs:
-        assert "Newer." in shown(await home.read(older.session_id))
-    assert len(logs) == 1
-
-
-def store_is_full(db: sqlite3.Connection, full: bool) -> None:
-    (pages,) = db.execute("PRAGMA page_count").fetchone()
-    db.execute(f"PRAGMA max_page_count = {pages if full else 1_000_000}")
-
-
-async def test_a_session_is_read_although_what_was_found_cannot_be_stored(
-    home: Home, somebody: SessionSource
-) -> None:
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("Found. " * 10_000))
-    await cut(home, turn)
-    await home.database.write(store_is_full, True)
-    with pytest.raises(StoreFull):
-        await stored(home, turn, Message("user", "x" * 100_000, 0.0, turn.turn_id))
-    with capture_logs() as logs:
-        session = await home.read(turn.session_id)
-    assert shown(session) == [ASKED, "(Response interrupted)"]
-    assert [log["run"] for log in logs] == [turn.run_id]
-    await home.database.write(store_is_full, False)
-    assert shown(await home.read(turn.session_id))[1].startswith("Found. Found.")
-
-
-async def test_a_session_that_does_not_exist_is_none(home: Home) -> None:
-    assert await home.reader.get_session("nobody") is None
-
-
-async def test_a_reader_that_is_cancelled_leaves_the_healing_to_the_next(
-    home: Home, somebody: SessionSource, root: Path, disk: Disk, autojump_clock: trio.testing.MockClock
-) -> None:
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("One."))
-    await cut(home, turn)
-    async with open_journals(root, home.world, worker=disk.worker) as journals:
-        reader = SessionReader(home.database, journals, home.world)
-        disk.hangs = True
-        with trio.move_on_after(3) as scope:
-            await reader.get_session(turn.session_id)
-        assert scope.cancelled_caught
-        disk.comes_back()
-        session = await reader.get_session(turn.session_id)
-    assert session is not None
-    assert shown(session) == [ASKED, "One.", "(Response interrupted)"]
-
-
-async def test_a_late_end_of_a_given_up_run_changes_nothing(
-    home: Home, somebody: SessionSource, calendar: Calendar
-) -> None:
-    turn = await begun(home, somebody)
-    await cut(home, turn)
-    calendar.sleep(days=2)
-    before: Any = (await home.read(turn.session_id)).messages
-    await append_run_event(home.journals, turn.session_id, turn.run_id, "message.delta", {"delta": "Late."})
-    after = await home.read(turn.session_id)
-    assert after.messages == before
-    assert after.turns[0].recovery is Recovery.GIVEN_UP
-    assert await home.database.read(turns.unended) == []

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-import trio
 
 from hermes_trio.errors import JournalError
-from hermes_trio.events import MessageDelta, RunCompleted, RunFailed
-from hermes_trio.journal.reader import LONGEST_LINE, Damage, Reading, read_run, scan, summary
+from hermes_trio.events import MessageDelta, RunFailed
+from hermes_trio.journal.reader import LONGEST_LINE, Reading, read_run, summary
 from hermes_trio.journal.record import PREFIX
-from hermes_trio.journal.writer import Journals, append_run_event, open_journals
-from hermes_trio.world import World
-
-if TYPE_CHECKING:
-    from tests.journal.conftest import MakeLine, RunFile, StartChild
-
-
-def texts(reading: Reading) -> list[str]:
-    return [record.payload["delta"] for record in reading.records if record.event == "message.delta"]
+from hermes_trio.journal.writer import Journals, append_run_event
+from tests.journal.seams import RunFile, line, texts
 
 
 def test_a_missing_file_and_an_empty_one_have_no_events(root: Path, file: RunFile) -> None:
@@ -30,7 +21,7 @@ def test_a_missing_file_and_an_empty_one_have_no_events(root: Path, file: RunFil
     assert read_run(root, "s1", "run-1") == Reading()
 
 
-def test_blank_lines_are_passed_over(root: Path, file: RunFile, line: MakeLine) -> None:
+def test_blank_lines_are_passed_over(root: Path, file: RunFile) -> None:
     file.becomes(b"\n" + line(1, "a") + b"\n  \n\t\r\n" + line(2, "b") + b"\n\n")
     reading = read_run(root, "s1", "run-1")
     assert texts(reading) == ["a", "b"]
@@ -54,9 +45,7 @@ NO_RECORDS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("junk", NO_RECORDS.values(), ids=NO_RECORDS.keys())
-def test_a_line_that_is_no_record_costs_that_line(
-    root: Path, file: RunFile, line: MakeLine, junk: bytes
-) -> None:
+def test_a_line_that_is_no_record_costs_that_line(root: Path, file: RunFile, junk: bytes) -> None:
     """One character that is not whole once made a journal unreadable from its first byte to its last."""
     file.becomes(line(1, "a") + junk + b"\n" + line(3, "c"))
     reading = read_run(root, "s1", "run-1")
@@ -70,6 +59,7 @@ def test_a_line_that_is_no_record_costs_that_line(
 
 DOES_NOT_BELONG: dict[str, dict[str, Any]] = {
     "another run": {"run_id": "run-2"},
+    "another run under our id": {"run_id": "run-2", "event_id": "run-1:2"},
     "another session": {"session_id": "s2"},
     "the id of another event": {"event_id": "run-1:7"},
     "the id of an event of another run": {"event_id": "run-2:2"},
@@ -86,7 +76,7 @@ DOES_NOT_BELONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("fields", DOES_NOT_BELONG.values(), ids=DOES_NOT_BELONG.keys())
 def test_a_record_that_does_not_belong_where_it_stands_is_not_trusted(
-    root: Path, file: RunFile, line: MakeLine, fields: dict[str, Any]
+    root: Path, file: RunFile, fields: dict[str, Any]
 ) -> None:
     foreign = line(2, "b", **fields)
     if fields.get("payload") == {"delta": "b", "more": []}:
@@ -98,9 +88,7 @@ def test_a_record_that_does_not_belong_where_it_stands_is_not_trusted(
     assert (damage.offset, damage.length) == (len(line(1, "a")), len(foreign) - 1)
 
 
-def test_events_and_fields_that_are_not_known_here_are_kept(
-    root: Path, file: RunFile, line: MakeLine
-) -> None:
+def test_events_and_fields_that_are_not_known_here_are_kept(root: Path, file: RunFile) -> None:
     newer = line(1, event="tool.dreaming", type="tool.dreaming", payload={"of": ["sheep"]})
     file.becomes(newer.replace(b'"payload"', b'"mood":"fine","payload"'))
     [record] = read_run(root, "s1", "run-1").records
@@ -116,18 +104,14 @@ async def test_no_character_of_a_text_breaks_its_line(journals: Journals, root: 
     assert texts(read_run(root, "s1", "run-1")) == [text, "next"]
 
 
-def test_records_that_lost_the_newline_between_them_are_all_read(
-    root: Path, file: RunFile, line: MakeLine
-) -> None:
+def test_records_that_lost_the_newline_between_them_are_all_read(root: Path, file: RunFile) -> None:
     file.becomes(b"".join(line(seq, f"{seq}").removesuffix(b"\n") for seq in range(1, 6)))
     reading = read_run(root, "s1", "run-1")
     assert texts(reading) == ["1", "2", "3", "4", "5"]
     assert (reading.damage, reading.torn) == ([], 0)
 
 
-def test_a_record_that_was_written_into_another_one_is_read(
-    root: Path, file: RunFile, line: MakeLine
-) -> None:
+def test_a_record_that_was_written_into_another_one_is_read(root: Path, file: RunFile) -> None:
     whole = line(2, "b")
     file.becomes(line(1, "a") + whole[:60] + line(3, "c") + whole[60:] + line(4, "d"))
     reading = read_run(root, "s1", "run-1")
@@ -139,9 +123,7 @@ def test_a_record_that_was_written_into_another_one_is_read(
     ]
 
 
-def test_what_stands_in_front_of_a_record_is_damage_and_the_record_is_read(
-    root: Path, file: RunFile, line: MakeLine
-) -> None:
+def test_what_stands_in_front_of_a_record_is_damage_and_the_record_is_read(root: Path, file: RunFile) -> None:
     file.becomes(b"\xef\xbb\xbf" + line(1, "a") + b"\0" * 512 + line(2, "b"))
     reading = read_run(root, "s1", "run-1")
     assert texts(reading) == ["a", "b"]
@@ -150,7 +132,7 @@ def test_what_stands_in_front_of_a_record_is_damage_and_the_record_is_read(
 
 @pytest.mark.parametrize("lost", [1, 2, 3, 20])
 def test_a_record_inside_a_payload_is_never_taken_for_one_of_the_run(
-    root: Path, file: RunFile, line: MakeLine, lost: int
+    root: Path, file: RunFile, lost: int
 ) -> None:
     """A tool that shows this very journal, and a crash that tore the line off behind what it showed."""
     inside = {
@@ -167,9 +149,7 @@ def test_a_record_inside_a_payload_is_never_taken_for_one_of_the_run(
         assert texts(read_run(root, "s1", "run-1")) == ["a", "c"]
 
 
-def test_two_records_with_one_seq_are_one_event_and_one_damage(
-    root: Path, file: RunFile, line: MakeLine
-) -> None:
+def test_two_records_with_one_seq_are_one_event_and_one_damage(root: Path, file: RunFile) -> None:
     """Two programs wrote the run at once; order and number tell what can still be told."""
     file.becomes(line(1, "a") + line(3, "c") + line(2, "b") + line(3, "other") + line(4, "d"))
     reading = read_run(root, "s1", "run-1")
@@ -178,9 +158,7 @@ def test_two_records_with_one_seq_are_one_event_and_one_damage(
     assert not reading.complete
 
 
-def test_the_torn_end_of_a_live_run_is_told_apart_from_damage(
-    root: Path, file: RunFile, line: MakeLine
-) -> None:
+def test_the_torn_end_of_a_live_run_is_told_apart_from_damage(root: Path, file: RunFile) -> None:
     whole = line(2, "wörld")
     for torn in range(1, len(whole) - 1):
         file.becomes(line(1, "a") + whole[:torn])
@@ -189,6 +167,17 @@ def test_the_torn_end_of_a_live_run_is_told_apart_from_damage(
         assert reading.size == len(line(1, "a")) + torn
     file.becomes(line(1, "a") + whole[:-1])
     assert texts(read_run(root, "s1", "run-1")) == ["a", "wörld"], "it only lacks its newline"
+
+
+@pytest.mark.parametrize("damaged", [line(2).replace(b"delta", b"d\0lta")[:-1], b"!! not JSON !!"])
+def test_of_a_line_of_many_records_only_the_last_can_be_torn(
+    root: Path, file: RunFile, damaged: bytes
+) -> None:
+    """What is damage must stay in the file; what is torn is cut off by the next writer."""
+    file.becomes(line(1, "a") + damaged + line(3, "c")[:50])
+    reading = read_run(root, "s1", "run-1")
+    assert (texts(reading), reading.torn) == (["a"], 50)
+    assert [damage.length for damage in reading.damage] == [len(damaged)]
 
 
 def test_a_file_that_cannot_be_read_is_told_with_its_remedy(root: Path, file: RunFile) -> None:
@@ -218,87 +207,8 @@ async def test_a_journal_in_a_few_words(journals: Journals, root: Path) -> None:
     assert await told() == (2, 2, "run-1:2", "run.failed", True, "failed")
 
 
-# --- size and company --------------------------------------------------------------------------------
-
-
-def peak_of_reading(path: Path) -> tuple[int, int, int]:
-    """How many records and damages a scan finds, and the memory it takes."""
-    records = damages = 0
-    tracemalloc.start()
-    try:
-        with path.open("rb") as file:
-            for found in scan(file, "s1", "run-1"):
-                records, damages = (
-                    records + (not isinstance(found, Damage)),
-                    damages + isinstance(found, Damage),
-                )
-        return records, damages, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_hundred_megabytes_are_read_in_the_memory_of_a_line(file: RunFile, line: MakeLine) -> None:
-    block = line(1, "x" * 20_000)
-    file.becomes(b"")
-    with file.path.open("wb") as out:
-        for _ in range(100):
-            out.write(block * 50)
-    records, damages, peak = peak_of_reading(file.path)
-    assert (records, damages) == (5000, 0)
-    assert peak < 4_000_000
-
-
-def test_a_hundred_megabytes_without_a_newline_are_one_damage(file: RunFile, line: MakeLine) -> None:
-    """A disk that was filled with zeros by a crash."""
-    file.becomes(line(1, "a"))
-    with file.path.open("r+b") as out:
-        out.truncate(100_000_000)
-    records, damages, peak = peak_of_reading(file.path)
-    assert (records, damages) == (1, 1)
-    assert peak < 6 * LONGEST_LINE
-
-
-WATCHES_A_RUN = """
-import sys
-from pathlib import Path
-from hermes_trio.journal.reader import read_run
-
-seen = looks = 0
-while True:
-    reading = read_run(Path(sys.argv[1]), "s1", "run-1")
-    assert not reading.damage, reading.damage
-    assert [record.seq for record in reading.records] == list(range(1, reading.last_seq + 1))
-    assert reading.last_seq >= seen
-    if not seen:
-        print("watching")
-    seen, looks = reading.last_seq, looks + 1
-    if reading.terminal is not None:
-        break
-print(seen, looks)
-"""
-
-
-async def test_another_process_reads_while_the_owner_writes(
-    root: Path, world: World, start_child: StartChild
-) -> None:
-    async with open_journals(root, world) as journals, journals.open_run("s1", "run-1") as run:
-        await run.append(MessageDelta("a"))
-        watcher = start_child(WATCHES_A_RUN, root)
-        assert watcher.stdout is not None
-        assert watcher.stdout.readline() == "watching\n"
-        for number in range(300):
-            await run.append(MessageDelta(f"{number} ö" * 300), MessageDelta("b"))
-            await trio.lowlevel.checkpoint()
-        await run.append(RunCompleted("a"))
-        answer = await trio.to_thread.run_sync(watcher.stdout.read)
-        seen, looks = map(int, answer.splitlines()[-1].split())
-    assert seen == run.last_seq == 602
-    assert looks > 1, "it has looked while there was more to come"
-    assert watcher.wait() == 0
-
-
 async def test_the_record_of_the_end_is_found_wherever_damage_has_put_it(
-    journals: Journals, root: Path, file: RunFile, line: MakeLine
+    journals: Journals, root: Path, file: RunFile
 ) -> None:
     async with journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta("a"), RunFailed("no"))

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hermes_trio.events import (
     Event,
@@ -21,7 +18,6 @@ from hermes_trio.events import (
 )
 from hermes_trio.journal.markers import marker
 from hermes_trio.journal.reader import Damage, Reading
-from hermes_trio.journal.record import VERSION, Record, encode, terminal_state
 from hermes_trio.journal.recovery import (
     JOURNAL_RETRY_GIVEUP_SECONDS,
     JOURNAL_RETRY_MAX_ATTEMPTS,
@@ -34,37 +30,7 @@ from hermes_trio.journal.recovery import (
 from hermes_trio.state.entry import ResumeReason
 from hermes_trio.state.transcript import Message
 from hermes_trio.state.turns import Outcome, Recovery, Turn
-
-SINCE = 1_000_000.0
-ARRIVING = Turn(
-    turn_id=7,
-    run_id="run-1",
-    session_id="s1",
-    life="life-1",
-    started_at=SINCE - 60,
-    ended_at=SINCE,
-    outcome=Outcome.CUT,
-    recovery=Recovery.ARRIVING,
-    recovery_since=SINCE,
-)
-CUT = RunFailed("The gateway stopped.", "interrupted")
-SAID = MessageDelta("Half an answer")
-
-
-def journal(*happened: Event) -> Reading:
-    """A whole journal in which this happened."""
-    records = [
-        Record(VERSION, f"run-1:{seq}", seq, "run-1", "s1", item.event, item.event, SINCE + seq,
-               (state := terminal_state(item.event, item)) is not None, state, msgspec.to_builtins(item))
-        for seq, item in enumerate(happened, start=1)
-    ]  # fmt: skip
-    return Reading(records, size=sum(len(encode(record)) + 1 for record in records))
-
-
-def without(reading: Reading, *lost: int) -> Reading:
-    """The same journal with damage in the place of these seqs."""
-    kept = [record for record in reading.records if record.seq not in lost]
-    return replace(reading, records=kept, damage=[Damage(0, 100, "it was hit")] * len(lost))
+from tests.journal.seams import ARRIVING, CUT, SAID, SINCE, journal, without
 
 
 def texts(rows: tuple[Message, ...] | None) -> list[str]:
@@ -236,115 +202,3 @@ def test_where_the_journal_is_behind_the_transcript_something_may_be_lost() -> N
     for reading in (journal(SAID), journal(SAID, CUT), without(journal(*[SAID] * 10, CUT), 10)):
         step = next_step(ARRIVING, reading, told)
         assert (step.turn.recovery, step.turn.recovery_attempts) == (Recovery.ARRIVING, 1)
-
-
-# --- one look after another --------------------------------------------------------------------------
-
-
-def looked(turn: Turn, reading: Reading, told: Told) -> tuple[Turn, Told]:
-    """Another look, and what the transcript then has."""
-    step = next_step(turn, reading, told)
-    return step.turn, told if step.rows is None else replace(told, found=step.rows)
-
-
-def test_another_look_at_the_same_journal_changes_nothing() -> None:
-    reading = journal(SAID, ToolStarted("t", "1"))
-    turn, told = looked(ARRIVING, reading, Told())
-    assert next_step(turn, reading, told) == Step(turn)
-
-
-def test_what_comes_after_a_recovery_is_found_too() -> None:
-    """Once recovered a run was never looked at again, and what it still wrote was lost for good."""
-    events = [
-        SAID,
-        MessageDelta(" and"),
-        ToolStarted("t", "1"),
-        ToolCompleted("t", "1"),
-        MessageDelta("more."),
-    ]
-    turn, told = looked(ARRIVING, journal(*events[:1]), Told())
-    assert texts(told.found) == ["Half an answer"]
-    turn, told = looked(turn, journal(*events[:3]), told)
-    assert texts(told.found) == ["Half an answer and"]
-    turn, told = looked(turn, journal(*events), told)
-    assert texts(told.found) == ["Half an answer and", "more."]
-    assert [card.done for card in told.found[0].cards] == [True]
-    turn, told = looked(turn, journal(*events, RunCompleted()), told)
-    assert turn.recovery is Recovery.COMPLETED
-
-
-def test_what_was_found_and_proved_is_not_lost_with_the_journal() -> None:
-    events = [SAID, MessageDelta(" and"), ToolStarted("t", "1"), MessageDelta("more."), RunCompleted()]
-    turn, told = looked(ARRIVING, journal(*events), Told())
-    for damaged in (
-        Reading(),
-        journal(*events[:1]),
-        without(journal(*events), 2, 5),
-        without(journal(*events), 3, 4, 5),
-        without(journal(*events), 1, 2, 3, 4, 5),
-    ):
-        step = next_step(turn, damaged, told)
-        assert (step.turn.recovery, step.rows) == (Recovery.COMPLETED, None)
-
-
-def test_a_damaged_journal_that_grows_adds_to_what_was_found() -> None:
-    events = [SAID, MessageDelta(" and"), ToolStarted("t", "1")]
-    turn, told = looked(ARRIVING, journal(*events), Told())
-    grown = [*events, ToolCompleted("t", "1", error=True), MessageDelta("More."), ToolStarted("u", "2")]
-    turn, told = looked(turn, without(journal(*grown), 2), told)
-    assert texts(told.found) == ["Half an answer and", "More."]
-    assert [[(card.name, card.done) for card in row.cards] for row in told.found] == [
-        [("t", True)],
-        [("u", False)],
-    ]
-    assert next_step(turn, without(journal(*grown), 2), told) == Step(turn)
-    longer = without(journal(*grown, ToolCompleted("u", "2"), CUT), 1, 2, 3)
-    turn, told = looked(turn, longer, told)
-    assert texts(told.found) == ["Half an answer and", "More."]
-    assert [card.done for row in told.found for card in row.cards] == [True, True]
-
-
-pieces = st.text(alphabet="ab ", min_size=1, max_size=3)
-happenings = st.lists(
-    st.builds(MessageDelta, pieces)
-    | st.builds(ReasoningAvailable, pieces)
-    | st.builds(ToolStarted, st.just("t"), st.sampled_from(["1", "2"]))
-    | st.builds(ToolCompleted, st.just("t"), st.sampled_from(["1", "2"])),
-    min_size=1,
-    max_size=10,
-)
-looks = st.lists(st.tuples(st.integers(0, 10), st.sets(st.integers(1, 10), max_size=3)), max_size=5)
-
-
-@given(happened=happenings, looks=looks, place=st.integers(0, 3))
-@settings(max_examples=500, deadline=None, derandomize=True, database=None)
-def test_no_look_takes_back_what_an_earlier_one_found(
-    happened: list[Event], looks: list[tuple[int, set[int]]], place: int
-) -> None:
-    """Whatever of the journal is there, and whatever of it is damaged, at each look."""
-    turn, told = ARRIVING, Told(place=place)
-    for length, lost in looks:
-        before = told.found
-        turn, told = looked(turn, without(journal(*happened[:length]), *lost), told)
-        assert len(told.found) >= len(before)
-        for old, new in zip(before, told.found, strict=False):
-            assert new.content.startswith(old.content)
-            assert (new.reasoning or "").startswith(old.reasoning or "")
-            assert new.place >= old.place
-            open_cards = [card.id for card in old.cards if not card.done]
-            assert [card for card in new.cards[: len(old.cards)] if card.id not in open_cards] == [
-                card for card in old.cards if card.id not in open_cards
-            ]
-        places = [row.place for row in told.found]
-        assert places == sorted(set(places))
-        assert all(at > place for at in places)
-
-
-@given(happened=happenings, lengths=st.lists(st.integers(0, 10), max_size=5))
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
-def test_in_however_many_looks_the_same_is_found(happened: list[Event], lengths: list[int]) -> None:
-    at_once = next_step(ARRIVING, journal(*happened), Told()).rows or ()
-    turn, told = ARRIVING, Told()
-    for length in [*sorted(lengths), 10]:
-        turn, told = looked(turn, journal(*happened[:length]), told)
-    assert told.found == at_once

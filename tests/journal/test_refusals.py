@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
@@ -18,9 +18,7 @@ from hermes_trio.journal.record import journal_path, session_path
 from hermes_trio.journal.replay import parse_cursor, replay_session
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
 from hermes_trio.world import World
-
-if TYPE_CHECKING:
-    from tests.journal.conftest import StartChild
+from tests.journal.seams import StartChild
 
 
 def nested(depth: int) -> list[Any]:

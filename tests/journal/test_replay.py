@@ -24,14 +24,14 @@ from hermes_trio.journal.replay import (
     replay_session,
 )
 from hermes_trio.journal.writer import Journals
+from tests.journal.seams import RunFile, line
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar
-    from tests.journal.conftest import MakeLine, RunFile
 
 
 @pytest.fixture
-def run(root: Path, line: MakeLine) -> Callable[..., Path]:
+def run(root: Path) -> Callable[..., Path]:
     """Puts a run into the session: so many events, the first one at this time, then these bytes."""
 
     def put(run_id: str, count: int, at: float, then: bytes = b"", session_id: str = "s1") -> Path:
@@ -120,9 +120,7 @@ def test_a_run_without_events_has_none_to_follow(root: Path, run: Callable[..., 
 JUNK = b"!! not JSON !!\n"
 
 
-def test_a_bad_run_before_the_cursor_spoils_nothing(
-    root: Path, run: Callable[..., Path], line: MakeLine
-) -> None:
+def test_a_bad_run_before_the_cursor_spoils_nothing(root: Path, run: Callable[..., Path]) -> None:
     """One bad run once refused the replay of its whole session."""
     run("run-1", 2, at=100, then=JUNK)
     run("run-2", 0, at=200, then=line(7, run_id="run-2", created_at=200.0))
@@ -168,9 +166,7 @@ def test_a_damaged_run_refuses_its_own_cursors(root: Path, run: Callable[..., Pa
     assert refused(root, "run-2:1") is ReplayStatus.MALFORMED
 
 
-def test_what_is_no_journal_of_ours_is_not_looked_into(
-    root: Path, run: Callable[..., Path], line: MakeLine
-) -> None:
+def test_what_is_no_journal_of_ours_is_not_looked_into(root: Path, run: Callable[..., Path]) -> None:
     run("run-1", 2, at=100)
     run("run-2", 1, at=200)
     for stray in ("-rf", "..run", ".hidden", "a b", "nul"):
@@ -180,7 +176,7 @@ def test_what_is_no_journal_of_ours_is_not_looked_into(
     assert replayed(root, "run-1:1") == ["run-1:2", "run-2:1"]
 
 
-def test_the_torn_end_of_a_run_is_no_damage(root: Path, run: Callable[..., Path], line: MakeLine) -> None:
+def test_the_torn_end_of_a_run_is_no_damage(root: Path, run: Callable[..., Path]) -> None:
     """It is being written this moment, or was never shown."""
     torn = line(3, "x" * 100, run_id="run-1")[:-20]
     run("run-1", 2, at=100, then=torn)
@@ -261,7 +257,7 @@ async def test_a_run_with_an_end_or_without_events_is_not_closed(journals: Journ
     assert closing_event(read_run(root, "s1", "run-1"), "s1", "run-1", 1.0) is None
 
 
-def test_the_closing_event_has_an_id_that_nobody_has_seen(root: Path, file: RunFile, line: MakeLine) -> None:
+def test_the_closing_event_has_an_id_that_nobody_has_seen(root: Path, file: RunFile) -> None:
     """The client has the event that was damaged since, and would pass over another one with its id."""
     file.becomes(line(1) + line(2) + line(3).replace(b"delta", b"d\0lta"))
     closing = closing_event(read_run(root, "s1", "run-1"), "s1", "run-1", 1.0)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
@@ -17,22 +14,15 @@ from structlog.testing import capture_logs
 
 from hermes_trio.errors import JournalBusy, JournalUnwritable
 from hermes_trio.events import MessageDelta, RunCancelled, RunCompleted
-from hermes_trio.journal.reader import Reading, read_run
-from hermes_trio.journal.writer import CLOSE_WITHIN, Journals, append_run_event, open_journals
+from hermes_trio.journal.reader import read_run
+from hermes_trio.journal.writer import Journals, append_run_event, open_journals
 from hermes_trio.world import World
-
-if TYPE_CHECKING:
-    from tests.journal.conftest import Disk, MakeLine, RunFile
-
-
-def texts(reading: Reading) -> list[str]:
-    return [record.payload["delta"] for record in reading.records if record.event == "message.delta"]
-
+from tests.journal.seams import Disk, RunFile, line, texts
 
 # --- what a crash leaves at the end ------------------------------------------------------------------
 
 
-def torn_ends(line: MakeLine) -> dict[str, bytes]:
+def torn_ends() -> dict[str, bytes]:
     whole = line(3, "wörld")
     return {
         "one byte": whole[:1],
@@ -56,10 +46,10 @@ def torn_ends(line: MakeLine) -> dict[str, bytes]:
     ],
 )
 async def test_a_torn_last_line_is_cut_off_and_the_next_event_is_whole(
-    journals: Journals, root: Path, file: RunFile, line: MakeLine, torn: str
+    journals: Journals, root: Path, file: RunFile, torn: str
 ) -> None:
     """It must not be glued to the next event, which once cost both of them."""
-    whole, rest = line(1, "a") + line(2, "b"), torn_ends(line)[torn]
+    whole, rest = line(1, "a") + line(2, "b"), torn_ends()[torn]
     file.becomes(whole + rest)
     with capture_logs() as logs:
         await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "c"})
@@ -72,7 +62,7 @@ async def test_a_torn_last_line_is_cut_off_and_the_next_event_is_whole(
 
 
 async def test_a_last_line_that_only_lost_its_newline_gets_it_back(
-    journals: Journals, root: Path, file: RunFile, line: MakeLine
+    journals: Journals, root: Path, file: RunFile
 ) -> None:
     file.becomes((line(1, "a") + line(2, "b")).removesuffix(b"\n"))
     with capture_logs() as logs:
@@ -84,7 +74,7 @@ async def test_a_last_line_that_only_lost_its_newline_gets_it_back(
 
 @pytest.mark.parametrize("end", [b"  \t", b'{"version":1,"event_id":"run-1:3","se'])
 async def test_every_line_begins_as_one_whatever_stood_before_it(
-    journals: Journals, root: Path, file: RunFile, line: MakeLine, end: bytes
+    journals: Journals, root: Path, file: RunFile, end: bytes
 ) -> None:
     """The newline in front of the torn part was lost as well."""
     file.becomes(line(1, "a") + line(2, "b").removesuffix(b"\n") + end)
@@ -94,7 +84,7 @@ async def test_every_line_begins_as_one_whatever_stood_before_it(
 
 
 async def test_a_damaged_line_is_never_written_over_and_its_seq_not_given_again(
-    journals: Journals, root: Path, file: RunFile, line: MakeLine
+    journals: Journals, root: Path, file: RunFile
 ) -> None:
     """Somebody has seen that event: another one with its id would pass for it."""
     damaged = line(3, "c").replace(b'"seq":3', b'"seq"#3')
@@ -104,102 +94,6 @@ async def test_a_damaged_line_is_never_written_over_and_its_seq_not_given_again(
     assert damaged in file.content
     reading = read_run(root, "s1", "run-1")
     assert (texts(reading), len(reading.damage)) == (["a", "b", "d"], 1)
-
-
-# --- a full disk -------------------------------------------------------------------------------------
-
-FILLS_THE_DISK = """
-import os, resource, sys, trio
-from pathlib import Path
-from hermes_trio.errors import JournalUnwritable
-from hermes_trio.events import MessageDelta, RunCompleted
-from hermes_trio.journal.writer import open_journals
-from hermes_trio.world import World
-
-root, how, when = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-path = root / "s1" / "run-1.jsonl"
-filler = root / "filler"
-
-def fill():
-    if how == "limit":
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 1000, resource.RLIM_INFINITY))
-        return
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while file.write(bytes(4096)):
-                pass
-        except OSError:
-            pass
-        file.truncate(max(0, file.tell() - 3 * 4096))
-
-def make_room():
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    filler.unlink(missing_ok=True)
-
-async def main():
-    async with open_journals(root, World()) as journals, journals.open_run("s1", "run-1") as run:
-        await run.append(MessageDelta("a"))
-        fill()
-        good = path.read_bytes()
-        for batch in ([MessageDelta("b" * 50_000), MessageDelta("c")], [MessageDelta("d")]):
-            try:
-                await run.append(*batch)
-            except JournalUnwritable as error:
-                print(error)
-                assert path.read_bytes() == good, "a torn line was left behind"
-        if when == "next":
-            make_room()
-            await run.append(MessageDelta("e"))
-        else:
-            try:
-                await run.append(RunCompleted("abcd"))
-            except JournalUnwritable as error:
-                print(error)
-            make_room()
-    print(path.read_text())
-
-trio.run(main)
-"""
-
-
-def run_on_a_full_disk(root: Path, how: str, when: str) -> tuple[list[str], Reading]:
-    """What a writer was told in a process of its own whose disk was full for a while, and what it wrote."""
-    root.mkdir(parents=True)
-    command = [sys.executable, "-c", FILLS_THE_DISK, str(root), how, when]
-    if how == "mount":
-        mount = 'mount -t tmpfs -o size=128k none "$0" && exec "$@"'
-        mounted = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(root)]
-        if shutil.which("unshare") is None or subprocess.run([*mounted, "true"], check=False).returncode:
-            pytest.skip("no disk of one's own may be mounted here")
-        command = [*mounted, *command]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    told = [line for line in output.splitlines() if line.startswith("journal of run run-1: ")]
-    path = root / "s1" / "run-1.jsonl"
-    path.parent.mkdir(exist_ok=True, parents=True)
-    path.write_text("".join(f"{line}\n" for line in output.splitlines() if line.startswith("{")))
-    return told, read_run(root, "s1", "run-1")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="this system has no limit on the size of a file")
-@pytest.mark.parametrize("how", ["limit", "mount"])
-def test_a_full_disk_leaves_no_torn_line_and_what_waited_is_written_first(root: Path, how: str) -> None:
-    told, reading = run_on_a_full_disk(root, how, "next")
-    assert len(told) == 2
-    for told_once in told:
-        assert "Check the space on the disk" in told_once
-        assert how == "limit" or "No space left on device" in told_once
-    assert texts(reading) == ["a", "b" * 50_000, "c", "d", "e"]
-    assert reading.complete
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="this system has no limit on the size of a file")
-def test_what_could_not_be_written_is_tried_once_more_when_the_run_is_closed(root: Path) -> None:
-    """The end of a run has no next event behind it that could carry it along."""
-    told, reading = run_on_a_full_disk(root, "limit", "close")
-    assert len(told) == 3
-    assert texts(reading) == ["a", "b" * 50_000, "c", "d"]
-    assert reading.terminal is not None
-    assert reading.complete
 
 
 # --- who is cancelled, and what hangs ----------------------------------------------------------------
@@ -253,7 +147,7 @@ async def test_a_hung_disk_delays_no_turn_and_the_end_by_two_seconds(
             assert trio.current_time() == left == 5
             if cancelled:
                 everything.cancel()
-        assert trio.current_time() == left + CLOSE_WITHIN
+        assert trio.current_time() == left + 2
     assert [log["event"] for log in logs] == ["the disk hangs; left the run journals unclosed"]
     disk.comes_back()
     assert texts(read_run(root, "s1", "run-1")) == ["a", "b"], "done whenever it can be done"

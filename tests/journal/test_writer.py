@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hermes_trio.errors import JournalClosed, JournalUnwritable
 from hermes_trio.events import Event, MessageDelta, RunCancelled, RunCompleted, RunFailed, ToolStarted
 from hermes_trio.host.worker import inline_worker
 from hermes_trio.journal.reader import read_run
-from hermes_trio.journal.writer import FsyncPolicy, Journals, append_run_event, open_journals
+from hermes_trio.journal.run_file import FsyncPolicy
+from hermes_trio.journal.writer import Journals, append_run_event, open_journals
 from hermes_trio.world import World
+from tests.journal.seams import CUT, RunFile, StartChild
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar
-    from tests.journal.conftest import RunFile, StartChild
-
-CUT = RunFailed("The gateway stopped.", "interrupted")
 
 
 async def test_a_line_is_compact_json_with_its_keys_in_order(
@@ -192,19 +192,21 @@ async def test_an_end_is_waited_for_on_the_disk_itself_and_a_cut_is_not(
     os.mkfifo(file.path, 0o600)
     reading = os.open(file.path, os.O_RDWR)
     try:
-        async with (
-            open_journals(root, world, fsync=policy, worker=inline_worker) as journals,
-            journals.open_run("s1", "run-1") as run,
-        ):
-            if synced:
-                with pytest.raises(JournalUnwritable):
+        with capture_logs() as logs:
+            async with (
+                open_journals(root, world, fsync=policy, worker=inline_worker) as journals,
+                journals.open_run("s1", "run-1") as run,
+            ):
+                if synced:
+                    with pytest.raises(JournalUnwritable):
+                        await run.append(MessageDelta("before"), last)
+                else:
                     await run.append(MessageDelta("before"), last)
-            else:
-                await run.append(MessageDelta("before"), last)
         lines = os.read(reading, 1 << 16).splitlines()
     finally:
         os.close(reading)
     assert [json.loads(line)["event"] for line in lines] == ["message.delta", last.event], "written first"
+    assert len(logs) == synced, "and what was not synced is tried once more when the run is closed"
 
 
 async def test_nothing_follows_the_end_of_a_run(journals: Journals, root: Path) -> None:

@@ -75,19 +75,10 @@ def the_session(db: sqlite3.Connection, session_id: str = "s1") -> SessionEntry:
     return found
 
 
-def received(
-    db: sqlite3.Connection,
-    message_id: str | None,
-    *,
-    key: str = "key of s1",
-    text: str = "Hello.",
-    **more: object,
-) -> int:
+def received(db: sqlite3.Connection, message_id: str, *, key: str = "key of s1", text: str = "Hello.") -> int:
     """A message that came in; returns its row."""
     event = MessageEvent(KIM, text, message_id=message_id)
-    done = bool(more.get("done"))
-    stored = inbox.store(db, event, session_key=key, own_key=f"own {message_id}", at=NOON, done=done)
-    return stored.inbox_id
+    return inbox.store(db, event, session_key=key, own_key=f"own {message_id}", at=NOON).inbox_id
 
 
 def state_of(db: sqlite3.Connection, inbox_id: int) -> tuple[str, int | None]:

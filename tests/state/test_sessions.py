@@ -210,6 +210,7 @@ def test_nothing_can_leave_a_message_with_a_turn_that_is_gone(db: sqlite3.Connec
         "SELECT 1 FROM inbox WHERE session_key = 'k' AND state = 'pending' ORDER BY inbox_id",
         "SELECT 1 FROM messages WHERE session_id = 's1' ORDER BY turn_id, place, message_id",
         "DELETE FROM inbox WHERE state = 'done' AND done_at < 1",
+        "DELETE FROM outbox WHERE done_at < 1 OR (done_at IS NULL AND streamed AND attempted_at < 1)",
     ],
 )
 def test_what_happens_in_every_turn_reads_no_table_from_end_to_end(

@@ -138,6 +138,10 @@ def test_what_is_cut_after_forgiveness_counts(db: sqlite3.Connection) -> None:
     turn(db, run="r2", life="l1", ended=CUT)
     turn(db, run="r3", life="l2", ended=CUT)
     assert turns.lives_cut_in_a_row(db, "s1") == 2
+    running = turn(db, run="r4", life="l3")
+    sessions.forgive_cuts(db, "s1")
+    turns.end(db, running, CUT, NOON)
+    assert turns.lives_cut_in_a_row(db, "s1") == 1, "it was not cut yet when the others were forgiven"
 
 
 texts = st.text(max_size=20)

@@ -33,7 +33,8 @@ CREATE TABLE sessions (
     last_prompt_tokens  INTEGER NOT NULL DEFAULT 0,
     cost_usd            REAL,
     CHECK ((ended_at IS NULL) = (end_reason IS NULL)),
-    CHECK (mark IS NOT NULL OR (mark_reason IS NULL AND marked_at IS NULL))
+    CHECK (mark IS NOT NULL OR (mark_reason IS NULL AND marked_at IS NULL)),
+    CHECK (mark IS NULL OR ended_at IS NULL)
 ) STRICT;
 CREATE UNIQUE INDEX sessions_one_open_per_key ON sessions (session_key) WHERE ended_at IS NULL;
 CREATE INDEX sessions_by_use ON sessions (updated_at);
@@ -143,6 +144,7 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_owed ON outbox (platform, account, chat_id, outbox_id)
     WHERE state IN ('owed', 'attempting') AND NOT streamed;
 CREATE INDEX outbox_done ON outbox (done_at) WHERE done_at IS NOT NULL;
+CREATE INDEX outbox_growing ON outbox (attempted_at) WHERE streamed AND done_at IS NULL;
 CREATE INDEX outbox_of_session ON outbox (session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX outbox_of_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 

@@ -1,0 +1,86 @@
+"""What comes from outside this program and asks the gateway to end: signals, and the marker file that
+another process writes.
+
+Neither of them ends anything. Each asks `control`, once, and goes on listening for a hurry.
+"""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import structlog
+import trio
+
+from ..host.markers import PLANNED_STOP, PlannedStop, consume, read_planned_stop
+from ..host.process import ProcessId, boot_time
+from ..world import World
+from .control import Control
+from .ending import Cause, Ending
+
+LOOK_EVERY = 0.5
+
+log = structlog.get_logger(__name__)
+
+
+def signals_we_know() -> list[signal.Signals]:
+    """Those that this system has."""
+    names = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGBREAK")
+    return [found for name in names if (found := getattr(signal, name, None)) is not None]
+
+
+async def obey_signals(
+    control: Control,
+    home: Path,
+    me: ProcessId,
+    world: World,
+    grace: float,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Ask for the ending that a signal means. A second stop signal hurries."""
+    with trio.open_signal_receiver(*signals_we_know()) as signals:
+        task_status.started()
+        asked = False
+        async for number in signals:
+            name = signal.Signals(number).name
+            if name == "SIGUSR1":
+                control.ask(Ending(Cause.RESTART, grace, asked_by=name))
+                continue
+            if asked:
+                log.warning("asked to stop a second time", signal=name)
+                control.hurry()
+                continue
+            asked = True
+            if name == "SIGTERM":
+                control.ask(_meant(read_planned_stop(home, me, world, booted=boot_time()).marker, grace))
+                consume(home, PLANNED_STOP)
+            else:
+                control.ask(Ending(Cause.PLANNED, grace, asked_by=name))
+
+
+async def run_planned_stop_watcher(
+    control: Control, home: Path, me: ProcessId, world: World, grace: float
+) -> None:
+    """Look for the marker of a planned stop until there is one for us; then this is over. The one poll
+    there is: nothing tells a process on every system that another one has written a file."""
+    while control.current is None:
+        try:
+            found = read_planned_stop(home, me, world, booted=boot_time())
+        except OSError as error:
+            log.warning("the planned-stop marker cannot be read", error=str(error))
+        else:
+            if found.marker is not None:
+                consume(home, PLANNED_STOP)
+                control.ask(_meant(found.marker, grace))
+                return
+        await trio.sleep(LOOK_EVERY)
+
+
+def _meant(marker: PlannedStop | None, grace: float) -> Ending:
+    """What a stop signal means: what the marker on the disk announces, or, without one, a stop that
+    nobody announced."""
+    if marker is None:
+        return Ending(Cause.SIGNAL, grace, asked_by="SIGTERM")
+    cause = Cause.RESTART if marker.kind == "restart" else Cause.PLANNED
+    return Ending(cause, grace, asked_by=marker.asked_by or f"pid {marker.stopper_pid}")

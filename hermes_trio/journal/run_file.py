@@ -1,0 +1,118 @@
+"""The file of a run, in the hands of its owner: opened, mended, locked, written, closed.
+
+All of it blocks, so it is used on the journal's runner alone. Opening takes the kernel's lock, so
+there is one owner in all processes, and sees to it that the next line begins a line: what a crash tore
+is cut off and reported, a newline that was lost is put back. A write that fails leaves no torn line
+behind: the file is cut back to its last good byte, and what was not written goes first in the next
+try.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import structlog
+
+from ..errors import JournalBusy, JournalUnwritable
+from ..host.files import make_private_dir, open_private, sync_dir
+from ..host.lock import try_lock
+from .reader import Reading, read_run
+from .record import TerminalState, journal_path
+
+FsyncPolicy = Literal["terminal-only", "eager"]
+
+log = structlog.get_logger(__name__)
+
+
+class RunFile:
+    """The open file of a run."""
+
+    def __init__(self, root: Path, session_id: str, run_id: str, fsync: FsyncPolicy) -> None:
+        self.session_id, self.run_id, self.fsync = session_id, run_id, fsync
+        path = journal_path(root, session_id, run_id)
+        try:
+            make_private_dir(path.parent)
+            is_new = not path.exists()
+            self._fd = open_private(path, os.O_RDWR | os.O_APPEND)
+        except OSError as error:
+            raise unwritable(self.run_id, error) from error
+        try:
+            if not try_lock(self._fd):
+                raise JournalBusy(run_id, "another writer has it", "Close the program that writes this run.")
+            if is_new:
+                sync_dir(path.parent)
+            self._size = os.fstat(self._fd).st_size
+            reading = read_run(root, session_id, run_id) if self._size else Reading()
+            self._unwritten, self._unsynced = b"", False
+            self._repair_tail(reading.torn)
+        except OSError as error:
+            os.close(self._fd)
+            raise unwritable(self.run_id, error) from error
+        except BaseException:
+            os.close(self._fd)
+            raise
+        self.last_seq = reading.next_seq - 1
+        self.ended = reading.terminal is not None
+
+    def must_sync(self, state: str | None) -> bool:
+        """Whether a write that ends with this terminal state has to reach the disk itself."""
+        return self.fsync == "eager" or (state is not None and state != TerminalState.CUT)
+
+    def write(self, lines: bytes, *, sync: bool) -> None:
+        """Put whole lines behind the last good one."""
+        self._unwritten += lines
+        self._unsynced |= sync
+        try:
+            self._write_all(self._unwritten)
+            self._unwritten = b""
+            if self._unsynced:
+                os.fsync(self._fd)
+                self._unsynced = False
+        except OSError as error:
+            raise unwritable(self.run_id, error) from error
+
+    def close(self) -> None:
+        """Close the file. What could not be written until now, the end of the run perhaps, has no
+        other write to go with: it is tried once more."""
+        try:
+            if self._unwritten or self._unsynced:
+                self.write(b"", sync=False)
+        except JournalUnwritable as error:
+            log.error("the end of a run is not safely in its journal", error=str(error))
+        finally:
+            os.close(self._fd)
+
+    def _write_all(self, data: bytes) -> None:
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+        except OSError:
+            if written:
+                os.ftruncate(self._fd, self._size)
+            raise
+        self._size += written
+
+    def _repair_tail(self, torn: int) -> None:
+        """See to it that the next line begins a line."""
+        if torn:
+            self._size -= torn
+            os.ftruncate(self._fd, self._size)
+            log.warning("cut off a torn line", run=self.run_id, offset=self._size, bytes=torn)
+        if self._size and self._last_byte() != b"\n":
+            self._write_all(b"\n")  # the last record is whole and has only lost its newline
+
+    def _last_byte(self) -> bytes:
+        os.lseek(self._fd, self._size - 1, os.SEEK_SET)
+        return os.read(self._fd, 1)
+
+
+def unwritable(run_id: str, error: OSError) -> JournalUnwritable:
+    """The error of ours for a file that the system does not let us write."""
+    return JournalUnwritable(
+        run_id,
+        error.strerror or str(error),
+        "Check the space on the disk and the rights of the journal directory.",
+    )

@@ -1,0 +1,184 @@
+"""The shutdown of the gateway: what is interrupted, what is told, what is left behind, in which order.
+
+Played on the real gateway with the platform in memory. Leaving a scope stands here for what the original
+did with sets of tasks; the cases assert what those protected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import trio
+import trio.lowlevel
+import trio.testing
+from trio.testing import MockClock
+
+from hermes_trio.gateway.ending import Cause, Ending
+from hermes_trio.gateway.turn import Turn
+from hermes_trio.host.markers import RESTART_PENDING
+from hermes_trio.host.status import read_status
+from hermes_trio.messages import HomeChannel
+from hermes_trio.testing import Script
+from tests.stage import Stage
+
+
+async def test_cancel_background_tasks_cancels_inflight_message_processing(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.stop(grace=0)
+    assert stage.agent.left == [("work", "cancelled", 0.0)]
+    assert gateway.sessions.running == []
+    assert not stage.platform.connected
+
+
+async def test_cleanup_agent_resources_reaps_stale_aux_clients(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    """An agent may be a context: what it holds is closed once, after its last turn."""
+    closed: list[str] = []
+
+    @asynccontextmanager
+    async def agent() -> AsyncIterator[Callable[[Turn], Awaitable[str]]]:
+        try:
+            yield stage.agent
+        finally:
+            closed.append("memory, clients and caches")
+
+    stage.opened_agent = agent()
+    stage.agent.on("work", Script().takes(3).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.stop(grace=10)
+        assert closed == []
+    assert closed == ["memory, clients and caches"]
+    assert stage.agent.left == [("work", "answered", 3.0)]
+
+
+async def test_gateway_stop_interrupts_running_agents_and_cancels_adapter_tasks(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.stop(grace=0)
+    assert stage.agent.left == [("work", "cancelled", 0.0)]
+    assert stage.turns()[0].reason == "shutdown_timeout"
+    assert [step.what for step in stage.platform.history].count("disconnect") == 1
+    assert stage.ended_at == 0
+
+
+async def test_gateway_stop_drains_running_agents_before_disconnect(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("work", Script().takes(0.05).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.stop(grace=5)
+    assert stage.agent.left == [("work", "answered", 0.05)]
+    assert stage.platform.history[-1].what == "disconnect"
+    assert stage.ended_at == 0.05
+
+
+async def test_gateway_stop_interrupts_after_drain_timeout(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.stop(grace=0.05)
+    assert stage.agent.left == [("work", "cancelled", 0.05)]
+    assert stage.platform.history[-1].what == "disconnect"
+
+
+TOPIC = {"thread_id": "7"}
+
+
+async def test_restart_shutdown_warning_uses_restart_command_reply_anchor_for_active_session(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.allow(home_channel=HomeChannel("memory", "42", thread_id="7"))
+    stage.agent.on("work", Script().hangs())
+    async with stage.life():
+        await stage.says("work", **TOPIC)
+        await stage.says("/restart", message_id="restart-1", **TOPIC)
+    notices = [m for m in stage.platform.chat("42").messages if "Gateway restarting" in m.text]
+    assert [(m.thread_id, m.reply_to) for m in notices] == [("7", "restart-1")]
+
+
+async def test_in_chat_restart_skips_home_shutdown_even_with_active_session(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    stage.agent.on("work", Script().hangs())
+    async with stage.life():
+        await stage.says("work", **TOPIC)
+        await stage.says("/restart", message_id="restart-1", **TOPIC)
+    assert stage.platform.chat("home").texts == []
+    notices = [m for m in stage.platform.chat("42").messages if "Gateway restarting" in m.text]
+    assert [m.reply_to for m in notices] == ["restart-1"]
+
+
+async def test_idle_in_chat_restart_does_not_send_interruption_warning(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    async with stage.life():
+        await stage.says("/restart")
+    assert not any("interrupted" in text for text in stage.platform.chat("42").texts)
+    assert stage.platform.chat("home").texts == []
+
+
+async def test_in_chat_restart_does_not_write_home_startup_marker(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with stage.life():
+        await stage.says("/restart")
+    assert not (stage.home / RESTART_PENDING).exists()
+    async with stage.life() as gateway:
+        gateway.stop(restart=True)
+    assert (stage.home / RESTART_PENDING).exists(), "a restart that no chat asked for"
+
+
+async def test_drain_active_agents_throttles_status_updates(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.agent.on("quick", Script().takes(0.12).says("Done."))
+    stage.agent.on("slow", Script().takes(0.24).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("quick", "1")
+        await stage.says("slow", "2")
+        await trio.lowlevel.checkpoint()
+        began = trio.current_time()
+        written = stage.status_writes
+        before = len(written)
+        gateway.stop(grace=5)
+    during = [at - began for at in written[before:]]
+    assert 3 <= len(during) <= 4
+
+
+async def test_signal_initiated_shutdown_persists_running_not_stopped(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with stage.life() as gateway:
+        gateway.control.ask(Ending(Cause.SIGNAL, grace=0))
+    status = read_status(stage.home)
+    assert status is not None
+    assert status.gateway_state == "running"
+
+
+async def test_operator_initiated_stop_persists_stopped(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life() as gateway:
+        gateway.stop()
+    status = read_status(stage.home)
+    assert status is not None
+    assert status.gateway_state == "stopped"
+
+
+async def test_signal_initiated_restart_still_persists_stopped(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with stage.life() as gateway:
+        gateway.control.ask(Ending(Cause.RESTART, grace=0, asked_by="SIGUSR1"))
+    status = read_status(stage.home)
+    assert status is not None
+    assert status.gateway_state == "stopped"

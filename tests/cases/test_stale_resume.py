@@ -1,0 +1,171 @@
+"""What must not be taken up again: answered work, old work, and whatever outlived its turn.
+
+The original tells a late result from a current one by a generation number. Here a turn's things end with
+the turn, so the cases about numbers assert what those protect.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hermes_trio.gateway.notes import NOTE_OPENING, with_note
+from hermes_trio.gateway.resume import Tail, judge_tail
+from hermes_trio.state import sessions, transcript
+from hermes_trio.state.entry import Mark
+from hermes_trio.state.transcript import Message, ToolCall
+from hermes_trio.testing import Script
+from tests.stage import Stage, everyone
+
+ASKED = Message("user", "Deploy it.", 0)
+ANSWERED = Message("assistant", "Done.", 0, finish="stop")
+CALLED = Message("assistant", "", 0, tool_calls=(ToolCall("c1", "terminal", "{}"),), finish="tool_calls")
+
+
+def test_stale_resume_pending_ignored_when_tail_is_completed_assistant() -> None:
+    tail = judge_tail([ASKED, ANSWERED])
+    said = with_note("Thanks!", tail=tail, fresh=True, marked=True, mark_reason="restart_timeout")
+    assert said == "Thanks!"
+
+
+def test_assistant_tool_call_tail_is_not_considered_completed() -> None:
+    assert judge_tail([ASKED, CALLED]) is Tail.UNFINISHED
+
+
+def left_behind(stage: Stage, *rows: Message, marked_ago: float = 0.0, at: float = 0.0) -> None:
+    """A session with these rows and a resume mark, as another life has left it."""
+    db = sqlite3.connect(stage.home / "gateway.db")
+    with db:
+        session_id = stage.entry().session_id
+        db.execute("DELETE FROM messages WHERE session_id = ?", (session_id,))
+        (turn_id,) = db.execute("SELECT max(turn_id) FROM turns").fetchone()
+        for place, row in enumerate(rows):
+            transcript.append(
+                db,
+                session_id,
+                Message(
+                    row.role, row.content, stage.world.time() - at, turn_id, place=place,
+                    tool_calls=row.tool_calls, finish=row.finish, tool_call_id=row.tool_call_id,
+                    tool_name=row.tool_name, status=row.status,
+                ),
+            )  # fmt: skip
+        db.execute("UPDATE turns SET outcome = 'cut', reason = 'restart_timeout', recovery = NULL")
+        mark = Mark("resume_pending", "restart_timeout", stage.world.time() - marked_ago)
+        sessions.set_mark(db, session_id, mark)
+    db.close()
+
+
+async def used_once(stage: Stage) -> None:
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(10)
+
+
+async def test_startup_auto_resume_uses_transcript_timestamp_over_fresh_marker(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    await used_once(stage)
+    left_behind(stage, ASKED, CALLED, at=6 * 7 * 86400)
+    async with stage.life():
+        await trio.sleep(10)
+        assert len(stage.agent.began) == 1, "six weeks old: only the first hello was run"
+        assert stage.entry().mark is None
+
+
+async def test_startup_auto_resume_clears_stale_marker_when_tail_already_answered(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    await used_once(stage)
+    left_behind(stage, ASKED, ANSWERED)
+    async with stage.life():
+        await trio.sleep(10)
+        assert len(stage.agent.began) == 1
+        assert stage.entry().mark is None
+
+
+async def test_drain_timeout_clears_pre_mark_for_session_that_finished_during_drain(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("quick", Script().takes(0.05).says("Done."))
+    stage.agent.on("slow", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
+        await stage.says("quick", "1")
+        await stage.says("slow", "2")
+        gateway.stop(grace=0.3)
+    assert stage.entry("1").mark is None
+    assert stage.entry("2").resume_pending is True
+
+
+async def test_recovery_note_tail_is_cleared_and_not_run(stage: Stage, autojump_clock: MockClock) -> None:
+    await used_once(stage)
+    left_behind(stage, Message("user", f"{NOTE_OPENING} The previous turn was interrupted.]", 0))
+    async with stage.life():
+        await trio.sleep(10)
+        assert len(stage.agent.began) == 1
+        assert stage.entry().mark is None
+
+
+async def test_clarify_tail_waits_for_the_person(stage: Stage, autojump_clock: MockClock) -> None:
+    await used_once(stage)
+    asked = Message("assistant", "", 0, tool_calls=(ToolCall("q1", "clarify", "{}"),))
+    left_behind(stage, ASKED, asked, Message("tool", "no answer", 0, tool_call_id="q1", status="unanswered"))
+    async with stage.life():
+        await trio.sleep(10)
+        assert len(stage.agent.began) == 1, "it waits: nothing runs in the person's place"
+        await stage.says("What is the weather?")
+        await trio.sleep(10)
+        assert stage.agent.prompts[-1] == "What is the weather?", "an unrelated message carries no note"
+
+
+async def test_stored_transcript_times_decide_freshness(stage: Stage, autojump_clock: MockClock) -> None:
+    await used_once(stage)
+    left_behind(stage, ASKED, CALLED, marked_ago=0, at=3601)
+    async with stage.life():
+        await trio.sleep(10)
+        assert len(stage.agent.began) == 1, "more than an hour ago, whatever the mark says"
+    left_behind(stage, ASKED, CALLED, at=3600)
+    async with stage.life():
+        await trio.sleep(10)
+        assert stage.agent.began[-1][0] == "Deploy it."
+
+
+async def test_no_notice_from_an_outer_turn_after_a_follow_up(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("long", Script().takes(170).says("First."))
+    stage.agent.on("short", Script().takes(100).says("Second."))
+    async with stage.life():
+        await stage.says("long")
+        await stage.says("short")
+        await trio.sleep(400)
+        assert stage.platform.chat("42").texts == ["First.", "Second."], "nobody was at it for 180 s"
+
+
+async def test_progress_helpers_end_with_their_turn(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.agent.on("work", Script().takes(200).says("Done."))
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(1000)
+        chat = stage.platform.chat("42")
+        assert max(chat.typing_at) <= 200
+        assert [m.edited_at for m in chat.messages if "Worked" in m.text] == [200.0]
+
+
+async def test_queued_messages_are_consumed_in_order_none_lost(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("long", Script().takes(60).says("First."))
+    async with stage.life():
+        await stage.says("long")
+        for number in range(1, 6):
+            await stage.says(f"message {number}")
+        await trio.sleep(100)
+        assert stage.platform.chat("42").texts == [
+            "First.",
+            *(f"You said: message {number}" for number in range(1, 6)),
+        ]

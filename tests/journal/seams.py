@@ -1,0 +1,202 @@
+"""What the stories of the run journal share: lines and journals made by hand, a file looked at from
+outside, and a disk that can hang."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import outcome
+
+from hermes_trio.events import Event, MessageDelta, RunFailed
+from hermes_trio.host.worker import Runner, inline_worker
+from hermes_trio.journal.reader import Damage, Reading
+from hermes_trio.journal.record import VERSION, Record, encode, terminal_state
+from hermes_trio.journal.recovery import Told, fold
+from hermes_trio.journal.sessions import Session
+from hermes_trio.messages import SessionSource
+from hermes_trio.state import settle, transcript
+from hermes_trio.state.settle import Settlement
+from hermes_trio.state.transcript import Message
+from hermes_trio.state.turns import Outcome, Recovery, Turn
+
+if TYPE_CHECKING:
+    from tests.conftest import Home
+
+T = TypeVar("T")
+
+StartChild = Callable[..., "subprocess.Popen[str]"]
+
+CUT = RunFailed("The gateway stopped.", "interrupted")
+
+Happened = Event | tuple[str, Any]
+
+
+def line(seq: int, text: str = "text", /, **other: Any) -> bytes:
+    """One whole line of run-1 of s1; any field can be given another value."""
+    fields: dict[str, Any] = {
+        "version": VERSION,
+        "event_id": f"{other.get('run_id', 'run-1')}:{seq}",
+        "seq": seq,
+        "run_id": "run-1",
+        "session_id": "s1",
+        "event": "message.delta",
+        "type": "message.delta",
+        "created_at": 1000.0 + seq,
+        "terminal": False,
+        "terminal_state": None,
+        "payload": {"delta": text},
+    }
+    return encode(Record(**fields | other)) + b"\n"
+
+
+def records(*happened: Happened, since: float = 1000.0) -> list[Record]:
+    """The journal of a run in which this happened, one event each second."""
+    made = []
+    for seq, item in enumerate(happened, start=1):
+        name, payload = (item.event, msgspec.to_builtins(item)) if isinstance(item, Event) else item
+        state = terminal_state(name, payload) if isinstance(payload, dict) else None
+        ended = state is not None
+        event_id, at = f"run-1:{seq}", since + seq
+        made.append(Record(VERSION, event_id, seq, "run-1", "s1", name, name, at, ended, state, payload))
+    return made
+
+
+def texts(reading: Reading) -> list[str]:
+    """What was said, piece by piece."""
+    return [record.payload["delta"] for record in reading.records if record.event == MessageDelta.event]
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A file of the journals, looked at from outside."""
+
+    path: Path
+
+    @property
+    def content(self) -> bytes:
+        return self.path.read_bytes()
+
+    @property
+    def mode(self) -> int:
+        return stat.S_IMODE(self.path.stat().st_mode)
+
+    def becomes(self, content: bytes, *, mode: int = 0o600) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_bytes(content)
+        self.path.chmod(mode)
+
+
+@dataclass
+class Disk:
+    """A disk that can hang. What it is asked for then is done when it comes back, or never."""
+
+    hangs: bool = False
+    answers_late: bool = False
+    """It does what it is asked for at once, and says so only when it comes back."""
+    _held: deque[Callable[[], None]] = field(default_factory=deque)
+
+    @contextmanager
+    def worker(self, name: str) -> Iterator[Runner]:
+        with inline_worker(name) as at_once:
+
+            def runner(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
+                if self.hangs:
+                    self._held.append(partial(at_once, job, done))
+                elif self.answers_late:
+                    result = outcome.capture(job)
+                    self._held.append(partial(at_once, result.unwrap, done))
+                else:
+                    at_once(job, done)
+
+            yield runner
+
+    def does_one(self) -> None:
+        """Do, or answer, the first thing that waits."""
+        self._held.popleft()()
+
+    def comes_back(self) -> None:
+        self.hangs = self.answers_late = False
+        while self._held:
+            self.does_one()
+
+
+# --- recovery, without a disk ------------------------------------------------------------------------
+
+SINCE = 1_000_000.0
+ARRIVING = Turn(
+    turn_id=7,
+    run_id="run-1",
+    session_id="s1",
+    life="life-1",
+    started_at=SINCE - 60,
+    ended_at=SINCE,
+    outcome=Outcome.CUT,
+    recovery=Recovery.ARRIVING,
+    recovery_since=SINCE,
+)
+SAID = MessageDelta("Half an answer")
+
+
+def journal(*happened: Event) -> Reading:
+    """A whole journal in which this happened."""
+    written = records(*happened, since=SINCE)
+    return Reading(written, size=sum(len(encode(record)) + 1 for record in written))
+
+
+def without(reading: Reading, *lost: int) -> Reading:
+    """The same journal with damage in the place of these seqs."""
+    kept = [record for record in reading.records if record.seq not in lost]
+    return replace(reading, records=kept, damage=[Damage(0, 100, "it was hit")] * len(lost))
+
+
+TURN = Turn(turn_id=7, run_id="run-1", session_id="s1", life="life-1", started_at=1000.0)
+
+
+def rows(*happened: Happened, told: Told | None = None) -> list[Message]:
+    """The rows that a journal adds to what is told."""
+    return fold(records(*happened), TURN, told or Told())
+
+
+# --- healing, with a home ----------------------------------------------------------------------------
+
+
+async def happens(home: Home, turn: Turn, *happened: Event) -> None:
+    async with home.journals.open_run(turn.session_id, turn.run_id) as run:
+        await run.append(*happened)
+
+
+async def begun(home: Home, somebody: SessionSource) -> Turn:
+    return await home.turn((await home.store.get_or_create_session(somebody)).session_id)
+
+
+async def cut(home: Home, turn: Turn) -> None:
+    await home.database.write(settle.settle, turn.turn_id, Settlement(Outcome.CUT), home.world.time())
+
+
+async def stored(home: Home, turn: Turn, *rows: Message) -> None:
+    def step(db: sqlite3.Connection) -> None:
+        for row in rows:
+            transcript.append(db, turn.session_id, row)
+
+    await home.database.write(step)
+
+
+def shown(session: Session) -> list[str]:
+    """The transcript as a person sees it; a marker as its first two words."""
+    return [
+        "(" + " ".join(row.content.split()[:2]) + ")" if row.marker else row.content
+        for row in session.messages
+    ]
+
+
+ASKED = "Look at the open pull requests."

@@ -1,0 +1,138 @@
+"""A session is read whatever is wrong with its journals, and is not the poorer for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from hermes_trio.errors import StoreFull
+from hermes_trio.events import MessageDelta
+from hermes_trio.journal.sessions import SessionReader
+from hermes_trio.journal.writer import append_run_event, open_journals
+from hermes_trio.messages import SessionSource
+from hermes_trio.state import turns
+from hermes_trio.state.transcript import Message
+from hermes_trio.state.turns import Recovery
+from tests.journal.seams import ASKED, Disk, begun, cut, happens, shown, stored
+
+if TYPE_CHECKING:
+    from tests.conftest import Calendar, Home
+
+
+def in_the_way(file: Path, how: str) -> None:
+    """Something else stands where the journal should be."""
+    file.parent.mkdir(parents=True)
+    if how == "a directory":
+        file.mkdir()
+    elif how == "a link to itself":
+        file.symlink_to(file.name)
+    elif how == "a file for its directory":
+        file.parent.rmdir()
+        file.parent.touch()
+    else:
+        file.write_bytes(b"secret\n")
+        file.chmod(0)
+
+
+@pytest.mark.parametrize("how", ["a directory", "a link to itself", "a file for its directory", "no right"])
+async def test_a_journal_that_cannot_be_read_is_reported_and_the_session_is_read(
+    home: Home, somebody: SessionSource, root: Path, how: str
+) -> None:
+    """And the looks at it count for nothing: once it can be read, it is."""
+    if how == "no right" and (os.name != "posix" or os.geteuid() == 0):
+        pytest.skip("whoever runs this may read everything")
+    turn = await begun(home, somebody)
+    await cut(home, turn)
+    in_the_way(root / turn.session_id / f"{turn.run_id}.jsonl", how)
+    with capture_logs() as logs:
+        session = await home.read(turn.session_id)
+    assert shown(session) == [ASKED, "(Response interrupted)"]
+    assert [(log["event"], log["run"]) for log in logs] == [("a run journal could not be read", turn.run_id)]
+    assert "cannot be read" in logs[0]["error"]
+    for _ in range(20):
+        assert (await home.read(turn.session_id)).turns[0].recovery_attempts == 0
+
+    place = root / turn.session_id
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
+    await happens(home, turn, MessageDelta("Here."))
+    assert shown(await home.read(turn.session_id)) == [ASKED, "Here.", "(Response interrupted)"]
+
+
+async def test_one_unreadable_journal_keeps_no_other_from_healing(
+    home: Home, somebody: SessionSource, root: Path
+) -> None:
+    older = await begun(home, somebody)
+    await cut(home, older)
+    newer = await home.turn(older.session_id, "And now?")
+    await happens(home, newer, MessageDelta("Newer."))
+    await cut(home, newer)
+    (root / older.session_id / f"{older.run_id}.jsonl").mkdir()
+    with capture_logs() as logs:
+        assert "Newer." in shown(await home.read(older.session_id))
+    assert len(logs) == 1
+
+
+def store_is_full(db: sqlite3.Connection, full: bool) -> None:
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    db.execute(f"PRAGMA max_page_count = {pages if full else 1_000_000}")
+
+
+async def test_a_session_is_read_although_what_was_found_cannot_be_stored(
+    home: Home, somebody: SessionSource
+) -> None:
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("Found. " * 10_000))
+    await cut(home, turn)
+    await home.database.write(store_is_full, True)
+    with pytest.raises(StoreFull):
+        await stored(home, turn, Message("user", "x" * 100_000, 0.0, turn.turn_id))
+    with capture_logs() as logs:
+        session = await home.read(turn.session_id)
+    assert shown(session) == [ASKED, "(Response interrupted)"]
+    assert [log["run"] for log in logs] == [turn.run_id]
+    await home.database.write(store_is_full, False)
+    assert shown(await home.read(turn.session_id))[1].startswith("Found. Found.")
+
+
+async def test_a_session_that_does_not_exist_is_none(home: Home) -> None:
+    assert await home.reader.get_session("nobody") is None
+
+
+async def test_a_reader_that_is_cancelled_leaves_the_healing_to_the_next(
+    home: Home, somebody: SessionSource, root: Path, disk: Disk, autojump_clock: trio.testing.MockClock
+) -> None:
+    turn = await begun(home, somebody)
+    await happens(home, turn, MessageDelta("One."))
+    await cut(home, turn)
+    async with open_journals(root, home.world, worker=disk.worker) as journals:
+        reader = SessionReader(home.database, journals, home.world)
+        disk.hangs = True
+        with trio.move_on_after(3) as scope:
+            await reader.get_session(turn.session_id)
+        assert scope.cancelled_caught
+        disk.comes_back()
+        session = await reader.get_session(turn.session_id)
+    assert session is not None
+    assert shown(session) == [ASKED, "One.", "(Response interrupted)"]
+
+
+async def test_a_late_end_of_a_given_up_run_changes_nothing(
+    home: Home, somebody: SessionSource, calendar: Calendar
+) -> None:
+    turn = await begun(home, somebody)
+    await cut(home, turn)
+    calendar.sleep(days=2)
+    before = (await home.read(turn.session_id)).messages
+    await append_run_event(home.journals, turn.session_id, turn.run_id, "message.delta", {"delta": "Late."})
+    after = await home.read(turn.session_id)
+    assert after.messages == before
+    assert after.turns[0].recovery is Recovery.GIVEN_UP
+    assert await home.database.read(turns.unended) == []

@@ -1,0 +1,171 @@
+"""One look at a journal after another: what was found stays found, whatever becomes of the journal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes_trio.events import (
+    Event,
+    MessageDelta,
+    ReasoningAvailable,
+    RunCancelled,
+    RunCompleted,
+    ToolCompleted,
+    ToolStarted,
+)
+from hermes_trio.journal.reader import Reading
+from hermes_trio.journal.recovery import Step, Told, next_step
+from hermes_trio.state.transcript import Message
+from hermes_trio.state.turns import Recovery, Turn
+from tests.journal.seams import ARRIVING, CUT, SAID, journal, without
+
+PROVEN = [Recovery.COMPLETED, Recovery.CANCELLED, Recovery.FAILED]
+
+
+def texts(rows: tuple[Message, ...]) -> list[str]:
+    return [row.content for row in rows]
+
+
+def looked(turn: Turn, reading: Reading, told: Told) -> tuple[Turn, Told]:
+    """Another look, and what the transcript then has."""
+    step = next_step(turn, reading, told)
+    return step.turn, told if step.rows is None else replace(told, found=step.rows)
+
+
+def test_another_look_at_the_same_journal_changes_nothing() -> None:
+    reading = journal(SAID, ToolStarted("t", "1"))
+    turn, told = looked(ARRIVING, reading, Told())
+    assert next_step(turn, reading, told) == Step(turn)
+
+
+def test_what_comes_after_a_recovery_is_found_too() -> None:
+    """Once recovered a run was never looked at again, and what it still wrote was lost for good."""
+    events = [
+        SAID,
+        MessageDelta(" and"),
+        ToolStarted("t", "1"),
+        ToolCompleted("t", "1"),
+        MessageDelta("more."),
+    ]
+    turn, told = looked(ARRIVING, journal(*events[:1]), Told())
+    assert texts(told.found) == ["Half an answer"]
+    turn, told = looked(turn, journal(*events[:3]), told)
+    assert texts(told.found) == ["Half an answer and"]
+    turn, told = looked(turn, journal(*events), told)
+    assert texts(told.found) == ["Half an answer and", "more."]
+    assert [card.done for card in told.found[0].cards] == [True]
+    turn, told = looked(turn, journal(*events, RunCompleted()), told)
+    assert turn.recovery is Recovery.COMPLETED
+
+
+def test_what_was_found_and_proved_is_not_lost_with_the_journal() -> None:
+    events = [SAID, MessageDelta(" and"), ToolStarted("t", "1"), MessageDelta("more."), RunCompleted()]
+    turn, told = looked(ARRIVING, journal(*events), Told())
+    for damaged in (
+        Reading(),
+        journal(*events[:1]),
+        without(journal(*events), 2, 5),
+        without(journal(*events), 3, 4, 5),
+        without(journal(*events), 1, 2, 3, 4, 5),
+    ):
+        step = next_step(turn, damaged, told)
+        assert (step.turn.recovery, step.rows) == (Recovery.COMPLETED, None)
+
+
+def test_behind_an_end_that_was_proved_and_is_damaged_now_more_is_found() -> None:
+    events = [SAID, RunCancelled(), ToolStarted("t", "1")]
+    turn, told = looked(ARRIVING, journal(*events[:2]), Told())
+    turn, told = looked(turn, without(journal(*events), 2), told)
+    assert turn.recovery is Recovery.CANCELLED
+    assert [card.name for card in told.found[0].cards] == ["t"]
+
+
+def test_a_damaged_journal_that_grows_adds_to_what_was_found() -> None:
+    events = [SAID, MessageDelta(" and"), ToolStarted("t", "1")]
+    turn, told = looked(ARRIVING, journal(*events), Told())
+    grown = [*events, ToolCompleted("t", "1", error=True), MessageDelta("More."), ToolStarted("u", "2")]
+    turn, told = looked(turn, without(journal(*grown), 2), told)
+    assert texts(told.found) == ["Half an answer and", "More."]
+    assert [[(card.name, card.done) for card in row.cards] for row in told.found] == [
+        [("t", True)],
+        [("u", False)],
+    ]
+    assert next_step(turn, without(journal(*grown), 2), told) == Step(turn)
+    longer = without(journal(*grown, ToolCompleted("u", "2"), CUT), 1, 2, 3)
+    turn, told = looked(turn, longer, told)
+    assert texts(told.found) == ["Half an answer and", "More."]
+    assert [card.done for row in told.found for card in row.cards] == [True, True]
+
+
+def test_a_call_that_was_seen_to_end_stays_ended() -> None:
+    events = [SAID, ToolStarted("t", "1"), ToolCompleted("t", "1")]
+    turn, told = looked(ARRIVING, journal(*events), Told())
+    turn, told = looked(turn, without(journal(*events, ToolStarted("u", "2")), 3), told)
+    assert [(card.id, card.done) for row in told.found for card in row.cards] == [("1", True), ("2", False)]
+
+
+def test_a_call_that_was_seen_to_begin_has_begun() -> None:
+    events = [SAID, ToolStarted("t", "1"), ToolStarted("u", "2")]
+    turn, told = looked(ARRIVING, journal(*events), Told())
+    turn, told = looked(turn, without(journal(*events, ToolCompleted("t", "1")), 3), told)
+    assert [(card.id, card.done) for row in told.found for card in row.cards] == [("1", True), ("2", False)]
+
+
+@pytest.mark.parametrize("known", [Recovery.NO_OUTPUT, Recovery.RECOVERED, *PROVEN])
+def test_what_is_known_stays_known_when_the_journal_has_become_useless(known: Recovery) -> None:
+    """Nothing begins to arrive again, and no look is counted."""
+    turn = replace(ARRIVING, recovery=known, recovery_bytes=500, recovery_note="It broke.")
+    useless = Reading([], journal().damage, size=300)
+    for reading in (useless, without(journal(CUT), 1), journal(CUT)):
+        step = next_step(turn, reading, Told())
+        assert step == Step(replace(turn, recovery_bytes=reading.size)), "the note is kept as well"
+
+
+pieces = st.text(alphabet="ab ", min_size=1, max_size=3)
+happenings = st.lists(
+    st.builds(MessageDelta, pieces)
+    | st.builds(ReasoningAvailable, pieces)
+    | st.builds(ToolStarted, st.just("t"), st.sampled_from(["1", "2"]))
+    | st.builds(ToolCompleted, st.just("t"), st.sampled_from(["1", "2"])),
+    min_size=1,
+    max_size=10,
+)
+looks = st.lists(st.tuples(st.integers(0, 10), st.sets(st.integers(1, 10), max_size=3)), max_size=5)
+
+
+@given(happened=happenings, looks=looks, place=st.integers(0, 3))
+@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+def test_no_look_takes_back_what_an_earlier_one_found(
+    happened: list[Event], looks: list[tuple[int, set[int]]], place: int
+) -> None:
+    """Whatever of the journal is there, and whatever of it is damaged, at each look."""
+    turn, told = ARRIVING, Told(place=place)
+    for length, lost in looks:
+        before = told.found
+        turn, told = looked(turn, without(journal(*happened[:length]), *lost), told)
+        assert len(told.found) >= len(before)
+        for old, new in zip(before, told.found, strict=False):
+            assert new.content.startswith(old.content)
+            assert (new.reasoning or "").startswith(old.reasoning or "")
+            assert new.place >= old.place
+            open_cards = [card.id for card in old.cards if not card.done]
+            assert [card for card in new.cards[: len(old.cards)] if card.id not in open_cards] == [
+                card for card in old.cards if card.id not in open_cards
+            ]
+        places = [row.place for row in told.found]
+        assert places == sorted(set(places))
+        assert all(at > place for at in places)
+
+
+@given(happened=happenings, lengths=st.lists(st.integers(0, 10), max_size=5))
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+def test_in_however_many_looks_the_same_is_found(happened: list[Event], lengths: list[int]) -> None:
+    at_once = next_step(ARRIVING, journal(*happened), Told()).rows or ()
+    turn, told = ARRIVING, Told()
+    for length in [*sorted(lengths), 10]:
+        turn, told = looked(turn, journal(*happened[:length]), told)
+    assert told.found == at_once

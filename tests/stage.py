@@ -1,0 +1,167 @@
+"""A gateway on a stage: the real one, with a platform in memory, an agent that does what it is told, and
+Trio's clock that jumps. What a story needs to be told in few lines."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import trio
+import trio.testing
+from outcome import Outcome
+
+from hermes_trio.config import AgentConfig, DisplayConfig, GatewayConfig, PlatformConfig
+from hermes_trio.gateway.ending import Supervisor
+from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.turn import Agent as TurnAgent
+from hermes_trio.gateway.turn import Turn
+from hermes_trio.host.worker import Runner, Worker, inline_worker
+from hermes_trio.state import inbox, sessions, turns
+from hermes_trio.state.entry import SessionEntry
+from hermes_trio.testing import MemoryPlatform, Script, perform
+from hermes_trio.world import World
+
+Busy = Literal["interrupt", "queue", "steer"]
+T = TypeVar("T")
+KEY = "agent:main:memory:dm:{}"
+
+
+class Agent:
+    """Does what the script for a message says, and remembers when it began and how it was left."""
+
+    def __init__(self) -> None:
+        self.scripts: dict[str, Script] = {}
+        self.began: list[tuple[str, float]] = []
+        self.left: list[tuple[str, str, float]] = []
+        self.prompts: list[str] = []
+        self.before_asking = 0.0
+        """So many seconds it takes to get ready, before it asks its model anything."""
+
+    def on(self, said: str, script: Script) -> None:
+        """What is done when somebody says this; a resumed turn does what its message asked for."""
+        self.scripts[said] = script
+
+    async def __call__(self, turn: Turn) -> str:
+        said = " ".join(event.text for event in turn.said)
+        if not turn.said:
+            said = next(row.content for row in reversed(turn.history) if row.role == "user")
+        self.began.append((said, trio.current_time()))
+        self.prompts.append(turn.prompt)
+        how = "cancelled"
+        try:
+            await trio.sleep(self.before_asking)
+            await turn.requesting()
+            answer = await perform(self.scripts.get(said, Script().says(f"You said: {said}")), turn)
+            how = "answered"
+            return answer
+        except Exception:
+            how = "raised"
+            raise
+        finally:
+            self.left.append((said, how, trio.current_time()))
+
+
+@dataclass
+class Stage:
+    """A gateway that is running, or has run."""
+
+    home: Path
+    world: World
+    platform: MemoryPlatform
+    agent: Agent
+    config: GatewayConfig
+    supervised_by: Supervisor = Supervisor.NONE
+    worker: Worker = inline_worker
+    opened_agent: AbstractAsyncContextManager[TurnAgent] | None = None
+    """The agent as a context, where a story is about its lifetime."""
+    status_writes: list[float] = field(default_factory=list)
+    """When the state file was written."""
+    gateway: Gateway | None = None
+    ended_at: float | None = None
+
+    @asynccontextmanager
+    async def life(self) -> AsyncIterator[Gateway]:
+        """One life of the gateway. Left alone at the end of the block it is stopped without grace."""
+        async with trio.open_nursery() as nursery:
+            gateway = self.gateway = await nursery.start(self._serve)
+            yield gateway
+            if gateway.control.current is None:
+                gateway.stop(grace=0, asked_by="the story")
+
+    def allow(self, **platform: object) -> None:
+        """Change what the configuration says of the platform."""
+        config = msgspec.structs.replace(self.config.platforms["memory"], **platform)
+        self.config = msgspec.structs.replace(self.config, platforms={"memory": config})
+
+    async def says(self, text: str, chat: str = "42", **how: Any) -> None:
+        """Somebody says this, and all that follows from it at once has happened."""
+        await self.platform.says(text, chat=chat, **how)
+        await trio.testing.wait_all_tasks_blocked()
+
+    async def _serve(self, task_status: trio.TaskStatus[Gateway]) -> None:
+        self.ended_at = None
+        await serve(
+            self.home,
+            self.config,
+            agent=self.opened_agent or self.agent,
+            adapters=[self.platform],
+            world=self.world,
+            supervised_by=self.supervised_by,
+            worker=self._worker,
+            task_status=task_status,
+        )
+        self.ended_at = trio.current_time()
+
+    @contextmanager
+    def _worker(self, name: str) -> Iterator[Runner]:
+        with self.worker(name) as runner:
+
+            def noting(job: Callable[[], T], done: Callable[[Outcome[T]], object]) -> None:
+                if name == "status":
+                    self.status_writes.append(trio.current_time())
+                runner(job, done)
+
+            yield noting
+
+    # --- what is on the disk, looked at from outside ---
+
+    def entry(self, chat: str = "42") -> SessionEntry:
+        """The session of a chat."""
+        db = sqlite3.connect(self.home / "gateway.db")
+        try:
+            found = sessions.open_by_key(db, KEY.format(chat))
+        finally:
+            db.close()
+        assert found is not None
+        return found
+
+    def turns(self, chat: str = "42") -> list[turns.Turn]:
+        """The turns of a chat's session."""
+        db = sqlite3.connect(self.home / "gateway.db")
+        try:
+            return turns.of_session(db, self.entry(chat).session_id)
+        finally:
+            db.close()
+
+    def pending(self, chat: str = "42") -> list[str]:
+        """What waits for a turn."""
+        db = sqlite3.connect(self.home / "gateway.db")
+        try:
+            return [row.event.text for row in inbox.pending(db, KEY.format(chat))]
+        finally:
+            db.close()
+
+
+def everyone(agent: AgentConfig | None = None, *, busy: Busy = "interrupt") -> GatewayConfig:
+    """A configuration that lets everybody in."""
+    return GatewayConfig(
+        agent=agent or AgentConfig(),
+        display=DisplayConfig(busy_input_mode=busy),
+        platforms={"memory": PlatformConfig(allow_from="all")},
+    )
