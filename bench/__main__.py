@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from . import storage
+from . import drain, storage
 
-BENCHMARKS = {"storage": storage.main}
+BENCHMARKS = {"drain": drain.main, "storage": storage.main}
 
 
 def main() -> int:

@@ -14,8 +14,10 @@ Layers, highest first; a module imports only from rows below its own:
     journal                           the record of every run
     state                             the database
     host                              our process and its machine
+    testing                           platforms and agents for tests
     config_file  >  config_values     finding, reading and checking the configuration
     config  config_text               its values; its text
+    platform                          what an adapter is to the core
     messages  events                  what people say, what happens
     errors  ids  world                what everything stands on
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from .config import GatewayConfig as GatewayConfig
     from .config import PlatformConfig as PlatformConfig
     from .config_file import load_config as load_config
+    from .embed import open_gateway as open_gateway
+    from .embed import serve as serve
     from .errors import ConfigInvalid as ConfigInvalid
     from .errors import GatewayError as GatewayError
     from .errors import InvalidId as InvalidId
@@ -60,6 +64,8 @@ __all__ = [
     "__version__",
     "build_session_key",
     "load_config",
+    "open_gateway",
+    "serve",
 ]
 
 _HOMES = {
@@ -77,6 +83,8 @@ _HOMES = {
     "World": "world",
     "build_session_key": "messages",
     "load_config": "config_file",
+    "open_gateway": "embed",
+    "serve": "embed",
 }
 
 

@@ -18,6 +18,8 @@ from ..errors import GatewayError
 _COMMANDS = {
     "chat": ("hermes_trio.cli.chat", "Talk to the agent in this terminal."),
     "run": ("hermes_trio.cli.run", "Run the gateway."),
+    "stop": ("hermes_trio.cli.stop", "Stop the gateway, and wait until it has stopped."),
+    "status": ("hermes_trio.cli.status", "Say what the gateway is doing."),
     "config": ("hermes_trio.cli.config", "Look at the configuration, and check it."),
 }
 

@@ -45,8 +45,7 @@ def log_to_file(home: Path) -> Iterator[None]:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        ]
     )
     try:
         yield

@@ -40,6 +40,14 @@ _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
 _EXTENDING = re.compile(f"[{_JOINER}\u200c\u1160-\u11ff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 
 
+def fits(text: str, traits: Traits) -> bool:
+    """Whether `text` is one message."""
+    # No counting makes less of a character than one, nor more than four.
+    if len(text) > traits.limit or len(text) * 4 <= traits.limit:
+        return len(text) <= traits.limit
+    return _Ruler(text, traits.counting).between(0, len(text)) <= traits.limit
+
+
 def chunks(text: str, traits: Traits) -> list[str]:
     """`text` as messages for a platform with these traits, in order; none if there is nothing to say.
     ValueError for a limit that leaves no room."""
@@ -183,7 +191,7 @@ def _cut(ruler: _Ruler, codes: _Codes, start: int, room: int) -> int:
     code = codes.around(end)
     if code:
         room -= ruler.width(code.closed)
-        end = min(ruler.reach(start, room), code.closing - 1)
+        end = ruler.reach(start, room)
     if end >= len(text):
         return len(text)
     half = ruler.reach(start, room // 2)
@@ -196,10 +204,8 @@ def _cut(ruler: _Ruler, codes: _Codes, start: int, room: int) -> int:
 
 
 def _cut_in_line(text: str, start: int, half: int, end: int, *, in_code: bool) -> int:
-    space = text.rfind(" ", half, end if in_code else end + 1)
-    if space >= 0 and _begins_character(text, space + 1, start):
-        place = space + 1 if in_code else space  # in code a space may matter
-    else:
+    place = text.rfind(" ", half, end + 1)
+    if place < 0 or not _begins_character(text, place + 1, start):
         place = _whole_characters(text, start, end)
     return place if in_code else _before_inline_code(text, start, half, place)
 

@@ -8,6 +8,7 @@ nursery is left when the last turn is over, or when the deadline cuts what is le
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 RECORD_WITHIN = 1.0
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 async def drain_active_agents(gateway: Gateway, work: trio.CancelScope) -> None:

@@ -6,6 +6,7 @@ program.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from ..host.status_board import StatusBoard
 from ..journal.sessions import SessionReader
 from ..journal.writer import Journals
 from ..messages import MessageEvent, SessionSource
+from ..platform import Traits
 from ..state import endings, inbox, sessions, settle, turns
 from ..state.database import Database
 from ..state.endings import EndingRow
@@ -37,7 +39,7 @@ from .resume import Action, Marked, Verdict, judge_tail, may_resume, tail_time
 from .session import Sessions, stop
 from .turn import Agent, Task
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Lanes:
@@ -102,11 +104,15 @@ class Gateway:
         """The connection through which this chat is reached."""
         return self.connections[chat.platform, chat.account]
 
+    def traits(self, chat: Chat) -> Traits:
+        """What the platform of this chat can do."""
+        return self.connection(chat).adapter.traits
+
     def streams(self, chat: Chat | None) -> bool:
         """Whether answers grow in this chat while they are written."""
         if chat is None or not self.config.streaming.enabled:
             return False
-        return self.connection(chat).adapter.traits.edits
+        return self.traits(chat).edits
 
     async def history(self, entry: SessionEntry) -> list[Message]:
         """The transcript of a session, healed."""

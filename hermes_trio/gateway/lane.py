@@ -12,6 +12,7 @@ attempt, visibly marked.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ SEND_WITHIN = 60.0
 FIRST_RETRY = 2.0
 POSSIBLY_REPEATED = "♻ Possibly a repeat:\n"
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Chat(NamedTuple):
@@ -72,6 +73,11 @@ def owed(chat: Chat, key: str, body: Body, *, thread_id: str | None = None, **of
     return Owed(key, *chat, body=text, thread_id=thread_id, **of)  # type: ignore[arg-type]
 
 
+def stream_key(run_id: str) -> str:
+    """The delivery key of the message that grows while this run is answered."""
+    return f"{run_id}:stream"
+
+
 @dataclass(slots=True)
 class Stream:
     """A message that grows. The turn sets its text; the lane shows it."""
@@ -94,7 +100,8 @@ class Lane:
         self._connection, self._database, self._world = connection, database, world
         self._notices: deque[tuple[str, str | None, str | None]] = deque()
         self._streams: dict[str, Stream] = {}
-        self._owes = True
+        self._owes = False
+        self._deliver_at = 0.0
         self._unsure: set[int] = set()
         self._hint = trio.Event()
         self._flushed = trio.Event()
@@ -149,6 +156,7 @@ class Lane:
                 if not self._busy() and leave():
                     return
                 continue
+            self._hint = trio.Event()
             try:
                 wait = await self._go_on(link)
             except LinkLost:
@@ -165,20 +173,21 @@ class Lane:
     async def _nothing_for(self, seconds: float) -> bool:
         with trio.move_on_after(seconds):
             await self._hint.wait()
-        nothing = not self._hint.is_set()  # it may have been set in the very moment patience ended
-        self._hint = trio.Event()
-        return nothing
+        return not self._hint.is_set()  # it may have been set in the very moment patience ended
 
     async def _go_on(self, link: Link) -> float | None:
         """Do what can be done now. Returns the seconds until there may be more; None for no more."""
         while self._notices:
             await self._say(link, *self._notices.popleft())
-        if self._owes:
+        early = self._deliver_at - trio.current_time()
+        if self._owes and early <= 0:
             self._owes = False
             wait = await self._deliver_all(link)
             if wait is not None:
-                self._owes = True
+                self._owes, self._deliver_at = True, trio.current_time() + wait
                 return wait
+        if self._owes:
+            return early
         waits = [wait for stream in list(self._streams.values()) if (wait := await self._show(link, stream))]
         return min(waits, default=None)
 
@@ -266,14 +275,14 @@ class Lane:
                 receipt = await self._arrived(link, row, body)
             await write(outbox.note_receipt, row.outbox_id, receipt, now())
         except FloodWait as flood:
-            await write(outbox.note_failure, row.outbox_id, str(flood))
+            await self._note_failure(row, flood)
             return float(flood.seconds)
         except (NotSent, LinkLost) as error:
             if row.attempts + 1 >= MAX_ATTEMPTS:
                 await write(outbox.give_up, row.outbox_id, str(error), now())
                 log.error("gave up a delivery", chat=self.chat.chat_id, error=str(error))
                 return None
-            await write(outbox.note_failure, row.outbox_id, str(error))
+            await self._note_failure(row, error)
             return FIRST_RETRY * 2.0**row.attempts
         except (OutcomeUnknown, trio.TooSlowError) as error:
             log.warning("nobody knows whether a message arrived", chat=self.chat.chat_id)
@@ -287,6 +296,12 @@ class Lane:
             await write(outbox.give_up, row.outbox_id, f"{kind}: {error}", now())
             log.error("gave up a delivery", chat=self.chat.chat_id, error=str(error))
         return None
+
+    async def _note_failure(self, row: Delivery, error: PlatformError) -> None:
+        """This attempt surely did not arrive. Of an earlier one whose outcome is unknown that says
+        nothing: such a row stays unsure."""
+        if row.state is OutboxState.OWED:
+            await self._database.write(outbox.note_failure, row.outbox_id, str(error))
 
     async def _arrived(self, link: Link, row: Delivery, body: Body) -> str | None:
         """See to it that this row has arrived; returns its id there."""

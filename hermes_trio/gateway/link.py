@@ -6,21 +6,26 @@ link down. Who wants to send asks the `Connection` for the link there is, and wa
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import structlog
 import trio
 
+from ..errors import GatewayError
 from ..host.status import PlatformState
 from ..host.status_board import StatusBoard
 from ..messages import MessageEvent
 from ..platform import Adapter, CredentialsRefused, Link, LinkLost
 from ..world import World
 
+_E = TypeVar("_E", bound=Exception)
+
 FIRST_PAUSE = 30.0
 LONGEST_PAUSE = 300.0
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Connection:
@@ -63,6 +68,29 @@ def pause(attempt: int, jitter: float) -> float:
     return longest * (1 + jitter / 4)
 
 
+class _Ours(Exception):
+    """A mistake in the core, on its way through an adapter's blocks."""
+
+
+async def _accepted(accept: Callable[[MessageEvent], Awaitable[None]], event: MessageEvent) -> None:
+    """Take an event in. What we could not store, as on a full disk, is not acknowledged, and comes
+    again with the next connection."""
+    try:
+        await accept(event)
+    except GatewayError as error:
+        raise LinkLost(str(error)) from error
+    except Exception as error:
+        raise _Ours from error
+
+
+def _within(error: Exception, kind: type[_E]) -> _E | None:
+    """The error of this kind, bare or in a group: an adapter may have nurseries of its own."""
+    if isinstance(error, ExceptionGroup):
+        found = (_within(inner, kind) for inner in error.exceptions)
+        return next((inner for inner in found if inner is not None), None)
+    return error if isinstance(error, kind) else None
+
+
 async def keep_connected(
     connection: Connection,
     on_up: Callable[[Connection], Awaitable[None]],
@@ -79,17 +107,20 @@ async def keep_connected(
                 connection.becomes(PlatformState.CONNECTED, link)
                 await on_up(connection)
                 async for event in link.receive():
-                    await accept(event)
+                    await _accepted(accept, event)
             raise LinkLost("the connection was closed")
-        except CredentialsRefused as error:
-            log.error("a platform refused us", platform=connection.adapter.name, error=str(error))
-            connection.becomes(PlatformState.FATAL, trouble=str(error))
-            return
         except Exception as error:
-            # Whatever an adapter does wrong is its own trouble, and never another platform's.
-            expected = isinstance(error, LinkLost)
-            log.warning("a link is lost", platform=connection.adapter.name, exc_info=not expected)
-            connection.becomes(PlatformState.RETRYING, trouble=str(error))
+            # Whatever an adapter does wrong is its own trouble, and never another platform's. What we
+            # do wrong is not.
+            if _within(error, _Ours):
+                raise
+            if refusal := _within(error, CredentialsRefused):
+                log.error("a platform refused us", platform=connection.adapter.name, error=str(refusal))
+                connection.becomes(PlatformState.FATAL, trouble=str(refusal))
+                return
+            lost = _within(error, LinkLost)
+            log.warning("a link is lost", platform=connection.adapter.name, exc_info=lost is None)
+            connection.becomes(PlatformState.RETRYING, trouble=str(lost or error))
         finally:
             connection.link = None
         await trio.sleep(pause(attempt, world.jitter()))

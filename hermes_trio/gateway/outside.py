@@ -6,6 +6,7 @@ Neither of them ends anything. Each asks `control`, once, and goes on listening 
 
 from __future__ import annotations
 
+import logging
 import signal
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from .ending import Cause, Ending
 
 LOOK_EVERY = 0.5
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 def signals_we_know() -> list[signal.Signals]:

@@ -3,6 +3,7 @@ of teardown steps anywhere."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from ..platform import Adapter
 from ..state.database import open_database
 from ..state.store import SessionStore
 from ..world import World
+from .closing import settle_former_life
 from .control import Control
 from .drain import drain_active_agents, follow, hurry
 from .ending import Ending, Supervisor
@@ -33,7 +35,7 @@ from .turn import Agent
 FLUSH_WITHIN = 2.0
 """Seconds in which the lanes send what can go now, when the work is over."""
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 async def serve(
@@ -127,7 +129,7 @@ async def _take_over(gateway: Gateway) -> None:
     store, config = gateway.store, gateway.config
     if config.agent.crash_recovery == "suspend":
         await store.suspend_recently_active()
-    cut = await store.settle_cut_turns()
+    cut = await settle_former_life(gateway)
     stuck = await store.suspend_stuck_loop_sessions()
     if cut or stuck:
         log.info("a former life was cut", turns=len(cut), suspended=len(stuck))

@@ -7,6 +7,7 @@ So nothing is lost by an actor that leaves, and nothing is done twice by one tha
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 IDLE = 300.0
 RETRY_AFTER = 30.0
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Actor:
@@ -60,17 +61,14 @@ class Sessions:
     def __init__(self, gateway: Gateway, work: trio.Nursery) -> None:
         self._gateway, self._work = gateway, work
         self._actors: dict[str, Actor] = {}
+        self.running: set[Actor] = set()
+        """Those with a turn at this moment."""
         self._closed = False
 
     @property
     def open(self) -> bool:
         """Whether new turns may begin. Looked at in the step that would begin one."""
         return not self._closed and self._gateway.control.current is None
-
-    @property
-    def running(self) -> list[Actor]:
-        """Those with a turn at this moment."""
-        return [actor for actor in self._actors.values() if actor.task is not None]
 
     def wake(self, key: str, *, resume: Turn | None = None) -> bool:
         """See to it that this session is looked after. False if no turn may begin any more."""
@@ -141,6 +139,7 @@ class Sessions:
             return None
         gateway = self._gateway
         actor.task = task = Task(rows, resumes, entry.origin)
+        self.running.add(actor)
         gateway.turns_changed()
         try:
             history = await gateway.history(entry)
@@ -149,6 +148,7 @@ class Sessions:
             return await run_turn(gateway, entry, task, prompt=prompt, history=history)
         finally:
             actor.task = None
+            self.running.discard(actor)
             gateway.turns_changed()
 
     def _prompt(self, entry: SessionEntry, history: list[Message], text: str) -> str:

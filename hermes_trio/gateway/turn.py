@@ -11,6 +11,7 @@ deadline.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -38,8 +39,8 @@ from ..state.settle import Settlement
 from ..state.transcript import Message, ToolCall
 from ..state.turns import Outcome
 from . import notifier, words
-from .chunks import chunks
-from .lane import Body, Chat, Lane, Stream, owed
+from .chunks import chunks, fits
+from .lane import Body, Chat, Lane, Stream, owed, stream_key
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -48,7 +49,7 @@ Agent = Callable[["Turn"], Awaitable[str | None]]
 """Whoever answers: any async function of a turn. What it returns is the answer; None means that what it
 has said is the answer."""
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Turn:
@@ -226,11 +227,13 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
 async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequence[Message]) -> None:
     """Let the agent run, with everything that runs beside it, and note how that ended."""
     gateway = run.gateway
-    stream = Stream(f"{run.run_id}:stream", run.thread_id, interval=gateway.config.streaming.edit_interval)
+    stream = Stream(stream_key(run.run_id), run.thread_id, interval=gateway.config.streaming.edit_interval)
 
     def show(text: str) -> None:
-        if run.lane is not None and gateway.streams(run.chat):
-            run.lane.show(stream, text + gateway.config.streaming.cursor)
+        # A text that has outgrown a message stops growing there; the whole of it is what is owed.
+        text += gateway.config.streaming.cursor
+        if run.chat is not None and gateway.streams(run.chat) and fits(text, gateway.traits(run.chat)):
+            gateway.lanes.of(run.chat).show(stream, text)
 
     turn = run.turn = Turn(
         gateway,
@@ -283,7 +286,7 @@ async def _end(run: _Run, journal: RunWriter) -> Outcome:
         usage=turn.usage if turn else None,
     )
     stands = await gateway.database.write(_settled, run.run_id, settlement, gateway.world.time())
-    if run.lane is not None:
+    if settlement.owed and run.lane is not None:
         run.lane.deliver()
     last = _last_event(run, stands)
     if last is not None:
@@ -308,7 +311,7 @@ def _owed(run: _Run, outcome: Outcome) -> list[Owed]:
     """What the chat gets: the answer, or the trouble in words, or the end of what was growing."""
     if run.chat is None or run.turn is None:
         return []
-    closes = f"{run.run_id}:stream"
+    closes = stream_key(run.run_id)
     text, only_closes = {
         Outcome.ANSWERED: (run.answer or words.nothing_said(), False),
         Outcome.FAILED: (run.trouble, False),
@@ -316,7 +319,7 @@ def _owed(run: _Run, outcome: Outcome) -> list[Owed]:
     }.get(outcome, (words.cut_off(run.turn.text), True))
     if only_closes and not run.turn.text:
         return []
-    pieces = chunks(text, run.gateway.connection(run.chat).adapter.traits)
+    pieces = chunks(text, run.gateway.traits(run.chat))
     return [
         owed(
             run.chat,

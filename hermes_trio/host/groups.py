@@ -14,6 +14,7 @@ Who counts as a member, and who is not found, is said in `sweep`.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import subprocess
 import sys
@@ -43,7 +44,7 @@ CAN_PEEK = hasattr(os, "waitid") and hasattr(os, "pidfd_open")
 
 Look = Callable[[], Awaitable[sweep.Table]]
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class ProcessUnstartable(GatewayError):

@@ -13,6 +13,7 @@ start finds. A guard that does not read counts as lost: telling it never waits.
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -34,7 +35,7 @@ LAST_SWEEP = 2.0
 REST = 9
 LONGEST_REST = 0.05
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Guard:

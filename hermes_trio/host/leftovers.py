@@ -7,6 +7,7 @@ somebody else by now, only processes that carry the marker of the row are its gr
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,7 +22,7 @@ from .process import boot_time
 # Boots are told apart by the time of day, which is not read in one instant with that of the machine.
 CLOCK_SLACK = 1.0
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Row(Protocol):

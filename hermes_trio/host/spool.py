@@ -12,6 +12,7 @@ be read at any time, with anything.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from functools import partial
@@ -30,7 +31,7 @@ KEEP = 4 << 20
 TAIL = 64 << 10
 CHUNK = 64 << 10
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Spool:

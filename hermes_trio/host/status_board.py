@@ -10,6 +10,7 @@ after a kill must read that we were ending, and what to make of it.
 
 from __future__ import annotations
 
+import logging
 import math
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -27,7 +28,7 @@ from .worker import Runner, finished
 WRITE_EVERY = 0.1
 LAST_WRITE_WITHIN = 0.5
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Facts(TypedDict, total=False):

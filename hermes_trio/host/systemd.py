@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ import structlog
 
 ANSWER_WITHIN = 10.0
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 def queue_restart(environ: Mapping[str, str]) -> bool:

@@ -12,6 +12,7 @@ thread slept as well was no stall: the process was stopped, or its machine.
 from __future__ import annotations
 
 import faulthandler
+import logging
 import math
 import os
 import threading
@@ -31,7 +32,7 @@ from .files import make_private_dir, open_private
 WATCHDOG_LOG = Path("logs", "gateway-watchdog.log")
 LARGEST_LOG = 5_000_000
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ hung or a dying disk gives a runner of its own; that is the only seam there is.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,7 +23,7 @@ import trio
 Item = TypeVar("Item")
 T = TypeVar("T")
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Runner(Protocol):
@@ -120,7 +121,9 @@ class Batcher(Generic[Item, T]):
 
     def _release(self, batch: Sequence[Pending[Item, T]], performed: outcome.Outcome[None]) -> None:
         for pending in batch:
-            result = pending.result if isinstance(performed, outcome.Value) else performed
+            if isinstance(performed, outcome.Error):
+                pending.result = outcome.Error(performed.error)  # an outcome can be taken only once
+            result = pending.result
             assert result is not None  # noqa: S101 - `perform` gives every item a result
             if pending.task is not None:
                 trio.lowlevel.reschedule(pending.task, result)

@@ -8,6 +8,7 @@ are not looked into, so damage there spoils nothing.
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,7 +25,7 @@ from .record import VERSION, Record, TerminalState, encode, journal_path, sessio
 MAX_ROWS = 4096
 MAX_BYTES = 4 * 1024 * 1024
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class ReplayStatus(StrEnum):

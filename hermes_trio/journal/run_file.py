@@ -9,6 +9,7 @@ try.
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Literal
@@ -23,7 +24,7 @@ from .record import TerminalState, journal_path
 
 FsyncPolicy = Literal["terminal-only", "eager"]
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class RunFile:

@@ -7,6 +7,7 @@ a session at a time; another one that comes meanwhile does not wait: it gets the
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ from .markers import marker
 from .recovery import Step, next_step, told_by, without_a_look, worth_a_look
 from .writer import Journals
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 @dataclass(frozen=True, slots=True)

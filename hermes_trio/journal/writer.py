@@ -11,6 +11,7 @@ closed. Who is cancelled while waiting leaves at once; its events are written al
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
@@ -34,7 +35,7 @@ Jobs = Batcher[Callable[[], Any], Any]
 MAX_BATCH = 512
 CLOSE_WITHIN = 2.0
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class RunWriter:

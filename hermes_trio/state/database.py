@@ -17,6 +17,7 @@ Reads go to a connection of their own that cannot write, and run beside the writ
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -40,7 +41,7 @@ Step = Callable[[sqlite3.Connection], Any]
 MAX_BATCH = 512
 CLOSE_WITHIN = 2.0
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Database:

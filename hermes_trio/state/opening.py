@@ -20,6 +20,7 @@ name, so a kill in the middle leaves the schema before the step or behind it.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sqlite3
@@ -48,7 +49,7 @@ _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _MAGIC = b"SQLite format 3\0"
 _LOGS = ("-wal", "-shm", "-journal")
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,12 @@ def receipt_of(db: sqlite3.Connection, delivery_key: str) -> str | None:
     return row[0] if row else None
 
 
+def has_key(db: sqlite3.Connection, delivery_key: str) -> bool:
+    """Whether anything with this key was ever owed."""
+    row = db.execute("SELECT 1 FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
+    return row is not None
+
+
 def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[Delivery]:
     """What is still owed through this account, in the order in which it came to be owed."""
     query = (

@@ -3,6 +3,7 @@ than itself."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ import structlog
 T = TypeVar("T")
 Text = TypeVar("Text", str, str | None)
 
-log = structlog.get_logger(__name__)
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 def storable(text: Text) -> Text:

@@ -13,8 +13,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import msgspec
 import trio
 
+from ..config import PlatformConfig
+from ..errors import ConfigInvalid
 from ..messages import MessageEvent
 from ..platform import LinkLost, NotSent, OutcomeUnknown, Outgoing, PlatformError, Traits
 from .stage import demand
@@ -216,3 +219,11 @@ class _Incoming:
             raise self._link.lost() from None
         self._in_hand = said.number
         return said.event
+
+
+def from_config(platform: PlatformConfig) -> LoopbackAdapter:
+    """The adapter for `platforms.loopback` of a configuration, which names the port."""
+    port = platform.options.get("port")
+    if not isinstance(port, int):
+        raise ConfigInvalid("platforms.loopback.port", "a test has to name its port", "Write port: <number>.")
+    return LoopbackAdapter(port, traits=msgspec.convert(platform.options.get("traits", {}), Traits))

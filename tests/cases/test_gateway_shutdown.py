@@ -6,15 +6,24 @@ did with sets of tasks; the cases assert what those protected.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+import pytest
 import trio
 import trio.lowlevel
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.gateway.ending import Cause, Ending
+from hermes_trio.cli.run import exit_code
+from hermes_trio.gateway.ending import (
+    GATEWAY_SERVICE_RESTART_EXIT_CODE,
+    Cause,
+    Ending,
+    supervisor,
+)
 from hermes_trio.gateway.turn import Turn
 from hermes_trio.host.markers import RESTART_PENDING
 from hermes_trio.host.status import read_status
@@ -31,7 +40,7 @@ async def test_cancel_background_tasks_cancels_inflight_message_processing(
         await stage.says("work")
         gateway.stop(grace=0)
     assert stage.agent.left == [("work", "cancelled", 0.0)]
-    assert gateway.sessions.running == []
+    assert not gateway.sessions.running
     assert not stage.platform.connected
 
 
@@ -182,3 +191,55 @@ async def test_signal_initiated_restart_still_persists_stopped(
     status = read_status(stage.home)
     assert status is not None
     assert status.gateway_state == "stopped"
+
+
+# --- how the process leaves --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `systemctl` on the PATH that notes how it is called, and fails if there is a file `refuses`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    calls = folder / "calls"
+    script = folder / "systemctl"
+    script.write_text(f'#!/bin/sh\necho "$@" >> {calls}\ntest ! -e {folder}/refuses\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("INVOCATION_ID", "of this unit")
+    monkeypatch.setenv("HERMES_SYSTEMD_UNIT", "hermes-trio.service")
+    monkeypatch.setenv("HERMES_SYSTEMD_SCOPE", "user")
+    return calls
+
+
+async def restarted(stage: Stage) -> int:
+    """Play a restart that no chat asked for, and return the exit code of the process."""
+    stage.supervised_by = supervisor(os.environ)
+    async with stage.life() as gateway:
+        gateway.stop(restart=True)
+    ending = gateway.control.current
+    assert ending is not None
+    return exit_code(gateway.what_follows(ending).exit)
+
+
+async def test_gateway_stop_systemd_service_restart_exits_cleanly(
+    stage: Stage, systemctl: Path, autojump_clock: MockClock
+) -> None:
+    assert await restarted(stage) == 0
+    assert systemctl.read_text().splitlines() == ["--user --no-block restart hermes-trio.service"]
+    assert (stage.home / RESTART_PENDING).exists()
+
+
+async def test_a_restart_that_systemd_does_not_queue_is_asked_for_by_exit_code(
+    stage: Stage, systemctl: Path, autojump_clock: MockClock
+) -> None:
+    (systemctl.parent / "refuses").touch()
+    assert await restarted(stage) == GATEWAY_SERVICE_RESTART_EXIT_CODE == 75
+
+
+async def test_gateway_stop_launchd_service_restart_keeps_nonzero_exit(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.delenv("INVOCATION_ID", raising=False)
+    monkeypatch.setenv("XPC_SERVICE_NAME", "ai.hermes.gateway")
+    assert await restarted(stage) == 75

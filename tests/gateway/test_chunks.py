@@ -118,8 +118,8 @@ def test_a_cut_falls_on_the_end_of_a_line() -> None:
 
 
 def test_a_line_that_ends_too_early_is_no_place_to_cut() -> None:
-    text = "x" * 20 + "\n" + "y" * 60 + " " + "z" * 40
-    assert chunks(text, Traits(limit=100)) == ["x" * 20 + "\n" + "y" * 60 + " (1/2)", "z" * 40 + " (2/2)"]
+    text = "x" * 40 + "\n" + "y" * 40 + " " + "z" * 40
+    assert chunks(text, Traits(limit=100)) == ["x" * 40 + "\n" + "y" * 40 + " (1/2)", "z" * 40 + " (2/2)"]
 
 
 def test_one_long_word_is_cut_hard() -> None:
@@ -184,8 +184,8 @@ def test_code_within_a_line_is_not_cut_when_it_can_stand_in_the_next_message() -
 
 
 def test_three_backticks_around_words_of_one_line_open_nothing() -> None:
-    text = "```x``` is code. " + "word " * 30
-    assert "\n```" not in chunks(text, Traits(limit=100))[0]
+    messages = chunks("```x``` is code.\n" + "word " * 30, Traits(limit=100))
+    assert not any("\n```" in message for message in messages)
 
 
 @pytest.mark.parametrize("counting", COUNTINGS)
@@ -201,6 +201,11 @@ def test_a_character_is_never_torn(character: str, counting: Counting) -> None:
 def test_a_character_longer_than_a_message_is_cut_all_the_same() -> None:
     messages = without_numbers(chunks("a" + "\u0301" * 500, Traits(limit=64)))
     assert "".join(messages) == "a" + "\u0301" * 500
+
+
+def test_a_space_that_carries_a_mark_is_no_place_to_cut() -> None:
+    text = "x" * 80 + " \u0301" + "y" * 50
+    assert without_numbers(chunks(text, Traits(limit=100))) == [text[:94], text[94:]]
 
 
 def test_half_a_character_becomes_the_sign_for_it() -> None:

@@ -267,9 +267,6 @@ async def test_in_a_batch_everybody_gets_what_came_of_his_own(worker: Worker) ->
     assert [log["event"] for log in logs] == ["work failed after its caller had left"]
 
 
-@pytest.mark.xfail(
-    reason="one outcome is given to all of them and can be used once", raises=BaseExceptionGroup, strict=True
-)
 async def test_a_batch_that_fails_as_a_whole_fails_for_all_of_it() -> None:
     def perform(batch: Sequence[Pending[int, None]]) -> None:
         raise ZeroDivisionError("the whole batch")

@@ -149,7 +149,7 @@ def test_what_was_not_hit_is_read_as_it_was_and_nothing_is_made_up(
 
 
 @given(written=batches, place=st.tuples(st.integers(0, 20), st.integers(0, 400), st.integers(1, 255)))
-@bounded
+@settings(bounded, max_examples=120)
 def test_after_one_changed_byte_no_seq_is_given_twice(
     written: list[list[tuple[str, dict[str, Any]]]], place: tuple[int, int, int]
 ) -> None:

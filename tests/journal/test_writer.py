@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import trio
 from structlog.testing import capture_logs
 
 from hermes_trio.errors import JournalClosed, JournalUnwritable
@@ -83,6 +84,23 @@ async def test_seqs_count_from_one_without_gaps_also_over_a_reopening(journals: 
         (4, "d"),
     ]
     assert reading.complete
+
+
+async def test_many_who_append_at_once_are_written_in_the_order_of_their_seqs(
+    root: Path, file: RunFile, world: World
+) -> None:
+    """Lines that landed out of order once made a whole session impossible to replay."""
+    async with open_journals(root, world) as journals, journals.open_run("s1", "run-1") as run:
+
+        async def speak(name: str) -> None:
+            for number in range(20):
+                [first, second] = await run.append(MessageDelta(f"{name} {number}"), MessageDelta("and"))
+                assert second.seq == first.seq + 1, "what is appended together stays together"
+
+        async with trio.open_nursery() as nursery:
+            for name in "abcdefgh":
+                nursery.start_soon(speak, name)
+    assert [json.loads(line)["seq"] for line in file.content.splitlines()] == list(range(1, 321))
 
 
 @pytest.fixture(params=[0, 0o777, 0o022], ids=oct)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from hermes_trio.errors import StoreDamaged
 from hermes_trio.host.worker import inline_worker
 from hermes_trio.state import settle, transcript
 from hermes_trio.state.database import Database, open_database
@@ -154,8 +155,9 @@ def talk(db: sqlite3.Connection) -> None:
 
 
 async def damaged(path: Path, world: World, change: str) -> None:
-    async with open_database(path, world, worker=inline_worker) as database:
-        await database.write(talk)
+    if not path.exists():
+        async with open_database(path, world, worker=inline_worker) as database:
+            await database.write(talk)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         assert connection.execute(change).rowcount > 0
 
@@ -195,6 +197,22 @@ async def test_a_damaged_index_is_made_again_for_who_writes(
                 await database.write(said, f"tea {number}")
             assert len(await database.read(transcript.search, "tea", limit=1000)) == 200
             await say_more(database)
+
+
+async def test_an_index_that_is_damaged_again_at_once_is_told_and_not_made_again_for_ever(
+    tmp_path: Path, world: World
+) -> None:
+    path = tmp_path / "gateway.db"
+    await damaged(path, world, CHANGES[1])
+    with capture_logs() as logs:
+        async with open_database(path, world, worker=inline_worker) as database:
+            assert len(await database.read(transcript.search, "tea", limit=1000)) == 50
+            await damaged(path, world, CHANGES[1])
+            with pytest.raises(StoreDamaged, match="damaged search index.*Restart the gateway"):
+                await database.read(transcript.search, "tea")
+        assert len(logs) == 1
+        async with open_database(path, world, worker=inline_worker) as next_life:
+            assert len(await next_life.read(transcript.search, "tea", limit=1000)) == 50, "as was promised"
 
 
 async def say_more(database: Database) -> None:

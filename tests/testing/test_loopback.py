@@ -17,6 +17,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
 
 from hermes_trio.messages import MessageEvent, SessionSource
 from hermes_trio.platform import (
@@ -45,6 +46,7 @@ from hermes_trio.testing.wire import (
     Said,
     Send,
     WireError,
+    background,
     decode_from_gateway,
     decode_from_platform,
     encode,
@@ -142,6 +144,9 @@ async def test_what_is_said_is_accepted_when_the_next_message_is_asked_for(
     with trio.move_on_after(0.02):
         await anext(incoming)
     await accepted.wait()
+    another = platform.post("And this.")
+    await link.typing("42", None)
+    assert await anext(incoming) == another
 
 
 async def test_what_was_not_accepted_comes_again_and_first(
@@ -257,6 +262,23 @@ async def test_the_body_of_a_link_raises_what_it_raised(adapter: Adapter) -> Non
     with pytest.raises(ExceptionGroup):
         async with adapter.connect():
             raise ExceptionGroup("two", [ValueError(), TypeError()])
+
+
+async def test_when_two_things_go_wrong_both_are_raised() -> None:
+    async def task() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError
+
+    async def both() -> None:
+        async with background(task):
+            await wait_all_tasks_blocked()
+            raise TypeError
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await both()
+    assert {type(error) for error in caught.value.exceptions} == {TypeError, ValueError}
 
 
 # --- what the gateway sends ---
@@ -394,7 +416,7 @@ async def test_a_thousand_reconnects_leave_nothing_behind(platform: LoopbackServ
                 if i % 2:
                     platform.drop()
         await platform.until(lambda: not platform.connected)
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
 
     await reconnect(1)
     tasks, files = living_tasks(), open_files()
@@ -410,12 +432,12 @@ async def assert_nothing_leaks(
 ) -> None:
     """Do it, cancelled at each of its checkpoints in turn."""
     await platform.until(lambda: not platform.connected)
-    await trio.testing.wait_all_tasks_blocked()
+    await wait_all_tasks_blocked()
     tasks, files = living_tasks(), open_files()
     for halt in itertools.count(1):
         cancelled = await cancelled_at(halt, action)
         await platform.until(lambda: not platform.connected)
-        await trio.testing.wait_all_tasks_blocked(0.002)
+        await wait_all_tasks_blocked(0.002)
         assert (living_tasks(), open_files()) == (tasks, files)
         if not cancelled:
             break

@@ -1,0 +1,73 @@
+"""What a life that was killed left open: turns without an end, and messages that were growing.
+
+The transaction that ends such a turn owes its chat the edit that closes the message, so that no cursor
+is left standing. What it says is what the run journal knows: that was written before it was shown.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..events import MessageDelta
+from ..journal.record import Record
+from ..messages import SessionSource
+from ..state import outbox, sessions, settle, turns
+from ..state.outbox import Owed
+from ..state.turns import Turn
+from . import words
+from .chunks import chunks
+from .lane import Body, Chat, owed, stream_key
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+
+
+async def settle_former_life(gateway: Gateway) -> list[Turn]:
+    """End the turns that a former life left without an end, mark their sessions, and owe their chats
+    what closes a message that was growing."""
+    rows = []
+    for turn, origin in await gateway.database.read(_left_open):
+        address = origin.platform, origin.account
+        if address in gateway.connections:
+            reading = await gateway.journals.read(turn.session_id, turn.run_id)
+            text = words.cut_off(_said(reading.records))
+            fitting = chunks(text, gateway.connections[address].adapter.traits)[0]
+            rows.append(_closing(turn, origin, fitting))
+    return await gateway.database.write(_settle, rows, gateway.world.time())
+
+
+def _left_open(db: sqlite3.Connection) -> list[tuple[Turn, SessionSource]]:
+    """The turns without an end that had a message growing, and where."""
+    found = []
+    for turn in turns.unended(db):
+        entry = sessions.by_id(db, turn.session_id)
+        if entry is not None and entry.origin is not None and outbox.has_key(db, stream_key(turn.run_id)):
+            found.append((turn, entry.origin))
+    return found
+
+
+def _said(records: Iterable[Record]) -> str:
+    deltas = (r.payload.get("delta") for r in records if r.event == MessageDelta.event)
+    return "".join(delta for delta in deltas if isinstance(delta, str))
+
+
+def _closing(turn: Turn, origin: SessionSource, text: str) -> Owed:
+    chat = Chat(origin.platform, origin.account, origin.chat_id)
+    key = stream_key(turn.run_id)
+    return owed(
+        chat,
+        f"{turn.run_id}:closed",
+        Body(text, closes=key, only_closes=True),
+        thread_id=origin.thread_id,
+        session_id=turn.session_id,
+        turn_id=turn.turn_id,
+    )
+
+
+def _settle(db: sqlite3.Connection, closing: Iterable[Owed], at: float) -> list[Turn]:
+    cut = settle.settle_cut_turns(db, at)
+    for row in closing:
+        outbox.owe(db, row, at)
+    return cut

@@ -1,0 +1,154 @@
+"""One answer per message, whatever a platform does to a send."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hermes_trio.platform import ChatGone, FloodWait, NotSent, Refused, Traits
+from hermes_trio.testing import MemoryPlatform
+from tests.stage import Stage
+
+ANSWER = "You said: hello"
+
+
+def on(stage: Stage, **traits: bool) -> MemoryPlatform:
+    """Play on a platform with these traits."""
+    stage.platform = MemoryPlatform(traits=Traits(**traits))
+    return stage.platform
+
+
+async def test_a_send_that_surely_failed_is_tried_again(stage: Stage, autojump_clock: MockClock) -> None:
+    platform = on(stage)
+    platform.fails("send", NotSent("connection refused"), times=2)
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(10)
+        assert platform.chat("42").texts == [ANSWER]
+
+
+async def test_a_send_that_never_works_is_given_up_and_the_next_answer_comes(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage)
+    platform.fails("send", NotSent("connection refused"), times=3)
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(60)
+        assert platform.chat("42").texts == []
+        await stage.says("and now")
+        await trio.sleep(10)
+        assert platform.chat("42").texts == ["You said: and now"]
+
+
+async def test_a_flood_is_waited_out(stage: Stage, autojump_clock: MockClock) -> None:
+    platform = on(stage)
+    platform.fails("send", FloodWait(30))
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(29)
+        assert platform.chat("42").texts == []
+        await trio.sleep(2)
+        assert platform.chat("42").texts == [ANSWER]
+
+
+@pytest.mark.parametrize("trait", ["takes_keys", "finds"])
+async def test_an_unknown_outcome_is_cleared_up_without_a_repeat(
+    stage: Stage, autojump_clock: MockClock, trait: str
+) -> None:
+    platform = on(stage, **{trait: True})
+    platform.loses_answer()
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(120)
+        assert platform.chat("42").texts == [ANSWER]
+
+
+async def test_an_unknown_outcome_is_repeated_only_later_and_says_so(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage)
+    platform.loses_answer()
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(120)
+        assert platform.chat("42").texts == [ANSWER], "never blindly, never within the same attempt"
+    async with stage.life():
+        await trio.sleep(10)
+        first, second = platform.chat("42").texts
+        assert first == ANSWER
+        assert second.endswith(ANSWER)
+        assert "repeat" in second
+    async with stage.life():
+        await trio.sleep(10)
+        assert len(platform.chat("42").texts) == 2
+
+
+async def test_a_sure_failure_does_not_make_an_unknown_outcome_known(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage)
+    platform.loses_answer()
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(120)
+    platform.fails("send", NotSent("connection refused"))
+    async with stage.life():
+        await trio.sleep(120)
+        assert "repeat" in platform.chat("42").texts[-1]
+
+
+@pytest.mark.parametrize("error", [Refused("too rude"), ChatGone("thrown out")])
+async def test_what_a_platform_refuses_is_given_up_at_once(
+    stage: Stage, autojump_clock: MockClock, error: Refused
+) -> None:
+    platform = on(stage)
+    platform.fails("send", error)
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(10)
+        await stage.says("and now")
+        await trio.sleep(10)
+        assert platform.chat("42").texts == ["You said: and now"]
+
+
+async def test_what_is_owed_when_the_link_is_down_comes_when_it_is_back(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage, takes_keys=True)
+    async with stage.life():
+        await stage.says("one")
+        await trio.sleep(5)
+        platform.hangs("connect", 100)
+        await stage.says("two")
+        platform.drop()
+        await trio.sleep(400)
+        assert platform.chat("42").texts == ["You said: one", "You said: two"]
+
+
+async def test_a_long_answer_comes_in_pieces_that_say_which_they_are(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = stage.platform = MemoryPlatform(traits=Traits(limit=100, edits=True))
+    long = " ".join(f"word{number}" for number in range(60))
+    async with stage.life():
+        await stage.says(long)
+        await trio.sleep(10)
+        texts = platform.chat("42").texts
+        assert len(texts) > 1
+        assert all(f"({number}/{len(texts)})" in text for number, text in enumerate(texts, start=1))
+        assert "▉" not in "".join(texts)
+
+
+async def test_the_same_message_delivered_twice_is_answered_once(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage)
+    async with stage.life():
+        event = platform.event("hello", message_id="77")
+        await platform.deliver(event).wait()
+        await platform.deliver(event).wait()
+        await trio.sleep(10)
+        assert platform.chat("42").texts == [ANSWER]

@@ -1,0 +1,118 @@
+"""The gateway inside another program: it comes and goes with a block, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hermes_trio.embed import open_gateway, serve
+from hermes_trio.gateway.ending import MARGIN
+from hermes_trio.host.worker import inline_worker
+from hermes_trio.platform import Traits
+from hermes_trio.testing import MemoryPlatform, Script
+from tests.stage import Agent, Stage, everyone
+
+
+async def test_a_gateway_serves_as_long_as_its_block(tmp_path: Path) -> None:
+    platform = MemoryPlatform()
+    before = signal.getsignal(signal.SIGTERM), logging.getLogger().handlers[:]
+    async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[platform]):
+        assert (signal.getsignal(signal.SIGTERM), logging.getLogger().handlers) == before
+        await platform.says("hello")
+        with trio.fail_after(10):
+            await platform.until(lambda: platform.chat("42").texts == ["You said: hello"])
+    assert not platform.connected
+
+
+async def test_two_gateways_in_one_program_are_two_homes(tmp_path: Path) -> None:
+    one, two = MemoryPlatform(), MemoryPlatform()
+    async with (
+        open_gateway(tmp_path / "one", everyone(), agent=Agent(), adapters=[one]),
+        open_gateway(tmp_path / "two", everyone(), agent=Agent(), adapters=[two]),
+    ):
+        await one.says("first")
+        await two.says("second")
+        with trio.fail_after(10):
+            await one.until(lambda: one.chat("42").last == "You said: first")
+            await two.until(lambda: two.chat("42").last == "You said: second")
+
+
+async def test_cancelling_around_it_cuts_its_turns_with_their_last_words(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    with trio.move_on_after(5):
+        async with open_gateway(
+            stage.home,
+            stage.config,
+            agent=stage.agent,
+            adapters=[stage.platform],
+            world=stage.world,
+            worker=inline_worker,
+        ):
+            await stage.says("hang")
+            await trio.sleep_forever()
+    assert trio.current_time() == 5
+    assert stage.entry().resume_reason == "shutdown_timeout"
+    assert stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
+
+
+async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_its_margin(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.platform = MemoryPlatform(traits=Traits(edits=True))
+    stage.agent.on("hang", Script().says("I begin.").hangs(resists=60))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(
+            lambda task_status: serve(
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=[stage.platform],
+                world=stage.world,
+                worker=inline_worker,
+                task_status=task_status,
+            )
+        )
+        await stage.says("hang")
+        stage.platform.hangs("send", times=100)
+        stage.platform.hangs("edit", times=100)
+        stage.platform.disconnect_takes = 60
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    # What resists under a shield of its own is not ours to break; everything of ours is over by then.
+    assert trio.current_time() <= 1 + 60 + MARGIN
+
+
+def test_it_runs_under_anyio(tmp_path: Path) -> None:
+    program = f"""
+import anyio, pathlib
+from hermes_trio.embed import open_gateway
+from hermes_trio.testing import MemoryPlatform
+from hermes_trio.config import GatewayConfig, PlatformConfig
+
+async def agent(turn):
+    return "answered under anyio"
+
+async def main():
+    platform = MemoryPlatform()
+    config = GatewayConfig(platforms={{"memory": PlatformConfig(allow_from="all")}})
+    async with open_gateway(pathlib.Path({str(tmp_path / "home")!r}), config, agent=agent, adapters=[platform]):
+        await platform.says("hello")
+        with anyio.fail_after(10):
+            await platform.until(lambda: platform.chat("42").last is not None)
+        print(platform.chat("42").last)
+
+anyio.run(main, backend="trio")
+"""
+    pytest.importorskip("anyio")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+    assert done.stdout.splitlines()[-1:] == ["answered under anyio"], done.stderr
