@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: run test lint soak bench clean
 
 run: .venv/runs
-	$(BIN)/hermes-trio run
+	$(BIN)/hermes-trio chat
 
 test: .venv/tests
 	$(BIN)/python -m pytest -m "not soak"
@@ -14,17 +14,20 @@ test: .venv/tests
 lint: .venv/tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/flake8-async $$(git ls-files 'hermes_trio/*.py' 'platforms/*.py' 'bench/*.py')
+	# 114 and 128 do not know a task_status that is handed on; 9xx are the optional ones about checkpoints.
+	$(BIN)/flake8-async --disable ASYNC114,ASYNC128,ASYNC9 $$(git ls-files 'hermes_trio/*.py' 'platforms/*.py' 'bench/*.py')
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 # The long lane: kill storms and full benchmarks. Minutes to an hour, for a quiet machine.
 soak: .venv/tests
-	$(BIN)/python -m pytest -m soak --timeout 3600
+	$(BIN)/python -m pytest -m soak --timeout 7200
 	$(BIN)/python -m bench storage
+	$(BIN)/python -m bench drain
 
 bench: .venv/tests
 	$(BIN)/python -m bench storage
+	$(BIN)/python -m bench drain
 
 .venv/runs: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

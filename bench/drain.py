@@ -60,7 +60,7 @@ def main() -> int:
                 )
             )
             if cut and count == 1_000:
-                memory = median(per_turn for _, per_turn in measured)
+                memory = max(per_turn for _, per_turn in measured)  # later rounds find freed memory
                 figures.append(
                     Figure("a running turn, memory", memory, "KB", goal="<= 100", met=memory <= 100)
                 )
@@ -139,21 +139,16 @@ async def _ours(count: int, cut: bool) -> tuple[float, float]:
 
 async def _bare(count: int) -> float:
     """Milliseconds in which a program with as many tasks of this shape is cancelled."""
-    begun = 0
 
     async def turn() -> None:
-        nonlocal begun
         async with trio.open_nursery() as nursery:
             for _ in range(3):
                 nursery.start_soon(trio.sleep, 1_000)
-            begun += 1
             await trio.sleep_forever()
 
     async with trio.open_nursery() as nursery:
         for _ in range(count):
             nursery.start_soon(turn)
-        while begun < count:
-            await trio.lowlevel.checkpoint()
         await trio.testing.wait_all_tasks_blocked()
         began = time.perf_counter()
         nursery.cancel_scope.cancel()

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from itertools import count
 from pathlib import Path
+from statistics import median
 
 import psutil
 import trio
@@ -189,25 +190,26 @@ def _lateness() -> Iterator[Figure]:
 
                 for name in range(writers):
                     nursery.start_soon(writer, name)
-                for _ in range(2_000):
+                for _ in range(1_000):
                     due = trio.current_time() + 0.001
                     await trio.sleep_until(due)
                     late.append((trio.current_time() - due) * 1000)
                 nursery.cancel_scope.cancel()
         return sorted(late)
 
-    alone, beside_writers = trio.run(run, 0), trio.run(run, 32)
+    rounds = [(trio.run(run, 32), trio.run(run, 0)) for _ in range(ROUNDS)]
     for name, part in (("p50", 0.5), ("p99", 0.99)):
-        ours, bare = (late[int(len(late) * part)] for late in (beside_writers, alone))
-        goal = part == 0.99
+        at = int(1_000 * part)
+        ours, bare = (median(late[at] for late in side) for side in zip(*rounds, strict=True))
+        added = median(beside_writers[at] - alone[at] for beside_writers, alone in rounds)
         yield Figure(
             f"lateness of the loop beside 32 writers, {name}",
             ours,
             "ms",
             bare=bare,
             ratio=ours / bare,
-            goal="added < 1 ms" if goal else "",
-            met=ours - bare < 1 if goal else None,
+            goal="added < 1 ms" if name == "p99" else "",
+            met=added < 1 if name == "p99" else None,
         )
 
 

@@ -24,8 +24,10 @@ from .config import GatewayConfig
 from .gateway.control import Control
 from .gateway.ending import MARGIN, Cause, Ending
 from .gateway.gateway import Gateway
+from .gateway.serve import Guarded
 from .gateway.serve import serve as _serve
 from .gateway.turn import Agent
+from .host.guard import open_guard
 from .host.worker import Worker, worker_thread
 from .platform import Adapter
 from .world import World
@@ -39,6 +41,7 @@ async def serve(
     adapters: Sequence[Adapter],
     world: World | None = None,
     worker: Worker = worker_thread,
+    guarded: Guarded = open_guard,
     task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until the gateway is asked to end, or this is cancelled. `await nursery.start(partial(serve,
@@ -57,6 +60,7 @@ async def serve(
                 control=control,
                 world=world,
                 worker=worker,
+                guarded=guarded,
                 task_status=task_status,
             )
         nursery.cancel_scope.cancel(reason="the gateway has ended")
@@ -79,9 +83,12 @@ async def open_gateway(
     adapters: Sequence[Adapter],
     world: World | None = None,
     worker: Worker = worker_thread,
+    guarded: Guarded = open_guard,
 ) -> AsyncIterator[Gateway]:
     """A gateway that serves as long as the block."""
-    start = partial(serve, home, config, agent=agent, adapters=adapters, world=world, worker=worker)
+    start = partial(
+        serve, home, config, agent=agent, adapters=adapters, world=world, worker=worker, guarded=guarded
+    )
     async with trio.open_nursery() as nursery:
         yield await nursery.start(start)
         nursery.cancel_scope.cancel(reason="the block is left")

@@ -18,7 +18,7 @@ from outcome import Outcome
 from hermes_trio.config import AgentConfig, DisplayConfig, GatewayConfig, PlatformConfig
 from hermes_trio.gateway.ending import Supervisor
 from hermes_trio.gateway.gateway import Gateway
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Guarded, serve
 from hermes_trio.gateway.turn import Agent as TurnAgent
 from hermes_trio.gateway.turn import Turn
 from hermes_trio.host.worker import Runner, Worker, inline_worker
@@ -30,6 +30,12 @@ from hermes_trio.world import World
 Busy = Literal["interrupt", "queue", "steer"]
 T = TypeVar("T")
 KEY = "agent:main:memory:dm:{}"
+
+
+@asynccontextmanager
+async def no_guard() -> AsyncIterator[None]:
+    """For stories on the clock that jumps: a guard is a process, and that clock waits for none."""
+    yield
 
 
 class Agent:
@@ -80,6 +86,7 @@ class Stage:
     worker: Worker = inline_worker
     opened_agent: AbstractAsyncContextManager[TurnAgent] | None = None
     """The agent as a context, where a story is about its lifetime."""
+    guarded: Guarded = no_guard
     status_writes: list[float] = field(default_factory=list)
     """When the state file was written."""
     gateway: Gateway | None = None
@@ -114,6 +121,7 @@ class Stage:
             world=self.world,
             supervised_by=self.supervised_by,
             worker=self._worker,
+            guarded=self.guarded,
             task_status=task_status,
         )
         self.ended_at = trio.current_time()

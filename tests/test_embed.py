@@ -18,7 +18,7 @@ from hermes_trio.gateway.ending import MARGIN
 from hermes_trio.host.worker import inline_worker
 from hermes_trio.platform import Traits
 from hermes_trio.testing import MemoryPlatform, Script
-from tests.stage import Agent, Stage, everyone
+from tests.stage import Agent, Stage, everyone, no_guard
 
 
 async def test_a_gateway_serves_as_long_as_its_block(tmp_path: Path) -> None:
@@ -57,6 +57,7 @@ async def test_cancelling_around_it_cuts_its_turns_with_their_last_words(
             adapters=[stage.platform],
             world=stage.world,
             worker=inline_worker,
+            guarded=no_guard,
         ):
             await stage.says("hang")
             await trio.sleep_forever()
@@ -79,6 +80,7 @@ async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_its_mar
                 adapters=[stage.platform],
                 world=stage.world,
                 worker=inline_worker,
+                guarded=no_guard,
                 task_status=task_status,
             )
         )
@@ -105,7 +107,8 @@ async def agent(turn):
 async def main():
     platform = MemoryPlatform()
     config = GatewayConfig(platforms={{"memory": PlatformConfig(allow_from="all")}})
-    async with open_gateway(pathlib.Path({str(tmp_path / "home")!r}), config, agent=agent, adapters=[platform]):
+    home = pathlib.Path({str(tmp_path / "home")!r})
+    async with open_gateway(home, config, agent=agent, adapters=[platform]):
         await platform.says("hello")
         with anyio.fail_after(10):
             await platform.until(lambda: platform.chat("42").last is not None)

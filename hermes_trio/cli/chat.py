@@ -19,7 +19,7 @@ from ..gateway.ending import Cause, Ending
 from ..gateway.gateway import Gateway
 from ..gateway.serve import serve
 from ..state.turns import Outcome
-from .config import load_and_warn
+from .config import load_and_warn, whereabouts
 from .console import GROWING, Console, terminal
 from .logs import log_to_file
 
@@ -30,7 +30,8 @@ def command() -> None:
     home = home_directory(os.environ)
     loaded = load_and_warn()
     with log_to_file(home):
-        click.echo(f"hermes-trio {__version__}: /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
+        click.echo(f"hermes-trio {__version__}, {whereabouts(loaded)}")
+        click.echo("/help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
         trio.run(_chat, home, _for_a_terminal(loaded.config))
 
 

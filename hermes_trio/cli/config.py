@@ -45,7 +45,7 @@ def check() -> None:
     loaded = _load()
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}")
-    click.echo(f"ok: {_whereabouts(loaded)}")
+    click.echo(f"ok: {whereabouts(loaded)}")
 
 
 @command.command()
@@ -68,11 +68,12 @@ def _load() -> Loaded:
 
 def shown(loaded: Loaded) -> str:
     """The configuration in effect, as YAML with comments."""
-    head = [f"# {_whereabouts(loaded)}", "# Lines that say 'changed' differ from the default."]
+    head = [f"# {whereabouts(loaded)}", "# Lines that say 'changed' differ from the default."]
     return "\n".join([*head, *_lines(loaded.config, "", loaded.origins)])
 
 
-def _whereabouts(loaded: Loaded) -> str:
+def whereabouts(loaded: Loaded) -> str:
+    """Where the configuration comes from."""
     if loaded.path.exists():
         return str(loaded.path)
     return f"{loaded.path} is not there, so everything has its default"

@@ -32,6 +32,7 @@ async def drain_active_agents(gateway: Gateway, work: trio.CancelScope) -> None:
     ending = await gateway.control.ending()
     began = trio.current_time()
     gateway.sessions.close()
+    gateway.ending.set()
     gateway.end_by = began + ending.grace + MARGIN
     # A disk that hangs must not keep the gateway from stopping: then the next start finds a crash.
     with trio.move_on_after(RECORD_WITHIN):

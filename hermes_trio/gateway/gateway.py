@@ -7,7 +7,6 @@ program.
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,19 +15,20 @@ import structlog
 import trio
 
 from ..config import GatewayConfig
+from ..host.guard import Guard
 from ..host.markers import RESTART_NOTIFY, RestartNotify, consume, read_restart_notify, write_restart_notify
 from ..host.status_board import StatusBoard
 from ..journal.sessions import SessionReader
 from ..journal.writer import Journals
 from ..messages import MessageEvent, SessionSource
 from ..platform import Traits
-from ..state import endings, inbox, sessions, settle, turns
+from ..state import endings, inbox, outbox, sessions, settle, turns
 from ..state.database import Database
 from ..state.endings import EndingRow
 from ..state.entry import ResumeReason, SessionEntry
 from ..state.store import SessionStore
 from ..state.transcript import Message
-from ..state.turns import Outcome, Turn
+from ..state.turns import Outcome
 from ..world import World
 from . import commands, words
 from .control import Control
@@ -36,8 +36,9 @@ from .ending import LAST_WORDS, Cause, Consequences, Ending, Supervisor, consequ
 from .lane import Chat, Lane
 from .link import Connection
 from .resume import Action, Marked, Verdict, judge_tail, may_resume, tail_time
+from .run import Task
 from .session import Sessions, stop
-from .turn import Agent, Task
+from .turn import Agent
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
@@ -91,7 +92,11 @@ class Gateway:
     connections: Mapping[tuple[str, str], Connection]
     supervised_by: Supervisor
     board: StatusBoard
+    guard: Guard | None
+    """Takes our processes along if we are killed; None where no process is ever started."""
     resumes: trio.CapacityLimiter
+    ending: trio.Event = field(default_factory=trio.Event)
+    """Set when the gateway is ending: from then on no process is asked twice."""
     end_by: float | None = None
     """When all must be over, once the gateway is ending."""
     lanes: Lanes = field(init=False)
@@ -250,7 +255,7 @@ class Gateway:
         """A platform is connected: what is owed to its chats, then its cut turns, then what waits."""
         platform, account = connection.address
         self._tell_requester(connection)
-        for chat_id in await self.database.read(_owed_chats, platform, account):
+        for chat_id in await self.database.read(outbox.waiting_chats, platform, account):
             self.lanes.of(Chat(platform, account, chat_id)).deliver()
         for entry in await self.database.read(sessions.marked):
             origin = entry.origin
@@ -272,7 +277,7 @@ class Gateway:
     async def _resume(self, entry: SessionEntry, origin: SessionSource) -> None:
         """Take up the cut turn of a marked session, if the rules let it; else do what they say."""
         history = await self.history(entry)
-        cut = await self.database.read(_last_cut, entry.session_id)
+        cut = await self.database.read(turns.last_cut, entry.session_id)
         if cut is None:
             return
         verdict = may_resume(
@@ -285,7 +290,7 @@ class Gateway:
                 has_origin=True,
                 link_up=True,
                 let_in=self.lets_in(origin),
-                had_its_run=await self.database.read(_was_resumed, cut.turn_id),
+                had_its_run=await self.database.read(turns.was_resumed, cut.turn_id),
                 fruitless=cut.resumes is not None and not any(r.turn_id == cut.turn_id for r in history),
             ),
             now=self.world.time(),
@@ -310,21 +315,3 @@ def _anchor(where: tuple[Chat, str | None], requester: MessageEvent | None, task
     if requester is not None and _place(requester.source) == where:
         return requester.message_id
     return task.rows[-1].event.message_id if task is not None and task.rows else None
-
-
-def _owed_chats(db: sqlite3.Connection, platform: str, account: str) -> list[str]:
-    rows = db.execute(
-        "SELECT DISTINCT chat_id FROM outbox WHERE platform = ? AND account = ? "
-        "AND state IN ('owed', 'attempting') AND NOT streamed",
-        (platform, account),
-    )
-    return [chat_id for (chat_id,) in rows]
-
-
-def _last_cut(db: sqlite3.Connection, session_id: str) -> Turn | None:
-    cut = [turn for turn in turns.of_session(db, session_id) if turn.outcome == "cut"]
-    return cut[-1] if cut else None
-
-
-def _was_resumed(db: sqlite3.Connection, turn_id: int) -> bool:
-    return db.execute("SELECT 1 FROM turns WHERE resumes = ?", (turn_id,)).fetchone() is not None

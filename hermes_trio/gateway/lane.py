@@ -187,7 +187,7 @@ class Lane:
                 self._owes, self._deliver_at = True, trio.current_time() + wait
                 return wait
         if self._owes:
-            return early
+            return max(early, 0.0)
         waits = [wait for stream in list(self._streams.values()) if (wait := await self._show(link, stream))]
         return min(waits, default=None)
 

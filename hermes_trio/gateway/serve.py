@@ -4,7 +4,7 @@ of teardown steps anywhere."""
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
@@ -12,7 +12,9 @@ import structlog
 import trio
 
 from ..config import GatewayConfig
+from ..host.guard import Guard, open_guard
 from ..host.home import locked_home
+from ..host.leftovers import end_leftovers
 from ..host.markers import write_restart_pending
 from ..host.status import GatewayState
 from ..host.status_board import StatusBoard, keep_status
@@ -20,6 +22,7 @@ from ..host.worker import Worker, worker_thread
 from ..journal.sessions import SessionReader
 from ..journal.writer import open_journals
 from ..platform import Adapter
+from ..state import processes
 from ..state.database import open_database
 from ..state.store import SessionStore
 from ..world import World
@@ -35,6 +38,9 @@ from .turn import Agent
 FLUSH_WITHIN = 2.0
 """Seconds in which the lanes send what can go now, when the work is over."""
 
+Guarded = Callable[[], AbstractAsyncContextManager[Guard | None]]
+"""Opens the guard of the gateway's processes; a gateway that starts none may be given none."""
+
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
@@ -48,6 +54,7 @@ async def serve(
     world: World | None = None,
     supervised_by: Supervisor = Supervisor.NONE,
     worker: Worker = worker_thread,
+    guarded: Guarded = open_guard,
     task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
 ) -> Ending:
     """Run a gateway until it is asked to end, and return by what it ended. With `nursery.start` the
@@ -60,6 +67,7 @@ async def serve(
             async with (
                 open_database(home / "gateway.db", world, worker=worker) as database,
                 open_journals(home / "journal", world, fsync=config.journal.fsync, worker=worker) as journals,
+                guarded() as guard,
                 _opened(agent) as opened_agent,
             ):
                 gateway = Gateway(
@@ -76,6 +84,7 @@ async def serve(
                     connections={(a.name, a.account): Connection(a, board) for a in adapters},
                     supervised_by=supervised_by,
                     board=board,
+                    guard=guard,
                     resumes=trio.CapacityLimiter(config.gateway.resume_at_once),
                 )
                 await _take_over(gateway)
@@ -93,8 +102,9 @@ async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> Non
             async with trio.open_nursery() as background:
                 async with trio.open_nursery() as work:
                     gateway.sessions = Sessions(gateway, work)
-                    background.start_soon(hurry, gateway, work.cancel_scope)
-                    background.start_soon(follow, gateway, work.cancel_scope)
+                    # They outlive the work by a moment, and then move a deadline that nobody has.
+                    background.start_soon(hurry, gateway, work.cancel_scope)  # noqa: ASYNC111
+                    background.start_soon(follow, gateway, work.cancel_scope)  # noqa: ASYNC111
                     for connection in gateway.connections.values():
                         links.start_soon(
                             keep_connected, connection, gateway.on_up, gateway.accept, gateway.world
@@ -127,12 +137,22 @@ def _left(gateway: Gateway) -> Ending:
 async def _take_over(gateway: Gateway) -> None:
     """Deal with what a former life left behind, before any door opens."""
     store, config = gateway.store, gateway.config
+    if gateway.guard is not None:
+        await _end_leftovers(gateway, gateway.guard)
     if config.agent.crash_recovery == "suspend":
         await store.suspend_recently_active()
     cut = await settle_former_life(gateway)
     stuck = await store.suspend_stuck_loop_sessions()
     if cut or stuck:
         log.info("a former life was cut", turns=len(cut), suspended=len(stuck))
+
+
+async def _end_leftovers(gateway: Gateway, guard: Guard) -> None:
+    """End the processes that a former life left running, and note the end of all it had."""
+    rows = await gateway.database.read(processes.alive)
+    await end_leftovers(rows, guard.look, gateway.ending)
+    for row in rows:
+        await gateway.database.write(processes.end, row.process_id, None, gateway.world.time())
 
 
 def _flush_by(gateway: Gateway) -> float:

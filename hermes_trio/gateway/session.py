@@ -15,7 +15,7 @@ import structlog
 import trio
 
 from ..errors import GatewayError
-from ..state import inbox, sessions, settle
+from ..state import inbox, sessions, settle, turns
 from ..state.entry import SessionEntry
 from ..state.inbox import Received
 from ..state.policy import is_fresh
@@ -23,7 +23,7 @@ from ..state.transcript import Message
 from ..state.turns import Outcome, Turn
 from .notes import with_note
 from .resume import ends_in_tool_result, judge_tail, tail_time
-from .turn import Task, run_turn
+from .run import Task, run_turn
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -117,6 +117,9 @@ class Sessions:
         if resume is not None:
             actor.resume = None
             async with gateway.resumes:
+                # Asked again: since it was decided, the platform may have come back a second time.
+                if await gateway.database.read(turns.was_resumed, resume.turn_id):
+                    return True
                 await self._run_turn(actor, await self._of(resume), [], resumes=resume.turn_id)
             return True
         waiting = await gateway.database.read(inbox.pending, actor.key)

@@ -36,11 +36,15 @@ from .process import ProcessId, boot_epoch
 from .spool import Output, Spool
 from .worker import Runner, finished, worker_thread
 
-# While the gateway is ending there is no patience, and the rest is within what a cut turn has.
+# While the gateway is ending there is no patience, and the rest is the two seconds of a cut turn.
 PATIENCE = 2.0
 PROOF = 1.0
 LAST_WORDS = 0.5
 CAN_PEEK = hasattr(os, "waitid") and hasattr(os, "pidfd_open")
+
+_OF_ITS_OWN: dict[str, Any] = {"start_new_session": True}
+if sys.platform == "win32":  # pragma: no cover
+    _OF_ITS_OWN = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 
 Look = Callable[[], Awaitable[sweep.Table]]
 
@@ -111,12 +115,17 @@ class Process:
         """End the group and have its last words."""
         async with beside(self.output.pump):  # who is asked to end may have to say something first
             self.is_over = await end_group(self._group, look, ending)
-            await self.output.settled()
-        await self.output.close()
+            with trio.move_on_after(LAST_WORDS):
+                await self.output.settled()
+        with trio.move_on_after(LAST_WORDS):
+            await self.output.close()
 
     def _let_go(self) -> None:
-        """Reap the command, which is dead, and close what we hold of it."""
+        """Reap the command and close what we hold of it."""
+        if not self.is_over and CAN_PEEK:
+            self._group.signal_whole(sweep.KILL)  # blindly, the last we can do; its number is still ours
         code = self._child.poll()
+        self.output.stop()
         if not self._ended.is_set():
             self._note_end(code)
         for stream in (self._child.stdin, self._child.stdout):
@@ -160,11 +169,12 @@ async def running(
                 async with beside(process._attend):
                     yield process
             finally:
-                with trio.move_on_after(PATIENCE + PROOF + LAST_WORDS, shield=True):
+                patience = 0 if ending.is_set() else PATIENCE
+                with trio.move_on_after(patience + PROOF + 2 * LAST_WORDS, shield=True):
                     await process._end(guard.look, ending)
                 process._let_go()
         finally:
-            runner(file.close, lambda _: None)
+            runner(file.remove if process is None else file.close, lambda _: None)
             if process is None or process.is_over:
                 guard.over(group_id)
             else:
@@ -177,7 +187,7 @@ async def end_group(group: sweep.Group, look: Look, ending: trio.Event) -> bool:
     if not members:
         return True
     group.signal(sweep.TERM, members, table)
-    with trio.move_on_after(0 if ending.is_set() else PATIENCE) as patience:
+    with trio.move_on_after(PATIENCE) as patience:
         async with beside(partial(_hurry, patience, ending)):
             await _gone(group, look, sweep.TERM)
             return True
@@ -278,10 +288,3 @@ def _translated(error: OSError | ValueError, name: str, cwd: Path) -> ProcessUns
 def _name(command: Sequence[str] | str) -> str:
     """What to call a command in messages. Not all of it: arguments hold secrets."""
     return "shell command" if isinstance(command, str) else command[0]
-
-
-_OF_ITS_OWN: dict[str, Any]
-if sys.platform == "win32":  # pragma: no cover
-    _OF_ITS_OWN = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-else:
-    _OF_ITS_OWN = {"start_new_session": True}

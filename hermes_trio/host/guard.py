@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import structlog
@@ -170,10 +170,17 @@ class Lookout:
                 await trio.sleep_until(self._next)
                 self._answered = self._asked
                 begun = trio.current_time()
-                self._table = sweep.look()
+                self._table = await self._looked()
                 now = trio.current_time()
                 self._next = now + min(LONGEST_REST, REST * (now - begun))
             return self._table
+
+    async def _looked(self) -> sweep.Table:
+        """Tried again while the machine has no descriptor left; whoever waits has a deadline."""
+        while True:
+            with suppress(OSError):
+                return sweep.look()
+            await trio.sleep(LONGEST_REST)
 
 
 @asynccontextmanager
@@ -203,7 +210,8 @@ def _environment() -> dict[str, str]:
 
 
 def _make_roomy(pipe: int) -> None:
-    os.set_blocking(pipe, False)
+    if os.name == "posix":
+        os.set_blocking(pipe, False)
     if sys.platform == "linux":
         import fcntl
 

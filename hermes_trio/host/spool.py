@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -64,6 +65,12 @@ class Spool:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def remove(self) -> None:
+        """There is nothing to keep."""
+        self.close()
+        with suppress(OSError):
+            self.path.unlink()
 
     def _put(self, data: bytes) -> None:
         assert self._file is not None  # noqa: S101 - `write` looked
@@ -151,9 +158,13 @@ class Output:
 
     async def close(self) -> None:
         """Read no more, and have the file complete and closed when this returns."""
+        self.stop()
+        await finished(self._runner, self._spool.close)
+
+    def stop(self) -> None:
+        """Read no more."""
         self.ended = True
         self._grown.unpark_all()
-        await finished(self._runner, self._spool.close)
 
 
 if sys.platform == "win32":  # pragma: no cover - Trio hides the pipe's handle; last words may come late

@@ -19,6 +19,7 @@ an update is just changing. Off Linux, where there is no /proc, psutil looks for
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -117,7 +118,7 @@ class Group:
         fresh = [one for one in members if number == KILL or one.pid not in self._asked]
         self._asked.update(one.pid for one in fresh)
         led = HAS_GROUPS and self.pid and any(one.group == self.pid for one in fresh)
-        whole = led and table.is_ours(self.pid, self.born) and self._signal_whole(number)
+        whole = led and table.is_ours(self.pid, self.born) and self.signal_whole(number)
         for one in fresh:
             try:
                 # It may have left the process group since we looked: `setsid` does as one of its first acts.
@@ -126,7 +127,7 @@ class Group:
             except OSError:  # it has ended by itself, or belongs to another user; the next look tells
                 continue
 
-    def _signal_whole(self, number: int) -> bool:
+    def signal_whole(self, number: int) -> bool:
         """Signal the process group in one go: a member that forks in this moment is caught too."""
         try:
             os.killpg(self.pid, number)
@@ -136,16 +137,17 @@ class Group:
 
 
 def look() -> Table:
-    """All processes as they are now: some 20 microseconds for each."""
+    """All processes as they are now: some 20 microseconds for each. Raises OSError."""
     return Table(_from_proc() if HAS_PROC else _from_psutil())
 
 
 def born(pid: int) -> str | None:
-    """When a process was born, in the system's own words; None if there is no such process."""
-    if HAS_PROC:
-        seen = _read_stat(pid)
-        return seen.born if seen else None
-    return next((one.born for one in _from_psutil() if one.pid == pid), None)
+    """When a process was born, in the system's own words; None if that is not to be seen."""
+    try:
+        seen = _read_stat(pid) if HAS_PROC else look().by_pid.get(pid)
+    except OSError:
+        return None
+    return seen.born if seen else None
 
 
 def _and_above(pid: int, by_pid: dict[int, Seen]) -> set[int]:
@@ -172,7 +174,8 @@ def _read_stat(pid: int) -> Seen | None:
         return None
     # The name is in parentheses and may hold any byte, so what follows begins behind the last one.
     rest = data[data.rindex(b")") + 2 :].split()
-    alive = rest[0] not in (b"Z", b"X")
+    # A process whose first thread has ended looks like a dead one, but has other threads.
+    alive = rest[0] not in (b"Z", b"X") or int(rest[17]) > 1
     return Seen(pid, int(rest[1]), int(rest[2]), int(rest[3]), rest[19].decode(), alive, None)
 
 
@@ -184,17 +187,25 @@ def _read_marker(pid: int) -> str | None:
 def _read(path: str) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY)
-    except OSError:
-        return b""
+    except OSError as error:
+        return _nothing(error)
     try:
         parts = []
         while part := os.read(fd, 1 << 16):
             parts.append(part)
         return b"".join(parts)
-    except OSError:  # it ended while we read
-        return b""
+    except OSError as error:
+        return _nothing(error)
     finally:
         os.close(fd)
+
+
+def _nothing(error: OSError) -> bytes:
+    """What there is to read of a process that ended meanwhile, or is another user's. Any other trouble
+    (no descriptor is left) must not look like that: nobody is proven dead by it."""
+    if error.errno in (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM):
+        return b""
+    raise error
 
 
 def _from_psutil() -> Iterable[Seen]:
@@ -215,19 +226,22 @@ def end_all(groups: list[Group], within: float = WITHIN) -> list[Group]:
     """TERM, a moment later KILL, until nobody of these groups is left or the time is over; returns the
     groups of which somebody is. A group that was only announced may be about to appear."""
     start = time.monotonic()
-    while True:
-        elapsed = time.monotonic() - start
-        table = look()
+    left = groups
+    while (elapsed := time.monotonic() - start) < within:
+        try:
+            table = look()
+        except OSError:  # the machine is out of something; what we could not see is not dead
+            time.sleep(LOOK_EVERY)
+            continue
         members = {group: group.living(table) for group in groups}
         left = [group for group in groups if members[group]]
-        if elapsed > within:
-            return left
         for group in left:
             group.signal(TERM if elapsed < POLITE else KILL, members[group], table)
         announced = any(not group.pid for group in groups)
         if not left and (not announced or elapsed > LONGEST_START):
-            return left
+            break
         time.sleep(LOOK_EVERY)
+    return left
 
 
 def listen(gateway: int) -> list[Group]:

@@ -115,6 +115,12 @@ class Batcher(Generic[Item, T]):
         result: T = await trio.lowlevel.wait_task_rescheduled(leave)
         return result
 
+    def flush(self) -> None:
+        """Hand over what waits now, also behind a batch that hangs: when that comes to its end, so does
+        this, although nobody is there any more to start it."""
+        while self._waiting:
+            self._start()
+
     def _start(self) -> None:
         batch, self._waiting = self._waiting[: self._limit], self._waiting[self._limit :]
         self._runner(lambda: self._perform(batch), lambda performed: self._release(batch, performed))

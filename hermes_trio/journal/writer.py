@@ -213,6 +213,7 @@ async def open_journals(
             yield journals
         finally:
             journals._open = False
+            journals._jobs.flush()
             with trio.move_on_after(CLOSE_WITHIN, shield=True) as patience:
                 await journals._jobs.performed(lambda: None)
             if patience.cancelled_caught:

@@ -26,6 +26,7 @@ class Request:
 
 
 _COLUMNS = "approval_id, turn_id, kind, asked, asked_at, answer, answered_by, closed_at"
+_SELECT = f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608 - constants of this module
 
 
 def _request(row: tuple[Any, ...]) -> Request:
@@ -55,7 +56,7 @@ def answer(db: sqlite3.Connection, approval_id: str, text: str, *, by: str, at: 
 def get(db: sqlite3.Connection, approval_id: str) -> Request | None:
     """One request, open or closed."""
     row = db.execute(
-        f"SELECT {_COLUMNS} FROM approvals WHERE approval_id = ?",  # noqa: S608 - a constant
+        f"{_SELECT} WHERE approval_id = ?",
         (approval_id,),
     ).fetchone()
     return _request(row) if row else None
@@ -63,10 +64,7 @@ def get(db: sqlite3.Connection, approval_id: str) -> Request | None:
 
 def open_of_turn(db: sqlite3.Connection, turn_id: int) -> list[Request]:
     """What this turn still waits for, the oldest first."""
-    query = (
-        f"SELECT {_COLUMNS} FROM approvals WHERE turn_id = ? AND closed_at IS NULL "  # noqa: S608
-        "ORDER BY asked_at, rowid"
-    )
+    query = f"{_SELECT} WHERE turn_id = ? AND closed_at IS NULL ORDER BY asked_at, rowid"
     return [_request(row) for row in db.execute(query, (turn_id,))]
 
 

@@ -91,11 +91,9 @@ class Database:
                 finally:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
-                    self._check_open()
-                raise typed(error, self.path)  # noqa: B904 - has its cause
             except sqlite3.Error as error:
+                if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                    self._check_open()
                 raise typed(error, self.path)  # noqa: B904 - has its cause
 
         self._check_open()
@@ -103,8 +101,11 @@ class Database:
             return await finished(self._reader, run)
         except StoreDamaged as damage:
             search = damage.__cause__ is not None and damages_search(damage.__cause__)
-            if not (search and await finished(self._writer, self._mend_search)):
+            self._check_open()
+            # Cancelled here means that nobody waits for the damage to be told.
+            if not (search and await finished(self._writer, self._mend_search)):  # noqa: ASYNC120
                 raise
+        self._check_open()
         return await finished(self._reader, run)
 
     def _check_open(self) -> None:
@@ -114,6 +115,7 @@ class Database:
     async def _close(self) -> None:
         """Let the writes that are on their way land, and no read begin any more."""
         self._open = False
+        self._writes.flush()
         with suppress(StoreError, sqlite3.Error):  # a disk may refuse even this; nobody loses by it
             await self._writes.performed(lambda _: None)
         await finished(self._reader, self._reading.close)
@@ -140,15 +142,13 @@ class Database:
                 if not connection.in_transaction:  # the others must not go on without one
                     raise sqlite3.OperationalError("SQLite rolled back, and the step hid it")
             self._transaction("COMMIT")
-        except BaseException as error:
+        except BaseException as error:  # noqa: ASYNC103 - a job of the worker: no Cancelled comes here
             if connection.in_transaction:  # on a full disk SQLite has rolled back by itself
                 self._transaction("ROLLBACK")
-            if not isinstance(error, Exception):
-                raise
             if len(batch) == 1 and not (damages_search(error) and self._mend_search()):
                 # Whatever it is, it is for whoever handed over the step that failed.
                 batch[0].result = outcome.Error(typed(error, self.path))
-                return
+                return  # noqa: ASYNC104
             for write in batch:
                 self._commit([write])
 

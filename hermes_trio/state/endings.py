@@ -28,6 +28,7 @@ class EndingRow:
 
 
 _COLUMNS = "life, kind, cause, grace, resume_reason, state_left, recorded_at, asked_by, finished_at, report"
+_SELECT = f"SELECT {_COLUMNS} FROM endings"  # noqa: S608 - constants of this module
 
 
 def _ending(row: tuple[Any, ...]) -> EndingRow:
@@ -61,13 +62,11 @@ def finish(db: sqlite3.Connection, life: str, report: str, at: float) -> None:
 
 def of_life(db: sqlite3.Connection, life: str) -> EndingRow | None:
     """How a life ended; None if nothing was decided before it was over."""
-    row = db.execute(f"SELECT {_COLUMNS} FROM endings WHERE life = ?", (life,)).fetchone()  # noqa: S608
+    row = db.execute(f"{_SELECT} WHERE life = ?", (life,)).fetchone()
     return _ending(row) if row else None
 
 
 def latest(db: sqlite3.Connection) -> EndingRow | None:
     """The last ending that was decided."""
-    row = db.execute(
-        f"SELECT {_COLUMNS} FROM endings ORDER BY recorded_at DESC, rowid DESC LIMIT 1"  # noqa: S608
-    ).fetchone()
+    row = db.execute(f"{_SELECT} ORDER BY recorded_at DESC, rowid DESC LIMIT 1").fetchone()
     return _ending(row) if row else None

@@ -47,6 +47,7 @@ class Stored:
 
 
 _COLUMNS = "inbox_id, session_key, event, received_at, state, turn_id"
+_SELECT = f"SELECT {_COLUMNS} FROM inbox"  # noqa: S608 - constants of this module
 
 
 def _event(text: str) -> MessageEvent:
@@ -104,10 +105,7 @@ def store(
 
 def pending(db: sqlite3.Connection, session_key: str) -> list[Received]:
     """The messages that wait for a turn of this session, in the order in which they came."""
-    query = (
-        f"SELECT {_COLUMNS} FROM inbox WHERE session_key = ? AND state = 'pending' "  # noqa: S608
-        "ORDER BY inbox_id"
-    )
+    query = f"{_SELECT} WHERE session_key = ? AND state = 'pending' ORDER BY inbox_id"
     return _received(db.execute(query, (session_key,)))
 
 
@@ -130,7 +128,7 @@ def waiting_keys(db: sqlite3.Connection, platform: str, account: str) -> list[st
 
 def of_turn(db: sqlite3.Connection, turn_id: int) -> list[Received]:
     """The open messages of a turn."""
-    query = f"SELECT {_COLUMNS} FROM inbox WHERE turn_id = ? AND state = 'of_turn' ORDER BY inbox_id"  # noqa: S608
+    query = f"{_SELECT} WHERE turn_id = ? AND state = 'of_turn' ORDER BY inbox_id"
     return _received(db.execute(query, (turn_id,)))
 
 

@@ -199,7 +199,7 @@ def _undo_what_was_cut(reading: sqlite3.Connection, path: Path) -> None:
     try:
         reading.execute("SELECT 1 FROM sqlite_schema").fetchone()
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+        if _code(error) != sqlite3.SQLITE_READONLY_ROLLBACK:
             raise
         with closing(_connect(path)) as connection:
             connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
@@ -255,7 +255,7 @@ def _bring_up(
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error) and typed(error, path) is error:
-                raise StoreUnusable(
+                raise StoreUnusable(  # noqa: ASYNC104 - a job of the worker: no Cancelled comes here
                     path,
                     f"could not be brought up to date (schema step {step.name}: {error})",
                     "It is as it was before the step: install the version before this one, and report this.",

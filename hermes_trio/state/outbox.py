@@ -58,6 +58,7 @@ _COLUMNS = (
     "outbox_id, delivery_key, platform, account, chat_id, body, thread_id, reply_to, session_id, turn_id, "
     "created_at, state, attempts, attempted_at, receipt, error"
 )
+_SELECT = f"SELECT {_COLUMNS} FROM outbox"  # noqa: S608 - constants of this module
 
 
 def _delivery(row: tuple[Any, ...]) -> Delivery:
@@ -118,16 +119,25 @@ def has_key(db: sqlite3.Connection, delivery_key: str) -> bool:
 def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[Delivery]:
     """What is still owed through this account, in the order in which it came to be owed."""
     query = (
-        f"SELECT {_COLUMNS} FROM outbox WHERE platform = ? AND account = ? "  # noqa: S608 - a constant
+        f"{_SELECT} WHERE platform = ? AND account = ? "
         "AND state IN ('owed', 'attempting') AND NOT streamed ORDER BY outbox_id"
     )
     return [_delivery(row) for row in db.execute(query, (platform, account))]
 
 
+def waiting_chats(db: sqlite3.Connection, platform: str, account: str) -> list[str]:
+    """The chats that are owed something through this account."""
+    query = (
+        "SELECT DISTINCT chat_id FROM outbox WHERE platform = ? AND account = ? "
+        "AND state IN ('owed', 'attempting') AND NOT streamed"
+    )
+    return [chat_id for (chat_id,) in db.execute(query, (platform, account))]
+
+
 def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> list[Delivery]:
     """What is still owed to one chat, in the order in which it came to be owed."""
     query = (
-        f"SELECT {_COLUMNS} FROM outbox WHERE platform = ? AND account = ? AND chat_id = ? "  # noqa: S608
+        f"{_SELECT} WHERE platform = ? AND account = ? AND chat_id = ? "
         "AND state IN ('owed', 'attempting') AND NOT streamed ORDER BY outbox_id"
     )
     return [_delivery(row) for row in db.execute(query, (platform, account, chat_id))]
@@ -135,7 +145,7 @@ def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id:
 
 def get(db: sqlite3.Connection, outbox_id: int) -> Delivery | None:
     """One row."""
-    row = db.execute(f"SELECT {_COLUMNS} FROM outbox WHERE outbox_id = ?", (outbox_id,)).fetchone()  # noqa: S608
+    row = db.execute(f"{_SELECT} WHERE outbox_id = ?", (outbox_id,)).fetchone()
     return _delivery(row) if row else None
 
 

@@ -31,6 +31,7 @@ class Process:
 _COLUMNS = (
     "process_id, session_id, life, pid, pid_time, command, background, started_at, spool, ended_at, exit_code"
 )
+_SELECT = f"SELECT {_COLUMNS} FROM processes"  # noqa: S608 - constants of this module
 
 
 def _process(row: tuple[Any, ...]) -> Process:
@@ -71,7 +72,7 @@ def end(db: sqlite3.Connection, process_id: str, exit_code: int | None, at: floa
 
 def alive(db: sqlite3.Connection) -> list[Process]:
     """Those whose end is not known, the oldest first."""
-    query = f"SELECT {_COLUMNS} FROM processes WHERE ended_at IS NULL ORDER BY started_at, process_id"  # noqa: S608
+    query = f"{_SELECT} WHERE ended_at IS NULL ORDER BY started_at, process_id"
     return [_process(row) for row in db.execute(query)]
 
 

@@ -24,6 +24,7 @@ _COLUMNS = (
     "model_override, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, "
     "last_prompt_tokens, cost_usd"
 )
+_SELECT = f"SELECT {_COLUMNS} FROM sessions"  # noqa: S608 - constants of this module
 
 
 _override = msgspec.json.Decoder(dict[str, str]).decode
@@ -91,36 +92,33 @@ def add(db: sqlite3.Connection, entry: SessionEntry) -> None:
 
 def open_by_key(db: sqlite3.Connection, key: str) -> SessionEntry | None:
     """The session that the chat of this key is writing now."""
-    query = f"SELECT {_COLUMNS} FROM sessions WHERE session_key = ? AND ended_at IS NULL"  # noqa: S608
+    query = f"{_SELECT} WHERE session_key = ? AND ended_at IS NULL"
     row = db.execute(query, (key,)).fetchone()
     return _entry(row) if row else None
 
 
 def by_id(db: sqlite3.Connection, session_id: str) -> SessionEntry | None:
     """The session with this transcript, ended or not."""
-    query = f"SELECT {_COLUMNS} FROM sessions WHERE session_id = ?"  # noqa: S608 - a constant
+    query = f"{_SELECT} WHERE session_id = ?"
     row = db.execute(query, (session_id,)).fetchone()
     return _entry(row) if row else None
 
 
 def newest(db: sqlite3.Connection, *, limit: int) -> list[SessionEntry]:
     """Sessions, the most recently used first."""
-    query = f"SELECT {_COLUMNS} FROM sessions ORDER BY updated_at DESC, rowid DESC LIMIT ?"  # noqa: S608
+    query = f"{_SELECT} ORDER BY updated_at DESC, rowid DESC LIMIT ?"
     return [_entry(row) for row in db.execute(query, (limit,))]
 
 
 def marked(db: sqlite3.Connection) -> list[SessionEntry]:
     """The open sessions in which a turn was cut, the oldest mark first."""
-    query = (
-        f"SELECT {_COLUMNS} FROM sessions WHERE mark = 'resume_pending' AND ended_at IS NULL "  # noqa: S608
-        "ORDER BY marked_at, rowid"
-    )
+    query = f"{_SELECT} WHERE mark = 'resume_pending' AND ended_at IS NULL ORDER BY marked_at, rowid"
     return [_entry(row) for row in db.execute(query)]
 
 
 def used_since(db: sqlite3.Connection, at: float) -> list[SessionEntry]:
     """The open sessions that were used at `at` or later."""
-    query = f"SELECT {_COLUMNS} FROM sessions WHERE updated_at >= ? AND ended_at IS NULL"  # noqa: S608
+    query = f"{_SELECT} WHERE updated_at >= ? AND ended_at IS NULL"
     return [_entry(row) for row in db.execute(query, (at,))]
 
 

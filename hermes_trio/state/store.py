@@ -147,7 +147,8 @@ class SessionStore:
     async def prune_old_sessions(self, max_age_days: float, *, keep: Collection[str] = ()) -> Sequence[str]:
         """Delete sessions nobody used for so long, with all their rows, and return their ids: their
         journals are to be removed too. Kept are suspended ones (a fresh start is still owed), marked
-        ones, those with a turn or a process that runs, and `keep`. 0 or less prunes nothing."""
+        ones, those with a turn that runs, a message that waits or a process that is not forgotten yet,
+        and `keep`. 0 or less prunes nothing."""
         if max_age_days <= 0:
             return ()
         now = self._world.time()

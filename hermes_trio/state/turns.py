@@ -91,6 +91,7 @@ _COLUMNS = (
     "turn_id, run_id, session_id, life, started_at, requested_at, resumes, ended_at, outcome, reason, "
     "recovery, recovery_note, recovery_attempts, recovery_since, recovery_bytes"
 )
+_SELECT = f"SELECT {_COLUMNS} FROM turns"  # noqa: S608 - constants of this module
 
 
 def _turn(row: tuple[Any, ...]) -> Turn:
@@ -143,19 +144,19 @@ def end(db: sqlite3.Connection, turn_id: int, outcome: Outcome, at: float, reaso
 
 def get(db: sqlite3.Connection, turn_id: int) -> Turn | None:
     """The turn with this number."""
-    row = db.execute(f"SELECT {_COLUMNS} FROM turns WHERE turn_id = ?", (turn_id,)).fetchone()  # noqa: S608
+    row = db.execute(f"{_SELECT} WHERE turn_id = ?", (turn_id,)).fetchone()
     return _turn(row) if row else None
 
 
 def by_run(db: sqlite3.Connection, run_id: str) -> Turn | None:
     """The turn with this run."""
-    row = db.execute(f"SELECT {_COLUMNS} FROM turns WHERE run_id = ?", (run_id,)).fetchone()  # noqa: S608
+    row = db.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
     return _turn(row) if row else None
 
 
 def of_session(db: sqlite3.Connection, session_id: str) -> list[Turn]:
     """The turns of a session, the oldest first."""
-    query = f"SELECT {_COLUMNS} FROM turns WHERE session_id = ? ORDER BY turn_id"  # noqa: S608
+    query = f"{_SELECT} WHERE session_id = ? ORDER BY turn_id"
     return [_turn(row) for row in db.execute(query, (session_id,))]
 
 
@@ -167,8 +168,18 @@ def runs_in(db: sqlite3.Connection, session_id: str) -> bool:
 
 def unended(db: sqlite3.Connection) -> list[Turn]:
     """The turns without an end. Asked at a start, before any turn runs: each of them was cut."""
-    query = f"SELECT {_COLUMNS} FROM turns WHERE ended_at IS NULL ORDER BY turn_id"  # noqa: S608
+    query = f"{_SELECT} WHERE ended_at IS NULL ORDER BY turn_id"
     return [_turn(row) for row in db.execute(query)]
+
+
+def last_cut(db: sqlite3.Connection, session_id: str) -> Turn | None:
+    """The turn of a session that was cut last."""
+    return next((turn for turn in reversed(of_session(db, session_id)) if turn.outcome is Outcome.CUT), None)
+
+
+def was_resumed(db: sqlite3.Connection, turn_id: int) -> bool:
+    """Whether this cut has had its automatic run, whatever came of it."""
+    return db.execute("SELECT 1 FROM turns WHERE resumes = ?", (turn_id,)).fetchone() is not None
 
 
 def lives_cut_in_a_row(db: sqlite3.Connection, session_id: str) -> int:

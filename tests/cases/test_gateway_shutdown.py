@@ -10,7 +10,9 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 import trio
 import trio.lowlevel
@@ -18,6 +20,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from hermes_trio.cli.run import exit_code
+from hermes_trio.embed import open_gateway
 from hermes_trio.gateway.ending import (
     GATEWAY_SERVICE_RESTART_EXIT_CODE,
     Cause,
@@ -28,7 +31,8 @@ from hermes_trio.gateway.turn import Turn
 from hermes_trio.host.markers import RESTART_PENDING
 from hermes_trio.host.status import read_status
 from hermes_trio.messages import HomeChannel
-from hermes_trio.testing import Script
+from hermes_trio.testing import MemoryPlatform, Script
+from hermes_trio.testing.stage import What
 from tests.stage import Stage
 
 
@@ -243,3 +247,55 @@ async def test_gateway_stop_launchd_service_restart_keeps_nonzero_exit(
     monkeypatch.delenv("INVOCATION_ID", raising=False)
     monkeypatch.setenv("XPC_SERVICE_NAME", "ai.hermes.gateway")
     assert await restarted(stage) == 75
+
+
+# --- processes: real ones, on the real clock ---------------------------------------------------------
+
+
+async def with_a_process(stage: Stage, grace: float) -> tuple[psutil.Process, list[str]]:
+    """Stop a gateway while a turn has a process that would sleep for minutes; returns the process and
+    whether it was alive at each thing the platform was asked to do afterwards."""
+    started, alive = trio.Event(), []
+    child: list[psutil.Process] = []
+
+    async def agent(turn: Turn) -> str:
+        await turn.requesting()
+        async with turn.running(["sleep", "300"]) as process:
+            child.append(psutil.Process(process.id.pid))
+            started.set()
+            with trio.move_on_after(0.2 if grace else 300):
+                await process.wait()
+        return "Done."
+
+    class Watched(MemoryPlatform):
+        def note(self, what: What, *args: Any, **how: Any) -> None:
+            if child:
+                alive.append(f"{what}: {'alive' if _lives(child[0]) else 'ended'}")
+            super().note(what, *args, **how)
+
+    stage.platform = Watched()
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]) as gateway:
+        await stage.platform.says("work")
+        with trio.fail_after(20):
+            await started.wait()
+            gateway.stop(grace=grace)
+            await stage.platform.until(lambda: not stage.platform.connected)
+    return child[0], alive
+
+
+def _lives(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+async def test_gateway_stop_kills_tool_subprocesses_before_adapter_disconnect_on_timeout(
+    stage: Stage,
+) -> None:
+    process, alive = await with_a_process(stage, grace=0)
+    assert "disconnect: ended" in alive
+    assert not _lives(process)
+
+
+async def test_gateway_stop_kills_tool_subprocesses_on_graceful_path(stage: Stage) -> None:
+    process, alive = await with_a_process(stage, grace=10)
+    assert "disconnect: ended" in alive
+    assert not _lives(process)

@@ -142,17 +142,23 @@ def test_check_tells_what_is_odd(cli: Cli) -> None:
 def test_run_and_show_tell_what_is_odd_apart_from_the_rest(cli: Cli) -> None:
     for command in (["run"], ["config", "show"]):
         result = cli(*command, config="agent: {max_turn: 5}")
-        assert result.stderr == (
+        assert result.stderr.startswith(
             "warning: agent.max_turn is not a key I know; did you mean agent.max_turns?\n"
         )
         assert "max_turn:" not in result.stdout
 
 
-def test_run_says_which_gateway_this_is(cli: Cli, home: Path) -> None:
-    result = cli("run", config=FULL)
-    assert result.exit_code == 0
-    assert result.stdout.startswith(f"hermes-trio {__version__}, home {home}\n\n# {home / 'config.yaml'}\n")
-    assert result.stdout.endswith(cli("config", "show").stdout)
+def test_run_refuses_to_serve_nobody_and_says_where_to_talk(cli: Cli) -> None:
+    result = cli("run", config="")
+    assert result.exit_code == 78
+    assert "hermes-trio chat" in result.stderr
+
+
+def test_run_refuses_a_platform_that_nobody_has_installed(cli: Cli) -> None:
+    result = cli("run", config="platforms: {loopbak: {allow_from: all}}")
+    assert result.exit_code == 78
+    assert "platforms.loopbak" in result.stderr
+    assert "Did you mean loopback?" in result.stderr
 
 
 def test_show_explains_each_key_and_marks_what_differs(cli: Cli) -> None:
@@ -177,7 +183,8 @@ def test_show_names_the_variable_that_made_a_difference(home: Path) -> None:
 
 
 def test_nothing_shows_a_secret(cli: Cli) -> None:
-    for command in (["run"], ["config", "show"], ["config", "show", "--json"], ["config", "check"]):
+    assert SECRET not in cli("run", config=FULL).output
+    for command in (["config", "show"], ["config", "show", "--json"], ["config", "check"]):
         result = cli(*command, config=FULL)
         assert result.exit_code == 0
         assert SECRET not in result.output

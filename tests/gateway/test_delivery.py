@@ -14,9 +14,9 @@ from tests.stage import Stage
 ANSWER = "You said: hello"
 
 
-def on(stage: Stage, **traits: bool) -> MemoryPlatform:
+def on(stage: Stage, *, takes_keys: bool = False, finds: bool = False) -> MemoryPlatform:
     """Play on a platform with these traits."""
-    stage.platform = MemoryPlatform(traits=Traits(**traits))
+    stage.platform = MemoryPlatform(traits=Traits(takes_keys=takes_keys, finds=finds))
     return stage.platform
 
 
@@ -58,7 +58,7 @@ async def test_a_flood_is_waited_out(stage: Stage, autojump_clock: MockClock) ->
 async def test_an_unknown_outcome_is_cleared_up_without_a_repeat(
     stage: Stage, autojump_clock: MockClock, trait: str
 ) -> None:
-    platform = on(stage, **{trait: True})
+    platform = on(stage, takes_keys=trait == "takes_keys", finds=trait == "finds")
     platform.loses_answer()
     async with stage.life():
         await stage.says("hello")

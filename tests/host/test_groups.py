@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -126,11 +127,23 @@ async def test_children_of_a_command_that_has_ended_live_until_the_block_ends(pl
     mark = token()
     async with place.run(MORE["ends before its children"].format(t=mark)) as process:
         assert await process.wait() == 3
-        assert len(alive(mark)) == 2
-        await trio.sleep(0.05)
+        await until(lambda: len(alive(mark)) == 2)
         assert psutil.Process(process.id.pid).status() == psutil.STATUS_ZOMBIE, "its number is kept for us"
     assert alive(mark) == []
     assert not psutil.pid_exists(process.id.pid)
+
+
+@pytest.mark.skipif(not sweep.HAS_PROC, reason="elsewhere such a process does not look dead")
+async def test_who_has_lost_its_first_thread_is_not_dead(place: Place) -> None:
+    script = (
+        "import ctypes, threading, time; "
+        "threading.Thread(target=time.sleep, args=(300,)).start(); "
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    async with place.run([sys.executable, "-S", "-c", script]) as process:
+        await until(lambda: psutil.Process(process.id.pid).status() == psutil.STATUS_ZOMBIE)
+    assert not psutil.pid_exists(process.id.pid)
+    assert process.exit_code == -signal.SIGTERM
 
 
 async def test_what_hides_in_every_way_is_not_found(place: Place) -> None:
@@ -164,7 +177,7 @@ async def test_a_polite_command_is_asked_once_and_heard_out(place: Place) -> Non
 async def test_patience_ends(place: Place) -> None:
     mark = token()
     async with place.run(KINDS["ignores TERM"].format(t=mark)):
-        await until(lambda: alive(mark))
+        await until(lambda: len(alive(mark)) == 2)
         start = trio.current_time()
     assert groups.PATIENCE <= trio.current_time() - start < 10
     assert alive(mark) == []
@@ -177,7 +190,7 @@ async def test_there_is_no_patience_while_the_gateway_is_ending(
     monkeypatch.setattr(groups, "PATIENCE", 60.0)
     mark = token()
     async with place.run(KINDS["ignores TERM"].format(t=mark)):
-        await until(lambda: alive(mark))
+        await until(lambda: len(alive(mark)) == 2)
         if when == "before":
             place.ending.set()
         else:
@@ -219,12 +232,14 @@ async def test_what_cannot_be_ended_is_told_and_stays_with_the_guard(
     for name in ("PATIENCE", "PROOF"):
         monkeypatch.setattr(groups, name, 0.2)
     monkeypatch.setattr(sweep.Group, "signal", lambda *_: None)
+    monkeypatch.setattr(sweep.Group, "signal_whole", lambda *_: None)
     mark = token()
     with capture_logs() as logs:
         async with place.run(["sleep", mark]) as process:
             await until(lambda: alive(mark))
     assert [entry["event"] for entry in logs] == ["a process group could not be ended"]
     assert len(place.guard.listed) == 1
+    assert not process.is_over
     assert process.exit_code is None
     os.kill(process.id.pid, signal.SIGKILL)
     await process._child.wait()
@@ -233,14 +248,19 @@ async def test_what_cannot_be_ended_is_told_and_stays_with_the_guard(
 async def test_a_shield_ends_even_if_nothing_does(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PATIENCE", "PROOF", "LAST_WORDS"):
         monkeypatch.setattr(groups, name, 0.1)
-    start = trio.current_time()
-    with trio.CancelScope() as scope, capture_logs():
-        async with place.run(["sleep", token()]) as process:
-            monkeypatch.setattr(groups, "end_group", _hang)
-            scope.cancel(reason="test")
-            await trio.lowlevel.checkpoint()
-    assert trio.current_time() - start < 5
-    os.kill(process.id.pid, signal.SIGKILL)
+    mark = token()
+    with trio.fail_after(10), capture_logs():
+        async with trio.open_nursery() as watchers:
+            with trio.CancelScope() as scope:
+                async with place.run(KINDS["ignores TERM"].format(t=mark)) as process:
+                    await until(lambda: len(alive(mark)) == 2)
+                    # Nobody waits for output that cannot come.
+                    watchers.start_soon(process.output.beyond, 1 << 40)
+                    monkeypatch.setattr(groups, "end_group", _hang)
+                    scope.cancel(reason="test")
+                    await trio.lowlevel.checkpoint()
+            assert not process.is_over, "nobody looked"
+            soon(lambda: not alive(mark))  # but the last resort is not to look
     await process._child.wait()
 
 
@@ -298,14 +318,32 @@ async def test_two_hundred_runs_leak_nothing(place: Place) -> None:
 
     async with place.run(["true"]) as process:
         await process.wait()
-    before = held()
+    before, kept = held(), []
     for number in range(200):
         command: Command = ["true"] if number % 3 else f"echo {number}; (exit {number % 7})"
         async with place.run(command, talk=number % 2 == 0) as process:
             await process.wait()
+        kept.append(process)  # whoever still knows them holds nothing open
     await until(lambda: held()[1] == 0)
     assert held()[0] <= before[0]
     assert held()[2] <= before[2]
+
+
+async def test_the_guard_expects_a_command_before_it_is_there(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = []
+    start = groups._start
+
+    async def watched(*arguments: Any) -> trio.Process:
+        listed.append(place.guard.listed)
+        return await start(*arguments)
+
+    monkeypatch.setattr(groups, "_start", watched)
+    async with place.run(["true"]):
+        listed.append(place.guard.listed)
+    assert len(listed[0]) == 1
+    assert listed[0] == listed[1]
 
 
 # Exit code and output.
@@ -318,6 +356,21 @@ async def test_exit_code_and_output(place: Place) -> None:
     assert process.exit_code == 5
     assert sorted(place.spool.read_bytes().split()) == [b"err", b"out"]
     assert place.spool.stat().st_mode & 0o777 == 0o600
+
+
+async def test_all_output_is_there_when_the_command_is_waited_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = spool.Spool.write
+
+    def slowly(it: spool.Spool, data: bytes) -> None:
+        time.sleep(0.02)
+        write(it, data)
+
+    monkeypatch.setattr(spool.Spool, "write", slowly)
+    async with place.run("head -c 300000 /dev/zero") as process:
+        await process.wait()
+        assert process.output.total == place.spool.stat().st_size == 300_000
 
 
 async def test_a_list_is_not_for_the_shell(place: Place) -> None:
@@ -378,6 +431,28 @@ async def test_who_inherited_the_output_does_not_hold_up_the_wait(place: Place) 
             assert await process.wait() == 0
         assert process.output.tail == b"done\n"
         assert not process.output.ended
+
+
+async def test_the_last_words_of_one_who_is_asked_to_end_are_read(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = (
+        "import os, signal\n"
+        "signal.signal(signal.SIGTERM, lambda *_: os._exit(os.write(1, b'x' * 60_000) - 60_000))\n"
+        "os.write(1, b'ready')\n"
+        "while True: signal.pause()\n"
+    )
+
+    async def end_without_a_pause(*_: object) -> bool:
+        os.kill(process.id.pid, signal.SIGTERM)
+        soon(lambda: not find(process.id.pid))
+        return True
+
+    async with place.run([sys.executable, "-S", "-c", script]) as process:
+        await process.output.beyond(0)
+        monkeypatch.setattr(groups, "end_group", end_without_a_pause)
+    assert process.output.total == len("ready") + 60_000
+    assert place.spool.stat().st_size == process.output.total
 
 
 async def test_a_flood_bounds_memory_and_disk(place: Place) -> None:
@@ -462,6 +537,7 @@ async def refused(place: Place, command: Command, **how: object) -> ProcessUnsta
             raise AssertionError("it does not start")
     assert isinstance(caught.value, GatewayError)
     assert place.guard.listed == ()
+    await until(lambda: not place.spool.is_file())
     return caught.value
 
 
@@ -558,9 +634,45 @@ async def test_without_peeking_the_command_is_reaped(place: Place, monkeypatch: 
     mark = token()
     async with place.run(MORE["ends before its children"].format(t=mark)) as process:
         assert await process.wait() == 3
-        assert alive(mark)
+        await until(lambda: len(alive(mark)) == 2)
     assert alive(mark) == []
     assert process.exit_code == 3
+
+
+async def test_a_command_whose_birth_cannot_be_seen(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The last descriptor went to the command itself.
+    def scarce(pid: int) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    mark = token()
+    with monkeypatch.context() as scarcity:
+        scarcity.setattr(sweep, "_read_stat" if sweep.HAS_PROC else "look", scarce)
+        opened = place.run(["sleep", mark])
+        process = await opened.__aenter__()
+    assert process.id.started == 0
+    await opened.__aexit__(None, None, None)
+    assert alive(mark) == []
+    assert process.is_over
+
+
+async def test_no_descriptor_is_left_when_it_has_to_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = token()
+    place.ending.set()
+    with capture_logs():
+        async with place.run(["sleep", mark]) as process:
+            await until(lambda: alive(mark))
+            monkeypatch.setattr(sweep, "look", _out_of_descriptors)
+            start = trio.current_time()
+    assert trio.current_time() - start < 10
+    assert not process.is_over, "nobody could look"
+    soon(lambda: not alive(mark))
+    await process._child.wait()
+
+
+def _out_of_descriptors() -> sweep.Table:
+    raise OSError(errno.EMFILE, "Too many open files")
 
 
 async def test_somebody_else_reaps_our_child(place: Place) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +26,7 @@ from hermes_trio.host import sweep
 from hermes_trio.host.guard import Guard, Lookout, open_guard
 from hermes_trio.host.leftovers import Leftover, end_leftovers
 from hermes_trio.host.process import boot_time
-from tests.host.children.kinds import KINDS, MORE, alive, soon, token, until
+from tests.host.children.kinds import KINDS, MORE, alive, is_dead, soon, token, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL and these commands are POSIX")
 
@@ -117,10 +120,7 @@ def stranger(mark: str, **how: Any) -> Iterator[psutil.Process]:
 
 
 def is_gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+    return not psutil.pid_exists(pid) or is_dead(psutil.Process(pid))
 
 
 # A killed gateway.
@@ -147,6 +147,15 @@ def test_all_kinds_at_once(tmp_path: Path) -> None:
         soon(lambda: is_gone(it.guard))
 
 
+@pytest.mark.parametrize("after", [0.03, 0.07, 0.11, 0.16])
+def test_killed_at_any_moment_of_a_storm_of_commands(tmp_path: Path, after: float) -> None:
+    with gateway(tmp_path, "storm", "sleep {t} & sleep {t}") as it:
+        time.sleep(after)
+        it.die()
+        soon(lambda: is_gone(it.guard))
+        assert it.commands() == []
+
+
 def test_a_gateway_that_just_exits(tmp_path: Path) -> None:
     with gateway(tmp_path, "exit at once", KINDS["a tree"]) as it:
         assert it.process.wait() == 7
@@ -160,6 +169,41 @@ def test_killed_between_the_start_of_a_command_and_telling_its_pid(tmp_path: Pat
         it.process.wait()
         soon(lambda: not it.commands())
         soon(lambda: is_gone(it.guard))
+
+
+def test_a_command_that_is_only_about_to_be_there(tmp_path: Path) -> None:
+    # It was forked when its gateway was killed, and has not come to its own environment yet.
+    if not sweep.HAS_PROC:
+        pytest.skip("needs the environments of other processes")
+    mark = token()
+    sweeping = threading.Thread(target=sweep.end_all, args=([sweep.Group(mark)],))
+    sweeping.start()
+    time.sleep(0.3)
+    env = {**os.environ, sweep.MARKER: mark}
+    with subprocess.Popen(["sleep", mark], env=env, start_new_session=True) as child:
+        sweeping.join()
+        try:
+            assert child.wait(5) in (-signal.SIGTERM, -signal.SIGKILL)
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize("way", ["EMFILE", "EIO"])
+def test_who_cannot_be_seen_is_not_dead(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    if not sweep.HAS_PROC:
+        pytest.skip("psutil raises by itself")
+
+    def refuse(path: str, flags: int) -> int:
+        raise OSError(getattr(errno, way), "refused", path)
+
+    with stranger(token()) as process:
+        group = sweep.Group("x", process.pid, sweep.born(process.pid) or "")
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "open", refuse)
+            with pytest.raises(OSError, match="refused"):
+                sweep.look()
+            assert sweep.end_all([group], within=0.1) == [group]
+        assert sweep.end_all([group]) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only the pipe tells of the death here")
@@ -383,6 +427,19 @@ async def test_a_look_is_never_older_than_its_question() -> None:
             assert process.pid in (await lookout.look()).by_pid
 
 
+async def test_a_look_waits_for_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, tries = sweep.look, []
+
+    def scarce() -> sweep.Table:
+        tries.append(1)
+        if len(tries) < 3:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real()
+
+    monkeypatch.setattr(sweep, "look", scarce)
+    assert os.getpid() in (await Lookout().look()).by_pid
+
+
 async def test_who_leaves_while_a_look_is_due_holds_up_nobody() -> None:
     lookout = Lookout()
     await lookout.look()
@@ -391,6 +448,19 @@ async def test_who_leaves_while_a_look_is_due_holds_up_nobody() -> None:
         await lookout.look()
     with trio.fail_after(5):
         await lookout.look()
+
+
+def test_who_leaves_the_process_group_in_this_moment_is_signalled_too() -> None:
+    with stranger(token()) as leader, stranger(token()) as left:
+        table = sweep.Table(
+            [
+                sweep.Seen(leader.pid, 1, leader.pid, leader.pid, "5", True, None),
+                sweep.Seen(left.pid, 1, leader.pid, leader.pid, "5", True, None),
+            ]
+        )
+        group = sweep.Group("x", leader.pid, "5")
+        group.signal(sweep.TERM, group.living(table), table)
+        soon(lambda: is_gone(leader.pid) and is_gone(left.pid))
 
 
 # What a gateway left behind that was killed together with its guard.

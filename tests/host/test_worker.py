@@ -284,3 +284,27 @@ async def test_a_batch_that_fails_as_a_whole_fails_for_all_of_it() -> None:
             for item in range(3):
                 nursery.start_soon(use, item)
     assert caught == ["the whole batch"] * 3
+
+
+async def test_what_waits_behind_a_batch_that_hangs_is_done_when_the_disk_comes_back() -> None:
+    held: list[Callable[[], object]] = []
+    done: list[int] = []
+
+    def hung(job: Callable[[], object], _: object) -> None:
+        held.append(job)
+
+    def perform(batch: Sequence[Pending[int, None]]) -> None:
+        for pending in batch:
+            done.append(pending.item)
+            pending.result = outcome.Value(None)
+
+    batcher: Batcher[int, None] = Batcher(hung, perform, limit=2)
+    batcher.hand_over(1)
+    await trio.testing.wait_all_tasks_blocked()
+    for item in (2, 3, 4):
+        batcher.hand_over(item)
+    batcher.flush()
+    assert done == []
+    for job in held:
+        job()
+    assert done == [1, 2, 3, 4]

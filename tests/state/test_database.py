@@ -117,14 +117,19 @@ async def test_each_gets_what_its_own_step_returned(database: Database) -> None:
     assert len(returned) == 50
 
 
-async def test_a_step_that_fails_is_undone_alone(database: Database) -> None:
+class Surprise(BaseException):
+    """What `except Exception` does not catch."""
+
+
+@pytest.mark.parametrize("error", [LookupError, Surprise])
+async def test_a_step_that_fails_is_undone_alone(database: Database, error: type[BaseException]) -> None:
     def two_and_then_trouble(db: sqlite3.Connection) -> None:
         enter(db, "half")
         enter(db, "of it")
-        raise LookupError("the third one is nowhere")
+        raise error("the third one is nowhere")
 
     async def trouble() -> None:
-        with pytest.raises(LookupError, match="nowhere"):
+        with pytest.raises(error, match="nowhere"):
             await database.write(two_and_then_trouble)
 
     async with trio.open_nursery() as writers:
@@ -156,15 +161,18 @@ async def test_a_read_cannot_write(database: Database) -> None:
     assert await database.read(guests) == []
 
 
-async def test_a_read_that_fails_costs_only_itself(database: Database) -> None:
+@pytest.mark.parametrize("error", [LookupError, sqlite3.OperationalError])
+async def test_a_read_that_fails_costs_only_itself(database: Database, error: type[Exception]) -> None:
     await database.write(enter, "Kim")
 
     def trouble(db: sqlite3.Connection) -> None:
         guests(db)
-        raise LookupError("not what I looked for")
+        raise error("not what I looked for")
 
-    with pytest.raises(LookupError):
+    with pytest.raises(error, match="not what I looked for"):
         await database.read(trouble)
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        await database.read(lambda db: db.execute("SELECT 1 FROM nowhere"))
     await database.write(enter, "Robin")
     assert await database.read(guests) == ["Kim", "Robin"], "and the next one sees what came meanwhile"
 

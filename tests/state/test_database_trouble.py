@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -216,3 +218,46 @@ async def test_a_step_may_have_savepoints_of_its_own(database: Database) -> None
 
     await database.write(step)
     assert seen_from_outside(database.path) == ["Kim", "Sam"]
+
+
+WRITE_UNTIL_IT_FAILS = """
+import pathlib, resource, signal, sys
+import trio
+from hermes_trio.errors import StoreError
+from hermes_trio.state.database import open_database
+from hermes_trio.world import World
+from tests.state.seams import GUESTS, enter
+
+async def main():
+    async with open_database(pathlib.Path(sys.argv[1]), World(), steps=[GUESTS]) as database:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+        for number in range(1000):
+            name = f"{number} " + "x" * 3000
+            try:
+                await database.write(enter, name)
+            except StoreError as error:
+                print(f"refused {error}", flush=True)
+                return
+            print(f"acknowledged {number}", flush=True)
+
+trio.run(main)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+def test_a_disk_that_takes_no_more_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """The operating system itself refuses to let the files of this process grow."""
+    path = tmp_path / "gateway.db"
+    process = subprocess.run(
+        [sys.executable, "-c", WRITE_UNTIL_IT_FAILS, path],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *acknowledged, refused = process.stdout.splitlines()
+    assert refused.startswith("refused gateway.db: ")
+    assert 10 < len(acknowledged) < 1000
+    kept = [name.split()[0] for name in seen_from_outside(path)]
+    assert kept == [line.split()[1] for line in acknowledged]

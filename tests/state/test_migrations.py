@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_trio.errors import StoreTooNew, StoreUnusable
+from hermes_trio.errors import StoreFull, StoreTooNew, StoreUnusable
 from hermes_trio.state.opening import Connections, SchemaStep, open_connections, shipped_steps
 from hermes_trio.world import World
 from tests.conftest import Calendar
@@ -138,6 +138,18 @@ def test_a_step_that_fails_leaves_the_schema_before_it(tmp_path: Path, world: Wo
         assert [name for name, _ in recorded(before.reading)] == ["0001_guests", "0002_seat"]
     with opened(path, world, GUESTS, SEAT, MENDED) as mended:
         assert seats(mended.reading) == [("Kim", 11)]
+
+
+def test_a_disk_that_fills_up_in_a_step_leaves_the_schema_before_it(tmp_path: Path, world: World) -> None:
+    path = tmp_path / "gateway.db"
+    with opened(path, world, GUESTS) as first:
+        enter(first.writing, "Kim")
+    fill = "; PRAGMA max_page_count = 10; UPDATE guests SET name = hex(zeroblob(1000000));"
+    full = SchemaStep(SEAT.name, SEAT.sql + fill)
+    with pytest.raises(StoreFull, match="Free some space"):
+        open_connections(path, world, [GUESTS, full])
+    with opened(path, world, GUESTS, SEAT) as again:
+        assert seats(again.reading) == [("Kim", 10)]
 
 
 def test_a_kill_in_the_middle_leaves_the_schema_before_the_step(tmp_path: Path, world: World) -> None:

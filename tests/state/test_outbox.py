@@ -116,6 +116,8 @@ def test_a_message_that_grows_is_never_delivered_from_here(db: sqlite3.Connectio
     outbox.note_receipt(db, stream, "900", NOON + 1)
     assert outbox.receipt_of(db, "stream") == "900"
     assert outbox.receipt_of(db, "nothing") is None
+    assert outbox.has_key(db, "stream") is True
+    assert outbox.has_key(db, "nothing") is False
 
 
 def test_what_was_over_long_ago_is_forgotten_and_what_is_owed_never(db: sqlite3.Connection) -> None:

@@ -29,6 +29,8 @@ async def live(directory: Path, token: str, plan: str, commands: list[str]) -> N
     """Start the commands and do as planned."""
     ending = trio.Event()
     async with open_guard() as guard, AsyncExitStack() as stack:
+        if plan == "storm":
+            await storm(guard, directory, token, commands[0])
         if plan == "die before telling":
             await die_before_telling(guard, token, commands[0])
         rows = []
@@ -90,6 +92,29 @@ async def die_before_telling(guard: Guard, token: str, command: str) -> None:
     await until(lambda: alive(token))
     say(guard=guard.pid, rows=[[token, process.pid, 0]])
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def storm(guard: Guard, directory: Path, token: str, command: str) -> None:
+    """Start and end commands all the time, so that a kill meets every moment of their lives."""
+
+    async def again_and_again(place: int) -> None:
+        for number in range(10_000):
+            async with running(
+                f"{directory.name}-{place}-{number}",
+                command,
+                cwd=directory,
+                env=dict(os.environ),
+                spool=directory / "spools" / f"{place}",
+                guard=guard,
+                ending=trio.Event(),
+            ):
+                await trio.sleep(0.01 * place)
+
+    async with trio.open_nursery() as nursery:
+        for place in range(6):
+            nursery.start_soon(again_and_again, place)
+        await until(lambda: alive(token))
+        say(guard=guard.pid, rows=[])
 
 
 PLANS = {

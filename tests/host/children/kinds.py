@@ -32,6 +32,7 @@ MORE: dict[str, str] = {
     "sets its session": "setsid sleep {t} & sleep {t}",
     "sets its session and orphans": "(setsid sleep {t} &); exit 0",
     "sets its session and wipes its environment": "env -i setsid sleep {t} & wait",
+    "wipes its environment": "exec env -i sleep {t}",
     "is stopped": "kill -STOP $$; sleep {t}",
 }
 """What else people and programs do."""
@@ -45,12 +46,20 @@ def token() -> str:
 def alive(token: str) -> list[int]:
     """The living processes that carry this token."""
     return [
-        one.info["pid"]
-        for one in psutil.process_iter(["pid", "cmdline", "status"])
-        if one.info["status"] != psutil.STATUS_ZOMBIE
-        and one.info["pid"] != os.getpid()
+        one.pid
+        for one in psutil.process_iter(["cmdline"])
+        if one.pid != os.getpid()
         and any(token in word for word in one.info["cmdline"] or [])
+        and not is_dead(one)
     ]
+
+
+def is_dead(one: psutil.Process) -> bool:
+    """Whether it has ended, be it that its parent has not noticed."""
+    try:
+        return one.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def soon(condition: Callable[[], object], within: float = 10.0) -> float:

@@ -1,0 +1,272 @@
+"""The run of a turn, and the nursery that holds everything about it.
+
+Inside the run's journal is a nursery; in it run the agent, the typing sign, the notices that it is still
+working and the watch over its activity. When the agent is done, or a person stops it, or the gateway
+ends, the nursery is left, and with it all of that has ended: there is no late work.
+
+What happens is written to the run journal first and shown then. How it ends is one transaction; the
+journal's last record follows it. What is cut by the gateway says its last words under a shield with a
+deadline.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from ..errors import GatewayError
+from ..events import (
+    INTERRUPTED,
+    Event,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+)
+from ..journal.writer import RunWriter
+from ..messages import SessionSource
+from ..state import inbox, settle, transcript, turns
+from ..state.entry import SessionEntry
+from ..state.inbox import Received
+from ..state.outbox import Owed
+from ..state.settle import Settlement
+from ..state.transcript import Message
+from ..state.turns import Outcome
+from . import notifier, words
+from .chunks import chunks, fits
+from .lane import Body, Chat, Lane, Stream, owed, stream_key
+from .turn import Turn
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+@dataclass(slots=True)
+class Task:
+    """What a session's actor has to do next, and the handle by which others can end it."""
+
+    rows: Sequence[Received]
+    resumes: int | None = None
+    """The cut turn that this one takes up again."""
+    origin: SessionSource | None = None
+    """Where the session lives."""
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    ended_by: Outcome = Outcome.STOPPED
+
+    @property
+    def source(self) -> SessionSource | None:
+        """Where the person is who is to hear of it."""
+        return self.rows[-1].event.source if self.rows else self.origin
+
+    def end(self, how: Outcome) -> None:
+        """End the turn from outside: a person stopped it, or a new message takes its place."""
+        self.ended_by = how
+        self.scope.cancel(reason=how)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A turn that runs: its names, and how it ends."""
+
+    gateway: Gateway
+    entry: SessionEntry
+    task: Task
+    chat: Chat | None
+    thread_id: str | None
+    reply_to: str | None
+    run_id: str
+    turn_id: int = 0
+    turn: Turn | None = None
+    outcome: Outcome = Outcome.ANSWERED
+    answer: str = ""
+    trouble: str = ""
+
+    @property
+    def lane(self) -> Lane | None:
+        """The way to the chat. Asked for each time: an idle lane leaves."""
+        return self.gateway.lanes.of(self.chat) if self.chat else None
+
+
+async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt: str,
+                   history: Sequence[Message]) -> Outcome:  # fmt: skip
+    """Run one turn from its row to its end, and return how it ended. Raises Cancelled if the gateway
+    cut it; then its end is on the disk, or the next start finds that it has none."""
+    source = task.source
+    chat = Chat(source.platform, source.account, source.chat_id) if source else None
+    run = _Run(
+        gateway,
+        entry,
+        task,
+        chat,
+        source.thread_id if source else None,
+        task.rows[-1].event.message_id if task.rows else None,
+        gateway.world.new_id(),
+    )
+    async with gateway.journals.open_run(entry.session_id, run.run_id) as journal:
+        ended = False
+        try:
+            run.turn_id = await gateway.database.write(
+                _begin, run.run_id, entry.session_id, gateway.life, task, gateway.world.time()
+            )
+            await _attended(run, journal, prompt, history)
+            outcome = await _end(run, journal)
+            ended = True
+            return outcome
+        finally:
+            # Not `except Cancelled`: out of a nursery cancellation comes in groups.
+            if not ended:
+                run.outcome = Outcome.CUT
+                with trio.CancelScope(deadline=gateway.last_words_by(), shield=True) as last_words:
+                    await _end(run, journal)
+                if last_words.cancelled_caught:
+                    log.warning("a turn was cut without last words", run=run.run_id)
+
+
+async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequence[Message]) -> None:
+    """Let the agent run, with everything that runs beside it, and note how that ended."""
+    gateway = run.gateway
+    stream = Stream(stream_key(run.run_id), run.thread_id, interval=gateway.config.streaming.edit_interval)
+
+    def show(text: str) -> None:
+        # A text that has outgrown a message stops growing there; the whole of it is what is owed.
+        text += gateway.config.streaming.cursor
+        if run.chat is not None and gateway.streams(run.chat) and fits(text, gateway.traits(run.chat)):
+            gateway.lanes.of(run.chat).show(stream, text)
+
+    turn = run.turn = Turn(
+        gateway,
+        run.entry,
+        run.turn_id,
+        run.run_id,
+        journal,
+        prompt=prompt,
+        said=[row.event for row in run.task.rows],
+        history=history,
+        show=show,
+    )
+    with run.task.scope:
+        async with trio.open_nursery() as beside:
+            if run.chat is not None:
+                for helper in (notifier.typing, notifier.still_working, notifier.warn_of_silence):
+                    beside.start_soon(helper, gateway, turn, run.chat, run.thread_id)
+            with turn.patience:
+                try:
+                    run.answer = await gateway.agent(turn) or turn.text
+                except Exception as error:
+                    # Whatever an agent raises is the end of its turn, told to the person, and no more.
+                    log.warning("the agent raised", run=run.run_id, exc_info=True)
+                    run.outcome, run.trouble = (
+                        Outcome.FAILED,
+                        (str(error) if isinstance(error, GatewayError) else words.failed(error)),
+                    )
+            if turn.patience.cancelled_caught:
+                run.outcome, run.trouble = (
+                    Outcome.TIMED_OUT,
+                    words.timed_out(gateway.config.agent.gateway_timeout),
+                )
+            beside.cancel_scope.cancel(reason="the agent is done")
+    if run.task.scope.cancelled_caught:
+        run.outcome = run.task.ended_by
+    stream.closed = True
+
+
+async def _end(run: _Run, journal: RunWriter) -> Outcome:
+    """The end of a turn: one transaction, then the journal's last record, then who waits for it."""
+    gateway, turn = run.gateway, run.turn
+    outcome = run.outcome
+    if outcome is Outcome.CUT and (turn is None or not turn.has_asked):
+        outcome = Outcome.UNSTARTED
+    settlement = Settlement(
+        outcome,
+        gateway.cut_reason() if outcome in (Outcome.CUT, Outcome.UNSTARTED) else run.trouble or None,
+        rows=tuple(_rows(run, outcome)),
+        owed=tuple(_owed(run, outcome)),
+        usage=turn.usage if turn else None,
+    )
+    stands = await gateway.database.write(_settled, run.run_id, settlement, gateway.world.time())
+    if settlement.owed and run.lane is not None:
+        run.lane.deliver()
+    last = _last_event(run, stands)
+    if last is not None:
+        await journal.append(last)
+    log.info("a turn ended", session=run.entry.session_id, run=run.run_id, outcome=stands)
+    return stands
+
+
+def _rows(run: _Run, outcome: Outcome) -> list[Message]:
+    turn = run.turn
+    if turn is None:
+        return []
+    if outcome is Outcome.ANSWERED:
+        return [turn.row_of("assistant", run.answer, like=Message("assistant", "", 0, finish="stop"))]
+    if turn.text and outcome is not Outcome.CUT:
+        # What a cut turn had said is recovered from its journal, by whoever reads the session.
+        return [turn.row_of("assistant", turn.text, like=Message("assistant", "", 0, finish=outcome))]
+    return []
+
+
+def _owed(run: _Run, outcome: Outcome) -> list[Owed]:
+    """What the chat gets: the answer, or the trouble in words, or the end of what was growing."""
+    if run.chat is None or run.turn is None:
+        return []
+    closes = stream_key(run.run_id)
+    text, only_closes = {
+        Outcome.ANSWERED: (run.answer or words.nothing_said(), False),
+        Outcome.FAILED: (run.trouble, False),
+        Outcome.TIMED_OUT: (run.trouble, False),
+    }.get(outcome, (words.cut_off(run.turn.text), True))
+    if only_closes and not run.turn.text:
+        return []
+    pieces = chunks(text, run.gateway.traits(run.chat))
+    return [
+        owed(
+            run.chat,
+            f"{run.run_id}:{number}",
+            Body(piece, closes if number == 1 else None, only_closes and number == 1),
+            thread_id=run.thread_id,
+            reply_to=run.reply_to if number == 1 else None,
+            session_id=run.entry.session_id,
+            turn_id=run.turn_id,
+        )
+        for number, piece in enumerate(pieces[:1] if only_closes else pieces, start=1)
+    ]
+
+
+def _last_event(run: _Run, outcome: Outcome) -> Event | None:
+    if outcome is Outcome.ANSWERED:
+        return RunCompleted(run.answer)
+    if outcome in (Outcome.FAILED, Outcome.TIMED_OUT):
+        return RunFailed(run.trouble, outcome)
+    if outcome in (Outcome.CUT, Outcome.UNSTARTED):
+        return RunFailed("The gateway ended before the run did.", INTERRUPTED)
+    return RunCancelled()
+
+
+# --- steps of the database ---------------------------------------------------------------------------
+
+
+def _begin(db: sqlite3.Connection, run_id: str, session_id: str, life: str, task: Task, at: float) -> int:
+    """Open the turn's row, give it its messages, and write down what the person said."""
+    turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=life, at=at, resumes=task.resumes)
+    inbox.join_turn(db, turn_id, [row.inbox_id for row in task.rows])
+    for row in task.rows:
+        transcript.append(db, session_id, Message("user", row.event.text, row.received_at, turn_id))
+    return turn_id
+
+
+def _settled(db: sqlite3.Connection, run_id: str, settlement: Settlement, at: float) -> Outcome:
+    """End the turn of this run, and return the outcome that stands: the first end wins. A run that
+    never had a row was not begun."""
+    turn = turns.by_run(db, run_id)
+    if turn is None:
+        return Outcome.UNSTARTED
+    settle.settle(db, turn.turn_id, settlement, at)
+    ended = turns.by_run(db, run_id)
+    return ended.outcome if ended and ended.outcome else settlement.outcome
