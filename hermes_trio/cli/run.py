@@ -32,7 +32,7 @@ from ..gateway.outside import obey_signals, run_planned_stop_watcher
 from ..gateway.serve import serve
 from ..host.process import own
 from ..host.systemd import queue_restart
-from ..host.watchdog import WATCHDOG_LOG, last_resort
+from ..host.watchdog import WATCHDOG_LOG, last_resort, watch_loop
 from ..platform import Adapter
 from ..world import World
 from .config import load_and_warn
@@ -77,6 +77,7 @@ async def _run(
     async with trio.open_nursery() as nursery:
         await nursery.start(obey_signals, control, home, me, world, grace)
         nursery.start_soon(run_planned_stop_watcher, control, home, me, world, grace)
+        nursery.start_soon(watch_loop, home / WATCHDOG_LOG, world)
         nursery.start_soon(_arm, control, arm)
         ending = await serve(
             home,
