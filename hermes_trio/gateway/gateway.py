@@ -16,7 +16,15 @@ import trio
 
 from ..config import GatewayConfig
 from ..host.guard import Guard
-from ..host.markers import RESTART_NOTIFY, RestartNotify, consume, read_restart_notify, write_restart_notify
+from ..host.markers import (
+    RESTART_NOTIFY,
+    RESTART_PENDING,
+    RestartNotify,
+    consume,
+    read_restart_notify,
+    read_restart_pending,
+    write_restart_notify,
+)
 from ..host.status_board import StatusBoard
 from ..journal.sessions import SessionReader
 from ..journal.writer import Journals
@@ -99,6 +107,8 @@ class Gateway:
     """Set when the gateway is ending: from then on no process is asked twice."""
     end_by: float | None = None
     """When all must be over, once the gateway is ending."""
+    stuck: list[SessionEntry] = field(default_factory=list)
+    """Sessions that were suspended at this start, and whose people do not know yet."""
     lanes: Lanes = field(init=False)
     sessions: Sessions = field(init=False)
     _told: set[Chat] = field(default_factory=set)
@@ -255,6 +265,8 @@ class Gateway:
         """A platform is connected: what is owed to its chats, then its cut turns, then what waits."""
         platform, account = connection.address
         self._tell_requester(connection)
+        self._tell_home(connection)
+        self._tell_stuck(connection)
         for chat_id in await self.database.read(outbox.waiting_chats, platform, account):
             self.lanes.of(Chat(platform, account, chat_id)).deliver()
         for entry in await self.database.read(sessions.marked):
@@ -273,6 +285,25 @@ class Gateway:
                 words.restarted(), thread_id=asked.thread_id, reply_to=asked.message_id
             )
             consume(self.home, RESTART_NOTIFY)
+
+    def _tell_home(self, connection: Connection) -> None:
+        """Tell the home channel that the gateway is back from a restart that no chat asked for."""
+        config = self.config.platforms.get(connection.adapter.name)
+        home = config.home_channel if config else None
+        if home is None or not self._may_notify(connection.adapter.name):
+            return
+        if read_restart_pending(self.home, self.world).marker is not None:
+            chat = Chat(*connection.address, home.chat_id)
+            self.lanes.of(chat).notice(words.back(), thread_id=home.thread_id)
+            consume(self.home, RESTART_PENDING)
+
+    def _tell_stuck(self, connection: Connection) -> None:
+        """Tell the people whose sessions were suspended at this start, once."""
+        for entry in list(self.stuck):
+            origin = entry.origin
+            if origin is not None and (origin.platform, origin.account) == connection.address:
+                self.stuck.remove(entry)
+                self.lane_of(origin).notice(words.stuck(), thread_id=origin.thread_id)
 
     async def _resume(self, entry: SessionEntry, origin: SessionSource) -> None:
         """Take up the cut turn of a marked session, if the rules let it; else do what they say."""

@@ -142,9 +142,9 @@ async def _take_over(gateway: Gateway) -> None:
     if config.agent.crash_recovery == "suspend":
         await store.suspend_recently_active()
     cut = await settle_former_life(gateway)
-    stuck = await store.suspend_stuck_loop_sessions()
-    if cut or stuck:
-        log.info("a former life was cut", turns=len(cut), suspended=len(stuck))
+    gateway.stuck = await store.suspend_stuck_loop_sessions()
+    if cut:
+        log.info("a former life was cut", turns=len(cut), suspended=len(gateway.stuck))
 
 
 async def _end_leftovers(gateway: Gateway, guard: Guard) -> None:

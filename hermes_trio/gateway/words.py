@@ -64,6 +64,10 @@ def restarted() -> str:
     return "♻ Restarted. The session goes on."
 
 
+def back() -> str:
+    return "♻ Gateway online: back and ready."
+
+
 def unknown_command(name: str) -> str:
     return f"/{name} is no command I know. /help lists them."
 

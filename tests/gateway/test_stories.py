@@ -7,6 +7,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from hermes_trio.config import AgentConfig
+from hermes_trio.messages import HomeChannel
 from hermes_trio.testing import Script
 from tests.stage import Stage, everyone
 
@@ -203,3 +204,49 @@ async def test_still_working_is_one_message_that_is_settled_in_the_end(
         assert stage.platform.chat("42").texts == ["⏳ Still working (6 min)."]
         await trio.sleep(300)
         assert stage.platform.chat("42").texts == ["⏳ Worked for 10 min.", "Done."]
+
+
+async def test_a_session_cut_in_three_lives_in_a_row_is_suspended_and_its_person_told_once(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    for life in range(3):
+        async with stage.life():
+            if life == 0:
+                await stage.says("hang")
+            await trio.sleep(5)
+    before = stage.entry().session_id
+    for told in (1, 1):
+        async with stage.life():
+            await trio.sleep(5)
+            texts = stage.platform.chat("42").texts
+            assert sum("several times in a row" in text for text in texts) == told
+    assert len(stage.agent.began) == 3, "it is not taken up a fourth time"
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(5)
+        assert stage.entry().session_id != before
+
+
+async def test_after_a_restart_that_no_chat_asked_for_the_home_channel_hears_that_it_is_back(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    async with stage.life() as gateway:
+        gateway.stop(restart=True)
+    for _ in range(2):
+        async with stage.life():
+            await trio.sleep(5)
+    assert sum("back and ready" in text for text in stage.platform.chat("home").texts) == 1
+
+
+async def test_after_a_restart_that_a_chat_asked_for_that_chat_hears_of_it_once(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with stage.life():
+        await stage.says("/restart", message_id="asked")
+    for _ in range(2):
+        async with stage.life():
+            await trio.sleep(5)
+    told = [m for m in stage.platform.chat("42").messages if m.text.startswith("♻ Restarted")]
+    assert [m.reply_to for m in told] == ["asked"]
