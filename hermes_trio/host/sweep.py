@@ -35,6 +35,7 @@ TERM = signal.SIGTERM
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has one way to end a process
 HAS_PROC = os.path.exists("/proc/self/stat")
 HAS_GROUPS = hasattr(os, "killpg")
+KERNEL_THREAD = 0x00200000  # PF_KTHREAD of Linux
 
 # The guard is fast: nobody waits for the last words of a command whose gateway was killed.
 POLITE = 0.3
@@ -163,7 +164,7 @@ def _from_proc() -> Iterable[Seen]:
         if name.isdigit():
             seen = _read_stat(int(name))
             if seen:
-                if seen.alive and seen.session:  # threads of the kernel have no session
+                if seen.alive:
                     seen.marker = _read_marker(seen.pid)
                 yield seen
 
@@ -174,8 +175,9 @@ def _read_stat(pid: int) -> Seen | None:
         return None
     # The name is in parentheses and may hold any byte, so what follows begins behind the last one.
     rest = data[data.rindex(b")") + 2 :].split()
-    # A process whose first thread has ended looks like a dead one, but has other threads.
-    alive = rest[0] not in (b"Z", b"X") or int(rest[17]) > 1
+    # A process whose first thread has ended looks like a dead one, but has other threads. A thread of
+    # the kernel is nobody's. (It has no session, but in a container neither has who was started from outside.)
+    alive = (rest[0] not in (b"Z", b"X") or int(rest[17]) > 1) and not int(rest[6]) & KERNEL_THREAD
     return Seen(pid, int(rest[1]), int(rest[2]), int(rest[3]), rest[19].decode(), alive, None)
 
 

@@ -758,6 +758,17 @@ def test_the_two_ways_to_look_see_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         child.wait()
 
 
+def test_a_member_is_found_where_its_session_has_no_number() -> None:
+    """As in a container, for what was started from outside of it."""
+    inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("no namespace of one's own to be had here")
+    look = "from hermes_trio.host import sweep; me = sweep.look().by_pid[1]; print(me.session, me.marker)"
+    env = {**os.environ, "HERMES_TRIO_GROUP": "x"}
+    seen = subprocess.run([*inside, sys.executable, "-c", look], env=env, capture_output=True, check=True)
+    assert seen.stdout == b"0 x\n"
+
+
 def test_any_name_of_a_program_can_be_read(tmp_path: Path) -> None:
     odd = tmp_path / "a) S 1 (b\n"
     odd.symlink_to("/bin/sleep")
