@@ -115,5 +115,6 @@ def exit_code(way: Exit) -> int:
     return {
         Exit.OK: 0,
         Exit.FAILURE: EXIT_FAILURE,
+        Exit.CONFIG: EXIT_CONFIG,
         Exit.TEMPFAIL: GATEWAY_SERVICE_RESTART_EXIT_CODE,
     }[way]

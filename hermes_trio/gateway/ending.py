@@ -7,6 +7,7 @@
 | restart under systemd | restarting | restart_timeout | stopped | 0, and 75 if it could not be queued |
 | restart under another supervisor | restarting | restart_timeout | stopped | 75 |
 | restart, no supervisor | restarting | restart_timeout | stopped | re-exec in place |
+| nothing can serve | shutting down | shutdown_timeout | startup_failed | 78 |
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
+from ..host.status import Afterwards
 from ..messages import MessageEvent
 from ..state.entry import ResumeReason
 
@@ -35,6 +37,8 @@ class Cause(StrEnum):
     SIGNAL = "signal"
     """A signal that nobody announced: a machine that shuts down, or a supervisor that is not ours."""
     RESTART = "restart"
+    NOTHING_SERVES = "nothing can serve"
+    """Every platform has refused us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class Exit(StrEnum):
     QUEUE_UNIT = "queue the restart of our unit"
     TEMPFAIL = "temporary failure"
     EXEC = "run in place"
+    CONFIG = "a mistake in the configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class Consequences:
 
     told: str
     resume_reason: ResumeReason
-    state_left: Literal["running", "stopped"]
+    state_left: Afterwards
     exit: Exit
 
 
@@ -110,6 +115,8 @@ def consequences(ending: Ending, supervised_by: Supervisor) -> Consequences:
         return Consequences(RESTARTING, ResumeReason.RESTART, "stopped", way)
     if ending.cause is Cause.SIGNAL:
         return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "running", Exit.FAILURE)
+    if ending.cause is Cause.NOTHING_SERVES:
+        return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "startup_failed", Exit.CONFIG)
     return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "stopped", Exit.OK)
 
 

@@ -43,6 +43,11 @@ class Connection:
         """The platform and the account."""
         return self.adapter.name, self.adapter.account
 
+    @property
+    def name(self) -> str:
+        """What to call it in logs."""
+        return f"{self.adapter.name}/{self.adapter.account}"
+
     async def up(self) -> Link:
         """The link, as soon as there is one."""
         while self.link is None:

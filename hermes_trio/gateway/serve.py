@@ -16,7 +16,7 @@ from ..host.guard import Guard, open_guard
 from ..host.home import locked_home
 from ..host.leftovers import end_leftovers
 from ..host.markers import write_restart_pending
-from ..host.status import GatewayState
+from ..host.status import GatewayState, PlatformState
 from ..host.status_board import StatusBoard, keep_status
 from ..host.worker import Worker, worker_thread
 from ..journal.sessions import SessionReader
@@ -29,7 +29,7 @@ from ..world import World
 from .closing import settle_former_life
 from .control import Control
 from .drain import drain_active_agents, follow, hurry
-from .ending import Ending, Supervisor
+from .ending import Cause, Ending, Supervisor
 from .gateway import Gateway, Lanes
 from .link import Connection, keep_connected
 from .session import Sessions
@@ -106,9 +106,7 @@ async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> Non
                     background.start_soon(hurry, gateway, work.cancel_scope)  # noqa: ASYNC111
                     background.start_soon(follow, gateway, work.cancel_scope)  # noqa: ASYNC111
                     for connection in gateway.connections.values():
-                        links.start_soon(
-                            keep_connected, connection, gateway.on_up, gateway.accept, gateway.world
-                        )
+                        links.start_soon(_link, gateway, connection, name=f"link {connection.name}")
                     gateway.board.set(state=GatewayState.RUNNING)
                     task_status.started(gateway)
                     await drain_active_agents(gateway, work.cancel_scope)
@@ -117,6 +115,14 @@ async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> Non
                 await gateway.lanes.flushed()
             lanes.cancel_scope.cancel(reason="what can go now has gone")
         links.cancel_scope.cancel(reason="the work is over")
+
+
+async def _link(gateway: Gateway, connection: Connection) -> None:
+    """Keep one platform connected. The last that refuses us takes the gateway along."""
+    await keep_connected(connection, gateway.on_up, gateway.accept, gateway.world)
+    if all(one.state is PlatformState.FATAL for one in gateway.connections.values()):
+        grace = gateway.config.agent.restart_drain_timeout
+        gateway.control.ask(Ending(Cause.NOTHING_SERVES, grace, asked_by=connection.name))
 
 
 def _left(gateway: Gateway) -> Ending:

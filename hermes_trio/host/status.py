@@ -50,7 +50,7 @@ class PlatformStatus(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-Afterwards = Literal["running", "stopped"]
+Afterwards = Literal["running", "stopped", "startup_failed"]
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

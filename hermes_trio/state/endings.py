@@ -10,6 +10,8 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..host.status import Afterwards
+
 
 @dataclass(frozen=True, slots=True)
 class EndingRow:
@@ -20,7 +22,7 @@ class EndingRow:
     cause: str
     grace: float
     resume_reason: str
-    state_left: Literal["running", "stopped"]
+    state_left: Afterwards
     recorded_at: float
     asked_by: str | None = None
     finished_at: float | None = None

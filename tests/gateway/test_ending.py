@@ -20,6 +20,7 @@ from hermes_trio.gateway.ending import (
 STOP = Ending(Cause.PLANNED, grace=10, asked_by="cli")
 SIGNAL = Ending(Cause.SIGNAL, grace=10)
 RESTART = Ending(Cause.RESTART, grace=30, asked_by="chat")
+REFUSED = Ending(Cause.NOTHING_SERVES, grace=30)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,7 @@ RESTART = Ending(Cause.RESTART, grace=30, asked_by="chat")
         (RESTART, Supervisor.SYSTEMD, "restarting", "restart_timeout", "stopped", Exit.QUEUE_UNIT),
         (RESTART, Supervisor.OTHER, "restarting", "restart_timeout", "stopped", Exit.TEMPFAIL),
         (RESTART, Supervisor.NONE, "restarting", "restart_timeout", "stopped", Exit.EXEC),
+        (REFUSED, Supervisor.SYSTEMD, "shutting down", "shutdown_timeout", "startup_failed", Exit.CONFIG),
     ],
 )
 def test_an_ending_decides_everything_together(

@@ -186,7 +186,7 @@ CREATE TABLE endings (
     asked_by       TEXT,
     grace          REAL NOT NULL,
     resume_reason  TEXT NOT NULL,
-    state_left     TEXT NOT NULL CHECK (state_left IN ('running', 'stopped')),
+    state_left     TEXT NOT NULL CHECK (state_left IN ('running', 'stopped', 'startup_failed')),
     recorded_at    REAL NOT NULL,
     finished_at    REAL,
     report         TEXT
