@@ -12,18 +12,50 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 import trio
 
 from ..host.status import GatewayState
+from ..state import endings
 from .ending import MARGIN
 
 if TYPE_CHECKING:
     from .gateway import Gateway
 
 RECORD_WITHIN = 1.0
+REPORT_BEFORE = 0.5
+"""Seconds before the end when nobody waits for the report any more."""
+LAST_TURNS = 20
+"""So many of the turns that were waited for are named in the report."""
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+class Report(msgspec.Struct):
+    """How a stop went, in milliseconds since it was asked for: when each phase was over, and each of the
+    turns that were waited for longest. Stored with the ending, for who asks what took so long."""
+
+    began: float
+    """On the clock of the program."""
+    turns: int
+    """How many were running."""
+    phases: dict[str, float] = {}
+    last_turns: dict[str, float] = {}
+
+    def is_over(self, phase: str) -> None:
+        """A phase ends now."""
+        self.phases[phase] = self._now()
+
+    def turn_is_over(self, session_key: str) -> None:
+        """A turn that was waited for ends now."""
+        self.last_turns.pop(session_key, None)
+        self.last_turns[session_key] = self._now()
+        if len(self.last_turns) > LAST_TURNS:
+            del self.last_turns[next(iter(self.last_turns))]
+
+    def _now(self) -> float:
+        return round((trio.current_time() - self.began) * 1000, 1)
 
 
 async def drain_active_agents(gateway: Gateway, work: trio.CancelScope) -> None:
@@ -32,12 +64,14 @@ async def drain_active_agents(gateway: Gateway, work: trio.CancelScope) -> None:
     ending = await gateway.control.ending()
     began = trio.current_time()
     gateway.sessions.close()
+    report = gateway.report = Report(began, len(gateway.sessions.running))
     gateway.ending.set()
     gateway.end_by = began + ending.grace + MARGIN
     # A disk that hangs must not keep the gateway from stopping: then the next start finds a crash.
     with trio.move_on_after(RECORD_WITHIN):
         await gateway.record(ending)
-    log.info("ending", cause=ending.cause, grace=ending.grace, running=len(gateway.sessions.running))
+    gateway.reached("recorded")
+    log.info("ending", cause=ending.cause, grace=ending.grace, running=report.turns)
     gateway.board.set(
         state=GatewayState.DRAINING,
         after=gateway.what_follows(ending).state_left,
@@ -63,3 +97,13 @@ async def follow(gateway: Gateway, work: trio.CancelScope) -> None:
         ending = await gateway.control.changed()
         await gateway.record(ending)
         work.deadline = min(work.deadline, began + ending.grace)
+
+
+async def store_report(gateway: Gateway) -> None:
+    """Store how it went, if the disk lets us in time."""
+    report = gateway.report
+    if report is not None and gateway.end_by is not None:
+        log.info("ended", turns=report.turns, **{f"{phase}_ms": at for phase, at in report.phases.items()})
+        text = msgspec.json.encode(report).decode()
+        with trio.CancelScope(deadline=gateway.end_by - REPORT_BEFORE):
+            await gateway.database.write(endings.finish, gateway.life, text, gateway.world.time())

@@ -40,9 +40,11 @@ from ..state.turns import Outcome
 from ..world import World
 from . import commands, words
 from .control import Control
+from .drain import Report
 from .ending import LAST_WORDS, Cause, Consequences, Ending, Supervisor, consequences
 from .lane import Chat, Lane
 from .link import Connection
+from .processes import Background
 from .resume import Action, Marked, Verdict, judge_tail, may_resume, tail_time
 from .run import Task
 from .session import Sessions, stop
@@ -107,9 +109,12 @@ class Gateway:
     """Set when the gateway is ending: from then on no process is asked twice."""
     end_by: float | None = None
     """When all must be over, once the gateway is ending."""
+    report: Report | None = None
+    """How the stop goes, once the gateway is ending."""
     stuck: list[SessionEntry] = field(default_factory=list)
     """Sessions that were suspended at this start, and whose people do not know yet."""
     lanes: Lanes = field(init=False)
+    background: Background = field(init=False)
     sessions: Sessions = field(init=False)
     _told: set[Chat] = field(default_factory=set)
 
@@ -151,6 +156,11 @@ class Gateway:
     def what_follows(self, ending: Ending) -> Consequences:
         """All that follows from this ending, here."""
         return consequences(ending, self.supervised_by)
+
+    def reached(self, phase: str) -> None:
+        """A phase of the stop is over."""
+        if self.report is not None:
+            self.report.is_over(phase)
 
     def cut_reason(self) -> str:
         """Why a turn is cut that is cut now."""

@@ -28,10 +28,11 @@ from ..state.store import SessionStore
 from ..world import World
 from .closing import settle_former_life
 from .control import Control
-from .drain import drain_active_agents, follow, hurry
+from .drain import drain_active_agents, follow, hurry, store_report
 from .ending import Cause, Ending, Supervisor
 from .gateway import Gateway, Lanes
 from .link import Connection, keep_connected
+from .processes import Background
 from .session import Sessions
 from .turn import Agent
 
@@ -89,6 +90,7 @@ async def serve(
                 )
                 await _take_over(gateway)
                 await _links(gateway, task_status)
+                await store_report(gateway)
             ending = _left(gateway)
             outermost.cancel_scope.cancel(reason="the state is written last")
     return ending
@@ -100,6 +102,7 @@ async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> Non
         async with trio.open_nursery() as lanes:
             gateway.lanes = Lanes(gateway, lanes)
             async with trio.open_nursery() as background:
+                gateway.background = Background(gateway, background)
                 async with trio.open_nursery() as work:
                     gateway.sessions = Sessions(gateway, work)
                     # They outlive the work by a moment, and then move a deadline that nobody has.
@@ -110,11 +113,15 @@ async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> Non
                     gateway.board.set(state=GatewayState.RUNNING)
                     task_status.started(gateway)
                     await drain_active_agents(gateway, work.cancel_scope)
+                gateway.reached("work")
                 background.cancel_scope.cancel(reason="the work is over")
+            gateway.reached("background")
             with trio.CancelScope(deadline=_flush_by(gateway)):
                 await gateway.lanes.flushed()
+            gateway.reached("flush")
             lanes.cancel_scope.cancel(reason="what can go now has gone")
         links.cancel_scope.cancel(reason="the work is over")
+    gateway.reached("links")
 
 
 async def _link(gateway: Gateway, connection: Connection) -> None:

@@ -153,6 +153,8 @@ class Sessions:
             actor.task = None
             self.running.discard(actor)
             gateway.turns_changed()
+            if gateway.report is not None:
+                gateway.report.turn_is_over(actor.key)
 
     def _prompt(self, entry: SessionEntry, history: list[Message], text: str) -> str:
         gateway = self._gateway
@@ -184,10 +186,13 @@ def stop(gateway: Gateway, key: str, how: Outcome) -> bool:
 async def begin_anew(gateway: Gateway, key: str) -> None:
     """End the session of a chat, with what runs in it, and with all that waits for it."""
 
-    def step(db: sqlite3.Connection) -> None:
+    def step(db: sqlite3.Connection) -> SessionEntry | None:
         entry = sessions.open_by_key(db, key)
         if entry is not None:
             settle.end_session(db, entry.session_id, "session_reset", gateway.world.time())
+        return entry
 
     stop(gateway, key, Outcome.RESET)
-    await gateway.database.write(step)
+    entry = await gateway.database.write(step)
+    if entry is not None:
+        gateway.background.end_of(entry.session_id)

@@ -3,10 +3,8 @@ say, to call tools and to run commands. Whatever happens is in the run journal f
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +14,13 @@ from ..events import (
     Event,
     MessageDelta,
 )
-from ..host.files import make_private_dir
-from ..host.groups import Process, running
+from ..host.groups import Process
 from ..journal.writer import RunWriter
 from ..messages import MessageEvent
-from ..state import processes, transcript, turns
+from ..state import transcript, turns
 from ..state.entry import SessionEntry, Usage
 from ..state.transcript import Message, ToolCall
+from .processes import Command, process_of
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -93,41 +91,14 @@ class Turn:
         """The next piece of the answer."""
         await self.emit(MessageDelta(text))
 
-    @asynccontextmanager
-    async def running(
-        self, command: Sequence[str] | str, *, cwd: Path | None = None
-    ) -> AsyncIterator[Process]:
+    def running(self, command: Command, *, cwd: Path | None = None) -> AbstractAsyncContextManager[Process]:
         """A command, for as long as the block and no longer than the turn: leaving ends the whole group
         of processes that came of it. What it writes is on `output`, and in a spool of the home."""
-        gateway, group_id = self._gateway, self._gateway.world.new_id()
-        if gateway.guard is None:
-            raise NotImplementedError("this gateway was opened without a guard: it starts no processes")
-        spools = gateway.home / "spools"
-        make_private_dir(spools)
-        async with running(
-            group_id,
-            command,
-            cwd=cwd or Path.cwd(),
-            env=command_environment(os.environ),
-            spool=spools / group_id,
-            guard=gateway.guard,
-            ending=gateway.ending,
-        ) as process:
-            row = processes.Process(
-                group_id,
-                self.entry.session_id,
-                gateway.life,
-                process.id.pid,
-                process.id.started,
-                command if isinstance(command, str) else " ".join(command),
-                background=False,
-                started_at=gateway.world.time(),
-                spool=str(spools / group_id),
-            )
-            await gateway.database.write(processes.add, row)
-            yield process
-        # Cancelled, this is not reached: then the next start looks, and finds that it has ended.
-        await gateway.database.write(processes.end, group_id, process.exit_code, gateway.world.time())
+        return process_of(self._gateway, self.entry.session_id, command, cwd=cwd)
+
+    async def start_background(self, command: Command, *, cwd: Path | None = None) -> Process:
+        """Start a command that belongs to the session, and goes on when the turn is over."""
+        return await self._gateway.background.start(self.entry.session_id, command, cwd=cwd)
 
     async def calls(self, text: str, *tool_calls: ToolCall) -> None:
         """The model asked for tools: the row that says so, before any of them begins."""
@@ -158,11 +129,3 @@ class Turn:
             tool_name=like.tool_name,
             status=like.status,
         )
-
-
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-
-
-def command_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a command sees of our environment: everything but what sounds like a secret."""
-    return {name: value for name, value in environ.items() if not _SECRET.search(name)}
