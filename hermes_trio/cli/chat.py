@@ -18,7 +18,9 @@ from ..gateway.control import Control
 from ..gateway.ending import Cause, Ending
 from ..gateway.gateway import Gateway
 from ..gateway.serve import serve
+from ..host.tasks import show_tree_when_asked, waits_noted
 from ..state.turns import Outcome
+from ..world import World
 from .config import load_and_warn, whereabouts
 from .console import GROWING, Console, terminal
 from .logs import log_to_file
@@ -49,8 +51,9 @@ async def _chat(home: Path, config: GatewayConfig) -> None:
     def leave() -> None:
         control.ask(Ending(Cause.PLANNED, grace=0, asked_by="terminal"))
 
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals, waits_noted() as waits:
         async with trio.open_nursery() as nursery:
+            await nursery.start(show_tree_when_asked, home, World(), waits)
 
             async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
                 console = terminal(leave)

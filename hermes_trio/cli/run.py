@@ -32,6 +32,7 @@ from ..gateway.outside import obey_signals, run_planned_stop_watcher
 from ..gateway.serve import serve
 from ..host.process import own
 from ..host.systemd import queue_restart
+from ..host.tasks import show_tree_when_asked, waits_noted
 from ..host.watchdog import WATCHDOG_LOG, last_resort, watch_loop
 from ..platform import Adapter
 from ..world import World
@@ -74,21 +75,23 @@ async def _run(
 ) -> Ending:
     control, world, me = Control(), World(), own()
     grace = config.agent.restart_drain_timeout
-    async with trio.open_nursery() as nursery:
-        await nursery.start(obey_signals, control, home, me, world, grace)
-        nursery.start_soon(run_planned_stop_watcher, control, home, me, world, grace)
-        nursery.start_soon(watch_loop, home / WATCHDOG_LOG, world)
-        nursery.start_soon(_arm, control, arm)
-        ending = await serve(
-            home,
-            config,
-            agent=demo,
-            adapters=adapters,
-            control=control,
-            world=world,
-            supervised_by=watched_by,
-        )
-        nursery.cancel_scope.cancel(reason="the gateway has ended")
+    with waits_noted() as waits:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(obey_signals, control, home, me, world, grace)
+            nursery.start_soon(run_planned_stop_watcher, control, home, me, world, grace)
+            await nursery.start(show_tree_when_asked, home, world, waits)
+            nursery.start_soon(watch_loop, home / WATCHDOG_LOG, world, waits)
+            nursery.start_soon(_arm, control, arm)
+            ending = await serve(
+                home,
+                config,
+                agent=demo,
+                adapters=adapters,
+                control=control,
+                world=world,
+                supervised_by=watched_by,
+            )
+            nursery.cancel_scope.cancel(reason="the gateway has ended")
     return ending
 
 

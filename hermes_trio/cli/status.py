@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from pathlib import Path
 
 import click
 import msgspec
 
 from ..config_file import home_directory
 from ..host.process import is_alive
+from ..host.signals import ask_for_tree
 from ..host.status import read_status
+
+TREE_WITHIN = 5.0
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
-def command(as_json: bool) -> None:
+@click.option("--tree", is_flag=True, help="Every task: what it waits for, since when, until when.")
+def command(as_json: bool, tree: bool) -> None:
     """Say what the gateway of this home is doing."""
-    status = read_status(home_directory(os.environ))
+    home = home_directory(os.environ)
+    status = read_status(home)
     alive = status is not None and is_alive(status.process)
     if as_json:
         found = msgspec.to_builtins(status) if status else {}
@@ -31,3 +38,24 @@ def command(as_json: bool) -> None:
     for name, platform in status.platforms.items():
         trouble = f" ({platform.error})" if platform.error else ""
         click.echo(f"  {name}: {platform.state}{trouble}")
+    if tree:
+        click.echo(_tree(home, status.pid))
+
+
+def _tree(home: Path, pid: int) -> str:
+    """The tree of tasks as the gateway writes it when it is asked. Its file says that it can be asked."""
+    path = home / "gateway_tree.txt"
+    try:
+        before, text = path.stat().st_mtime_ns, path.read_text("utf-8")
+    except FileNotFoundError:
+        text = ""
+    if not text.startswith(f"pid {pid},") or not ask_for_tree(pid):
+        raise click.ClickException("This gateway runs inside another program, which shows no tree.")
+    until = time.monotonic() + TREE_WITHIN
+    while time.monotonic() < until:
+        time.sleep(0.02)
+        if path.stat().st_mtime_ns != before:
+            return path.read_text("utf-8")
+    raise click.ClickException(
+        "The gateway does not answer. If it hangs, its watchdog writes where into logs/gateway-watchdog.log."
+    )

@@ -1,4 +1,4 @@
-"""Telling another process of ours to stop."""
+"""Signals to another process of ours."""
 
 from __future__ import annotations
 
@@ -14,3 +14,16 @@ def ask_to_stop(pid: int) -> None:
             os.kill(pid, signal.SIGTERM)
         except ProcessLookupError:
             return  # it was quicker
+
+
+def ask_for_tree(pid: int) -> bool:
+    """Ask a gateway to write down its tree of tasks. False where a process cannot be asked (Windows). Only
+    for one whose file of it is there: another program would die of it."""
+    number = getattr(signal, "SIGUSR2", None)
+    if number is None:
+        return False
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True

@@ -175,8 +175,8 @@ def _read_stat(pid: int) -> Seen | None:
         return None
     # The name is in parentheses and may hold any byte, so what follows begins behind the last one.
     rest = data[data.rindex(b")") + 2 :].split()
-    # A process whose first thread has ended looks like a dead one, but has other threads. A thread of
-    # the kernel is nobody's. (It has no session, but in a container neither has who was started from outside.)
+    # A process whose first thread has ended looks like a dead one, but has other threads. A thread of the
+    # kernel is nobody's. (It has no session, but in a container that is true of others, too.)
     alive = (rest[0] not in (b"Z", b"X") or int(rest[17]) > 1) and not int(rest[6]) & KERNEL_THREAD
     return Seen(pid, int(rest[1]), int(rest[2]), int(rest[3]), rest[19].decode(), alive, None)
 

@@ -17,9 +17,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -28,6 +27,7 @@ import trio
 from ..errors import EXIT_FAILURE
 from ..world import World
 from .files import make_private_dir, open_private
+from .tasks import Waits, task_tree, tree_text
 
 WATCHDOG_LOG = Path("logs", "gateway-watchdog.log")
 LARGEST_LOG = 5_000_000
@@ -57,7 +57,12 @@ def last_resort(path: Path) -> Iterator[Callable[[float], None]]:
 
 
 async def watch_loop(
-    path: Path, world: World, *, stalled_after: float = 10.0, exit_after: float | None = None
+    path: Path,
+    world: World,
+    waits: Waits | None = None,
+    *,
+    stalled_after: float = 10.0,
+    exit_after: float | None = None,
 ) -> None:
     """Watch the loop that this runs on, until cancelled. When it has not answered for `stalled_after`
     seconds, the stacks of all threads and the tree of tasks are appended to `path`. A stall of
@@ -66,7 +71,7 @@ async def watch_loop(
     assert root is not None  # noqa: S101 - we run below it
 
     def report(silent: float) -> None:
-        tree = tree_text(task_tree(root), clock.current_time())
+        tree = tree_text(task_tree(root, waits), clock.current_time())
         _append_report(path, f"{world.now():%Y-%m-%d %H:%M:%S %Z}, silent for {silent:.1f} s", tree)
 
     watcher = _Watcher(report, stalled_after, exit_after)
@@ -114,53 +119,6 @@ class _Watcher:
         if self._exit_after is not None and silent >= self._exit_after:
             log.critical("the event loop does not come back: the process ends")
             os._exit(EXIT_FAILURE)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskLine:
-    """One task of the tree."""
-
-    depth: int
-    name: str
-    waits: tuple[str, ...]
-    """Where it waits, the innermost place first, without those inside Trio. Of a task that runs only the
-    outermost place is known; the rest is on its thread's stack."""
-    deadline: float
-    """When it goes on at the latest, on Trio's clock: it wakes or is cancelled. Infinite for never, minus
-    infinite if it is cancelled already."""
-
-
-def task_tree(root: trio.lowlevel.Task | None = None) -> list[TaskLine]:
-    """All tasks, each before those that it waits for. Another thread must name the root, and sees what
-    may be changing."""
-    top = root or trio.lowlevel.current_root_task()
-    lines, todo = [], [(0, top)] if top else []
-    while todo:
-        depth, task = todo.pop()
-        # What is around a task is known to Trio alone; only of the current task does it tell.
-        deadline = task._cancel_status.effective_deadline()
-        lines.append(TaskLine(depth, task.name, _places(task), deadline))
-        children = [child for nursery in task.child_nurseries for child in nursery.child_tasks]
-        todo += ((depth + 1, child) for child in sorted(children, key=lambda child: child.name, reverse=True))
-    return lines
-
-
-def tree_text(lines: Sequence[TaskLine], now: float) -> str:
-    """The tree for people; `now` is the time on Trio's clock."""
-    return "\n".join(_line_text(line, now) for line in lines)
-
-
-def _line_text(line: TaskLine, now: float) -> str:
-    limit = ""
-    if line.deadline < math.inf:
-        limit = " [cancelled]" if line.deadline == -math.inf else f" [{line.deadline - now:.1f} s left]"
-    return f"{'  ' * line.depth}{line.name}{limit}  {' < '.join(line.waits)}".rstrip()
-
-
-def _places(task: trio.lowlevel.Task) -> tuple[str, ...]:
-    frames = [(frame.f_globals.get("__name__", "?"), frame, line) for frame, line in task.iter_await_frames()]
-    outside = [place for place in frames if not place[0].startswith("trio.")] or frames[:1]
-    return tuple(f"{module}:{line} {frame.f_code.co_name}" for module, frame, line in outside[:-4:-1])
 
 
 def _append_report(path: Path, title: str, tree: str) -> None:

@@ -1,0 +1,52 @@
+"""`hermes-trio status --tree`, asked of a gateway that runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from hermes_trio import open_gateway
+from hermes_trio.config import GatewayConfig
+from hermes_trio.testing import MemoryPlatform
+from tests.host.children.kinds import soon
+from tests.stage import Agent
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="a process cannot be asked here")
+
+
+def status(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "hermes_trio", "status", *options]
+    return subprocess.run(
+        program, env={**os.environ, "HERMES_HOME": str(home)}, capture_output=True, text=True, timeout=50
+    )
+
+
+def test_it_shows_what_a_turn_waits_for(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "hermes_trio", "chat"]
+    environ = {**os.environ, "HERMES_HOME": str(tmp_path)}
+    with subprocess.Popen(program, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as chat:
+        assert chat.stdin is not None
+        chat.stdin.write(b"work\n")
+        chat.stdin.flush()
+        soon(lambda: "1 running turn" in status(tmp_path).stdout, within=30)
+        shown = status(tmp_path, "--tree")
+        chat.communicate()
+    assert shown.returncode == 0, shown.stderr
+    waits = r"\[\d+\.\d s left\]  \d+\.\d s in .*hermes_trio\.agent\.demo:\d+"
+    pattern = r"^ +session agent:main:console:dm:\S+ " + waits
+    assert re.search(pattern, shown.stdout, re.M), shown.stdout
+    assert not (tmp_path / "gateway_tree.txt").exists()
+
+
+async def test_a_program_that_cannot_be_asked_is_not_asked(tmp_path: Path) -> None:
+    async with open_gateway(tmp_path, GatewayConfig(), agent=Agent(), adapters=[MemoryPlatform()]) as gateway:
+        await gateway.board.written()
+        shown = await trio.to_thread.run_sync(status, tmp_path, "--tree")
+    assert shown.returncode == 1
+    assert "runs inside another program" in shown.stderr
