@@ -279,6 +279,20 @@ class PlatformConfig(Section, frozen=True):
             extra={"wants": "a list of ids such as [42, 43], or the word all without brackets"},
         ),
     ] = ()
+    allow_admin_from: Annotated[
+        tuple[SenderId, ...],
+        Meta(
+            description="Ids that may also restart the gateway and such. Empty: all who may talk.",
+            extra={"wants": "a list of ids such as [42, 43]"},
+        ),
+    ] = ()
+    unauthorized_dm_behavior: Annotated[
+        Literal["pair", "ignore"] | None,
+        Meta(
+            description="What a stranger gets: a pairing code, or nothing, as where ids are listed.",
+            extra={"wants": "one of pair, ignore"},
+        ),
+    ] = None
     require_mention: Annotated[
         bool, Meta(description="In groups, answer only where the bot is mentioned.")
     ] = True

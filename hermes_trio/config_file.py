@@ -31,11 +31,18 @@ from .config_values import join, section
 from .errors import ConfigInvalid
 
 # What counts as security: every key of `approvals`; every key, wherever it stands, whose name
-# speaks of allowing, denying, access or pairing (and is no secret: `access_token` is a platform's
-# own); and every key that is one of these but for a typing error.
+# speaks of allowing, denying, admins, access or pairing (and is no secret: `access_token` is a
+# platform's own) or is one by which the original let people in; and every key that is one of these
+# but for a typing error.
 _SECURITY_SECTIONS = (ApprovalsConfig,)
-_SECURITY_NAME = re.compile(r"(?:^|_)(?:allow|deny)|^(?:access|pairing)")
-_SECURITY_KEYS = ("allow_from", "require_mention", "approvals")
+_SECURITY_NAME = re.compile(r"(?:^|_)(?:allow|deny|admins?(?:_|$))|^(?:access|pairing)|^(?:dm|group)_policy$")
+_SECURITY_KEYS = (
+    "allow_from",
+    "allow_admin_from",
+    "unauthorized_dm_behavior",
+    "require_mention",
+    "approvals",
+)
 
 _HOME_CHANNEL_KEYS = ("chat_id", "thread_id", "name")
 _PROVIDER_KEYS: Mapping[Provider, str] = {

@@ -71,6 +71,7 @@ async def serve(
             await trio.sleep_forever()
         finally:
             control.ask(Ending(Cause.PLANNED, grace=0, asked_by="cancelled from outside"))
+            control.hurry()  # another ending may count already, with a grace of its own
             shield.deadline = trio.current_time() + MARGIN
 
 

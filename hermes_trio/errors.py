@@ -28,7 +28,10 @@ from __future__ import annotations
 from pathlib import Path
 
 EXIT_FAILURE = 1
+EXIT_RESTART = 75
+"""Says to a supervisor: start me again (EX_TEMPFAIL)."""
 EXIT_CONFIG = 78
+"""Says: starting me again changes nothing (EX_CONFIG)."""
 
 
 class GatewayError(Exception):

@@ -139,4 +139,5 @@ class Refused(PlatformError):
 
 
 class ChatGone(Refused):
-    """The chat is gone, or has thrown us out: nothing can be sent there."""
+    """The chat is gone, or has thrown us out: nothing is sent there any more until somebody is heard from
+    there. Not for a thread or a message that is gone: that is `Refused`."""

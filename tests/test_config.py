@@ -127,6 +127,8 @@ PLATFORM_CONTRACT: dict[str, object] = {
     "base_url": None,
     "home_channel": None,
     "allow_from": [],
+    "allow_admin_from": [],
+    "unauthorized_dm_behavior": None,
     "require_mention": True,
     "gateway_restart_notification": True,
     "options": {},
@@ -297,6 +299,18 @@ def test_the_originals_spelling_works(load: Load, text: str, path: str, value: o
         ("platforms: {x: {allow_from: ['*']}}", "platforms.x.allow_from", "'*' inside it is wrong", ""),
         ("platforms: {x: {allow_from: [' ']}}", "platforms.x.allow_from", "' ' inside it is wrong", ""),
         ("platforms: {x: {allow_from: [~]}}", "platforms.x.allow_from", "nothing inside it is wrong", ""),
+        (
+            "platforms: {x: {allow_admin_from: all}}",
+            "platforms.x.allow_admin_from",
+            "'all' is not a list of ids such as [42, 43]",
+            "",
+        ),
+        (
+            "platforms: {x: {unauthorized_dm_behavior: nothing}}",
+            "platforms.x.unauthorized_dm_behavior",
+            "'nothing' is not one of pair, ignore",
+            "",
+        ),
         ("platforms: {x: {home_channel: [5]}}", "platforms.x.home_channel", "a list is not a chat id", ""),
         ("platforms: {x: {home_channel: {name: y}}}", "platforms.x.home_channel", "at least a chat_id", ""),
         (
@@ -448,6 +462,20 @@ def test_a_platforms_own_keys_are_left_to_it_without_a_word(load: Load) -> None:
         ("platforms: {x: {allowed_users: []}}", "platforms.x.allowed_users", ""),
         ("platforms: {x: {group_allow_from: []}}", "platforms.x.group_allow_from", ""),
         ("platforms: {x: {deny_from: []}}", "platforms.x.deny_from", ""),
+        (
+            "platforms: {x: {allow_admins_from: [1]}}",
+            "platforms.x.allow_admins_from",
+            "Did you mean platforms.x.allow_admin_from?",
+        ),
+        ("platforms: {x: {admins: [1]}}", "platforms.x.admins", ""),
+        (
+            "platforms: {x: {unauthorised_dm_behaviour: ignore}}",
+            "platforms.x.unauthorised_dm_behaviour",
+            "Did you mean platforms.x.unauthorized_dm_behavior?",
+        ),
+        ("unauthorized_dm_behavior: ignore", "unauthorized_dm_behavior", ""),
+        ("platforms: {x: {dm_policy: open}}", "platforms.x.dm_policy", ""),
+        ("platforms: {x: {group_policy: disabled}}", "platforms.x.group_policy", ""),
         (
             "platforms: {x: {require_mentions: false}}",
             "platforms.x.require_mentions",

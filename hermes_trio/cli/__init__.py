@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
@@ -19,7 +20,14 @@ _COMMANDS = {
     "chat": ("hermes_trio.cli.chat", "Talk to the agent in this terminal."),
     "run": ("hermes_trio.cli.run", "Run the gateway."),
     "stop": ("hermes_trio.cli.stop", "Stop the gateway, and wait until it has stopped."),
+    "restart": ("hermes_trio.cli.restart", "Restart the gateway, and wait until it is back."),
     "status": ("hermes_trio.cli.status", "Say what the gateway is doing."),
+    "pairing": ("hermes_trio.cli.pairing", "Let people in who ask for it, and take that back."),
+    "service": ("hermes_trio.cli.service", "Have systemd or launchd run the gateway."),
+    "doctor": ("hermes_trio.cli.doctor", "Look for what is wrong, and say what to do about it."),
+    "sessions": ("hermes_trio.cli.sessions", "Look at the conversations, take them along, delete one."),
+    "journal": ("hermes_trio.cli.journal", "Look at what was shown of each answer, and check it."),
+    "setup": ("hermes_trio.cli.setup", "Answer a few questions, and be ready to start."),
     "config": ("hermes_trio.cli.config", "Look at the configuration, and check it."),
 }
 
@@ -41,11 +49,22 @@ class _Commands(click.Group):
             formatter.write_dl([(name, help_) for name, (_, help_) in _COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
+        errors: list[GatewayError] = []
         try:
             return super().invoke(ctx)
-        except GatewayError as error:
+        except* GatewayError as group:  # out of a tree of tasks, or bare
+            errors = list(_single(group))
+        for error in errors:
             click.echo(f"error: {error}", err=True)
-            ctx.exit(error.exit_code)
+        raise click.exceptions.Exit(errors[0].exit_code)
+
+
+def _single(group: BaseExceptionGroup[GatewayError]) -> Iterator[GatewayError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _single(error)
+        else:
+            yield error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

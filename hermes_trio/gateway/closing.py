@@ -54,7 +54,7 @@ def _said(records: Iterable[Record]) -> str:
 
 
 def _closing(turn: Turn, origin: SessionSource, text: str) -> Owed:
-    chat = Chat(origin.platform, origin.account, origin.chat_id)
+    chat = Chat.of(origin)
     key = stream_key(turn.run_id)
     return owed(
         chat,

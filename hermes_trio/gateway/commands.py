@@ -1,59 +1,260 @@
 """Chat commands: they go to the session's control at once, also in the middle of a turn, and are never
-sent to a model. A command is done when it is stored: it happens once and never replays."""
+sent to a model. A command is done when it is stored: it happens once and never replays.
+
+What is to be said is said first, and done then: who stops a turn reads so before the turn's last words.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..messages import MessageEvent
+import trio
+
+from ..messages import HomeChannel, MessageEvent
+from ..state import inbox
 from ..state.turns import Outcome
-from . import words
+from . import inward, reports, words
+from .access import ADMIN_COMMANDS
+from .asking import Asked, answer
 from .ending import Cause, Ending
-from .session import begin_anew, stop
+from .notices import address_of, remember_requester, say_home
+from .session import begin_anew, stop, take_back
 
 if TYPE_CHECKING:
     from .gateway import Gateway
 
+BACKGROUND = "agent:main:background:"
+"""Sessions that work beside the conversation of a chat have keys of their own."""
+
 _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
+_ALIASES = {"reset": "new", "q": "queue", "bg": "background", "btw": "background"}
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """What a person asked the gateway itself to do."""
+class Given:
+    """A command as somebody gave it."""
 
     name: str
+    rest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who gave it, and where."""
+
+    gateway: Gateway
+    key: str
+    event: MessageEvent
     rest: str
 
+    def reply(self, text: str) -> None:
+        self.gateway.reply(self.event, text)
 
-def parse(event: MessageEvent) -> Command | None:
+    def anew(self, text: str, name: str) -> tuple[MessageEvent, str]:
+        """A message of the same person with this text, and what it is called: it is another one than the
+        command, and comes as often."""
+        return replace(self.event, text=text, kind="text"), f"{name}:{self.event.message_key}"
+
+
+def parse(event: MessageEvent) -> Given | None:
     """The command in a message, if it is one. A path such as `/etc/hosts` is none."""
     found = _COMMAND.fullmatch(event.text.strip())
-    return Command(found[1].lower(), (found[2] or "").strip()) if found else None
+    if found is None:
+        return None
+    name = found[1].lower()
+    return Given(_ALIASES.get(name, name), (found[2] or "").strip())
 
 
-async def obey(gateway: Gateway, command: Command, key: str, event: MessageEvent) -> None:
+async def obey(gateway: Gateway, given: Given, key: str, event: MessageEvent) -> None:
     """Do what was asked, and say so."""
-    lane, source = gateway.lane_of(event.source), event.source
+    known = COMMANDS.get(given.name)
+    asking = Asking(gateway, key, event, given.rest)
+    if known is None:
+        asking.reply(words.unknown_command(given.name))
+    elif given.name in ADMIN_COMMANDS and not await gateway.access.is_admin(event.source):
+        asking.reply(words.only_admins(given.name, event.source.platform))
+    else:
+        await known.obey(asking)
 
-    def reply(text: str) -> None:
-        lane.notice(text, thread_id=source.thread_id, reply_to=event.message_id)
 
-    match command.name:
-        case "stop":
-            actor = gateway.sessions.actor(key)
-            reply(words.stopped(actor is not None and actor.task is not None))
-            stop(gateway, key, Outcome.STOPPED)
-        case "new" | "reset":
-            reply(words.new_session())
-            await begin_anew(gateway, key)
-        case "restart":
-            reply(words.restart_asked(len(gateway.sessions.running)))
-            grace = gateway.config.agent.restart_drain_timeout
-            gateway.remember_requester(source, event)
-            gateway.control.ask(Ending(Cause.RESTART, grace, asked_by=key, requester=event))
-        case "help":
-            reply(words.help_text())
-        case _:
-            reply(words.unknown_command(command.name))
+async def _help(asking: Asking) -> None:
+    asking.reply("\n".join(f"/{name} {known.help}" for name, known in COMMANDS.items() if known.help))
+
+
+async def _status(asking: Asking) -> None:
+    asking.reply(await reports.status(asking.gateway, asking.key))
+
+
+async def _usage(asking: Asking) -> None:
+    entry = await asking.gateway.store.get_session_entry(asking.key)
+    asking.reply(reports.usage(entry))
+
+
+async def _whoami(asking: Asking) -> None:
+    is_admin = await asking.gateway.access.is_admin(asking.event.source)
+    asking.reply(reports.whoami(asking.event.source, asking.key, is_admin=is_admin))
+
+
+async def _stop(asking: Asking) -> None:
+    gateway, now = asking.gateway, asking.gateway.world.time()
+    beside = _beside(asking) if asking.rest.lower() == "all" else []
+    dropped = await gateway.database.write(inbox.drop_pending, asking.key, now)
+    actor = gateway.sessions.actor(asking.key)
+    running = actor is not None and actor.task is not None
+    asking.reply(words.stopped(running or bool(beside), dropped))
+    for key in (asking.key, *beside):
+        stop(gateway, key, Outcome.STOPPED)
+
+
+def _beside(asking: Asking) -> list[str]:
+    """The sessions that work beside this conversation."""
+    running = (actor for actor in asking.gateway.sessions.running if actor.key.startswith(BACKGROUND))
+    return [
+        actor.key
+        for actor in running
+        if actor.task and actor.task.source and actor.task.source.chat_id == asking.event.source.chat_id
+    ]
+
+
+async def _new(asking: Asking) -> None:
+    asking.reply(words.new_session())
+    await begin_anew(asking.gateway, asking.key)
+
+
+async def _undo(asking: Asking) -> None:
+    async def job() -> None:
+        said = await take_back(asking.gateway, asking.key)
+        asking.reply(words.nothing_to_take_back() if said is None else words.taken_back(said))
+
+    stop(asking.gateway, asking.key, Outcome.STOPPED)
+    await asking.gateway.sessions.between_turns(asking.key, job)
+
+
+async def _retry(asking: Asking) -> None:
+    async def job() -> None:
+        said = await take_back(asking.gateway, asking.key)
+        if said is None:
+            asking.reply(words.nothing_to_take_back())
+            return
+        event, name = asking.anew(said, "retry")
+        told = await inward.take(asking.gateway, asking.key, event, "queue", message_key=name)
+        if told is not None:
+            asking.reply(told)
+
+    stop(asking.gateway, asking.key, Outcome.STOPPED)
+    await asking.gateway.sessions.between_turns(asking.key, job)
+
+
+async def _queue(asking: Asking) -> None:
+    await _say(asking, "queue")
+
+
+async def _steer(asking: Asking) -> None:
+    await _say(asking, "steer")
+
+
+async def _say(asking: Asking, mode: inward.Mode) -> None:
+    """What stands behind the command is a message, and this is what becomes of it."""
+    if not asking.rest:
+        asking.reply(words.needs_text(mode))
+        return
+    event, name = asking.anew(asking.rest, mode)
+    told = await inward.take(asking.gateway, asking.key, event, mode, message_key=name)
+    if told is not None:
+        asking.reply(told)
+
+
+async def _background(asking: Asking) -> None:
+    if not asking.rest:
+        asking.reply(words.needs_text("background"))
+        return
+    event, name = asking.anew(asking.rest, "background")
+    key = BACKGROUND + asking.gateway.world.new_id()
+    told = await inward.take(asking.gateway, key, event, "queue", message_key=name)
+    asking.reply(words.works_beside() if told is None else told)
+
+
+async def _approve(asking: Asking) -> None:
+    await _decide(asking, asking.rest or "once")
+
+
+async def _deny(asking: Asking) -> None:
+    await _decide(asking, "deny")
+
+
+async def _decide(asking: Asking, decision: str) -> None:
+    gateway, source = asking.gateway, asking.event.source
+    if not await gateway.access.is_admin(source):
+        asking.reply(words.may_not_approve(source.platform))
+        return
+    actor = gateway.sessions.actor(asking.key)
+    waiting: list[Asked] = list(actor.task.asked) if actor is not None and actor.task is not None else []
+    waiting = [asked for asked in waiting if asked.kind == "approval"]
+    chosen = waiting if decision.startswith("all") or asking.rest.startswith("all") else waiting[:1]
+    answered = [await answer(gateway, asked, decision, by=source.participant or "") for asked in chosen]
+    asking.reply(words.decided(decision) if any(answered) else words.nothing_asked())
+
+
+async def _restart(asking: Asking) -> None:
+    gateway = asking.gateway
+    grace = gateway.config.agent.restart_drain_timeout
+    if gateway.control.current is not None:
+        asking.reply(words.ending_already(len(gateway.sessions.running)))
+        return
+    asking.reply(words.restart_asked(len(gateway.sessions.running)))
+    remember_requester(gateway, asking.event)
+    gateway.control.ask(Ending(Cause.RESTART, grace, asked_by=asking.key, requester=asking.event))
+
+
+async def _sethome(asking: Asking) -> None:
+    gateway, source = asking.gateway, asking.event.source
+    home = HomeChannel(source.platform, source.chat_id, source.chat_name, source.thread_id)
+    await gateway.database.write(say_home, address_of(source), home)
+    gateway.home_channels[address_of(source)] = home
+    asking.reply(words.home_is_here())
+
+
+async def _model(asking: Asking) -> None:
+    asking.reply(words.model(asking.gateway.config.model))
+
+
+async def _compress(asking: Asking) -> None:
+    asking.reply(words.nothing_to_compress())
+
+
+async def _start(asking: Asking) -> None:
+    """What some platforms send when a person opens a chat: not meant as anything."""
+    await trio.lowlevel.checkpoint()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A command there is. Without help it is not listed."""
+
+    obey: Callable[[Asking], Awaitable[None]]
+    help: str = ""
+
+
+COMMANDS = {
+    "help": Known(_help, "lists the commands"),
+    "status": Known(_status, "says what is going on here"),
+    "stop": Known(_stop, "ends what is running and drops what waits (/stop all: also in the background)"),
+    "new": Known(_new, "begins a new session"),
+    "retry": Known(_retry, "answers your last message again"),
+    "undo": Known(_undo, "forgets your last message and its answer"),
+    "queue": Known(_queue, "TEXT waits for its turn without interrupting"),
+    "steer": Known(_steer, "TEXT goes into the turn that runs"),
+    "background": Known(_background, "TEXT is worked on beside this conversation"),
+    "approve": Known(_approve, "lets happen what is waiting for a yes (session, always, all)"),
+    "deny": Known(_deny, "refuses it"),
+    "model": Known(_model, "says which model answers"),
+    "compress": Known(_compress, "shortens what the model is sent of this session"),
+    "usage": Known(_usage, "says what this session has used"),
+    "sethome": Known(_sethome, "makes this chat hear what is addressed to nobody in particular"),
+    "whoami": Known(_whoami, "says who you are to the gateway"),
+    "restart": Known(_restart, "restarts the gateway"),
+    "start": Known(_start),
+}

@@ -7,9 +7,11 @@ except that a stop turns a restart into a stop.
 
 from __future__ import annotations
 
+import math
+
 import trio
 
-from .ending import Ending, combined
+from .ending import MARGIN, Ending, combined
 
 
 class Control:
@@ -17,9 +19,17 @@ class Control:
 
     def __init__(self) -> None:
         self._ending: Ending | None = None
+        self._asked_at = math.inf
+        self.end_by = math.inf
+        """When all must be over, whatever hangs: nobody's patience may go beyond it."""
         self._decided = trio.Event()
         self._changed = trio.Event()
         self._hurried = trio.Event()
+        self._turned = trio.Event()
+        self.held = False
+        """Whether somebody asked from outside that no turn begins for now."""
+        self.quiet = False
+        """Whether whoever asked for that wants no home channel to hear of an ending."""
 
     @property
     def current(self) -> Ending | None:
@@ -31,6 +41,9 @@ class Control:
         before, self._ending = self._ending, combined(self._ending, ending)
         if self._ending is before:
             return False
+        self._asked_at = min(self._asked_at, trio.current_time())
+        cut_at = max(self._asked_at + self._ending.grace, trio.current_time())
+        self.end_by = min(self.end_by, cut_at + MARGIN)
         self._decided.set()
         self._changed.set()
         self._changed = trio.Event()
@@ -39,6 +52,7 @@ class Control:
     def hurry(self) -> None:
         """Let no turn go on any longer: somebody asked a second time, by hand."""
         self._hurried.set()
+        self.end_by = min(self.end_by, trio.current_time() + MARGIN)
 
     async def ending(self) -> Ending:
         """Wait until the gateway is to end, and why."""
@@ -46,12 +60,25 @@ class Control:
         assert self._ending is not None  # noqa: S101 - that is what was decided
         return self._ending
 
-    async def changed(self) -> Ending:
-        """Wait until another ending counts than the one that counts now."""
-        await self._changed.wait()
+    async def changed(self, since: Ending) -> Ending:
+        """Wait until another ending counts than this one."""
+        while self._ending is since:
+            await self._changed.wait()
         assert self._ending is not None  # noqa: S101 - it changed to something
         return self._ending
 
     async def hurried(self) -> None:
         """Wait until somebody cannot wait."""
         await self._hurried.wait()
+
+    def hold(self, held: bool, *, quiet: bool = False) -> None:
+        """Let no turn begin for now, or let turns begin again. An ending is stronger than this."""
+        self.quiet = quiet
+        if held is not self.held:
+            self.held = held
+            self._turned.set()
+            self._turned = trio.Event()
+
+    async def turned(self) -> None:
+        """Wait until that changes."""
+        await self._turned.wait()

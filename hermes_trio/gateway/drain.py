@@ -16,16 +16,18 @@ import msgspec
 import structlog
 import trio
 
+from ..errors import StoreError
 from ..host.status import GatewayState
 from ..state import endings
-from .ending import MARGIN
+from .due import on_up
+from .ending import Ending
+from .notices import notify_active_sessions_of_shutdown
 
 if TYPE_CHECKING:
     from .gateway import Gateway
 
 RECORD_WITHIN = 1.0
-REPORT_BEFORE = 0.5
-"""Seconds before the end when nobody waits for the report any more."""
+REPORT_WITHIN = 1.0
 LAST_TURNS = 20
 """So many of the turns that were waited for are named in the report."""
 
@@ -58,7 +60,7 @@ class Report(msgspec.Struct):
         return round((trio.current_time() - self.began) * 1000, 1)
 
 
-async def drain_active_agents(gateway: Gateway, work: trio.CancelScope) -> None:
+async def drain_active_agents(gateway: Gateway, work: trio.CancelScope, background: trio.Nursery) -> None:
     """Wait for an ending, and see to it that the work ends by it. Called in the body of the `work`
     nursery: when this returns, only the turns that still run hold it open."""
     ending = await gateway.control.ending()
@@ -66,44 +68,74 @@ async def drain_active_agents(gateway: Gateway, work: trio.CancelScope) -> None:
     gateway.sessions.close()
     report = gateway.report = Report(began, len(gateway.sessions.running))
     gateway.ending.set()
-    gateway.end_by = began + ending.grace + MARGIN
-    # A disk that hangs must not keep the gateway from stopping: then the next start finds a crash.
-    with trio.move_on_after(RECORD_WITHIN):
-        await gateway.record(ending)
+    await _decided(gateway, ending)
     gateway.reached("recorded")
     log.info("ending", cause=ending.cause, grace=ending.grace, running=report.turns)
-    gateway.board.set(
-        state=GatewayState.DRAINING,
-        after=gateway.what_follows(ending).state_left,
-        grace=ending.grace,
-        deadline=gateway.world.time() + gateway.end_by - trio.current_time(),
-    )
-    gateway.notify_active_sessions_of_shutdown(ending)
-    work.deadline = began + ending.grace
+    notify_active_sessions_of_shutdown(gateway, ending)
+    work.deadline = min(work.deadline, began + ending.grace)  # somebody may be in a hurry already
+    background.start_soon(follow, gateway, work, ending, began)
 
 
 async def hurry(gateway: Gateway, work: trio.CancelScope) -> None:
     """When somebody asks a second time, the grace is over."""
     await gateway.control.hurried()
-    gateway.end_by = trio.current_time() + MARGIN
     work.deadline = -math.inf
 
 
-async def follow(gateway: Gateway, work: trio.CancelScope) -> None:
+async def follow(gateway: Gateway, work: trio.CancelScope, ending: Ending, began: float) -> None:
     """When a stop turns a restart into a stop, that is the ending that counts, and perhaps less grace."""
-    await gateway.control.ending()
-    began = trio.current_time()
     while True:
-        ending = await gateway.control.changed()
-        await gateway.record(ending)
+        ending = await gateway.control.changed(ending)
+        await _decided(gateway, ending)
         work.deadline = min(work.deadline, began + ending.grace)
+
+
+async def _decided(gateway: Gateway, ending: Ending) -> None:
+    """Commit what was decided, and let the state file say what to make of it."""
+    # A disk that hangs or is full must not keep the gateway from stopping: then the next start finds a crash.
+    try:
+        with trio.move_on_after(RECORD_WITHIN):
+            await gateway.record(ending)
+    except StoreError as error:
+        log.error("the ending cannot be stored", error=str(error))
+    gateway.board.set(
+        state=GatewayState.DRAINING,
+        restart_requested=ending.kind == "restart",
+        after=gateway.what_follows(ending).state_left,
+        grace=ending.grace,
+        deadline=gateway.world.time() + gateway.control.end_by - trio.current_time(),
+    )
 
 
 async def store_report(gateway: Gateway) -> None:
     """Store how it went, if the disk lets us in time."""
     report = gateway.report
-    if report is not None and gateway.end_by is not None:
+    if report is not None:
         log.info("ended", turns=report.turns, **{f"{phase}_ms": at for phase, at in report.phases.items()})
         text = msgspec.json.encode(report).decode()
-        with trio.CancelScope(deadline=gateway.end_by - REPORT_BEFORE):
-            await gateway.database.write(endings.finish, gateway.life, text, gateway.world.time())
+        try:
+            with trio.CancelScope(deadline=gateway.within(REPORT_WITHIN, before_end=1.5)):
+                await gateway.database.write(endings.finish, gateway.life, text, gateway.world.time())
+        except StoreError as error:
+            log.error("the report cannot be stored", error=str(error))
+
+
+async def heed_hold(gateway: Gateway) -> None:
+    """While somebody holds the gateway from outside, no turn begins; then it goes on with what waits."""
+    while True:
+        await gateway.control.turned()
+        if gateway.control.current is not None:
+            return
+        gateway.board.set(state=state_while_serving(gateway))
+        if gateway.control.held:
+            gateway.sessions.let_idle_ones_go()
+            continue
+        gateway.told.clear()
+        for connection in gateway.connections.values():
+            if connection.link is not None:
+                await on_up(gateway, connection)
+
+
+def state_while_serving(gateway: Gateway) -> GatewayState:
+    """What the state file says while nothing ends."""
+    return GatewayState.DRAINING if gateway.control.held else GatewayState.RUNNING

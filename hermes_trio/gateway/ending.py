@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
+from ..errors import EXIT_RESTART
 from ..host.status import Afterwards
 from ..messages import MessageEvent
 from ..state.entry import ResumeReason
 
-GATEWAY_SERVICE_RESTART_EXIT_CODE = 75
-"""Says to a supervisor: start me again (EX_TEMPFAIL)."""
+GATEWAY_SERVICE_RESTART_EXIT_CODE = EXIT_RESTART
 
 LAST_WORDS = 2.0
 """Seconds in which what was cut writes its last record."""

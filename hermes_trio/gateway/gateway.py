@@ -7,7 +7,7 @@ program.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,38 +16,27 @@ import trio
 
 from ..config import GatewayConfig
 from ..host.guard import Guard
-from ..host.markers import (
-    RESTART_NOTIFY,
-    RESTART_PENDING,
-    RestartNotify,
-    consume,
-    read_restart_notify,
-    read_restart_pending,
-    write_restart_notify,
-)
 from ..host.status_board import StatusBoard
+from ..host.worker import Worker
 from ..journal.sessions import SessionReader
 from ..journal.writer import Journals
-from ..messages import MessageEvent, SessionSource
+from ..messages import HomeChannel, MessageEvent, SessionSource
 from ..platform import Traits
-from ..state import endings, inbox, outbox, sessions, settle, turns
+from ..state import endings
 from ..state.database import Database
 from ..state.endings import EndingRow
 from ..state.entry import ResumeReason, SessionEntry
 from ..state.store import SessionStore
 from ..state.transcript import Message
-from ..state.turns import Outcome
 from ..world import World
-from . import commands, words
+from .access import Access
 from .control import Control
 from .drain import Report
 from .ending import LAST_WORDS, Cause, Consequences, Ending, Supervisor, consequences
 from .lane import Chat, Lane
 from .link import Connection
 from .processes import Background
-from .resume import Action, Marked, Verdict, judge_tail, may_resume, tail_time
-from .run import Task
-from .session import Sessions, stop
+from .session import Sessions
 from .turn import Agent
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
@@ -65,7 +54,7 @@ class Lanes:
         lane = self._lanes.get(chat)
         if lane is None:
             gateway = self._gateway
-            lane = Lane(chat, gateway.connection(chat), gateway.database, gateway.world)
+            lane = Lane(chat, gateway.connection(chat), gateway.database, gateway.world, gateway.dead)
             self._lanes[chat] = lane
             self._nursery.start_soon(self._run, lane, name=f"lane {chat.platform}:{chat.chat_id}")
         return lane
@@ -105,20 +94,30 @@ class Gateway:
     guard: Guard | None
     """Takes our processes along if we are killed; None where no process is ever started."""
     resumes: trio.CapacityLimiter
+    worker: Worker
+    """Makes the threads of whoever has to wait for a disk."""
     ending: trio.Event = field(default_factory=trio.Event)
     """Set when the gateway is ending: from then on no process is asked twice."""
-    end_by: float | None = None
-    """When all must be over, once the gateway is ending."""
     report: Report | None = None
     """How the stop goes, once the gateway is ending."""
+    dead: dict[Chat, str] = field(default_factory=dict)
+    """The chats that are gone, and why. Nothing is sent there until somebody is heard from there."""
+    home_channels: dict[tuple[str, str], HomeChannel] = field(default_factory=dict)
+    """Where /sethome said that the home channel of an account is."""
+    told: set[Chat] = field(default_factory=set)
+    """The chats that know that nothing begins now."""
     stuck: list[SessionEntry] = field(default_factory=list)
     """Sessions that were suspended at this start, and whose people do not know yet."""
     lanes: Lanes = field(init=False)
     background: Background = field(init=False)
     sessions: Sessions = field(init=False)
-    _told: set[Chat] = field(default_factory=set)
 
     # --- what others ask ---
+
+    @property
+    def access(self) -> Access:
+        """Who may talk to the agent, and who may do more."""
+        return Access(self.config, self.database, self.world)
 
     def connection(self, chat: Chat) -> Connection:
         """The connection through which this chat is reached."""
@@ -167,10 +166,14 @@ class Gateway:
         ending = self.control.current
         return self.what_follows(ending).resume_reason if ending else ResumeReason.CRASH
 
+    def within(self, seconds: float, *, before_end: float) -> float:
+        """Until when something may take that is given so many seconds: what comes behind it needs the
+        last ones before the end."""
+        return min(trio.current_time() + seconds, self.control.end_by - before_end)
+
     def last_words_by(self) -> float:
         """Until when what is cut may write its last record."""
-        by = trio.current_time() + LAST_WORDS
-        return by if self.end_by is None else min(by, self.end_by - 0.5)
+        return self.within(LAST_WORDS, before_end=1.0)
 
     async def record(self, ending: Ending) -> None:
         """Commit the ending: from here on a turn without an end was cut by it."""
@@ -187,172 +190,12 @@ class Gateway:
         )
         await self.database.write(endings.record, row)
 
-    def notify_active_sessions_of_shutdown(self, ending: Ending) -> None:
-        """Tell the chats in which a turn runs what is about to happen. Waits for none of them."""
-        text, told = self.what_follows(ending).told, set[tuple[Chat, str | None]]()
-        for actor in self.sessions.running:
-            source = actor.task.source if actor.task is not None else None
-            if source is not None and self._may_notify(source.platform):
-                where = _place(source)
-                if where not in told:
-                    told.add(where)
-                    anchor = _anchor(where, ending.requester, actor.task)
-                    self.lanes.of(where[0]).notice(text, thread_id=where[1], reply_to=anchor)
-        if ending.requester is None:
-            for where in self._home_channels():
-                if where not in told:
-                    self.lanes.of(where[0]).notice(text, thread_id=where[1])
-
-    def _home_channels(self) -> Iterator[tuple[Chat, str | None]]:
-        """The home channels of the platforms that are connected, and may be told of endings."""
-        for (platform, account), connection in self.connections.items():
-            config = self.config.platforms.get(platform)
-            home = config.home_channel if config else None
-            if home is not None and connection.link is not None and self._may_notify(platform):
-                yield Chat(platform, account, home.chat_id), home.thread_id
-
-    def _may_notify(self, platform: str) -> bool:
-        config = self.config.platforms.get(platform)
-        return config is None or config.gateway_restart_notification
-
-    def remember_requester(self, source: SessionSource, event: MessageEvent) -> None:
-        """See to it that the next life tells the chat that asked for the restart."""
-        notify = RestartNotify(
-            platform=source.platform,
-            chat_id=source.chat_id,
-            chat_type=source.chat_type,
-            thread_id=source.thread_id,
-            message_id=event.message_id,
-        )
-        write_restart_notify(self.home, notify, self.world)
-
-    # --- the way of a message ---
+    # --- what is said ---
 
     def lane_of(self, source: SessionSource) -> Lane:
         """The lane of the chat a message came from."""
-        return self.lanes.of(Chat(source.platform, source.account, source.chat_id))
+        return self.lanes.of(Chat.of(source))
 
-    def lets_in(self, source: SessionSource) -> bool:
-        """Whether this person may talk to the agent."""
-        config = self.config.platforms.get(source.platform)
-        if config is None:
-            return False
-        return config.allow_from == "all" or (source.user_id or source.chat_id) in config.allow_from
-
-    async def accept(self, event: MessageEvent) -> None:
-        """Take in what was said: stored before this returns, so that it can be acknowledged."""
-        if not self.lets_in(event.source):
-            log.info("somebody was not let in", platform=event.source.platform, user=event.source.user_id)
-            return
-        key, command = self.store.key_of(event.source), commands.parse(event)
-        stored = await self.database.write(
-            inbox.store,
-            event,
-            session_key=key,
-            own_key=self.world.new_id(),
-            at=self.world.time(),
-            done=command is not None,
-        )
-        if stored.seen_before:
-            return
-        if command is not None:
-            await commands.obey(self, command, key, event)
-        elif not self.sessions.wake(key):
-            self._tell_once(event)
-        elif self.config.display.busy_input_mode == "interrupt":
-            stop(self, key, Outcome.SUPERSEDED)
-
-    def _tell_once(self, event: MessageEvent) -> None:
-        source = event.source
-        chat = Chat(source.platform, source.account, source.chat_id)
-        if chat not in self._told:
-            self._told.add(chat)
-            self.lane_of(source).notice(words.after_restart(), thread_id=source.thread_id)
-
-    # --- what waits from before ---
-
-    async def on_up(self, connection: Connection) -> None:
-        """A platform is connected: what is owed to its chats, then its cut turns, then what waits."""
-        platform, account = connection.address
-        self._tell_requester(connection)
-        self._tell_home(connection)
-        self._tell_stuck(connection)
-        for chat_id in await self.database.read(outbox.waiting_chats, platform, account):
-            self.lanes.of(Chat(platform, account, chat_id)).deliver()
-        for entry in await self.database.read(sessions.marked):
-            origin = entry.origin
-            if origin is not None and (origin.platform, origin.account) == connection.address:
-                await self._resume(entry, origin)
-        for key in await self.database.read(inbox.waiting_keys, platform, account):
-            self.sessions.wake(key)
-
-    def _tell_requester(self, connection: Connection) -> None:
-        """Tell the chat that asked for a restart that it is done. The note of it is kept until then."""
-        asked = read_restart_notify(self.home, self.world).marker
-        if asked is not None and asked.platform == connection.adapter.name:
-            chat = Chat(asked.platform, connection.adapter.account, asked.chat_id)
-            self.lanes.of(chat).notice(
-                words.restarted(), thread_id=asked.thread_id, reply_to=asked.message_id
-            )
-            consume(self.home, RESTART_NOTIFY)
-
-    def _tell_home(self, connection: Connection) -> None:
-        """Tell the home channel that the gateway is back from a restart that no chat asked for."""
-        config = self.config.platforms.get(connection.adapter.name)
-        home = config.home_channel if config else None
-        if home is None or not self._may_notify(connection.adapter.name):
-            return
-        if read_restart_pending(self.home, self.world).marker is not None:
-            chat = Chat(*connection.address, home.chat_id)
-            self.lanes.of(chat).notice(words.back(), thread_id=home.thread_id)
-            consume(self.home, RESTART_PENDING)
-
-    def _tell_stuck(self, connection: Connection) -> None:
-        """Tell the people whose sessions were suspended at this start, once."""
-        for entry in list(self.stuck):
-            origin = entry.origin
-            if origin is not None and (origin.platform, origin.account) == connection.address:
-                self.stuck.remove(entry)
-                self.lane_of(origin).notice(words.stuck(), thread_id=origin.thread_id)
-
-    async def _resume(self, entry: SessionEntry, origin: SessionSource) -> None:
-        """Take up the cut turn of a marked session, if the rules let it; else do what they say."""
-        history = await self.history(entry)
-        cut = await self.database.read(turns.last_cut, entry.session_id)
-        if cut is None:
-            return
-        verdict = may_resume(
-            Marked(
-                reason=entry.resume_reason,
-                marked_at=entry.mark.at if entry.mark else None,
-                tail=judge_tail(history),
-                tail_at=tail_time(history),
-                suspended=entry.suspended,
-                has_origin=True,
-                link_up=True,
-                let_in=self.lets_in(origin),
-                had_its_run=await self.database.read(turns.was_resumed, cut.turn_id),
-                fruitless=cut.resumes is not None and not any(r.turn_id == cut.turn_id for r in history),
-            ),
-            now=self.world.time(),
-            window=self.config.agent.gateway_auto_continue_freshness,
-        )
-        log.info("a cut turn", session=entry.session_id, verdict=verdict.why)
-        if verdict is Verdict.UNFINISHED_WORK:
-            self.sessions.wake(entry.session_key, resume=cut)
-        elif verdict.action is Action.CLEAR:
-            await self.database.write(settle.clear_mark, entry.session_id, self.world.time())
-        else:
-            await self.database.write(inbox.close_cut_turns, entry.session_id, self.world.time())
-
-
-def _place(source: SessionSource) -> tuple[Chat, str | None]:
-    return Chat(source.platform, source.account, source.chat_id), source.thread_id
-
-
-def _anchor(where: tuple[Chat, str | None], requester: MessageEvent | None, task: Task | None) -> str | None:
-    """Which message a notice answers: the command that asked for the restart if it stands in the same
-    place, else the message that the turn answers."""
-    if requester is not None and _place(requester.source) == where:
-        return requester.message_id
-    return task.rows[-1].event.message_id if task is not None and task.rows else None
+    def reply(self, event: MessageEvent, text: str) -> None:
+        """Say something to whoever sent this, once and unstored."""
+        self.lane_of(event.source).notice(text, thread_id=event.source.thread_id, reply_to=event.message_id)

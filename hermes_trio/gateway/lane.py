@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +23,8 @@ import structlog
 import trio
 import trio.lowlevel
 
+from ..errors import StoreError
+from ..messages import SessionSource
 from ..platform import (
     ChatGone,
     FloodWait,
@@ -34,16 +36,18 @@ from ..platform import (
     PlatformError,
     Refused,
 )
-from ..state import outbox
+from ..state import dead_chats, outbox
 from ..state.database import Database
 from ..state.outbox import Delivery, OutboxState, Owed
 from ..world import World
+from .chunks import chunks
 from .link import Connection
 
 MAX_ATTEMPTS = 3
 NOTICE_WITHIN = 5.0
 SEND_WITHIN = 60.0
 FIRST_RETRY = 2.0
+STORE_AGAIN_AFTER = 30.0
 POSSIBLY_REPEATED = "♻ Possibly a repeat:\n"
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
@@ -55,6 +59,11 @@ class Chat(NamedTuple):
     platform: str
     account: str
     chat_id: str
+
+    @classmethod
+    def of(cls, source: SessionSource) -> Chat:
+        """Where an answer to this goes."""
+        return cls(source.platform, source.account, source.chat_id)
 
 
 class Body(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,6 +93,9 @@ class Stream:
 
     key: str
     thread_id: str | None
+    cursor: str = ""
+    """Stands behind the text while more is to come. Not in the first send: until its receipt is stored,
+    nobody may be able to take it away again."""
     text: str = ""
     shown: str = ""
     message_id: str | None = None
@@ -91,18 +103,28 @@ class Stream:
     interval: float = 0.8
     closed: bool = False
 
+    @property
+    def up_to_date(self) -> bool:
+        """Whether there is nothing to edit."""
+        return self.closed or self.shown == self.text + self.cursor
+
 
 class Lane:
     """One chat's way out. Its task runs in the lanes' nursery and ends when it is idle."""
 
-    def __init__(self, chat: Chat, connection: Connection, database: Database, world: World) -> None:
+    def __init__(
+        self, chat: Chat, connection: Connection, database: Database, world: World, dead: dict[Chat, str]
+    ) -> None:
         self.chat = chat
         self._connection, self._database, self._world = connection, database, world
+        self._dead = dead
         self._notices: deque[tuple[str, str | None, str | None]] = deque()
         self._streams: dict[str, Stream] = {}
         self._owes = False
         self._deliver_at = 0.0
         self._unsure: set[int] = set()
+        self._receipts: dict[int, str | None] = {}
+        """What has arrived and is not stored yet."""
         self._hint = trio.Event()
         self._flushed = trio.Event()
 
@@ -121,7 +143,7 @@ class Lane:
     def show(self, stream: Stream, text: str) -> None:
         """Let the growing message say this, as soon as it may."""
         stream.text = text
-        if not stream.closed:
+        if not stream.closed and text.strip():
             self._streams[stream.key] = stream
             self._wake()
 
@@ -162,7 +184,11 @@ class Lane:
             except LinkLost:
                 await trio.lowlevel.checkpoint()
                 wait = FIRST_RETRY
-            if wait is None and not self._hint.is_set():
+            except StoreError as error:  # the disk is full, say: what we did is not forgotten
+                log.error("a delivery waits for the disk", chat=self.chat.chat_id, error=str(error))
+                self._owes, wait = True, STORE_AGAIN_AFTER
+            # What is tried again later, or waits out a flood, is nothing that can go now.
+            if (wait is None or wait >= FIRST_RETRY) and not self._hint.is_set():
                 self._flushed.set()
             if await self._nothing_for(idle if wait is None else wait) and wait is None and leave():
                 return
@@ -177,8 +203,13 @@ class Lane:
 
     async def _go_on(self, link: Link) -> float | None:
         """Do what can be done now. Returns the seconds until there may be more; None for no more."""
-        while self._notices:
+        for outbox_id in list(self._receipts):
+            await self._store_receipt(outbox_id)
+        while self._notices and self.chat not in self._dead:
             await self._say(link, *self._notices.popleft())
+        if self.chat in self._dead:
+            await self._keep_silent()
+            return None
         early = self._deliver_at - trio.current_time()
         if self._owes and early <= 0:
             self._owes = False
@@ -191,13 +222,23 @@ class Lane:
         waits = [wait for stream in list(self._streams.values()) if (wait := await self._show(link, stream))]
         return min(waits, default=None)
 
+    async def _keep_silent(self) -> None:
+        """Nothing can be sent here any more: it is given up what was to be."""
+        self._notices.clear()
+        for stream in self._streams.values():
+            stream.closed = True
+        self._streams.clear()
+        self._owes = False
+        reason = self._dead[self.chat]
+        await self._database.write(dead_chats.mark, *self.chat, reason=reason, at=self._world.time())
+
     async def _show(self, link: Link, stream: Stream) -> float | None:
         """Bring a growing message up to date. Returns the seconds until it may be edited again."""
-        if not stream.closed and stream.text != stream.shown:
+        if not stream.up_to_date:
             if (early := stream.next_at - trio.current_time()) > 0:
                 return early
             await self._grow(link, stream)
-        if stream.closed or stream.text == stream.shown:
+        if stream.up_to_date:
             self._streams.pop(stream.key, None)
             return None
         return max(stream.next_at - trio.current_time(), 0.001)
@@ -216,6 +257,7 @@ class Lane:
                 await link.send(message)
         except PlatformError as error:
             log.warning("a notice was not sent", chat=self.chat.chat_id, error=str(error))
+            self._note_death(error)
 
     async def _grow(self, link: Link, stream: Stream) -> None:
         text = stream.text
@@ -223,10 +265,11 @@ class Lane:
         try:
             with trio.fail_after(SEND_WITHIN):
                 if stream.message_id is None:
-                    stream.message_id = await self._begin(link, stream, text)
+                    await self._begin(link, stream, text)
+                    stream.shown = text
                 else:
-                    await link.edit(self.chat.chat_id, stream.message_id, text)
-            stream.shown = text
+                    await link.edit(self.chat.chat_id, stream.message_id, text + stream.cursor)
+                    stream.shown = text + stream.cursor
         except FloodWait as flood:
             stream.interval *= 2
             stream.next_at = trio.current_time() + flood.seconds
@@ -234,17 +277,32 @@ class Lane:
             # The answer itself comes by the outbox; a message that cannot grow is left alone.
             log.warning("a message stopped growing", chat=self.chat.chat_id, error=str(error))
             stream.closed = True
+            self._note_death(error)
 
-    async def _begin(self, link: Link, stream: Stream, text: str) -> str | None:
+    async def _begin(self, link: Link, stream: Stream, text: str) -> None:
         """Send the message that will grow, and store its id before it is ever edited."""
         row = owed(self.chat, stream.key, Body(text), thread_id=stream.thread_id)
         outbox_id = await self._database.write(outbox.begin_stream, row, self._world.time())
-        message = self._outgoing(row, text)
-        message_id = await link.send(message)
-        await self._database.write(outbox.note_receipt, outbox_id, message_id, self._world.time())
+        try:
+            message_id = await link.send(self._outgoing(row, text))
+        except (NotSent, Refused) as error:
+            # Cancelled in this moment it stays unsure, which costs no more than the mark of a repeat.
+            await self._database.write(outbox.note_failure, outbox_id, str(error))  # noqa: ASYNC120
+            raise
+        stream.message_id = message_id
+        await self._note_receipt(outbox_id, message_id)
         if message_id is None:
             stream.closed = True
-        return message_id
+
+    async def _note_receipt(self, outbox_id: int, receipt: str | None) -> None:
+        self._receipts[outbox_id] = receipt
+        await self._store_receipt(outbox_id)
+
+    async def _store_receipt(self, outbox_id: int) -> None:
+        await self._database.write(
+            outbox.note_receipt, outbox_id, self._receipts[outbox_id], self._world.time()
+        )
+        del self._receipts[outbox_id]
 
     def _outgoing(self, row: Owed, text: str) -> Outgoing:
         return Outgoing(
@@ -260,6 +318,8 @@ class Lane:
         for row in await self._database.read(outbox.undelivered_to, *self.chat):
             if row.outbox_id in self._unsure:
                 continue
+            if self.chat in self._dead:
+                break
             wait = await self._deliver(link, row)
             if wait is not None:
                 return wait
@@ -273,7 +333,7 @@ class Lane:
         try:
             with trio.fail_after(SEND_WITHIN):
                 receipt = await self._arrived(link, row, body)
-            await write(outbox.note_receipt, row.outbox_id, receipt, now())
+            await self._note_receipt(row.outbox_id, receipt)
         except FloodWait as flood:
             await self._note_failure(row, flood)
             return float(flood.seconds)
@@ -292,10 +352,16 @@ class Lane:
             if row.attempts + 1 >= MAX_ATTEMPTS:
                 await write(outbox.give_up, row.outbox_id, str(error), now())
         except Refused as error:
-            kind = "the chat is gone" if isinstance(error, ChatGone) else "the platform refuses it"
-            await write(outbox.give_up, row.outbox_id, f"{kind}: {error}", now())
             log.error("gave up a delivery", chat=self.chat.chat_id, error=str(error))
+            self._note_death(error)
+            if self.chat not in self._dead:
+                await write(outbox.give_up, row.outbox_id, f"the platform refuses it: {error}", now())
         return None
+
+    def _note_death(self, error: Exception) -> None:
+        if isinstance(error, ChatGone):
+            self._dead[self.chat] = str(error)
+            self._hint.set()
 
     async def _note_failure(self, row: Delivery, error: PlatformError) -> None:
         """This attempt surely did not arrive. Of an earlier one whose outcome is unknown that says
@@ -307,24 +373,40 @@ class Lane:
         """See to it that this row has arrived; returns its id there."""
         traits = self._connection.adapter.traits
         chat_id, key = self.chat.chat_id, row.owed.delivery_key
+        unsure = row.state is OutboxState.ATTEMPTING
         if body.closes is not None:
-            message_id = await self._database.read(outbox.receipt_of, body.closes)
-            if message_id is None and traits.finds:
-                message_id = await link.find(chat_id, body.closes)
+            lost = await self._database.read(outbox.is_unsure, body.closes)
+            message_id = await self._grown(link, row, body, lost=lost)
             if message_id is not None:
                 await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
                 await link.edit(chat_id, message_id, body.text)  # saying the same twice is once
                 return message_id
-            if body.only_closes:
+            if body.only_closes and (traits.finds or not lost):
                 return None
-        text = body.text
-        if row.state is OutboxState.ATTEMPTING:
+            unsure = unsure or lost
+        texts = [body.text]
+        if unsure:
             if traits.finds and (message_id := await link.find(chat_id, key)) is not None:
                 return message_id
-            if not traits.finds and not traits.takes_keys:
-                text = POSSIBLY_REPEATED + text
+            if not link_can_tell(self._connection):
+                texts = chunks(POSSIBLY_REPEATED + body.text, traits)  # the mark may not fit in
         await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
-        return await link.send(self._outgoing(row.owed, text))
+        for text in texts:
+            message_id = await link.send(self._outgoing(row.owed, text))
+        return message_id
+
+    async def _grown(self, link: Link, row: Delivery, body: Body, *, lost: bool) -> str | None:
+        """The id of the message that has grown and is closed by this row. Where that was lost, it is
+        asked for; the same key again shows the message or does nothing, and tells the id too."""
+        assert body.closes is not None  # noqa: S101 - the caller looked
+        if not lost:
+            return await self._database.read(outbox.receipt_of, body.closes)
+        traits = self._connection.adapter.traits
+        if traits.finds:
+            return await link.find(self.chat.chat_id, body.closes)
+        if traits.takes_keys:
+            return await link.send(self._outgoing(replace(row.owed, delivery_key=body.closes), body.text))
+        return None
 
 
 def link_can_tell(connection: Connection) -> bool:

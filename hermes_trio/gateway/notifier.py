@@ -63,9 +63,7 @@ async def warn_of_silence(gateway: Gateway, turn: Turn, chat: Chat, thread_id: s
     agent = gateway.config.agent
     if not agent.gateway_timeout_warning or not agent.gateway_timeout:
         return
-    silence = 0.0
-    while silence < agent.gateway_timeout_warning:
-        await trio.sleep_until(turn.active_at + agent.gateway_timeout_warning)
-        silence = trio.current_time() - turn.active_at
+    while trio.current_time() < (then := turn.active_at + agent.gateway_timeout_warning):  # noqa: ASYNC110
+        await trio.sleep_until(then)
     said = words.silent(agent.gateway_timeout_warning, agent.gateway_timeout)
     gateway.lanes.of(chat).notice(said, thread_id=thread_id)

@@ -13,13 +13,14 @@ from pathlib import Path
 import structlog
 import trio
 
-from ..host.markers import PLANNED_STOP, PlannedStop, consume, read_planned_stop
+from ..host.markers import PLANNED_STOP, PlannedStop, consume, read_drain_request, read_planned_stop
 from ..host.process import ProcessId, boot_time
 from ..world import World
 from .control import Control
 from .ending import Cause, Ending
 
 LOOK_EVERY = 0.5
+SIGNAL_WITHIN = 5.0
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
@@ -48,16 +49,17 @@ async def obey_signals(
             if name == "SIGUSR1":
                 control.ask(Ending(Cause.RESTART, grace, asked_by=name))
                 continue
+            marker = read_planned_stop(home, me, world, booted=boot_time()).marker
+            if marker is not None:
+                consume(home, PLANNED_STOP)
             if asked:
                 log.warning("asked to stop a second time", signal=name)
                 control.hurry()
-                continue
-            asked = True
-            if name == "SIGTERM":
-                control.ask(_meant(read_planned_stop(home, me, world, booted=boot_time()).marker, grace))
-                consume(home, PLANNED_STOP)
-            else:
+            if name != "SIGTERM":
                 control.ask(Ending(Cause.PLANNED, grace, asked_by=name))
+            elif marker is not None or not asked:  # the signal that hurries need not be announced
+                control.ask(_meant(marker, grace))
+            asked = True
 
 
 async def run_planned_stop_watcher(
@@ -72,9 +74,31 @@ async def run_planned_stop_watcher(
             log.warning("the planned-stop marker cannot be read", error=str(error))
         else:
             if found.marker is not None:
-                consume(home, PLANNED_STOP)
                 control.ask(_meant(found.marker, grace))
+                try:
+                    # Whoever wrote it may send the signal only now. That means the same, and must find it.
+                    await trio.sleep(SIGNAL_WITHIN)
+                finally:
+                    consume(home, PLANNED_STOP)
                 return
+        await trio.sleep(LOOK_EVERY)
+
+
+async def watch_drain_request(control: Control, home: Path, world: World) -> None:
+    """While a drain request lies in the home, the gateway is held. It goes on when the request is gone, or
+    has become too old."""
+    said: str | None = None
+    while True:
+        try:
+            found = read_drain_request(home, world)
+        except OSError as error:
+            log.warning("the drain request cannot be read", error=str(error))
+        else:
+            if found.problem is not None and found.problem != said:
+                log.warning("a drain request", problem=found.problem)
+            said = found.problem
+            quiet = found.marker is not None and found.marker.suppress_notification
+            control.hold(found.marker is not None, quiet=quiet)
         await trio.sleep(LOOK_EVERY)
 
 

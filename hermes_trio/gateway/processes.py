@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
-from ..errors import GatewayError
+from ..errors import GatewayError, StoreError
 from ..host.files import make_private_dir
 from ..host.groups import Process, running
 from ..state import processes
@@ -76,8 +76,8 @@ async def process_of(
             yield process
     finally:
         if process is not None and process.is_over:
-            # What is not proven to be over is left to the next start, which looks for it.
-            with trio.CancelScope(deadline=gateway.last_words_by(), shield=True):
+            # What is not proven, or cannot be stored, is left to the next start, which looks for it.
+            with trio.CancelScope(deadline=gateway.last_words_by(), shield=True), suppress(StoreError):
                 await gateway.database.write(
                     processes.end, process_id, process.exit_code, gateway.world.time()
                 )

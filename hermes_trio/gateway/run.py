@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
-from ..errors import GatewayError
+from ..errors import GatewayError, JournalError, StoreError
 from ..events import (
     INTERRUPTED,
     Event,
@@ -38,12 +38,15 @@ from ..state.settle import Settlement
 from ..state.transcript import Message
 from ..state.turns import Outcome
 from . import notifier, words
+from .asking import Asked
 from .chunks import chunks, fits
 from .lane import Body, Chat, Lane, Stream, owed, stream_key
 from .turn import Turn
 
 if TYPE_CHECKING:
     from .gateway import Gateway
+
+STORE_AGAIN_AFTER = 30.0
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
@@ -57,8 +60,16 @@ class Task:
     """The cut turn that this one takes up again."""
     origin: SessionSource | None = None
     """Where the session lives."""
+    began: float = field(default_factory=trio.current_time)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     ended_by: Outcome = Outcome.STOPPED
+    asked: list[Asked] = field(default_factory=list)
+    """What it waits for a person to answer, the oldest first."""
+    steered: list[int] = field(default_factory=list)
+    """The messages that are to go into it; it takes them when it can."""
+    turn_id: int = 0
+    not_now: str | None = None
+    """Why it must not be cut in this moment."""
 
     @property
     def source(self) -> SessionSource | None:
@@ -84,7 +95,7 @@ class _Run:
     run_id: str
     turn_id: int = 0
     turn: Turn | None = None
-    outcome: Outcome = Outcome.ANSWERED
+    outcome: Outcome = Outcome.CUT
     answer: str = ""
     trouble: str = ""
 
@@ -99,7 +110,7 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
     """Run one turn from its row to its end, and return how it ended. Raises Cancelled if the gateway
     cut it; then its end is on the disk, or the next start finds that it has none."""
     source = task.source
-    chat = Chat(source.platform, source.account, source.chat_id) if source else None
+    chat = Chat.of(source) if source else None
     run = _Run(
         gateway,
         entry,
@@ -110,19 +121,21 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
         gateway.world.new_id(),
     )
     async with gateway.journals.open_run(entry.session_id, run.run_id) as journal:
-        ended = False
+        attended = ended = False
         try:
-            run.turn_id = await gateway.database.write(
+            run.turn_id = task.turn_id = await gateway.database.write(
                 _begin, run.run_id, entry.session_id, gateway.life, task, gateway.world.time()
             )
             await _attended(run, journal, prompt, history)
-            outcome = await _end(run, journal)
+            attended = True
+            outcome = await _end_in_time(run, journal)
             ended = True
             return outcome
         finally:
             # Not `except Cancelled`: out of a nursery cancellation comes in groups.
             if not ended:
-                run.outcome = Outcome.CUT
+                if not attended and run.outcome is not Outcome.ANSWERED:
+                    run.outcome = Outcome.CUT
                 with trio.CancelScope(deadline=gateway.last_words_by(), shield=True) as last_words:
                     await _end(run, journal)
                 if last_words.cancelled_caught:
@@ -132,12 +145,16 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
 async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequence[Message]) -> None:
     """Let the agent run, with everything that runs beside it, and note how that ended."""
     gateway = run.gateway
-    stream = Stream(stream_key(run.run_id), run.thread_id, interval=gateway.config.streaming.edit_interval)
+    streaming = gateway.config.streaming
+    stream = Stream(
+        stream_key(run.run_id), run.thread_id, cursor=streaming.cursor, interval=streaming.edit_interval
+    )
 
     def show(text: str) -> None:
         # A text that has outgrown a message stops growing there; the whole of it is what is owed.
-        text += gateway.config.streaming.cursor
-        if run.chat is not None and gateway.streams(run.chat) and fits(text, gateway.traits(run.chat)):
+        if run.chat is None or not gateway.streams(run.chat):
+            return
+        if fits(text + stream.cursor, gateway.traits(run.chat)):
             gateway.lanes.of(run.chat).show(stream, text)
 
     turn = run.turn = Turn(
@@ -146,6 +163,7 @@ async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequenc
         run.turn_id,
         run.run_id,
         journal,
+        run.task,
         prompt=prompt,
         said=[row.event for row in run.task.rows],
         history=history,
@@ -159,6 +177,7 @@ async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequenc
             with turn.patience:
                 try:
                     run.answer = await gateway.agent(turn) or turn.text
+                    run.outcome = Outcome.ANSWERED
                 except Exception as error:
                     # Whatever an agent raises is the end of its turn, told to the person, and no more.
                     log.warning("the agent raised", run=run.run_id, exc_info=True)
@@ -177,6 +196,16 @@ async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequenc
     stream.closed = True
 
 
+async def _end_in_time(run: _Run, journal: RunWriter) -> Outcome:
+    """The end of a turn, as soon as the disk takes it. What was said is not lost because the disk is full."""
+    while True:
+        try:
+            return await _end(run, journal)
+        except StoreError as error:
+            log.error("the end of a turn cannot be stored; trying again", run=run.run_id, error=str(error))
+        await trio.sleep(STORE_AGAIN_AFTER)
+
+
 async def _end(run: _Run, journal: RunWriter) -> Outcome:
     """The end of a turn: one transaction, then the journal's last record, then who waits for it."""
     gateway, turn = run.gateway, run.turn
@@ -190,13 +219,24 @@ async def _end(run: _Run, journal: RunWriter) -> Outcome:
         owed=tuple(_owed(run, outcome)),
         usage=turn.usage if turn else None,
     )
-    stands = await gateway.database.write(_settled, run.run_id, settlement, gateway.world.time())
-    if settlement.owed and run.lane is not None:
+    stands = await gateway.database.write(_settled, run.run_id, run.turn_id, settlement, gateway.world.time())
+    # An end that stood before this one may owe the chat what nobody has told its lane of.
+    if (settlement.owed or stands is not outcome) and run.lane is not None:
         run.lane.deliver()
-    last = _last_event(run, stands)
-    if last is not None:
-        await journal.append(last)
-    log.info("a turn ended", session=run.entry.session_id, run=run.run_id, outcome=stands)
+    # Thousands may be cut at once and have two seconds: then nobody waits behind the commit, which is what
+    # counts, and the log has one line for all of them.
+    is_cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
+    if not journal.ended:  # who is cancelled behind this comes here a second time
+        try:
+            if is_cut:
+                journal.leave(_last_event(run, stands))
+            else:
+                await journal.append(_last_event(run, stands))
+        except JournalError as error:  # the row is what counts
+            log.warning("a run journal has no last record", run=run.run_id, error=str(error))
+    (log.debug if is_cut else log.info)(
+        "a turn ended", session=run.entry.session_id, run=run.run_id, outcome=stands
+    )
     return stands
 
 
@@ -239,7 +279,7 @@ def _owed(run: _Run, outcome: Outcome) -> list[Owed]:
     ]
 
 
-def _last_event(run: _Run, outcome: Outcome) -> Event | None:
+def _last_event(run: _Run, outcome: Outcome) -> Event:
     if outcome is Outcome.ANSWERED:
         return RunCompleted(run.answer)
     if outcome in (Outcome.FAILED, Outcome.TIMED_OUT):
@@ -261,12 +301,14 @@ def _begin(db: sqlite3.Connection, run_id: str, session_id: str, life: str, task
     return turn_id
 
 
-def _settled(db: sqlite3.Connection, run_id: str, settlement: Settlement, at: float) -> Outcome:
+def _settled(db: sqlite3.Connection, run_id: str, turn_id: int, settlement: Settlement, at: float) -> Outcome:
     """End the turn of this run, and return the outcome that stands: the first end wins. A run that
     never had a row was not begun."""
-    turn = turns.by_run(db, run_id)
+    if settle.settle(db, turn_id, settlement, at):
+        return settlement.outcome
+    turn = turns.by_run(db, run_id)  # it has an end; or who was cut did not learn its number
     if turn is None:
         return Outcome.UNSTARTED
-    settle.settle(db, turn.turn_id, settlement, at)
-    ended = turns.by_run(db, run_id)
-    return ended.outcome if ended and ended.outcome else settlement.outcome
+    if turn.outcome is None:
+        settle.settle(db, turn.turn_id, settlement, at)
+    return turn.outcome or settlement.outcome

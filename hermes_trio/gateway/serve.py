@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -22,19 +23,25 @@ from ..host.worker import Worker, worker_thread
 from ..journal.sessions import SessionReader
 from ..journal.writer import open_journals
 from ..platform import Adapter
-from ..state import processes
+from ..state import dead_chats, processes
 from ..state.database import open_database
 from ..state.store import SessionStore
 from ..world import World
 from .closing import settle_former_life
 from .control import Control
-from .drain import drain_active_agents, follow, hurry, store_report
+from .drain import drain_active_agents, heed_hold, hurry, state_while_serving, store_report
+from .due import on_up
 from .ending import Cause, Ending, Supervisor
 from .gateway import Gateway, Lanes
+from .importing import import_sessions
+from .inward import accept
+from .lane import Chat
 from .link import Connection, keep_connected
+from .notices import home_channels_said
 from .processes import Background
 from .session import Sessions
 from .turn import Agent
+from .upkeep import keep_house
 
 FLUSH_WITHIN = 2.0
 """Seconds in which the lanes send what can go now, when the work is over."""
@@ -63,13 +70,22 @@ async def serve(
     world, control = world or World(), control or Control()
     with locked_home(home) as me, worker("status") as status_runner:
         board = StatusBoard(me, world.new_id(), world)
+        board.set(grace=config.agent.restart_drain_timeout)
         async with trio.open_nursery() as outermost:
             outermost.start_soon(keep_status, board, home, status_runner)
             async with (
-                open_database(home / "gateway.db", world, worker=worker) as database,
-                open_journals(home / "journal", world, fsync=config.journal.fsync, worker=worker) as journals,
+                open_database(
+                    home / "gateway.db", world, worker=worker, close_by=lambda: control.end_by - 0.5
+                ) as database,
+                open_journals(
+                    home / "journal",
+                    world,
+                    fsync=config.journal.fsync,
+                    worker=worker,
+                    close_by=lambda: control.end_by - 1.0,
+                ) as journals,
                 guarded() as guard,
-                _opened(agent) as opened_agent,
+                _opened(agent, control) as opened_agent,
             ):
                 gateway = Gateway(
                     home=home,
@@ -87,6 +103,7 @@ async def serve(
                     board=board,
                     guard=guard,
                     resumes=trio.CapacityLimiter(config.gateway.resume_at_once),
+                    worker=worker,
                 )
                 await _take_over(gateway)
                 await _links(gateway, task_status)
@@ -105,18 +122,19 @@ async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> Non
                 gateway.background = Background(gateway, background)
                 async with trio.open_nursery() as work:
                     gateway.sessions = Sessions(gateway, work)
-                    # They outlive the work by a moment, and then move a deadline that nobody has.
+                    # It outlives the work by a moment, and then moves a deadline that nobody has.
                     background.start_soon(hurry, gateway, work.cancel_scope)  # noqa: ASYNC111
-                    background.start_soon(follow, gateway, work.cancel_scope)  # noqa: ASYNC111
+                    background.start_soon(keep_house, gateway)
                     for connection in gateway.connections.values():
                         links.start_soon(_link, gateway, connection, name=f"link {connection.name}")
-                    gateway.board.set(state=GatewayState.RUNNING)
+                    gateway.board.set(state=state_while_serving(gateway))
+                    background.start_soon(heed_hold, gateway)
                     task_status.started(gateway)
-                    await drain_active_agents(gateway, work.cancel_scope)
+                    await drain_active_agents(gateway, work.cancel_scope, background)
                 gateway.reached("work")
                 background.cancel_scope.cancel(reason="the work is over")
             gateway.reached("background")
-            with trio.CancelScope(deadline=_flush_by(gateway)):
+            with trio.CancelScope(deadline=gateway.within(FLUSH_WITHIN, before_end=2.0)):
                 await gateway.lanes.flushed()
             gateway.reached("flush")
             lanes.cancel_scope.cancel(reason="what can go now has gone")
@@ -126,7 +144,7 @@ async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> Non
 
 async def _link(gateway: Gateway, connection: Connection) -> None:
     """Keep one platform connected. The last that refuses us takes the gateway along."""
-    await keep_connected(connection, gateway.on_up, gateway.accept, gateway.world)
+    await keep_connected(connection, partial(on_up, gateway), partial(accept, gateway), gateway.world)
     if all(one.state is PlatformState.FATAL for one in gateway.connections.values()):
         grace = gateway.config.agent.restart_drain_timeout
         gateway.control.ask(Ending(Cause.NOTHING_SERVES, grace, asked_by=connection.name))
@@ -154,8 +172,11 @@ async def _take_over(gateway: Gateway) -> None:
         await _end_leftovers(gateway, gateway.guard)
     if config.agent.crash_recovery == "suspend":
         await store.suspend_recently_active()
+    for *chat, reason in await gateway.database.read(dead_chats.every):
+        gateway.dead[Chat(*chat)] = reason
+    gateway.home_channels = await gateway.database.read(home_channels_said)
     cut = await settle_former_life(gateway)
-    gateway.stuck = await store.suspend_stuck_loop_sessions()
+    gateway.stuck = [*await import_sessions(gateway), *await store.suspend_stuck_loop_sessions()]
     if cut:
         log.info("a former life was cut", turns=len(cut), suspended=len(gateway.stuck))
 
@@ -168,16 +189,17 @@ async def _end_leftovers(gateway: Gateway, guard: Guard) -> None:
         await gateway.database.write(processes.end, row.process_id, None, gateway.world.time())
 
 
-def _flush_by(gateway: Gateway) -> float:
-    by = trio.current_time() + FLUSH_WITHIN
-    return by if gateway.end_by is None else min(by, gateway.end_by - 1.0)
-
-
 @asynccontextmanager
-async def _opened(agent: Agent | AbstractAsyncContextManager[Agent]) -> AsyncIterator[Agent]:
+async def _opened(
+    agent: Agent | AbstractAsyncContextManager[Agent], control: Control
+) -> AsyncIterator[Agent]:
     """The agent itself: given as it is, or as a context that closes its memory and clients once."""
     if isinstance(agent, AbstractAsyncContextManager):
-        async with agent as opened:
-            yield opened
+        with trio.CancelScope() as patience:
+            async with agent as opened:
+                yield opened
+                patience.deadline = control.end_by - 1.5
+        if patience.cancelled_caught:
+            log.error("the agent hangs; left it unclosed")
     else:
         yield agent

@@ -8,7 +8,10 @@ So nothing is lost by an actor that leaves, and nothing is done twice by one tha
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,6 +24,8 @@ from ..state.inbox import Received
 from ..state.policy import is_fresh
 from ..state.transcript import Message
 from ..state.turns import Outcome, Turn
+from ..state.undo import undo
+from . import burst, words
 from .notes import with_note
 from .resume import ends_in_tool_result, judge_tail, tail_time
 from .run import Task, run_turn
@@ -33,6 +38,8 @@ RETRY_AFTER = 30.0
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
+Job = Callable[[], Awaitable[None]]
+
 
 class Actor:
     """A session that is being looked after."""
@@ -43,6 +50,10 @@ class Actor:
         """The turn that runs now."""
         self.resume: Turn | None = None
         """The cut turn that is to be taken up first."""
+        self.jobs: deque[Job] = deque()
+        """What is to be done when no turn runs."""
+        self.told_at = -math.inf
+        """When somebody was told last what becomes of a message."""
         self._hint = trio.Event()
 
     def wake(self) -> None:
@@ -63,39 +74,62 @@ class Sessions:
         self._actors: dict[str, Actor] = {}
         self.running: set[Actor] = set()
         """Those with a turn at this moment."""
+        most = gateway.config.gateway.max_running_turns
+        self._room = trio.CapacityLimiter(most or math.inf)
         self._closed = False
 
     @property
     def open(self) -> bool:
         """Whether new turns may begin. Looked at in the step that would begin one."""
-        return not self._closed and self._gateway.control.current is None
+        control = self._gateway.control
+        return not self._closed and control.current is None and not control.held
 
     def wake(self, key: str, *, resume: Turn | None = None) -> bool:
-        """See to it that this session is looked after. False if no turn may begin any more."""
+        """See to it that this session is looked after. False if no turn may begin now."""
         actor = self._actors.get(key)
         if actor is None:
             if not self.open:
                 return False
-            actor = self._actors[key] = Actor(key)
-            self._work.start_soon(self._run, actor, name=f"session {key}")
+            actor = self._begin(key)
         actor.resume = resume or actor.resume
         actor.wake()
         return self.open
+
+    def _begin(self, key: str) -> Actor:
+        actor = self._actors[key] = Actor(key)
+        self._work.start_soon(self._run, actor, name=f"session {key}")
+        return actor
 
     def actor(self, key: str) -> Actor | None:
         """The actor of this session, if it has one."""
         return self._actors.get(key)
 
+    async def between_turns(self, key: str, job: Job) -> None:
+        """Do something with a session while none of its turns runs: as soon as the one that does has
+        ended, or now if none can begin."""
+        actor = self._actors.get(key) or (self._begin(key) if self.open else None)
+        if actor is None:
+            await job()
+        else:
+            actor.jobs.append(job)
+            actor.wake()
+
     def close(self) -> None:
         """Let no turn begin any more: who is idle leaves now, who is busy after its turn."""
         self._closed = True
+        self.let_idle_ones_go()
+
+    def let_idle_ones_go(self) -> None:
+        """Let everybody look whether there still is something to wait for."""
         for actor in self._actors.values():
             actor.wake()
 
     async def _run(self, actor: Actor) -> None:
         try:
-            while self.open:
+            while self.open or actor.jobs:
                 try:
+                    while actor.jobs:
+                        await actor.jobs.popleft()()
                     if await self._next_turn(actor):
                         continue
                 except GatewayError as error:
@@ -122,13 +156,31 @@ class Sessions:
                     return True
                 await self._run_turn(actor, await self._of(resume), [], resumes=resume.turn_id)
             return True
-        waiting = await gateway.database.read(inbox.pending, actor.key)
-        if not waiting:
+        rows = await self._said(actor)
+        if not rows:
             return False
-        first = waiting[0]
-        entry = await gateway.store.get_or_create_session(first.event.source)
-        await self._run_turn(actor, entry, [first])
+        if self._room.available_tokens < 1:
+            gateway.reply(rows[0].event, words.waits_for_room(int(self._room.total_tokens)))
+        async with self._room:
+            rows = await self._said(actor)  # while we waited more may have come, or all may have gone
+            if rows and self.open:
+                entry = await gateway.store.get_or_create_session(rows[0].event.source, key=actor.key)
+                await self._run_turn(actor, entry, rows)
         return True
+
+    async def _said(self, actor: Actor) -> list[Received]:
+        """The messages that the next turn answers. An album arrives picture by picture: it is waited for."""
+        gateway = self._gateway
+        patience = trio.current_time() + burst.LONGEST_WAIT
+        while True:
+            waiting = await gateway.database.read(inbox.pending, actor.key)
+            rows = burst.first_of(waiting)
+            more_until = burst.may_go_on_until(rows)
+            wait = min(more_until - gateway.world.time(), patience - trio.current_time())
+            if wait <= 0 or not self.open:
+                return rows
+            with trio.move_on_after(wait):
+                await actor.woken()
 
     async def _of(self, turn: Turn) -> SessionEntry:
         entry = await self._gateway.database.read(sessions.by_id, turn.session_id)
@@ -181,6 +233,16 @@ def stop(gateway: Gateway, key: str, how: Outcome) -> bool:
         return False
     actor.task.end(how)
     return True
+
+
+async def take_back(gateway: Gateway, key: str) -> str | None:
+    """Forget the last exchange of a session; returns what had been said, None if there was nothing."""
+
+    def step(db: sqlite3.Connection) -> str | None:
+        entry = sessions.open_by_key(db, key)
+        return undo(db, entry.session_id, gateway.world.time()) if entry is not None else None
+
+    return await gateway.database.write(step)
 
 
 async def begin_anew(gateway: Gateway, key: str) -> None:

@@ -3,8 +3,9 @@ say, to call tools and to run commands. Whatever happens is in the run journal f
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,15 @@ from ..events import (
 from ..host.groups import Process
 from ..journal.writer import RunWriter
 from ..messages import MessageEvent
-from ..state import transcript, turns
+from ..state import inbox, transcript, turns
 from ..state.entry import SessionEntry, Usage
 from ..state.transcript import Message, ToolCall
+from . import asking
 from .processes import Command, process_of
 
 if TYPE_CHECKING:
     from .gateway import Gateway
+    from .run import Task
 
 Agent = Callable[["Turn"], Awaitable[str | None]]
 """Whoever answers: any async function of a turn. What it returns is the answer; None means that what it
@@ -40,6 +43,7 @@ class Turn:
         turn_id: int,
         run_id: str,
         journal: RunWriter,
+        task: Task,
         *,
         prompt: str,
         said: Sequence[MessageEvent],
@@ -57,20 +61,25 @@ class Turn:
         """What the model has used; the agent sets it."""
         self.text = ""
         """What has been said so far."""
-        self._gateway, self._journal, self._show = gateway, journal, show
+        self._gateway, self._journal, self._task, self._show = gateway, journal, task, show
         self.has_asked = False
         """Whether a request went to a model: before that a cut interrupts nothing."""
-        self.active_at = trio.current_time()
+        self._active_at = trio.current_time()
         self.patience = trio.CancelScope()
         """Cancelled when nothing has happened for `agent.gateway_timeout` seconds."""
         self.active()
 
     def active(self) -> None:
         """Something happened: the clock of inactivity begins anew."""
-        self.active_at = trio.current_time()
+        self._active_at = trio.current_time()
         limit = self._gateway.config.agent.gateway_timeout
-        if limit:
-            self.patience.deadline = self.active_at + limit
+        if limit and not self._task.asked:
+            self.patience.deadline = self._active_at + limit
+
+    @property
+    def active_at(self) -> float:
+        """When something happened last. While a person is waited for, nobody is idle."""
+        return trio.current_time() if self._task.asked else self._active_at
 
     async def requesting(self) -> None:
         """A request goes to a model now. From here on a cut has interrupted something."""
@@ -99,6 +108,40 @@ class Turn:
     async def start_background(self, command: Command, *, cwd: Path | None = None) -> Process:
         """Start a command that belongs to the session, and goes on when the turn is over."""
         return await self._gateway.background.start(self.entry.session_id, command, cwd=cwd)
+
+    async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
+        """Ask the person something, and wait for the answer; None if none came in time."""
+        limit = self._gateway.config.agent.clarify_timeout if within is None else within
+        return await asking.ask(
+            self._gateway, self, self._task, "question", text, choices=choices, within=limit
+        )
+
+    async def may(self, what: str) -> str | None:
+        """Ask for a yes before something is done that may do harm. Only a yes is one: no answer in time is
+        none."""
+        limit = self._gateway.config.approvals.timeout
+        return await asking.ask(self._gateway, self, self._task, "approval", what, within=limit)
+
+    @contextmanager
+    def not_now(self, why: str) -> Iterator[None]:
+        """A part that must not be cut: a new message waits, where it would otherwise take the turn's
+        place. Ending the turn by hand, and the end of the gateway, do not wait."""
+        self._task.not_now = why
+        try:
+            yield
+        finally:
+            self._task.not_now = None
+
+    async def steered(self) -> list[str]:
+        """What people have said that is to go into this turn, since it was asked last. From here on it is
+        part of the turn; what is never taken begins the next one."""
+        ids, self._task.steered = self._task.steered, []
+        if not ids:
+            return []
+        place, at = self._journal.last_seq, self._gateway.world.time()
+        return await self._gateway.database.write(
+            _take_steered, self.entry.session_id, self.turn_id, place, ids, at
+        )
 
     async def calls(self, text: str, *tool_calls: ToolCall) -> None:
         """The model asked for tools: the row that says so, before any of them begins."""
@@ -129,3 +172,15 @@ class Turn:
             tool_name=like.tool_name,
             status=like.status,
         )
+
+
+def _take_steered(
+    db: sqlite3.Connection, session_id: str, turn_id: int, place: int, inbox_ids: Sequence[int], at: float
+) -> list[str]:
+    """Let these messages join the turn, where they still wait, and write down what they say."""
+    taken = []
+    for row in inbox.by_ids(db, inbox_ids):
+        if inbox.join_turn(db, turn_id, [row.inbox_id]):
+            transcript.append(db, session_id, Message("user", row.event.text, at, turn_id, place=place))
+            taken.append(row.event.text)
+    return taken

@@ -65,13 +65,14 @@ async def end_leftovers(rows: Iterable[Row], look: Look, ending: trio.Event) -> 
 
     async with trio.open_nursery() as nursery:
         for row in rows:
-            group = _group(row, table)
+            group = group_of(row, table)
             if members := group.living(table):
                 nursery.start_soon(end, group, tuple(sorted(one.pid for one in members)))
     return ended
 
 
-def _group(row: Row, table: sweep.Table) -> sweep.Group:
+def group_of(row: Row, table: sweep.Table) -> sweep.Group:
+    """The group of this row among these processes."""
     leader = table.by_pid.get(row.pid)
     same_boot = row.started_at > boot_time() - CLOCK_SLACK
     if leader is not None and same_boot and float(leader.born) == row.pid_time:

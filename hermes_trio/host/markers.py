@@ -80,6 +80,7 @@ class RestartNotify(msgspec.Struct, frozen=True, kw_only=True):
 
     platform: str
     chat_id: str
+    account: str = "main"
     chat_type: str = "dm"
     thread_id: str | None = None
     message_id: str | None = None

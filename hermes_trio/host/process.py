@@ -51,6 +51,17 @@ def is_alive(process: ProcessId) -> bool:
     return living is not None and living.names(process)
 
 
+def runs_below(ancestor: ProcessId) -> bool:
+    """Whether this process was started by that living one, or by one that it has started."""
+    # Here, because few ask.
+    import psutil
+
+    try:
+        return any(parent.pid == ancestor.pid for parent in psutil.Process().parents())
+    except psutil.Error:
+        return False
+
+
 def find_in_proc(pid: int) -> ProcessId | None:
     """The living process with this pid, from Linux' process files."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 
 
 def ask_to_stop(pid: int) -> None:
@@ -14,6 +15,16 @@ def ask_to_stop(pid: int) -> None:
             os.kill(pid, signal.SIGTERM)
         except ProcessLookupError:
             return  # it was quicker
+
+
+def ask_to_restart(pid: int) -> bool:
+    """Send the signal that asks for a restart. False where there is none (Windows); a marker asks too."""
+    number = getattr(signal, "SIGUSR1", None)
+    if number is None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+    return True
 
 
 def ask_for_tree(pid: int) -> bool:

@@ -69,6 +69,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     after: Afterwards | None = None
     """While draining: what to read this as if nothing more comes."""
     grace: float | None = None
+    """Seconds that turns may go on when it is asked to end."""
     deadline: float | None = None
     """While ending: when it is over at the latest, in seconds since 1970."""
 
@@ -84,6 +85,15 @@ def shown_state(state: GatewayState, platforms: Mapping[str, PlatformStatus]) ->
         return state
     well = (PlatformState.CONNECTED, PlatformState.DISABLED)
     return state if all(one.state in well for one in platforms.values()) else GatewayState.DEGRADED
+
+
+def is_wanted(status: Status | None) -> bool:
+    """Whether the gateway that left this is to run again when its machine or its container starts."""
+    if status is None:
+        return False
+    drained = status.gateway_state is GatewayState.DRAINING and status.after
+    left = drained or status.gateway_state
+    return status.restart_requested or left not in (GatewayState.STOPPED, GatewayState.STARTUP_FAILED)
 
 
 def read_status(home: Path) -> Status | None:

@@ -59,6 +59,7 @@ class StatusBoard:
         self._tried = self._saved = 0  # versions
         self._began = -math.inf  # the last write
         self._changed, self._urgent, self._progress = trio.Event(), trio.Event(), trio.Event()
+        self._news = trio.Event()
 
     def set(self, **facts: Unpack[Facts]) -> None:
         """Note facts; those that are not named stay as they are."""
@@ -80,6 +81,7 @@ class StatusBoard:
         """What the file says if it is written now."""
         facts = self._facts
         draining = facts["state"] is GatewayState.DRAINING
+        over = facts["state"] in (GatewayState.STOPPED, GatewayState.STARTUP_FAILED)
         return Status(
             gateway_state=shown_state(facts["state"], self._platforms),
             pid=self._me.pid,
@@ -92,9 +94,19 @@ class StatusBoard:
             exit_reason=facts["exit_reason"],
             restart_requested=facts["restart_requested"],
             after=facts.get("after") if draining else None,
-            grace=facts.get("grace") if draining else None,
+            grace=None if over else facts.get("grace"),
             deadline=facts.get("deadline") if draining else None,
         )
+
+    @property
+    def version(self) -> int:
+        """Another one whenever something has been set."""
+        return self._version
+
+    async def changed_since(self, version: int) -> None:
+        """Wait until something has been set since then."""
+        while self._version == version:
+            await self._news.wait()
 
     async def written(self) -> None:
         """Wait until the file holds what is set now, or could not be written. Who must not wait for a
@@ -106,6 +118,8 @@ class StatusBoard:
     def _note_change(self) -> None:
         self._version += 1
         self._changed.set()
+        self._news.set()
+        self._news = trio.Event()
 
     async def _write(self, path: Path, runner: Runner) -> None:
         version, data = self._version, msgspec.json.encode(self.status)
@@ -127,6 +141,7 @@ class StatusBoard:
             await self._changed.wait()
             with trio.move_on_at(self._began + WRITE_EVERY):
                 await self._urgent.wait()
+            await trio.lowlevel.checkpoint_if_cancelled()  # whoever leaves writes once, below
             await self._write(path, runner)
 
 

@@ -37,9 +37,10 @@ HAS_PROC = os.path.exists("/proc/self/stat")
 HAS_GROUPS = hasattr(os, "killpg")
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD of Linux
 
-# The guard is fast: nobody waits for the last words of a command whose gateway was killed.
+# The guard is fast: nobody waits for the last words of a command whose gateway was killed, and a second
+# after the kill nothing of ours is alive, the guard neither.
 POLITE = 0.3
-LONGEST_START = 1.0
+LONGEST_START = 0.8
 WITHIN = 5.0
 LOOK_EVERY = 0.02
 
@@ -314,3 +315,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # the gateway waits for it, and taking an interpreter down takes longer than all the rest

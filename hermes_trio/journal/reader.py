@@ -8,14 +8,16 @@ needs the memory of its longest line.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from ..errors import JournalError
-from .record import PREFIX, Malformed, Record, decode, journal_path
+from ..errors import InvalidId, JournalError
+from ..ids import path_safe_id
+from .record import PREFIX, Malformed, Record, decode, journal_path, session_path
 
 # Where a record may begin. Not where JSON has an object inside another one, behind `":` or `:[` or a
 # comma: what a tool has read out of a journal and shows in a payload is no event of the run.
@@ -122,6 +124,39 @@ def unreadable(run_id: str, error: OSError) -> JournalError:
         f"cannot be read ({error.strerror or error})",
         "Check the rights of the journal directory and what is in the place of the file.",
     )
+
+
+def journals_here(root: Path) -> list[str]:
+    """The sessions that have a directory of journals. What else lies there is none of ours."""
+    try:
+        return sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and _is_id(entry.name))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise unreadable("*", error) from error
+
+
+def runs_here(root: Path, session_id: str) -> dict[str, float]:
+    """The runs of a session that have a journal, and when each was last written to."""
+    found: dict[str, float] = {}
+    try:
+        for entry in os.scandir(session_path(root, session_id)):
+            run_id, dot, ending = entry.name.rpartition(".")
+            if dot and ending == "jsonl" and _is_id(run_id):
+                found[run_id] = entry.stat(follow_symlinks=False).st_mtime
+    except FileNotFoundError:  # removed meanwhile
+        return found
+    except OSError as error:
+        raise unreadable(f"{session_id}/*", error) from error
+    return found
+
+
+def _is_id(name: str) -> bool:
+    try:
+        path_safe_id(name)
+    except InvalidId:
+        return False
+    return True
 
 
 def summary(root: Path, session_id: str, run_id: str) -> Summary:

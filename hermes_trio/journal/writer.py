@@ -12,9 +12,10 @@ closed. Who is cancelled while waiting leaves at once; its events are written al
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from ..errors import JournalClosed, JournalError
 from ..events import Event
 from ..host.worker import Batcher, Runner, Worker, each, finished, worker_thread
 from ..world import World
-from .reader import LONGEST_LINE, Reading, read_run, unreadable
+from .reader import LONGEST_LINE, Reading, journals_here, read_run, runs_here, unreadable
 from .record import TERMINAL, VERSION, Record, encode, journal_path, session_path, terminal_state
 from .run_file import FsyncPolicy, RunFile, unwritable
 
@@ -52,6 +53,11 @@ class RunWriter:
         """The seq of the latest event."""
         return self._last_seq
 
+    @property
+    def ended(self) -> bool:
+        """Whether the latest event is the last one of the run."""
+        return self._ended
+
     async def append(self, *happened: Event | tuple[str, Any]) -> list[Record]:
         """Write down what happened, in this order, and return the records once they are in the file.
 
@@ -61,12 +67,24 @@ class RunWriter:
         """
         if not happened:
             return []
+        records, write = self._taken(happened)
+        await self._jobs.performed(write)
+        return records
+
+    def leave(self, *happened: Event | tuple[str, Any]) -> list[Record]:
+        """Like `append` for who has no time to wait: it is on its way when this returns, and in the file
+        when the journals are closed. What cannot be written then is reported."""
+        records, write = self._taken(happened)
+        self._jobs.hand_over(write)
+        return records
+
+    def _taken(self, happened: Iterable[Event | tuple[str, Any]]) -> tuple[list[Record], Callable[[], None]]:
+        """The records of what happened, which have their seqs now, and what writes them."""
         records, lines = self._lines(happened)
         self._last_seq += len(records)
         self._ended = records[-1].terminal
         sync = self._file.must_sync(records[-1].terminal_state)
-        await self._jobs.performed(lambda: self._file.write(lines, sync=sync))
-        return records
+        return records, lambda: self._file.write(lines, sync=sync)
 
     def _lines(self, happened: Iterable[Event | tuple[str, Any]]) -> tuple[list[Record], bytes]:
         run, session, at = self._file.run_id, self._file.session_id, self._world.time()
@@ -167,6 +185,33 @@ class Journals:
 
         return await finished(self._reader, look)
 
+    async def session_ids(self) -> list[str]:
+        """The sessions that have a directory here, be it empty."""
+        self._check_open("*")
+        return await finished(self._reader, lambda: journals_here(self.root))
+
+    async def written(self, session_id: str) -> dict[str, float]:
+        """The runs of a session that have a journal, and when each was last written to."""
+        self._check_open(f"{session_id}/*")
+        return await finished(self._reader, lambda: runs_here(self.root, session_id))
+
+    async def delete_runs(self, session_id: str, run_ids: Iterable[str]) -> None:
+        """Remove the journals of runs that are over, and the directory if nothing is left in it."""
+        self._check_open(f"{session_id}/*")
+        paths = [journal_path(self.root, session_id, run_id) for run_id in run_ids]
+
+        def remove() -> None:
+            try:
+                for path in paths:
+                    path.unlink(missing_ok=True)
+                with suppress(OSError):  # something is left in it, or it is gone
+                    session_path(self.root, session_id).rmdir()
+            except OSError as error:
+                raise unwritable(f"{session_id}/*", error) from error
+
+        # Where runs are opened, in one job: a run that begins finds its directory, or makes it.
+        await self._jobs.performed(remove)
+
     async def delete_session(self, session_id: str) -> None:
         """Remove the journals of a session, for ever."""
         self._check_open(f"{session_id}/*")
@@ -202,9 +247,10 @@ async def open_journals(
     *,
     fsync: FsyncPolicy = "terminal-only",
     worker: Worker = worker_thread,
+    close_by: Callable[[], float] = lambda: math.inf,
 ) -> AsyncIterator[Journals]:
     """The run journals below `root`. Leaving waits until what was appended is written and every file
-    is closed, or for `CLOSE_WITHIN` seconds of a disk that hangs."""
+    is closed, or for `CLOSE_WITHIN` seconds of a disk that hangs, and not later than `close_by` says."""
     with ExitStack() as threads:
         writer = threads.enter_context(worker("journal-writer"))
         reader = threads.enter_context(worker("journal-reader"))
@@ -214,7 +260,8 @@ async def open_journals(
         finally:
             journals._open = False
             journals._jobs.flush()
-            with trio.move_on_after(CLOSE_WITHIN, shield=True) as patience:
+            by = min(trio.current_time() + CLOSE_WITHIN, close_by())
+            with trio.move_on_at(by, shield=True) as patience:
                 await journals._jobs.performed(lambda: None)
             if patience.cancelled_caught:
                 log.error("the disk hangs; left the run journals unclosed")

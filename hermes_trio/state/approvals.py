@@ -53,6 +53,13 @@ def answer(db: sqlite3.Connection, approval_id: str, text: str, *, by: str, at: 
     )
 
 
+def close(db: sqlite3.Connection, approval_id: str, at: float) -> None:
+    """Nobody waits for this answer any more."""
+    db.execute(
+        "UPDATE approvals SET closed_at = ? WHERE approval_id = ? AND closed_at IS NULL", (at, approval_id)
+    )
+
+
 def get(db: sqlite3.Connection, approval_id: str) -> Request | None:
     """One request, open or closed."""
     row = db.execute(
@@ -71,3 +78,11 @@ def open_of_turn(db: sqlite3.Connection, turn_id: int) -> list[Request]:
 def close_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
     """The turn is over: nobody waits for an answer any more."""
     db.execute("UPDATE approvals SET closed_at = ? WHERE turn_id = ? AND closed_at IS NULL", (at, turn_id))
+
+
+def prune(db: sqlite3.Connection, *, closed_before: float, limit: int = -1) -> int:
+    """Forget what was closed before a time, at most so many; returns how many."""
+    return db.execute(
+        "DELETE FROM approvals WHERE rowid IN (SELECT rowid FROM approvals WHERE closed_at < ? LIMIT ?)",
+        (closed_before, limit),
+    ).rowcount

@@ -3,10 +3,10 @@
 Who writes hands over a *step*, a function of the connection, and waits. The steps that wait together
 are one batch: one transaction, one fsync, and only then are their callers released. Steps are applied
 in the order in which they were handed over. If one of them fails, whether by its own fault or because
-the disk is full, nothing of the batch has happened; its steps are then applied again, each in a
-transaction of its own, so that only what fails by itself fails, and its caller alone gets the error. So
-a step must depend on nothing but the database and its arguments. (Savepoints around every step would
-spare the second run, which is rare, and cost a tenth of all throughput, which is not.)
+the disk is full, nothing of the batch has happened; each half of it is then applied again in a
+transaction of its own, and so on, so that only what fails by itself fails, and its caller alone gets the
+error. So a step must depend on nothing but the database and its arguments. (Savepoints around every step
+would spare the other runs, which are rare, and cost a tenth of all throughput, which is not.)
 
 A caller that is cancelled while it waits leaves at once. Its step is applied all the same: whole, in
 its place. So a write is never half-done, a write made in a scope that is already cancelled (the last
@@ -18,6 +18,7 @@ Reads go to a connection of their own that cannot write, and run beside the writ
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -38,7 +39,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Step = Callable[[sqlite3.Connection], Any]
 
-MAX_BATCH = 512
+MAX_BATCH = 16_384
+"""Room for all the turns that are cut in one moment: while the writer and the loop's thread are both at
+work they take Python's lock from each other, and each needs twice its time."""
 CLOSE_WITHIN = 2.0
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
@@ -128,7 +131,7 @@ class Database:
         self._writer(self._writing.close, lambda _: None)
 
     def _commit(self, batch: Sequence[Pending[Step, Any]]) -> None:
-        """Apply the steps of `batch` in one transaction; if one of them fails, each in its own."""
+        """Apply the steps of `batch` in one transaction; if one of them fails, each half in its own."""
         connection = self._writing
         try:
             self._transaction("BEGIN IMMEDIATE")
@@ -149,8 +152,9 @@ class Database:
                 # Whatever it is, it is for whoever handed over the step that failed.
                 batch[0].result = outcome.Error(typed(error, self.path))
                 return  # noqa: ASYNC104
-            for write in batch:
-                self._commit([write])
+            half = (len(batch) + 1) // 2
+            for part in filter(None, (batch[:half], batch[half:])):
+                self._commit(part)
 
     def _mend_search(self) -> bool:
         """Make the search index again: while it is damaged, no message can be stored, although it holds
@@ -186,9 +190,11 @@ async def open_database(
     *,
     worker: Worker = worker_thread,
     steps: Sequence[SchemaStep] | None = None,
+    close_by: Callable[[], float] = lambda: math.inf,
 ) -> AsyncIterator[Database]:
     """The store at `path`, made or brought up to date if need be; closed when the block ends, after
-    every write that was handed over, or after `CLOSE_WITHIN` seconds of a disk that hangs.
+    every write that was handed over, or after `CLOSE_WITHIN` seconds of a disk that hangs, and not later
+    than `close_by` says then.
 
     Raises a `StoreError` that says what to do: a directory in its place, a newer version's file,
     another process that holds it. A damaged file is put aside and a fresh one started.
@@ -215,7 +221,8 @@ async def open_database(
         try:
             yield database
         finally:
-            with trio.move_on_after(CLOSE_WITHIN, shield=True) as patience:
+            by = min(trio.current_time() + CLOSE_WITHIN, close_by())
+            with trio.move_on_at(by, shield=True) as patience:
                 await database._close()
             if patience.cancelled_caught:
                 log.error("the disk hangs; left the store unclosed", path=path.name)

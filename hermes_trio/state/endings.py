@@ -72,3 +72,13 @@ def latest(db: sqlite3.Connection) -> EndingRow | None:
     """The last ending that was decided."""
     row = db.execute(f"{_SELECT} ORDER BY recorded_at DESC, rowid DESC LIMIT 1").fetchone()
     return _ending(row) if row else None
+
+
+def prune(db: sqlite3.Connection, *, recorded_before: float, limit: int = -1) -> int:
+    """Forget endings of long ago, at most so many; returns how many. The last one stays: it says how the
+    life before this one ended, however long ago that was."""
+    return db.execute(
+        "DELETE FROM endings WHERE rowid IN (SELECT rowid FROM endings WHERE recorded_at < ? "
+        "AND rowid < (SELECT max(rowid) FROM endings) LIMIT ?)",
+        (recorded_before, limit),
+    ).rowcount

@@ -44,6 +44,8 @@ class Stored:
 
     inbox_id: int
     seen_before: bool
+    crowded_out: bool = False
+    """There was no room: nobody will answer it, and whoever wrote it is to be told."""
 
 
 _COLUMNS = "inbox_id, session_key, event, received_at, state, turn_id"
@@ -70,17 +72,23 @@ def store(
     session_key: str,
     own_key: str,
     at: float,
+    message_key: str | None = None,
     done: bool = False,
+    most: int | None = None,
 ) -> Stored:
-    """Make a message safe. `own_key` names it where its door does not. `done` is for commands: what
-    they ask happens once and never replays."""
+    """Make a message safe. `own_key` names it where its door does not; `message_key` is another name than
+    its door's, for what was made of a message. `done` is for commands: what
+    they ask happens once and never replays. Where `most` messages wait in this session there is no room
+    for another."""
     source = event.source
     place = (
         source.platform,
         source.account,
         source.chat_id,
-        event.message_key or f"ours:{own_key}",
+        message_key or event.message_key or f"ours:{own_key}",
     )
+    crowded = not done and most is not None and count_pending(db, session_key) >= most
+    done = done or crowded
     cursor = db.execute(
         "INSERT INTO inbox (platform, account, chat_id, message_key, session_key, event, received_at, "
         "state, done_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -95,7 +103,7 @@ def store(
     )
     if cursor.rowcount == 1:
         assert cursor.lastrowid is not None  # noqa: S101 - SQLite always gives one after an insert
-        return Stored(cursor.lastrowid, seen_before=False)
+        return Stored(cursor.lastrowid, seen_before=False, crowded_out=crowded)
     (inbox_id,) = db.execute(
         "SELECT inbox_id FROM inbox WHERE (platform, account, chat_id, message_key) = (?, ?, ?, ?)",
         place,
@@ -107,6 +115,20 @@ def pending(db: sqlite3.Connection, session_key: str) -> list[Received]:
     """The messages that wait for a turn of this session, in the order in which they came."""
     query = f"{_SELECT} WHERE session_key = ? AND state = 'pending' ORDER BY inbox_id"
     return _received(db.execute(query, (session_key,)))
+
+
+def count_pending(db: sqlite3.Connection, session_key: str) -> int:
+    """How many messages wait for a turn of this session."""
+    query = "SELECT count(*) FROM inbox WHERE session_key = ? AND state = 'pending'"
+    return int(db.execute(query, (session_key,)).fetchone()[0])
+
+
+def drop_pending(db: sqlite3.Connection, session_key: str, at: float) -> int:
+    """Let nothing wait any more in this session; returns how many messages did."""
+    return db.execute(
+        "UPDATE inbox SET state = 'done', done_at = ? WHERE session_key = ? AND state = 'pending'",
+        (at, session_key),
+    ).rowcount
 
 
 def keys_with_pending(db: sqlite3.Connection) -> list[str]:
@@ -124,6 +146,12 @@ def waiting_keys(db: sqlite3.Connection, platform: str, account: str) -> list[st
         "GROUP BY session_key ORDER BY min(inbox_id)"
     )
     return [key for (key,) in db.execute(query, (platform, account))]
+
+
+def by_ids(db: sqlite3.Connection, inbox_ids: Iterable[int]) -> list[Received]:
+    """These messages, those of them that can be read."""
+    rows = (db.execute(f"{_SELECT} WHERE inbox_id = ?", (inbox_id,)).fetchone() for inbox_id in inbox_ids)
+    return _received(row for row in rows if row)
 
 
 def of_turn(db: sqlite3.Connection, turn_id: int) -> list[Received]:
@@ -177,6 +205,10 @@ def close_session(db: sqlite3.Connection, session_id: str, at: float) -> None:
     )
 
 
-def prune(db: sqlite3.Connection, *, done_before: float) -> int:
-    """Forget messages that were done before a time; returns how many."""
-    return db.execute("DELETE FROM inbox WHERE state = 'done' AND done_at < ?", (done_before,)).rowcount
+def prune(db: sqlite3.Connection, *, done_before: float, limit: int = -1) -> int:
+    """Forget messages that were done before a time, at most so many; returns how many."""
+    return db.execute(
+        "DELETE FROM inbox WHERE inbox_id IN "
+        "(SELECT inbox_id FROM inbox WHERE state = 'done' AND done_at < ? LIMIT ?)",
+        (done_before, limit),
+    ).rowcount

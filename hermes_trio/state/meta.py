@@ -18,3 +18,9 @@ def put(db: sqlite3.Connection, name: str, value: str) -> None:
         "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (name, value),
     )
+
+
+def every(db: sqlite3.Connection, prefix: str) -> list[tuple[str, str]]:
+    """The facts whose names begin so."""
+    query = "SELECT name, value FROM meta WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name"
+    return list(db.execute(query, (prefix,)))

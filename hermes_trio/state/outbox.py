@@ -110,6 +110,12 @@ def receipt_of(db: sqlite3.Connection, delivery_key: str) -> str | None:
     return row[0] if row else None
 
 
+def is_unsure(db: sqlite3.Connection, delivery_key: str) -> bool:
+    """Whether this was sent and nobody knows if it arrived, or as what."""
+    query = "SELECT 1 FROM outbox WHERE delivery_key = ? AND state = 'attempting'"
+    return db.execute(query, (delivery_key,)).fetchone() is not None
+
+
 def has_key(db: sqlite3.Connection, delivery_key: str) -> bool:
     """Whether anything with this key was ever owed."""
     row = db.execute("SELECT 1 FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
@@ -184,10 +190,11 @@ def give_up(db: sqlite3.Connection, outbox_id: int, error: str, at: float) -> No
     )
 
 
-def prune(db: sqlite3.Connection, *, done_before: float) -> int:
+def prune(db: sqlite3.Connection, *, done_before: float, limit: int = -1) -> int:
     """Forget deliveries that were over before a time, and messages that had stopped growing by then
-    because a kill cut them off; returns how many."""
+    because a kill cut them off, at most so many; returns how many."""
     return db.execute(
-        "DELETE FROM outbox WHERE done_at < ?1 OR (done_at IS NULL AND streamed AND attempted_at < ?1)",
-        (done_before,),
+        "DELETE FROM outbox WHERE outbox_id IN (SELECT outbox_id FROM outbox "
+        "WHERE done_at < ?1 OR (done_at IS NULL AND streamed AND attempted_at < ?1) LIMIT ?2)",
+        (done_before, limit),
     ).rowcount

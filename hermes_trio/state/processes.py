@@ -76,6 +76,11 @@ def alive(db: sqlite3.Connection) -> list[Process]:
     return [_process(row) for row in db.execute(query)]
 
 
+def of_session(db: sqlite3.Connection, session_id: str) -> list[Process]:
+    """The processes of a session that are not forgotten."""
+    return [_process(row) for row in db.execute(f"{_SELECT} WHERE session_id = ?", (session_id,))]
+
+
 def newest_background(db: sqlite3.Connection, session_id: str) -> float | None:
     """When the youngest living background process of a session was started."""
     (started_at,) = db.execute(
@@ -83,6 +88,11 @@ def newest_background(db: sqlite3.Connection, session_id: str) -> float | None:
         (session_id,),
     ).fetchone()
     return None if started_at is None else float(started_at)
+
+
+def names(db: sqlite3.Connection) -> set[str]:
+    """Those that are not forgotten, by their ids."""
+    return {name for (name,) in db.execute("SELECT process_id FROM processes")}
 
 
 def prune(db: sqlite3.Connection, *, ended_before: float) -> list[str]:

@@ -160,6 +160,30 @@ def set_mark(db: sqlite3.Connection, session_id: str, mark: Mark | None) -> None
     )
 
 
+def mark_cut(db: sqlite3.Connection, session_id: str, reason: str | None, at: float) -> bool:
+    """Mark a session whose turn was cut. False if it has ended or is suspended: nobody will resume it."""
+    return (
+        db.execute(
+            "UPDATE sessions SET mark = 'resume_pending', mark_reason = ?, marked_at = ? "
+            "WHERE session_id = ? AND ended_at IS NULL AND mark IS NOT 'suspended'",
+            (reason, at, session_id),
+        ).rowcount
+        == 1
+    )
+
+
+def unmark_cut(db: sqlite3.Connection, session_id: str) -> bool:
+    """Take that mark away. False if the session does not have it."""
+    return (
+        db.execute(
+            "UPDATE sessions SET mark = NULL, mark_reason = NULL, marked_at = NULL "
+            "WHERE session_id = ? AND mark = 'resume_pending'",
+            (session_id,),
+        ).rowcount
+        == 1
+    )
+
+
 def touch(db: sqlite3.Connection, session_id: str, at: float) -> None:
     """Note that a person or the agent used the session. Repairs do not: they move nothing in a list."""
     db.execute("UPDATE sessions SET updated_at = ? WHERE session_id = ?", (at, session_id))

@@ -1,7 +1,8 @@
 """The transaction that ends a turn, and everything else that follows from an end.
 
 One table says what each outcome does to the rows around it (`turns.ENDS`); these functions do it. They
-are steps of the database: all of it is committed, or none.
+are steps of the database: all of it is committed, or none. Ten thousand turns may be cut at once and have
+two seconds, so an end changes rows by their keys and reads none that it does not need.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ class Settlement:
 def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> bool:
     """End a turn with all that belongs to its end. False, and nothing at all happens, if it has an end
     already: the first one wins."""
-    turn = turns.get(db, turn_id)
-    if turn is None or not _end(db, turn, settlement.outcome, settlement.reason, at):
+    session_id = turns.session_of(db, turn_id)
+    if session_id is None or not _end(db, turn_id, session_id, settlement.outcome, settlement.reason, at):
         return False
     for row in settlement.rows:
-        transcript.append(db, turn.session_id, row)
+        transcript.append(db, session_id, row)
     for owed in settlement.owed:
         outbox.owe(db, owed, at)
     if settlement.usage is not None:
-        sessions.add_usage(db, turn.session_id, settlement.usage)
-    sessions.touch(db, turn.session_id, at)
+        sessions.add_usage(db, session_id, settlement.usage)
+    sessions.touch(db, session_id, at)
     return True
 
 
@@ -52,17 +53,15 @@ def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[Turn]:
         ending = endings.of_life(db, turn.life)
         reason = ending.resume_reason if ending else ResumeReason.CRASH
         outcome = Outcome.UNSTARTED if turn.requested_at is None else Outcome.CUT
-        _end(db, turn, outcome, reason, at)
+        _end(db, turn.turn_id, turn.session_id, outcome, reason, at)
     return found
 
 
 def clear_mark(db: sqlite3.Connection, session_id: str, at: float) -> bool:
     """Clear a resume mark, and with it close the messages of the turns it stood for: they must not
     start a turn at a later boot. False if the session was not marked."""
-    entry = sessions.by_id(db, session_id)
-    if entry is None or not entry.resume_pending:
+    if not sessions.unmark_cut(db, session_id):
         return False
-    sessions.set_mark(db, session_id, None)
     inbox.close_cut_turns(db, session_id, at)
     return True
 
@@ -87,21 +86,19 @@ def delete_session(db: sqlite3.Connection, session_id: str, at: float) -> bool:
     return sessions.delete(db, session_id)
 
 
-def _end(db: sqlite3.Connection, turn: Turn, outcome: Outcome, reason: str | None, at: float) -> bool:
-    if not turns.end(db, turn.turn_id, outcome, at, reason):
+def _end(
+    db: sqlite3.Connection, turn_id: int, session_id: str, outcome: Outcome, reason: str | None, at: float
+) -> bool:
+    if not turns.end(db, turn_id, outcome, at, reason):
         return False
-    approvals.close_of_turn(db, turn.turn_id, at)
+    approvals.close_of_turn(db, turn_id, at)
     ends = ENDS[outcome]
     if ends.inbox == "done":
-        inbox.close_turn(db, turn.turn_id, at)
+        inbox.close_turn(db, turn_id, at)
     elif ends.inbox == "pending":
-        inbox.reopen_turn(db, turn.turn_id)
+        inbox.reopen_turn(db, turn_id)
     if ends.mark == "cleared":
-        clear_mark(db, turn.session_id, at)
-    elif ends.mark == "set":
-        entry = sessions.by_id(db, turn.session_id)
-        if entry is not None and entry.ended_at is None and not entry.suspended:
-            sessions.set_mark(db, turn.session_id, Mark("resume_pending", reason, at))
-        else:  # nobody will resume it, so no mark would ever close its messages
-            inbox.close_turn(db, turn.turn_id, at)
+        clear_mark(db, session_id, at)
+    elif ends.mark == "set" and not sessions.mark_cut(db, session_id, reason, at):
+        inbox.close_turn(db, turn_id, at)  # no mark would ever close its messages
     return True

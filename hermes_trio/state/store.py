@@ -17,6 +17,7 @@ from . import processes, sessions, settle, transcript, turns
 from .database import Database
 from .entry import Mark, ResumeReason, SessionEntry
 from .policy import is_fresh, process_blocks_reset, reset_due
+from .retention import forget_sessions
 from .transcript import Message
 from .turns import Turn
 
@@ -55,10 +56,11 @@ class SessionStore:
         """The open session of this key, looked at and left alone."""
         return await self._database.read(sessions.open_by_key, key)
 
-    async def get_or_create_session(self, source: SessionSource) -> SessionEntry:
+    async def get_or_create_session(self, source: SessionSource, *, key: str | None = None) -> SessionEntry:
         """The session in which a message from `source` belongs, now: the one there is, or a fresh one
-        in its place. Two calls at once for one key get the same session."""
-        return await self._database.write(use_session, source, self._config, self._world)
+        in its place. Two calls at once for one key get the same session. `key` is for what is worked on
+        beside the conversation that the source belongs to."""
+        return await self._database.write(use_session, source, self._config, self._world, key)
 
     async def mark_resume_pending(self, key: str, reason: str = ResumeReason.RESTART) -> bool:
         """Note that a turn was cut. False if there is no such session, or it is suspended."""
@@ -152,15 +154,14 @@ class SessionStore:
         if max_age_days <= 0:
             return ()
         now = self._world.time()
-        before = now - max_age_days * 86400
-
-        def step(db: sqlite3.Connection) -> Sequence[str]:
-            old = [name for name in sessions.prunable(db, used_before=before) if name not in keep]
-            for session_id in old:
-                settle.delete_session(db, session_id, now)
-            return old
-
-        return await self._database.write(step)
+        pruned: list[str] = []
+        more = True
+        while more:
+            gone, more = await self._database.write(
+                forget_sessions, used_before=now - max_age_days * 86400, at=now, keep=keep
+            )
+            pruned += gone
+        return pruned
 
 
 def key_of(source: SessionSource, config: GatewayConfig) -> str:
@@ -173,10 +174,14 @@ def key_of(source: SessionSource, config: GatewayConfig) -> str:
 
 
 def use_session(
-    db: sqlite3.Connection, source: SessionSource, config: GatewayConfig, world: World
+    db: sqlite3.Connection,
+    source: SessionSource,
+    config: GatewayConfig,
+    world: World,
+    key: str | None = None,
 ) -> SessionEntry:
     """A step: the session in which a message from `source` belongs, now, and the note that it is used."""
-    key, now = key_of(source, config), world.time()
+    key, now = key or key_of(source, config), world.time()
     entry = sessions.open_by_key(db, key)
     if entry is None:
         return _begin(db, key, source, world)

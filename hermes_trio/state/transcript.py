@@ -141,6 +141,15 @@ def load(db: sqlite3.Connection, session_id: str) -> list[Message]:
     return [_message(row) for row in db.execute(query, (session_id,))]
 
 
+def remove(db: sqlite3.Connection, session_id: str, *, limit: int) -> int:
+    """Remove some rows of a session that goes, at most so many; returns how many."""
+    return db.execute(
+        "DELETE FROM messages WHERE message_id IN "
+        "(SELECT message_id FROM messages WHERE session_id = ? LIMIT ?)",
+        (session_id, limit),
+    ).rowcount
+
+
 def replace_recovered(db: sqlite3.Connection, session_id: str, turn_id: int, rows: Sequence[Message]) -> None:
     """Let `rows` be all that recovery has put into this turn. Doing it again changes nothing, doing it
     with more adds what is more: a turn never has two copies of anything recovered."""

@@ -154,10 +154,22 @@ def by_run(db: sqlite3.Connection, run_id: str) -> Turn | None:
     return _turn(row) if row else None
 
 
+def session_of(db: sqlite3.Connection, turn_id: int) -> str | None:
+    """The session of a turn."""
+    row = db.execute("SELECT session_id FROM turns WHERE turn_id = ?", (turn_id,)).fetchone()
+    return row[0] if row else None
+
+
 def of_session(db: sqlite3.Connection, session_id: str) -> list[Turn]:
     """The turns of a session, the oldest first."""
     query = f"{_SELECT} WHERE session_id = ? ORDER BY turn_id"
     return [_turn(row) for row in db.execute(query, (session_id,))]
+
+
+def run_ends(db: sqlite3.Connection, session_id: str) -> dict[str, float | None]:
+    """The runs of a session, and when each of them ended."""
+    query = "SELECT run_id, ended_at FROM turns WHERE session_id = ?"
+    return dict(db.execute(query, (session_id,)))
 
 
 def runs_in(db: sqlite3.Connection, session_id: str) -> bool:

@@ -17,6 +17,7 @@ from hermes_trio.gateway.resume import Tail, judge_tail
 from hermes_trio.state import sessions, transcript
 from hermes_trio.state.entry import Mark
 from hermes_trio.state.transcript import Message, ToolCall
+from hermes_trio.gateway import words
 from hermes_trio.testing import Script
 from tests.stage import Stage, everyone
 
@@ -142,7 +143,8 @@ async def test_no_notice_from_an_outer_turn_after_a_follow_up(
         await stage.says("long")
         await stage.says("short")
         await trio.sleep(400)
-        assert stage.platform.chat("42").texts == ["First.", "Second."], "nobody was at it for 180 s"
+        texts = stage.platform.chat("42").texts
+        assert texts == [words.queued(), "First.", "Second."], "nobody was at it for 180 s"
 
 
 async def test_progress_helpers_end_with_their_turn(stage: Stage, autojump_clock: MockClock) -> None:
@@ -163,9 +165,11 @@ async def test_queued_messages_are_consumed_in_order_none_lost(
     async with stage.life():
         await stage.says("long")
         for number in range(1, 6):
+            await trio.sleep(2)
             await stage.says(f"message {number}")
         await trio.sleep(100)
         assert stage.platform.chat("42").texts == [
+            words.queued(),
             "First.",
             *(f"You said: message {number}" for number in range(1, 6)),
         ]

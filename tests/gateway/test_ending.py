@@ -110,7 +110,7 @@ async def test_who_follows_an_ending_hears_of_the_stop_that_replaces_it() -> Non
     heard: list[Ending] = []
 
     async def follow() -> None:
-        heard.append(await control.changed())
+        heard.append(await control.changed(RESTART))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(follow)

@@ -100,6 +100,7 @@ async def test_a_message_during_the_drain_is_kept_told_and_answered_by_the_next_
         gateway.stop(grace=10)
         await trio.sleep(1)
         await stage.says("and another thing")
+        await trio.sleep(2)
         await stage.says("and one more")
         await trio.sleep(60)
         assert stage.ended_at == 8

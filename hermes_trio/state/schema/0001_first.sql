@@ -148,6 +148,16 @@ CREATE INDEX outbox_growing ON outbox (attempted_at) WHERE streamed AND done_at 
 CREATE INDEX outbox_of_session ON outbox (session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX outbox_of_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 
+-- Nothing is sent there until somebody is heard from there.
+CREATE TABLE dead_chats (
+    platform   TEXT NOT NULL,
+    account    TEXT NOT NULL,
+    chat_id    TEXT NOT NULL,
+    reason     TEXT NOT NULL,
+    marked_at  REAL NOT NULL,
+    PRIMARY KEY (platform, account, chat_id)
+) STRICT, WITHOUT ROWID;
+
 -- Process groups we started; pid and start time together name one process for ever.
 CREATE TABLE processes (
     process_id  TEXT PRIMARY KEY,
@@ -177,6 +187,29 @@ CREATE TABLE approvals (
     closed_at    REAL
 ) STRICT;
 CREATE INDEX approvals_of_turn ON approvals (turn_id);
+
+-- Who asked to be let in, with the hash of the code that was shown to them, and whom the owner let in. Each
+-- wrong code that was tried is a row of the third table: enough of them lock the door.
+CREATE TABLE pairing_requests (
+    platform   TEXT NOT NULL,
+    user_id    TEXT NOT NULL,
+    user_name  TEXT,
+    asked_at   REAL NOT NULL,
+    code_hash  BLOB NOT NULL,
+    PRIMARY KEY (platform, user_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE paired (
+    platform     TEXT NOT NULL,
+    user_id      TEXT NOT NULL,
+    user_name    TEXT,
+    approved_at  REAL NOT NULL,
+    PRIMARY KEY (platform, user_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE pairing_mistakes (
+    made_at  REAL NOT NULL
+) STRICT;
 
 -- How each life of the gateway ends: committed when the ending is decided, completed when it is over.
 CREATE TABLE endings (

@@ -1,0 +1,72 @@
+"""What is due when a platform is connected: what a former life, or the time without a link, left behind.
+
+First who is to hear of our return, then what is owed to the chats, then the turns that were cut, then the
+messages that wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import structlog
+
+from ..messages import SessionSource
+from ..state import inbox, outbox, sessions, settle, turns
+from ..state.entry import SessionEntry
+from .lane import Chat
+from .link import Connection
+from .notices import address_of, tell_of_return
+from .resume import Action, Marked, Verdict, judge_tail, may_resume, tail_time
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+async def on_up(gateway: Gateway, connection: Connection) -> None:
+    """A platform is connected."""
+    platform, account = connection.address
+    await tell_of_return(gateway, connection)
+    for chat_id in await gateway.database.read(outbox.waiting_chats, platform, account):
+        gateway.lanes.of(Chat(platform, account, chat_id)).deliver()
+    for entry in await gateway.database.read(sessions.marked):
+        origin = entry.origin
+        if origin is None or address_of(origin) != connection.address:
+            continue
+        if Chat.of(origin) not in gateway.dead:  # there nobody would hear of it: it stays marked
+            await _resume(gateway, entry, origin)
+    for key in await gateway.database.read(inbox.waiting_keys, platform, account):
+        gateway.sessions.wake(key)
+
+
+async def _resume(gateway: Gateway, entry: SessionEntry, origin: SessionSource) -> None:
+    """Take up the cut turn of a marked session, if the rules let it; else do what they say."""
+    history = await gateway.history(entry)
+    cut = await gateway.database.read(turns.last_cut, entry.session_id)
+    if cut is None:
+        return
+    verdict = may_resume(
+        Marked(
+            reason=entry.resume_reason,
+            marked_at=entry.mark.at if entry.mark else None,
+            tail=judge_tail(history),
+            tail_at=tail_time(history),
+            suspended=entry.suspended,
+            has_origin=True,
+            link_up=True,
+            let_in=await gateway.access.may_talk(origin),
+            had_its_run=await gateway.database.read(turns.was_resumed, cut.turn_id),
+            fruitless=cut.resumes is not None and not any(r.turn_id == cut.turn_id for r in history),
+        ),
+        now=gateway.world.time(),
+        window=gateway.config.agent.gateway_auto_continue_freshness,
+    )
+    log.info("a cut turn", session=entry.session_id, verdict=verdict.why)
+    if verdict is Verdict.UNFINISHED_WORK:
+        gateway.sessions.wake(entry.session_key, resume=cut)
+    elif verdict.action is Action.CLEAR:
+        await gateway.database.write(settle.clear_mark, entry.session_id, gateway.world.time())
+    else:
+        await gateway.database.write(inbox.close_cut_turns, entry.session_id, gateway.world.time())

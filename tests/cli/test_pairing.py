@@ -1,0 +1,123 @@
+"""`hermes-trio pairing`, as the owner meets it. What a running gateway makes of it is told beside the
+gateway's rules of access."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hermes_trio.cli import main
+from hermes_trio.state import pairing
+from hermes_trio.state.opening import open_connections, shipped_steps
+from hermes_trio.state.pairing import Person
+from hermes_trio.world import World
+
+Cli = Callable[..., Result]
+
+WRONG = "22222222"
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["pairing", *arguments], env={"HERMES_HOME": str(tmp_path)})
+
+    return run
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """The database of a gateway that has it open."""
+    connections = open_connections(tmp_path / "gateway.db", World(), shipped_steps())
+    with closing(connections.reading), closing(connections.writing):
+        yield connections.writing
+
+
+def asks(db: sqlite3.Connection, user: str = "42", name: str | None = "Kim", *, ago: float = 0) -> str:
+    """Somebody asks to be let in; returns the code they are shown."""
+    code = pairing.new_code()
+    person = Person("telegram", user, name, World().time() - ago)
+    assert pairing.ask(db, person, pairing.sealed(code))
+    return code
+
+
+def test_a_home_without_a_gateway_has_nobody_and_nothing_is_made_in_it(cli: Cli, tmp_path: Path) -> None:
+    assert cli("list").stdout == "Nobody waits, and nobody was let in by a code.\n"
+    for command in (["approve", WRONG], ["revoke", "telegram", "42"]):
+        result = cli(*command)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: No gateway has run in ")
+        assert "HERMES_HOME" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_from_the_request_to_its_end(cli: Cli, gateway: sqlite3.Connection) -> None:
+    code = asks(gateway, ago=61)
+    assert cli("list").stdout == "waiting  telegram 42 (Kim); the code counts for 59 more minute(s)\n"
+    approved = cli("approve", code)
+    assert approved.exit_code == 0
+    assert approved.stdout.startswith("Let in: telegram 42 (Kim).")
+    assert re.fullmatch(r"paired   telegram 42 \(Kim\); since \d{4}-\d\d-\d\d\n", cli("list").stdout)
+    assert cli("revoke", "telegram", "42").stdout == "Not let in any more: telegram 42.\n"
+    assert cli("list").stdout == "Nobody waits, and nobody was let in by a code.\n"
+    again = cli("revoke", "telegram", "42")
+    assert again.exit_code == 1
+    assert "config.yaml" in again.stderr, "who is listed there is not let in by a code"
+
+
+@pytest.mark.parametrize("typed", ["{}", " {} ", "{}\n"])
+def test_a_code_may_be_typed_carelessly(cli: Cli, gateway: sqlite3.Connection, typed: str) -> None:
+    assert cli("approve", typed.format(asks(gateway).lower())).exit_code == 0
+
+
+def test_wrong_codes_are_counted_told_and_lock_the_door(cli: Cli, gateway: sqlite3.Connection) -> None:
+    code = asks(gateway)
+    for left in (4, 3, 2, 1):
+        result = cli("approve", WRONG)
+        assert result.exit_code == 1
+        assert f"{left} attempt(s) are left" in result.stderr
+    assert "Too many wrong codes" in cli("approve", WRONG).stderr
+    locked = cli("approve", code)
+    assert locked.exit_code == 1
+    assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}\.", locked.stderr)
+    assert pairing.all_paired(gateway) == []
+    gateway.execute("UPDATE pairing_mistakes SET made_at = made_at - 3600")
+    assert cli("approve", code).exit_code == 0
+
+
+def test_for_programs_it_is_one_object_without_codes(cli: Cli, gateway: sqlite3.Connection) -> None:
+    first = asks(gateway)
+    cli("approve", first)
+    second = asks(gateway, "43", None)
+    result = cli("list", "--json")
+    report = json.loads(result.stdout)
+    assert [(one["platform"], one["user_id"], one["user_name"]) for one in report["waiting"]] == [
+        ("telegram", "43", None)
+    ]
+    assert [one["user_id"] for one in report["paired"]] == ["42"]
+    assert set(report["paired"][0]) == {"platform", "user_id", "user_name", "at"}
+    assert second not in result.stdout
+
+
+def test_a_strangers_name_moves_no_cursor(cli: Cli, gateway: sqlite3.Connection) -> None:
+    code = asks(gateway, "4\x1b[2J2", "Kim\n\x1b[2J\u202e")
+    for result in (cli("list"), cli("list", "--json"), cli("approve", code), cli("list")):
+        assert result.exit_code == 0
+        assert all(line.isprintable() for line in result.stdout.split("\n"))
+    refused = cli("revoke", "telegram", "\x1b[2J")
+    assert all(line.isprintable() for line in refused.stderr.split("\n"))
+
+
+def test_no_code_that_was_shown_is_in_the_files_of_the_home(
+    cli: Cli, gateway: sqlite3.Connection, tmp_path: Path
+) -> None:
+    code = asks(gateway)
+    cli("approve", code)
+    assert all(code.encode() not in file.read_bytes() for file in tmp_path.iterdir())
