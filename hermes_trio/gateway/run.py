@@ -176,7 +176,7 @@ async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequenc
                     beside.start_soon(helper, gateway, turn, run.chat, run.thread_id)
             with turn.patience:
                 try:
-                    run.answer = await gateway.agent(turn) or turn.text
+                    run.answer = await gateway.agent(turn) or turn.segment
                     run.outcome = Outcome.ANSWERED
                 except Exception as error:
                     # Whatever an agent raises is the end of its turn, told to the person, and no more.
@@ -220,8 +220,7 @@ async def _end(run: _Run, journal: RunWriter) -> Outcome:
         usage=turn.usage if turn else None,
     )
     stands = await gateway.database.write(_settled, run.run_id, run.turn_id, settlement, gateway.world.time())
-    # An end that stood before this one may owe the chat what nobody has told its lane of.
-    if (settlement.owed or stands is not outcome) and run.lane is not None:
+    if settlement.owed and run.lane is not None:
         run.lane.deliver()
     # Thousands may be cut at once and have two seconds: then nobody waits behind the commit, which is what
     # counts, and the log has one line for all of them.
@@ -246,9 +245,9 @@ def _rows(run: _Run, outcome: Outcome) -> list[Message]:
         return []
     if outcome is Outcome.ANSWERED:
         return [turn.row_of("assistant", run.answer, like=Message("assistant", "", 0, finish="stop"))]
-    if turn.text and outcome is not Outcome.CUT:
+    if turn.segment and outcome is not Outcome.CUT:
         # What a cut turn had said is recovered from its journal, by whoever reads the session.
-        return [turn.row_of("assistant", turn.text, like=Message("assistant", "", 0, finish=outcome))]
+        return [turn.row_of("assistant", turn.segment, like=Message("assistant", "", 0, finish=outcome))]
     return []
 
 
@@ -256,14 +255,18 @@ def _owed(run: _Run, outcome: Outcome) -> list[Owed]:
     """What the chat gets: the answer, or the trouble in words, or the end of what was growing."""
     if run.chat is None or run.turn is None:
         return []
-    closes = stream_key(run.run_id)
-    text, only_closes = {
-        Outcome.ANSWERED: (run.answer or words.nothing_said(), False),
-        Outcome.FAILED: (run.trouble, False),
-        Outcome.TIMED_OUT: (run.trouble, False),
-    }.get(outcome, (words.cut_off(run.turn.text), True))
-    if only_closes and not run.turn.text:
+    closes, said = stream_key(run.run_id), run.turn.text
+    only_closes = outcome not in (Outcome.ANSWERED, Outcome.FAILED, Outcome.TIMED_OUT)
+    if only_closes and not said:
         return []
+    if only_closes:
+        text = words.cut_off(said)
+    elif outcome is Outcome.ANSWERED:
+        # With what was said on the way, unless the answer is another text than the last that was said.
+        text = said if said.endswith(run.answer) else run.answer
+    else:
+        text = f"{said}\n\n{run.trouble}" if said else run.trouble
+    text = text or words.nothing_said()
     pieces = chunks(text, run.gateway.traits(run.chat))
     return [
         owed(

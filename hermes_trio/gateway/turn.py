@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..config import GatewayConfig
 from ..events import (
     Event,
     MessageDelta,
@@ -19,8 +20,10 @@ from ..host.groups import Process
 from ..journal.writer import RunWriter
 from ..messages import MessageEvent
 from ..state import inbox, transcript, turns
+from ..state.database import Database
 from ..state.entry import SessionEntry, Usage
 from ..state.transcript import Message, ToolCall
+from ..world import World
 from . import asking
 from .processes import Command, process_of
 
@@ -61,6 +64,8 @@ class Turn:
         """What the model has used; the agent sets it."""
         self.text = ""
         """What has been said so far."""
+        self.segment = ""
+        """Of that, what no row of the transcript holds yet: what came behind the last tools."""
         self._gateway, self._journal, self._task, self._show = gateway, journal, task, show
         self.has_asked = False
         """Whether a request went to a model: before that a cut interrupts nothing."""
@@ -93,8 +98,42 @@ class Turn:
         await self.requesting()
         await self._journal.append(event)
         if isinstance(event, MessageDelta):
+            if self.text and not self.segment:
+                self.text += "\n\n"  # what was said before the tools stands apart
+            self.segment += event.delta
             self.text += event.delta
             self._show(self.text)
+
+    @property
+    def session_id(self) -> str:
+        return self.entry.session_id
+
+    @property
+    def home(self) -> Path:
+        """The gateway's own directory."""
+        return self._gateway.home
+
+    @property
+    def cwd(self) -> Path:
+        """Where commands start."""
+        return Path(self._gateway.config.terminal.cwd or Path.cwd()).expanduser()
+
+    @property
+    def config(self) -> GatewayConfig:
+        return self._gateway.config
+
+    @property
+    def world(self) -> World:
+        return self._gateway.world
+
+    @property
+    def database(self) -> Database:
+        return self._gateway.database
+
+    def mention(self, text: str) -> None:
+        """Tell the person something that is no part of the answer. It is not stored."""
+        if self._task.source is not None:
+            self._gateway.lane_of(self._task.source).notice(text, thread_id=self._task.source.thread_id)
 
     async def say(self, text: str) -> None:
         """The next piece of the answer."""
@@ -143,9 +182,12 @@ class Turn:
             _take_steered, self.entry.session_id, self.turn_id, place, ids, at
         )
 
-    async def calls(self, text: str, *tool_calls: ToolCall) -> None:
+    async def calls(self, text: str, *tool_calls: ToolCall, opaque: str | None = None) -> None:
         """The model asked for tools: the row that says so, before any of them begins."""
-        await self._row(Message("assistant", text, 0, tool_calls=tool_calls, finish="tool_calls"))
+        await self._row(
+            Message("assistant", text, 0, tool_calls=tool_calls, finish="tool_calls", opaque=opaque)
+        )
+        self.segment = ""
 
     async def result(self, call: ToolCall, content: str, status: str = "ok") -> None:
         """A tool's result."""
@@ -171,6 +213,7 @@ class Turn:
             tool_call_id=like.tool_call_id,
             tool_name=like.tool_name,
             status=like.status,
+            opaque=like.opaque,
         )
 
 

@@ -45,6 +45,7 @@ from ..host.files import PRIVATE_FILE, make_private_dir, open_private
 from ..world import World
 
 BUSY_MS = 2000
+LARGEST_LOG = 16 << 20
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _MAGIC = b"SQLite format 3\0"
 _LOGS = ("-wal", "-shm", "-journal")
@@ -139,6 +140,8 @@ def _open(path: Path, world: World, steps: Sequence[SchemaStep]) -> Connections:
             writing = unless_open.enter_context(closing(_connect(path)))
             writing.execute("PRAGMA journal_mode = WAL")
             writing.execute("PRAGMA synchronous = FULL")
+            # A reader that stays for long lets the log grow. It is cut back when it is used again.
+            writing.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG}")
             writing.execute("PRAGMA foreign_keys = ON")
             _bring_up(writing, path, world, missing, keep_copy=len(missing) < len(steps))
         except sqlite3.DatabaseError as error:

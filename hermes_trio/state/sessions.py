@@ -223,3 +223,14 @@ def delete(db: sqlite3.Connection, session_id: str) -> bool:
     """Remove the row, and with it the rows of its turns, transcript, processes and approvals. Refused by
     the database while messages are with its turns: `settle.delete_session` closes them first."""
     return db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,)).rowcount == 1
+
+
+def prompt(db: sqlite3.Connection, session_id: str) -> str | None:
+    """The system prompt of a session; None before its first turn with a model."""
+    row = db.execute("SELECT prompt FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+    return row[0] if row else None
+
+
+def set_prompt(db: sqlite3.Connection, session_id: str, text: str) -> None:
+    """Store the system prompt of a session."""
+    db.execute("UPDATE sessions SET prompt = ? WHERE session_id = ?", (storable(text), session_id))

@@ -70,6 +70,8 @@ class Message:
     recovered: bool = False
     """Found in the run journal after its turn was cut."""
     id: int | None = None
+    opaque: str | None = None
+    """Assistant rows: what the model wants back with them; nobody else reads it."""
     marker: str | None = None
     """Not None on the row that says what is known of a cut answer. Such a row is not stored: it is what
     the turn says of its recovery, put where the answer would go on. No model is ever sent one."""
@@ -82,7 +84,7 @@ class Message:
 
 _COLUMNS = (
     "role, content, created_at, messages.turn_id, run_id, place, reasoning, tool_calls, finish, "
-    "tool_call_id, tool_name, status, cards, recovered, message_id"
+    "tool_call_id, tool_name, status, cards, recovered, message_id, opaque"
 )
 _calls = msgspec.json.Decoder(tuple[ToolCall, ...]).decode
 _cards = msgspec.json.Decoder(tuple[ToolCard, ...]).decode
@@ -109,8 +111,8 @@ def append(db: sqlite3.Connection, session_id: str, row: Message) -> int:
     """Add a row where its turn and place say; returns its id."""
     cursor = db.execute(
         "INSERT INTO messages (session_id, turn_id, place, role, content, created_at, reasoning, "
-        "tool_calls, finish, tool_call_id, tool_name, status, cards, recovered) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "tool_calls, finish, tool_call_id, tool_name, status, cards, recovered, opaque) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             session_id,
             row.turn_id,
@@ -126,6 +128,7 @@ def append(db: sqlite3.Connection, session_id: str, row: Message) -> int:
             storable(row.status),
             _json(row.cards),
             row.recovered,
+            row.opaque,
         ),
     )
     assert cursor.lastrowid is not None  # noqa: S101 - SQLite always gives one after an insert

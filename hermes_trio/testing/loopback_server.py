@@ -63,6 +63,7 @@ class LoopbackServer(Stage):
         self.refused: list[str] = []
         """Why connections were ended that did not keep to the wire."""
         self._scissors = _Scissors()
+        self._lets_in = True
         self._connection: _Connection | None = None
 
     @property
@@ -74,6 +75,15 @@ class LoopbackServer(Stage):
         """The connection is closed now. The gateway may connect again."""
         if self._connection:
             self._connection.scope.cancel(reason="dropped by the test")
+
+    def refuses(self) -> None:
+        """From now on it takes no gateway's credentials."""
+        self._lets_in = False
+        self.drop()
+
+    def lets_in(self, account: str) -> bool:
+        """Whether it takes these credentials."""
+        return self._lets_in and account == self.account
 
     def cuts_after(self, *, sent: float = math.inf, received: float = math.inf) -> None:
         """The connection is closed when so many more bytes were sent to the gateway, or received from
@@ -161,7 +171,7 @@ class _Connection:
 
     async def _welcome(self, hello: Hello) -> None:
         try:
-            if hello.account != self._server.account:
+            if not self._server.lets_in(hello.account):
                 raise CredentialsRefused(self._server.name)
             await self._server.connecting()
         except PlatformError as error:

@@ -32,6 +32,7 @@ CREATE TABLE sessions (
     cache_write_tokens  INTEGER NOT NULL DEFAULT 0,
     last_prompt_tokens  INTEGER NOT NULL DEFAULT 0,
     cost_usd            REAL,
+    prompt              TEXT,
     CHECK ((ended_at IS NULL) = (end_reason IS NULL)),
     CHECK (mark IS NOT NULL OR (mark_reason IS NULL AND marked_at IS NULL)),
     CHECK (mark IS NULL OR ended_at IS NULL)
@@ -80,7 +81,8 @@ CREATE TABLE messages (
     tool_name     TEXT,
     status        TEXT,
     cards         TEXT,
-    recovered     INTEGER NOT NULL DEFAULT 0
+    recovered     INTEGER NOT NULL DEFAULT 0,
+    opaque        TEXT
 ) STRICT;
 CREATE INDEX messages_in_order ON messages (session_id, turn_id, place, message_id);
 CREATE INDEX messages_of_turn ON messages (turn_id);

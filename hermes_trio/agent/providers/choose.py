@@ -1,0 +1,177 @@
+"""Which model answers, and why, in words for the line at the start and for `doctor`.
+
+The configuration decides; where it says nothing, a key in the environment; then a model server on this
+machine, which is asked for its models and for nothing else; then the demo. Nothing here needs httpx as
+long as nobody listens on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import trio
+
+from ...config import ModelConfig
+from .endpoint import Endpoint
+
+LOCAL_SERVERS = {11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp", 8000: "vLLM"}
+"""Where the usual servers listen, in the order in which they are asked."""
+PROBE_SECONDS = 1.0
+
+_OPENROUTER = "https://openrouter.ai/api/v1"
+_ADDRESSES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+_USUAL = {"openai": "gpt-5.4", "anthropic": "claude-sonnet-5", "openrouter": "openrouter/auto"}
+_CONTEXT = (
+    ("claude-haiku-4", 200_000),
+    ("claude-opus-4", 200_000),
+    ("claude-sonnet-4", 200_000),
+    ("claude-3", 200_000),
+    ("claude-", 1_000_000),
+    ("gpt-5", 272_000),
+    ("gpt-4.1", 1_000_000),
+    ("gpt-4o", 128_000),
+    ("o3", 200_000),
+    ("o4", 200_000),
+)
+_NO_CHAT = ("embed", "rerank", "whisper", "tts", "bge-")
+_LONGEST_LIST = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Who answers."""
+
+    endpoint: Endpoint | None
+    """None is the demo."""
+    why: str
+    """A sentence, without secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    model: str
+    context_length: int | None
+
+
+async def choose(
+    model: ModelConfig,
+    origins: Mapping[str, str],
+    environ: Mapping[str, str],
+    *,
+    local_servers: Mapping[int, str] = LOCAL_SERVERS,
+) -> Chosen:
+    """Who answers with this configuration. `origins` is `Loaded.origins`: which keys were set, and where."""
+    because = _because(origins.get("model.provider"))
+    if because and model.provider == "demo":
+        return Chosen(None, f"The demo answers, because {because}.")
+    if because:
+        return await _configured(model, origins, environ, because)
+    if key := environ.get("OPENROUTER_API_KEY"):
+        endpoint = _endpoint(model, _OPENROUTER, _USUAL["openrouter"], key)
+        return _chosen(endpoint, "OPENROUTER_API_KEY is set")
+    for port, name in local_servers.items():
+        url = f"http://127.0.0.1:{port}/v1"
+        if await _listens(port) and (found := await _models(url)):
+            endpoint = _endpoint(model, url, found.model, None, found.context_length)
+            return _chosen(endpoint, f"a model server ({name}, probably) answers there and no key is set")
+    return Chosen(
+        None,
+        "The demo answers: no key is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, OPENROUTER_API_KEY), no model "
+        "is configured, and no model server answers on this machine.",
+    )
+
+
+def known_context_length(model: str) -> int | None:
+    """Tokens that a model of this name can take, where the name says it."""
+    name = model.rpartition("/")[2]
+    return next((tokens for start, tokens in _CONTEXT if name.startswith(start)), None)
+
+
+def _because(origin: str | None) -> str:
+    if origin is None:
+        return ""
+    if origin.isupper():
+        return f"{origin} is set"
+    return f"{origin} says so" if origin.endswith(".yaml") else f"{origin} is set"
+
+
+async def _configured(
+    model: ModelConfig, origins: Mapping[str, str], environ: Mapping[str, str], because: str
+) -> Chosen:
+    url = model.base_url or _ADDRESSES[model.provider]
+    key = model.api_key
+    if _OPENROUTER.startswith(url.rstrip("/")) and origins.get("model.api_key") != "config.yaml":
+        key = environ.get("OPENROUTER_API_KEY") or key
+    endpoint = _endpoint(model, url, _USUAL[model.provider], key)
+    if model.base_url and not model.name and model.provider == "openai":
+        # A server of one's own has models of its own.
+        found = await _models(model.base_url) if endpoint.is_local else None
+        endpoint = _endpoint(
+            model, url, found.model if found else "default", key, found.context_length if found else None
+        )
+    return _chosen(endpoint, because)
+
+
+def _endpoint(
+    model: ModelConfig, url: str, usual: str, key: str | None, context_length: int | None = None
+) -> Endpoint:
+    name = model.name or usual
+    return Endpoint(
+        "anthropic" if model.provider == "anthropic" else "openai",
+        url,
+        name,
+        key.strip() if key else None,
+        model.context_length or context_length or known_context_length(name),
+    )
+
+
+def _chosen(endpoint: Endpoint, because: str) -> Chosen:
+    return Chosen(endpoint, f"{endpoint.model} at {endpoint.shown} answers, because {because}.")
+
+
+async def _listens(port: int) -> bool:
+    with trio.move_on_after(PROBE_SECONDS):
+        try:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+        except OSError:
+            return False
+        await stream.aclose()
+        return True
+    return False
+
+
+async def _models(url: str) -> _Found | None:
+    """The first model of the server at this address that talks; it gets no key, and little time."""
+    from .http import Http, httpx
+
+    said = b""
+    with trio.move_on_after(PROBE_SECONDS) as patience:
+        try:
+            async with (
+                Http().client(Endpoint("openai", url, "any")) as client,
+                client.stream("GET", url.rstrip("/") + "/models") as response,
+            ):
+                async for chunk in response.aiter_bytes():
+                    said += chunk
+                    if len(said) > _LONGEST_LIST:
+                        patience.cancel(reason="too long for a list of models")
+        except (httpx.HTTPError, httpx.InvalidURL):
+            return None
+    return _first(said)
+
+
+def _first(said: bytes) -> _Found | None:
+    try:
+        listed = msgspec.json.decode(said, type=dict[str, Any]).get("data")
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    for entry in listed if isinstance(listed, list) else []:
+        name = entry.get("id") if isinstance(entry, dict) else None
+        if isinstance(name, str) and name and not any(word in name.lower() for word in _NO_CHAT):
+            meta = entry.get("meta") if isinstance(entry.get("meta"), dict) else {}
+            length = entry.get("max_model_len") or entry.get("context_length") or meta.get("n_ctx")
+            return _Found(name, length if isinstance(length, int) and length > 0 else None)
+    return None

@@ -1,0 +1,110 @@
+"""Server-sent events out of bytes, however they are cut into chunks.
+
+Lines end in LF, CR or CRLF; a blank line ends an event; a line that begins with a colon is a comment. Two
+things are taken that the standard does not know, because servers do them: an answer in plain JSON in the
+middle of the stream (an error, passed on by a proxy), and a last event without its blank line.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+LONGEST_EVENT = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    data: str
+    name: str = ""
+
+
+class EventTooLong(Exception):
+    """An event that no server sends who means well."""
+
+
+class Decoder:
+    """Bytes in, events out."""
+
+    def __init__(self, longest: int = LONGEST_EVENT) -> None:
+        self._longest = longest
+        self._line = bytearray()
+        """The line that has begun."""
+        self._searched = 0
+        """How far it is known to have no end in it."""
+        self._data: list[str] = []
+        self._size = 0
+        self._name = ""
+        self._at_start = True
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that end in this chunk."""
+        self._line += chunk
+        found: list[Event] = []
+        start = 0
+        while (cut := self._line_end(start)) is not None:
+            end, start_of_next = cut
+            self._take(bytes(self._line[start:end]), found)
+            start = self._searched = start_of_next
+        del self._line[:start]
+        # A CR in the last place may be half of a CRLF: it is looked at again.
+        self._searched = max(0, len(self._line) - 1)
+        if len(self._line) + self._size > self._longest:
+            raise EventTooLong
+        return found
+
+    def end(self) -> list[Event]:
+        """The event that was not ended, if there is one: the stream has ended."""
+        found: list[Event] = []
+        if self._line:
+            self._take(bytes(self._line).removesuffix(b"\r"), found)
+            self._line.clear()
+        self._take(b"", found)
+        return found
+
+    def _line_end(self, start: int) -> tuple[int, int] | None:
+        """Where the line that begins at `start` ends, and where the next one begins."""
+        line, search = self._line, max(start, self._searched)
+        newline = line.find(b"\n", search)
+        stop = newline if newline >= 0 else len(line)
+        carriage = line.find(b"\r", search, stop)
+        if carriage < 0:
+            return (newline, newline + 1) if newline >= 0 else None
+        if carriage + 1 == len(line):
+            return None
+        return carriage, carriage + (2 if line[carriage + 1] == 0x0A else 1)
+
+    def _take(self, raw: bytes, found: list[Event]) -> None:
+        if self._at_start:
+            raw, self._at_start = raw.removeprefix(codecs.BOM_UTF8), False
+        if not raw:
+            if self._data:
+                found.append(Event("\n".join(self._data), self._name))
+            self._data, self._size, self._name = [], 0, ""
+            return
+        line = raw.decode("utf-8", "replace")
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if line.startswith("{"):
+            field, value = "data", line
+        if field == "data":
+            self._data.append(value)
+            self._size += len(raw)
+        elif field == "event":
+            self._name = value
+
+
+class Whole:
+    """A decoder for an answer that is no stream: all of it is one event."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        self._data += chunk
+        if len(self._data) > LONGEST_EVENT:
+            raise EventTooLong
+        return []
+
+    def end(self) -> list[Event]:
+        return [Event(self._data.decode("utf-8", "replace"))]

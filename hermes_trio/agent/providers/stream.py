@@ -1,0 +1,260 @@
+"""The shell around both vendors' pure parts: post a request, read the answer as it comes, hang up.
+
+Nothing here yields inside a cancel scope. An answer is an iterator with `__anext__` and no async
+generator: one that is left in the middle would be closed by the garbage collector, if ever. Those inside
+httpx are ended by going on with them under a scope that is cancelled already: its exception runs through
+all of them, and each closes what it holds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+import trio
+
+from ...world import World
+from . import sse
+from .endpoint import Body, Endpoint
+from .errors import (
+    CannotConnect,
+    CertificateRefused,
+    ModelError,
+    NotAModelServer,
+    RequestRefused,
+    StreamCut,
+    StreamMalformed,
+    StreamStale,
+)
+from .http import httpx
+from .model import Item
+from .refusals import refusal
+
+_MOST_OF_A_REFUSAL = 1 << 16
+_MOST_AMENDMENTS = 4
+_FAREWELL = 0.2
+"""Seconds in which the end of a finished answer should arrive, so that its connection can be used again."""
+
+# Not all servers say what they send. A list of JSON lines is Ollama's own way, at another address.
+_STREAMS = ("text/event-stream", "application/json", "text/plain", "application/octet-stream", "")
+
+
+class Fold(Protocol):
+    """An answer as it grows: a vendor's events in, items out."""
+
+    done: bool
+    """The server has said that this is all."""
+
+    def feed(self, event: sse.Event) -> list[Item]: ...
+
+    def end(self) -> list[Item]:
+        """The stream is over. `StreamCut` if the answer is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request in a vendor's words, and how to read the answer."""
+
+    url: httpx.URL
+    headers: Mapping[str, str]
+    body: Body
+    fold: Callable[[], Fold]
+    amend: Callable[[Body, str], Body | None]
+    """The body without what a server has refused in these words, if that can be left out."""
+    refused: list[str]
+    """Those words so far: what was refused once need not be tried again."""
+
+
+def stale_after(endpoint: Endpoint, size: int) -> float:
+    """The seconds of silence after which nothing more will come. A model has to read first, and one on
+    this machine may have to be loaded."""
+    tokens = size / 4
+    if endpoint.is_local:
+        return 900
+    return 300 if tokens > 100_000 else 240 if tokens > 50_000 else 180
+
+
+def path(endpoint: Endpoint, tail: str) -> httpx.URL:
+    """The address of one of the endpoint's functions, without the person's name and password in it:
+    httpx writes addresses into its errors."""
+    url = httpx.URL(endpoint.base_url)
+    return url.copy_with(path=url.path.rstrip("/") + tail, userinfo=b"")
+
+
+@asynccontextmanager
+async def asking(
+    client: httpx.AsyncClient, endpoint: Endpoint, question: Question, world: World
+) -> AsyncIterator[AsyncIterator[Item]]:
+    """The answer, while inside. `ModelError` if there is none."""
+    headers = endpoint.sign_in | dict(question.headers)
+    body = question.body
+    for said in question.refused:
+        body = question.amend(body, said) or body
+    patience = stale_after(endpoint, len(msgspec.json.encode(body)))
+    for attempt in itertools.count():
+        content = msgspec.json.encode(body)
+        request = client.build_request("POST", question.url, headers=headers, content=content)
+        request.stream = _Content(content)
+        response = await _head(client, request, endpoint, patience)
+        chunks = response.aiter_bytes()
+        if response.is_success:
+            break
+        explained = await _rest(chunks, endpoint, patience)
+        await _hang_up(response, chunks, 0)
+        error = refusal(endpoint, response.status_code, response.headers, explained, world.now())
+        amended = question.amend(body, error.said) if isinstance(error, RequestRefused) else None
+        if amended is None or amended == body or attempt == _MOST_AMENDMENTS:
+            raise error
+        question.refused.append(error.said)
+        body = amended
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    decoder = sse.Whole() if kind == "application/json" else sse.Decoder()
+    answer = Answer(chunks, decoder, question.fold(), endpoint, patience)
+    try:
+        if kind not in _STREAMS:
+            raise NotAModelServer(endpoint, said=f"it sends {kind}")
+        yield answer
+    finally:
+        # The response is closed under a shield of httpx's own: it never waits for the peer.
+        await _hang_up(response, chunks, _FAREWELL if answer.is_over else 0)  # noqa: ASYNC102
+
+
+class _Content(httpx.AsyncByteStream):
+    """The body of a request. httpx's own is an async generator, which a cancelled send leaves behind."""
+
+    def __init__(self, content: bytes) -> None:
+        self._rest = [content]
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._rest:
+            raise StopAsyncIteration
+        return self._rest.pop()
+
+
+async def _head(
+    client: httpx.AsyncClient, request: httpx.Request, endpoint: Endpoint, patience: float
+) -> httpx.Response:
+    with trio.move_on_after(patience + 30), _translated(endpoint):
+        return await client.send(request, stream=True)
+    raise StreamStale(endpoint, patience)
+
+
+async def _rest(chunks: AsyncIterator[bytes], endpoint: Endpoint, patience: float) -> bytes:
+    """What the server says to explain itself; a part of it, if it goes on for ever."""
+    said = b""
+    with trio.move_on_after(min(patience, 10)), _translated(endpoint):
+        async for chunk in chunks:
+            said += chunk
+            if len(said) > _MOST_OF_A_REFUSAL:
+                break
+    return said
+
+
+async def _hang_up(response: httpx.Response, chunks: AsyncIterator[bytes], seconds: float) -> None:
+    with trio.move_on_after(seconds):
+        try:
+            async for _ in chunks:
+                pass
+        except (httpx.HTTPError, httpx.StreamError):
+            pass
+    await response.aclose()
+
+
+class Answer:
+    """The items of an answer, in order. An error comes behind all that came before it, however the bytes
+    were cut."""
+
+    def __init__(
+        self,
+        chunks: AsyncIterator[bytes],
+        decoder: sse.Decoder | sse.Whole,
+        fold: Fold,
+        endpoint: Endpoint,
+        patience: float,
+    ) -> None:
+        self._chunks, self._decoder, self._fold = chunks, decoder, fold
+        self._endpoint, self._patience = endpoint, patience
+        self._ready: deque[Item] = deque()
+        self._error: ModelError | None = None
+        self.is_over = False
+        """All of it has come."""
+
+    def __aiter__(self) -> Answer:
+        return self
+
+    async def __anext__(self) -> Item:
+        while not self._ready:
+            if self._error:
+                raise self._error
+            if self.is_over:
+                raise StopAsyncIteration
+            chunk = await self._chunk()
+            try:
+                self._read(chunk)
+            except ModelError as error:
+                self._error = error
+        return self._ready.popleft()
+
+    async def _chunk(self) -> bytes:
+        """The next bytes; none at the end. Each of them, be it a comment, begins the patience anew."""
+        with trio.move_on_after(self._patience), _translated(self._endpoint):
+            return await anext(self._chunks, b"")
+        raise StreamStale(self._endpoint, self._patience)
+
+    def _read(self, chunk: bytes) -> None:
+        try:
+            events = self._decoder.feed(chunk) if chunk else self._decoder.end()
+        except sse.EventTooLong as error:
+            raise StreamMalformed(self._endpoint, said="an event without an end") from error
+        for event in events:
+            try:
+                self._ready += self._fold.feed(event)
+            except StreamMalformed as error:
+                raise error if chunk else StreamCut(self._endpoint) from error
+            if self._fold.done:
+                break
+        if self._fold.done or not chunk:
+            self._ready += self._fold.end()
+            self.is_over = True
+
+
+@contextmanager
+def _translated(endpoint: Endpoint) -> Iterator[None]:
+    """What httpx raises, as ours."""
+    try:
+        yield
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+        causes = list(_causes(error))
+        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+            raise CertificateRefused(endpoint) from error
+        refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes)
+        why = next(filter(None, map(str, causes)), "")
+        if isinstance(error, httpx.ProxyError):
+            why = f"the proxy says {why}"
+        raise CannotConnect(endpoint, said=why, refused=refused) from error
+    except httpx.DecodingError as error:
+        raise StreamMalformed(endpoint) from error
+    except httpx.HTTPError as error:
+        raise StreamCut(endpoint, said=str(error)) from error
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            waiting += [one.__cause__, one.__context__]
+            if isinstance(one, BaseExceptionGroup):
+                waiting += one.exceptions

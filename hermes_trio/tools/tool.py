@@ -1,0 +1,136 @@
+"""What a tool is, and what it sees of the turn it works in.
+
+    class Arguments(msgspec.Struct, frozen=True):
+        path: Annotated[str, Meta(description="Which file.")]
+
+    async def run(arguments: Arguments, place: Workplace) -> Result: ...
+
+    READ = Tool("read_file", "Reads a file.", Arguments, run, reads_only=True)
+
+The struct is the schema that a model is shown and the check of what it sends back. A tool that cannot do
+what it was asked raises `ToolFailed` with a sentence that helps the model; whatever else it raises is
+reported to the model too, and ends nothing. Everything a tool starts ends with its block: it is a call in
+the turn's nursery, and is cancelled like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from ..config import GatewayConfig
+from ..errors import GatewayError
+from ..host.groups import Process
+from ..state.database import Database
+from ..world import World
+
+LONGEST_RUN = 420.0
+"""Seconds that a call may take, unless its tool says otherwise."""
+LONGEST_RESULT = 100_000
+"""Characters of one result that a model is sent; the tools keep within it in a way that suits them."""
+
+ENTRY_POINTS = "hermes_trio.tools"
+
+
+class ToolFailed(GatewayError):
+    """A tool could not do what it was asked. The message is for the model."""
+
+
+class Workplace(Protocol):
+    """What a tool sees of its turn."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def home(self) -> Path:
+        """The gateway's own directory."""
+
+    @property
+    def cwd(self) -> Path:
+        """Where commands start and relative paths begin."""
+
+    @property
+    def config(self) -> GatewayConfig: ...
+    @property
+    def world(self) -> World: ...
+    @property
+    def database(self) -> Database: ...
+
+    def running(
+        self, command: Sequence[str] | str, *, cwd: Path | None = None
+    ) -> AbstractAsyncContextManager[Process]:
+        """A command, for as long as the block."""
+
+    async def start_background(self, command: Sequence[str] | str, *, cwd: Path | None = None) -> Process:
+        """Start a command that belongs to the session, and goes on when the turn is over."""
+
+    async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
+        """Ask the person; None if no answer came in time, or nobody can be asked."""
+
+    async def may(self, what: str) -> str | None:
+        """Ask for a yes before something that may do harm: `once`, `session`, `always`; anything else, None
+        above all, is a no."""
+
+    def active(self) -> None:
+        """Something happened: this is not silence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a call, as the model is told it."""
+
+    content: str
+    is_error: bool = False
+    status: str = "ok"
+    """For the transcript: `ok`, `error`, or `unanswered` for a question that nobody answered."""
+
+
+Arguments = TypeVar("Arguments", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something an agent can do."""
+
+    name: str
+    description: str
+    arguments: type[msgspec.Struct]
+    run: Callable[[Any, Workplace], Awaitable[Result]]
+    reads_only: bool = False
+    """It changes nothing, so that several such calls may run side by side."""
+    untrusted: bool = False
+    """What it returns was written by strangers: data, and never an instruction."""
+    within: float | None = LONGEST_RUN
+    """Seconds a call may take; None for a tool that has a limit of its own."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The JSON schema of its arguments."""
+        (schema,), parts = msgspec.json.schema_components([self.arguments], ref_template="#/$defs/{name}")
+        own = dict(parts.pop(self.arguments.__name__)) if "$ref" in schema else dict(schema)
+        own.pop("title", None)
+        return {**own, "$defs": parts} if parts else own
+
+    def read(self, text: str) -> msgspec.Struct:
+        """The arguments as the model sent them. Raises `ToolFailed`."""
+        try:
+            return msgspec.json.decode(text or "{}", type=self.arguments)
+        except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+            raise ToolFailed(
+                f"The arguments of {self.name} are wrong: {error}. Correct and call again."
+            ) from error
+
+
+def installed() -> list[Tool]:
+    """The tools that other packages bring along."""
+    return [tool for point in entry_points(group=ENTRY_POINTS) for tool in _tools(point.load())]
+
+
+def _tools(found: object) -> Sequence[Tool]:
+    return [found] if isinstance(found, Tool) else list(found)  # type: ignore[call-overload]

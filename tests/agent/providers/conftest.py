@@ -1,0 +1,91 @@
+"""A model server on this machine, a model that asks it, and the rules that every request has to keep."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from hermes_trio.agent.providers.endpoint import Endpoint
+from hermes_trio.agent.providers.errors import ModelError
+from hermes_trio.agent.providers.http import Http
+from hermes_trio.agent.providers.model import Item, Model, Request, TextDelta, ToolSpec, User
+from hermes_trio.agent.providers.opening import open_model
+from hermes_trio.agent.providers.retry import Persistent
+from hermes_trio.testing.model_replies import Wire
+from hermes_trio.testing.model_server import ModelServer, open_model_server
+from hermes_trio.world import World
+from tests.agent.wire_rules import check
+
+KEY = "sk-test-0123456789abcdef"
+NOON = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
+LIST_FILES = ToolSpec("ls", "List files.", {"type": "object", "properties": {"path": {"type": "string"}}})
+HELLO = Request(messages=(User("Hello?"),), system="You help.", tools=(LIST_FILES,))
+
+OpenModel = Callable[..., AbstractAsyncContextManager[Persistent]]
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def wire(request: pytest.FixtureRequest) -> Wire:
+    wire: Wire = request.param
+    return wire
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    """The server; what it was asked has kept the rules, and at the end nobody is connected."""
+    async with open_model_server() as server:
+        yield server
+        await server.until(lambda: server.open == 0)
+    for asked in server.requests:
+        check(asked.path, asked.body)
+
+
+@pytest.fixture
+def endpoint(server: ModelServer, wire: Wire) -> Endpoint:
+    url = server.openai_url if wire == "openai" else server.anthropic_url
+    return Endpoint(wire, url, "test-model", KEY)
+
+
+@pytest.fixture
+def world() -> World:
+    ids = iter(range(1, 1000))
+    return World(now=lambda: NOON, new_id=lambda: f"{next(ids):x}", jitter=lambda: 0.0)
+
+
+@pytest.fixture
+def models(endpoint: Endpoint, world: World) -> OpenModel:
+    """Opens a model; further names are those it falls back to."""
+
+    @asynccontextmanager
+    async def opened(*fallbacks: str, retries: int = 0) -> AsyncIterator[Persistent]:
+        endpoints = [endpoint, *(replace(endpoint, model=name) for name in fallbacks)]
+        async with open_model(Http(), endpoints, world, retries=retries) as model:
+            yield model
+
+    return opened
+
+
+async def answer(model: Model, request: Request = HELLO) -> list[Item]:
+    """All of an answer."""
+    async with model.stream(request) as items:
+        return [item async for item in items]
+
+
+async def outcome(model: Model, request: Request = HELLO) -> tuple[list[Item], ModelError | None]:
+    """As much of an answer as came, and the error behind it."""
+    seen: list[Item] = []
+    try:
+        async with model.stream(request) as items:
+            async for item in items:
+                seen.append(item)  # noqa: PERF401 - what came before an error counts
+    except ModelError as error:
+        return seen, error
+    return seen, None
+
+
+def text_of(items: list[Item]) -> str:
+    return "".join(item.text for item in items if isinstance(item, TextDelta))

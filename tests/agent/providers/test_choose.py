@@ -1,0 +1,137 @@
+"""Which model answers, and how that is said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from hermes_trio.agent.providers.choose import Chosen, choose, known_context_length
+from hermes_trio.agent.providers.endpoint import Endpoint
+from hermes_trio.config_file import load_config
+from hermes_trio.testing.model_server import open_model_server
+
+KEY = "sk-test-0123456789abcdef"
+
+
+async def chosen(
+    tmp_path: Path,
+    config: str = "",
+    *,
+    local: dict[int, str] | None = None,
+    environ: dict[str, str] | None = None,
+) -> Chosen:
+    environ = environ or {}
+    tmp_path.joinpath("config.yaml").write_text(config, "utf-8")
+    loaded = load_config(tmp_path, environ)
+    choice = await choose(loaded.config.model, loaded.origins, environ, local_servers=local or {})
+    assert KEY not in choice.why + repr(choice)
+    return choice
+
+
+async def test_nothing_at_all_is_the_demo(tmp_path: Path) -> None:
+    choice = await chosen(tmp_path)
+    assert choice.endpoint is None
+    assert "OPENAI_API_KEY" in choice.why
+
+
+CASES = [
+    ("OPENAI_API_KEY", "openai", "https://api.openai.com/v1"),
+    ("ANTHROPIC_API_KEY", "anthropic", "https://api.anthropic.com"),
+    ("OPENROUTER_API_KEY", "openai", "https://openrouter.ai/api/v1"),
+]
+
+
+@pytest.mark.parametrize(("variable", "provider", "url"), CASES)
+async def test_a_key_in_the_environment_decides(
+    variable: str, provider: str, url: str, tmp_path: Path
+) -> None:
+    choice = await chosen(tmp_path, environ={variable: KEY})
+    assert choice.endpoint is not None
+    assert (choice.endpoint.provider, choice.endpoint.base_url, choice.endpoint.api_key) == (
+        provider,
+        url,
+        KEY,
+    )
+    assert f"because {variable} is set" in choice.why
+    assert choice.endpoint.model in choice.why
+
+
+async def test_the_configuration_decides_before_it(tmp_path: Path) -> None:
+    config = "model: {provider: anthropic, name: claude-opus-5, context_length: 5000}"
+    choice = await chosen(tmp_path, config, environ={"OPENAI_API_KEY": KEY})
+    assert choice.endpoint == Endpoint("anthropic", "https://api.anthropic.com", "claude-opus-5", None, 5000)
+    assert "config.yaml says so" in choice.why
+
+
+async def test_the_demo_can_be_wanted(tmp_path: Path) -> None:
+    choice = await chosen(tmp_path, "model: {provider: demo}", environ={"OPENAI_API_KEY": KEY})
+    assert choice == Chosen(None, "The demo answers, because config.yaml says so.")
+
+
+async def test_openrouters_key_goes_to_openrouter_and_no_other_does(tmp_path: Path) -> None:
+    config = "model: {base_url: https://openrouter.ai/api/v1, name: x/y}"
+    choice = await chosen(tmp_path, config, environ={"OPENROUTER_API_KEY": KEY, "OPENAI_API_KEY": "another"})
+    assert choice.endpoint is not None
+    assert choice.endpoint.api_key == KEY
+
+
+async def test_a_server_on_this_machine_is_found(tmp_path: Path) -> None:
+    async with open_model_server(models=("nomic-embed-text", "llama-9")) as server:
+        choice = await chosen(tmp_path, local={1: "Nobody", server.port: "Ollama"})
+        assert choice.endpoint == Endpoint("openai", f"http://127.0.0.1:{server.port}/v1", "llama-9")
+        assert "Ollama" in choice.why
+        assert server.requests == []
+        await server.until(lambda: server.open == 0)
+
+
+async def test_a_server_of_ones_own_is_asked_for_its_model(tmp_path: Path) -> None:
+    async with open_model_server(models=("llama-9",)) as server:
+        choice = await chosen(tmp_path, f"model: {{base_url: {server.openai_url}}}")
+        assert choice.endpoint == Endpoint("openai", server.openai_url, "llama-9")
+
+
+async def test_a_server_that_is_none_is_passed_over(tmp_path: Path) -> None:
+    async def web(stream: trio.SocketStream) -> None:
+        async with stream:
+            if await stream.receive_some(1000):
+                page = b"<html>"
+                await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(page), page))
+
+    async def silent(stream: trio.SocketStream) -> None:
+        async with stream:
+            while await stream.receive_some(1000):
+                pass
+
+    async with trio.open_nursery() as nursery:
+        ports = [(await nursery.start(_serve, handler)) for handler in (web, silent)]
+        choice = await chosen(tmp_path, local=dict.fromkeys(ports, "Somebody"))
+        nursery.cancel_scope.cancel()
+    assert choice.endpoint is None
+
+
+async def _serve(handler, task_status=trio.TASK_STATUS_IGNORED):  # type: ignore[no-untyped-def]
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    task_status.started(listeners[0].socket.getsockname()[1])
+    await trio.serve_listeners(handler, listeners)
+
+
+def test_what_a_name_says_of_the_length() -> None:
+    assert known_context_length("claude-haiku-4-5-20251001") == 200_000
+    assert known_context_length("anthropic/claude-sonnet-5") == 1_000_000
+    assert known_context_length("llama-9") is None
+
+
+def test_choosing_loads_no_http_client() -> None:
+    code = (
+        "import sys, trio\n"
+        "from hermes_trio.config import ModelConfig\n"
+        "from hermes_trio.agent.providers.choose import choose\n"
+        "print(trio.run(lambda: choose(ModelConfig(), {}, {}, local_servers={})).why)\n"
+        "assert 'httpx' not in sys.modules"
+    )
+    root = Path(__file__).parents[3]
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=root)

@@ -1,0 +1,164 @@
+"""Asking again: when, how often, and when not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.agent.providers import errors
+from hermes_trio.agent.providers.endpoint import Endpoint
+from hermes_trio.agent.providers.http import Http
+from hermes_trio.agent.providers.model import FallsBack, Finished, Waits
+from hermes_trio.agent.providers.opening import open_model
+from hermes_trio.agent.providers.retry import Persistent, pause
+from hermes_trio.testing.model_replies import Reply, Wire, refused
+from hermes_trio.testing.model_server import ModelServer
+from hermes_trio.world import World
+from tests.agent.providers.conftest import HELLO, OpenModel, answer, outcome, text_of
+
+
+async def test_a_busy_server_is_asked_again(
+    server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(*[refused(wire, 529, "overloaded_error", "Overloaded")] * 3)
+    async with models(retries=3) as model:
+        items = await answer(model)
+    assert [item.seconds for item in items if isinstance(item, Waits)] == [2, 4, 8]
+    assert text_of(items) == "Hello."
+    assert trio.current_time() == 14
+
+
+async def test_the_server_says_how_long(
+    server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(refused(wire, 429, "rate_limit_error", "Slowly", retry_after="33"))
+    async with models(retries=1) as model:
+        assert text_of(await answer(model)) == "Hello."
+    assert trio.current_time() == 33
+
+
+async def test_nobody_waits_for_an_hour(
+    server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(refused(wire, 429, "rate_limit_error", "Slowly", retry_after="3600"))
+    async with models(retries=5) as model:
+        with pytest.raises(errors.RateLimited) as caught:
+            await answer(model)
+    assert (caught.value.after, trio.current_time()) == (3600, 0)
+
+
+async def test_at_some_point_it_is_enough(
+    server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.otherwise = refused(wire, 500, "api_error", "Oops")
+    async with models(retries=2) as model:
+        with pytest.raises(errors.ServerTrouble):
+            await answer(model)
+    assert len(server.requests) == 3
+
+
+async def test_what_can_never_succeed_is_asked_once(
+    server: ModelServer, wire: Wire, models: OpenModel
+) -> None:
+    server.otherwise = refused(wire, 401, "authentication_error", "No")
+    async with models(retries=5) as model:
+        with pytest.raises(errors.KeyRefused):
+            await answer(model)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("trouble", [Reply().breaks(), Reply().fails("overloaded_error", "Overloaded")])
+async def test_a_stream_that_breaks_before_its_first_word_is_asked_again(
+    trouble: Reply, server: ModelServer, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(trouble)
+    async with models(retries=1) as model:
+        items = await answer(model)
+    assert [type(item) for item in items[:1]] == [Waits]
+    assert text_of(items) == "Hello."
+
+
+async def test_who_waits_holds_no_connection(
+    server: ModelServer, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(replace(Reply().says("Late."), head_after=1e6), Reply().hangs())
+    async with models(retries=2) as model, model.stream(HELLO) as items:
+        for _ in range(2):
+            assert isinstance(await anext(items), Waits)
+            await server.until(lambda: server.open == 0)
+        assert text_of([item async for item in items]) == "Hello."
+
+
+async def test_a_stream_that_breaks_behind_it_is_not(server: ModelServer, models: OpenModel) -> None:
+    server.answers(Reply().says("Hel").fails("overloaded_error", "Overloaded"))
+    async with models("other", retries=5) as model:
+        items, error = await outcome(model)
+    assert text_of(items) == "Hel"
+    assert isinstance(error, errors.Interrupted)
+    assert isinstance(error.cause, errors.Overloaded)
+    assert error.may_retry
+    assert len(server.requests) == 1
+
+
+async def test_another_model_takes_over_and_keeps_the_turn(
+    server: ModelServer, wire: Wire, models: OpenModel
+) -> None:
+    server.answers(refused(wire, 404, "not_found_error", "model: test-model"))
+    async with models("other", retries=3) as model:
+        items = await answer(model)
+        assert [item.model for item in items if isinstance(item, FallsBack)] == ["other"]
+        assert (text_of(items), model.name) == ("Hello.", "other")
+        await answer(model)
+    assert [asked.body["model"] for asked in server.requests] == ["test-model", "other", "other"]
+
+
+async def test_another_model_has_as_many_attempts(
+    server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(*[refused(wire, 500, "api_error", "Oops")] * 3)
+    async with models("other", retries=1) as model:
+        assert isinstance((await answer(model))[-1], Finished)
+    assert [asked.body["model"] for asked in server.requests] == ["test-model"] * 2 + ["other"] * 2
+
+
+async def test_a_conversation_that_is_too_long_is_for_no_other_model(
+    server: ModelServer, wire: Wire, models: OpenModel
+) -> None:
+    server.answers(refused(wire, 400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"))
+    async with models("other") as model:
+        with pytest.raises(errors.ContextTooLong):
+            await answer(model)
+
+
+async def test_the_wait_ends_when_it_is_cancelled(
+    server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.otherwise = refused(wire, 429, "rate_limit_error", "Slowly", retry_after="500")
+    async with models(retries=5) as model:
+        with trio.move_on_after(7):
+            await answer(model)
+        assert trio.current_time() == 7
+
+
+def test_pauses_double_and_end_somewhere() -> None:
+    endpoint = Endpoint("openai", "http://x/v1", "m")
+    busy, odd = errors.Overloaded(endpoint), errors.StreamMalformed(endpoint)
+    assert [pause(n, busy, 0.0) for n in range(1, 8)] == [2, 4, 8, 16, 32, 60, 60]
+    assert [pause(n, odd, 0.0) for n in (1, 2, 6, 10_000)] == [5, 10, 120, 120]
+    assert pause(1, busy, 1.0) == 3
+    assert pause(1, errors.RateLimited(endpoint, after=7), 0.5) == 7.5
+
+
+async def test_a_server_that_comes_up_is_found(wire: Wire, world: World, autojump_clock: MockClock) -> None:
+    """A server elsewhere may be starting; one on this machine has to be started by somebody."""
+    away = Endpoint(wire, "http://127.0.0.1:1/v1", "m")
+    assert not errors.CannotConnect(away, refused=True).may_retry
+    assert errors.CannotConnect(replace(away, base_url="http://example.org/v1"), refused=True).may_retry
+    async with open_model(Http(), [away], world, retries=3) as model:
+        assert isinstance(model, Persistent)
+        with pytest.raises(errors.CannotConnect):
+            await answer(model)
+    assert trio.current_time() == 0

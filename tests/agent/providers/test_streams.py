@@ -1,0 +1,364 @@
+"""Answers over a real connection: whole ones, and every way in which one can fail. No connection is left
+behind, whatever happens: the `server` fixture waits for that."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from dataclasses import replace
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hermes_trio.agent.providers import errors
+from hermes_trio.agent.providers.endpoint import Endpoint
+from hermes_trio.agent.providers.http import Http
+from hermes_trio.agent.providers.model import (
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallBroken,
+    ToolCallReady,
+    ToolCallStarted,
+)
+from hermes_trio.agent.providers.opening import open_model
+from hermes_trio.agent.providers.sse import LONGEST_EVENT
+from hermes_trio.state.entry import Usage
+from hermes_trio.testing.model_replies import Plain, Reply, Wire, refused
+from hermes_trio.testing.model_server import ModelServer
+from hermes_trio.world import World
+from tests.agent.providers.conftest import HELLO, OpenModel, answer, outcome, text_of
+from tests.testing.checkpoints import cancelled_at
+
+
+async def test_an_answer_comes_as_it_is_written(server: ModelServer, models: OpenModel) -> None:
+    server.answers(Reply(piece=4).thinks("Files?").says("I look.").calls("ls", {"path": "."}).uses(12, 7))
+    async with models() as model:
+        items = await answer(model)
+    started = next(item for item in items if isinstance(item, ToolCallStarted))
+    ready = next(item for item in items if isinstance(item, ToolCallReady))
+    assert [type(item) for item in items] == [
+        *[ReasoningDelta] * 2, *[TextDelta] * 2, ToolCallStarted, ToolCallReady, Usage, Finished,
+    ]  # fmt: skip
+    assert (ready.call.id, ready.call.name, ready.call.arguments) == (started.id, "ls", '{"path": "."}')
+    assert text_of(items) == "I look."
+    assert items[-2] == Usage(input_tokens=12, output_tokens=7, last_prompt_tokens=12)
+    assert isinstance(items[-1], Finished)
+    assert items[-1].reason == "tool_calls"
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1000])
+async def test_how_it_is_cut_on_the_wire_changes_nothing(
+    chunk: int, server: ModelServer, models: OpenModel
+) -> None:
+    reply = Reply(piece=2).thinks("Hm ♥").says("Zwölf.").calls("ls", {"a": "ä"}, id="one").uses(1, 2)
+    server.answers(reply, replace(reply, chunk=chunk, line_end="\r\n", comments=True))
+    async with models() as model:
+        first, second = await answer(model), await answer(model)
+    assert [item for item in first if not isinstance(item, Finished)] == [
+        item for item in second if not isinstance(item, Finished)
+    ]
+
+
+async def test_the_requests_of_a_turn_share_a_connection(server: ModelServer, models: OpenModel) -> None:
+    async with models() as model:
+        for _ in range(3):
+            await answer(model)
+        assert server.connections == server.open == 1
+
+
+async def test_an_answer_that_lingers_keeps_nobody(
+    server: ModelServer, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(replace(Reply().says("Done."), lingers=True))
+    async with models() as model:
+        assert text_of(await answer(model)) == "Done."
+    assert trio.current_time() == pytest.approx(0.2)
+
+
+async def test_silence_is_waited_for_from_the_last_byte_on(
+    server: ModelServer, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(
+        Reply().says("One,").pauses(890).sends(b": still here\n\n").pauses(890).says("two.").hangs()
+    )
+    async with models() as model:
+        seen, error = await outcome(model)
+    assert text_of(seen) == "One,two."
+    assert isinstance(error, errors.Interrupted)
+    assert "900 seconds" in str(error)
+    assert trio.current_time() == 890 + 890 + 900
+
+
+async def test_a_head_that_never_comes_is_not_waited_for(
+    server: ModelServer, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(replace(Reply().says("Late."), head_after=10_000))
+    async with models() as model:
+        with pytest.raises(errors.StreamStale):
+            await answer(model)
+    assert trio.current_time() == 930
+
+
+BROKEN = {
+    "closed in the middle": (Reply().says("Hel").breaks(), errors.StreamCut),
+    "closed before anything": (Reply().breaks(), errors.StreamCut),
+    "ended without a reason": (Reply().says("Hel").finishes("", done=False), errors.StreamCut),
+    "no JSON": (Reply().says("Hel").sends(b"data: {nonsense}\n\n"), errors.StreamMalformed),
+    "no object": (Reply().says("Hel").sends(b"data: 17\n\n"), errors.StreamMalformed),
+    "overloaded": (Reply().says("Hel").fails("overloaded_error", "Overloaded"), errors.Overloaded),
+    "a fault of its own": (Reply().says("Hel").fails("api_error", "Oops"), errors.ServerTrouble),
+    "an error in no frame": (Reply().sends(b'{"error": {"code": 500}}\n'), errors.ServerTrouble),
+    "content filter": (Reply().says("Hel").finishes("content_filter"), errors.ContentRefused),
+    "a cut event": (Reply().says("Hel").sends(b'data: {"choices": [{"delta": {"con'), errors.StreamCut),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trouble", BROKEN)
+async def test_an_answer_that_breaks_says_how(trouble: str, server: ModelServer, models: OpenModel) -> None:
+    reply, error = BROKEN[trouble]
+    server.answers(replace(reply, chunk=7))
+    async with models() as model:
+        seen, broken = await outcome(model)
+    assert text_of(seen) in ("", "Hel")
+    assert not any(isinstance(item, Finished) for item in seen)
+    cause = broken.cause if isinstance(broken, errors.Interrupted) else broken
+    assert type(cause) is error
+    assert isinstance(broken, errors.Interrupted) == bool(seen)
+    assert f"at {cause.endpoint.shown}" in str(broken)
+
+
+async def test_a_line_without_an_end_is_not_kept(server: ModelServer, models: OpenModel) -> None:
+    server.answers(Reply().sends(b"data: " + b"x" * (LONGEST_EVENT + 1)).hangs())
+    async with models() as model:
+        with pytest.raises(errors.StreamMalformed):
+            await answer(model)
+
+
+CUT_CALLS = [
+    ('{"path": "/tm', "length"),
+    ('{"path": "/tm', "tool_calls"),
+    ("", "length"),
+    ('["x"]', "tool_calls"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "reason"), CUT_CALLS)
+async def test_a_call_that_was_cut_is_never_handed_out(
+    arguments: str, reason: str, server: ModelServer, models: OpenModel
+) -> None:
+    server.answers(Reply(piece=2).says("Now").calls("rm", arguments).finishes(reason))
+    async with models() as model:
+        items = await answer(model)
+    assert not any(isinstance(item, ToolCallReady) for item in items)
+    broken = next(item for item in items if isinstance(item, ToolCallBroken))
+    assert (broken.name, broken.arguments) == ("rm", arguments)
+    assert isinstance(items[-1], Finished)
+    assert items[-1].reason == reason
+
+
+async def test_a_call_in_a_stream_that_breaks_is_never_handed_out(
+    server: ModelServer, models: OpenModel
+) -> None:
+    server.answers(Reply().calls("rm", {"path": "/"}).breaks())
+    async with models() as model:
+        seen, error = await outcome(model)
+    assert isinstance(error, errors.Interrupted)
+    assert [type(item) for item in seen] == [ToolCallStarted]
+
+
+async def test_a_page_for_people_is_no_answer(server: ModelServer, models: OpenModel) -> None:
+    server.answers(replace(Reply().sends(b"<html>Welcome</html>"), content_type="text/html; charset=utf-8"))
+    async with models() as model:
+        with pytest.raises(errors.NotAModelServer, match="/v1"):
+            await answer(model)
+
+
+async def test_a_redirect_is_not_followed(server: ModelServer, models: OpenModel) -> None:
+    server.answers(Plain(307, "", {"location": "http://127.0.0.1:1/v1"}))
+    async with models() as model:
+        with pytest.raises(errors.NotAModelServer, match="307"):
+            await answer(model)
+
+
+async def test_an_answer_in_one_piece_is_taken(server: ModelServer, world: World) -> None:
+    message = {"content": "All of it.", "tool_calls": [{"function": {"name": "ls"}}]}
+    server.answers(Plain(200, {"choices": [{"message": message, "finish_reason": "stop"}]}))
+    endpoint = Endpoint("openai", server.openai_url, "m")
+    async with open_model(Http(), [endpoint], world, retries=0) as model:
+        items = await answer(model)
+    assert text_of(items) == "All of it."
+    assert items[-1] == Finished("tool_calls")
+
+
+async def test_nobody_there(wire: Wire, world: World) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        async with open_model(Http(), [Endpoint(wire, url, "m")], world, retries=3) as model:
+            with pytest.raises(errors.CannotConnect) as caught:
+                await answer(model)
+    assert url in str(caught.value)
+    assert "Start the server" in str(caught.value)
+    assert not caught.value.may_retry
+
+
+async def test_a_server_without_a_key_is_asked_without_one(
+    server: ModelServer, wire: Wire, world: World
+) -> None:
+    url = server.openai_url if wire == "openai" else server.anthropic_url
+    async with open_model(Http(), [Endpoint(wire, url, "m")], world, retries=0) as model:
+        await answer(model)
+    assert not {"authorization", "x-api-key"} & set(server.requests[0].headers)
+
+
+async def test_what_a_server_refuses_is_left_out(server: ModelServer, world: World) -> None:
+    said = [
+        "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.",
+        "Function tools with reasoning_effort are not supported. Set reasoning_effort to 'none'.",
+        "stream_options: extra inputs are not permitted",
+    ]
+    server.answers(*(refused("openai", 400, "invalid_request_error", text) for text in said))
+    async with open_model(Http(), [Endpoint("openai", server.openai_url, "m")], world, retries=0) as model:
+        assert text_of(await answer(model, replace(HELLO, max_tokens=100))) == "Hello."
+        assert text_of(await answer(model, replace(HELLO, max_tokens=100))) == "Hello."
+    for last in (asked.body for asked in server.requests[3:]):
+        assert (last["max_completion_tokens"], last["reasoning_effort"]) == (100, "none")
+        assert "stream_options" not in last
+    assert len(server.requests) == 5
+
+
+async def test_a_server_that_cannot_be_pleased_is_not_tried_for_ever(
+    server: ModelServer, world: World
+) -> None:
+    server.otherwise = refused("openai", 400, "invalid_request_error", "max_tokens? max_completion_tokens?")
+    async with open_model(Http(), [Endpoint("openai", server.openai_url, "m")], world, retries=3) as model:
+        with pytest.raises(errors.RequestRefused):
+            await answer(model, replace(HELLO, max_tokens=100))
+    assert len(server.requests) == 5
+
+
+async def test_what_cannot_be_left_out_is_refused(server: ModelServer, wire: Wire, models: OpenModel) -> None:
+    server.otherwise = refused(
+        wire, 400, "invalid_request_error", "temperature and reasoning_effort, thinking"
+    )
+    async with models() as model:
+        with pytest.raises(errors.RequestRefused):
+            await answer(model, replace(HELLO, temperature=0.5, effort="high"))
+    assert len(server.requests) <= 4
+
+
+LEAVE_AT = [
+    Reply().hangs(),
+    replace(Reply(), head_after=1e6),
+    Reply().says("Hel").hangs(),
+    Reply().thinks("Hm").calls("ls", "{").hangs(),
+]
+
+
+@pytest.mark.parametrize("reply", LEAVE_AT)
+async def test_a_cancelled_answer_leaves_nothing(
+    reply: Reply, server: ModelServer, models: OpenModel
+) -> None:
+    server.answers(reply)
+
+    async def cut() -> None:
+        await server.until(lambda: bool(server.requests))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        nursery.cancel_scope.cancel()
+
+    async with models() as model:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut)
+            await answer(model)
+        await server.until(lambda: server.open == 0)
+    gc.collect()  # an async generator that was left behind is an error now
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+async def test_an_answer_may_be_left_anywhere(count: int, server: ModelServer, models: OpenModel) -> None:
+    server.answers(Reply(piece=1).says("abcdef").hangs())
+    async with models() as model:
+        async with model.stream(HELLO) as items:
+            for _ in range(count):
+                await anext(items)
+        await server.until(lambda: server.open == 0)
+        gc.collect()
+        # and the model can be asked again
+        assert text_of(await answer(model)) == "Hello."
+
+
+async def test_who_leaves_waits_for_nothing(
+    server: ModelServer, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(Reply().says("Hel").hangs())
+    async with models() as model, model.stream(HELLO) as items:
+        await anext(items)
+    assert trio.current_time() == 0
+
+
+async def test_a_server_on_this_machine_is_asked_without_a_proxy(
+    server: ModelServer, models: OpenModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    async with models() as model:
+        assert text_of(await answer(model)) == "Hello."
+
+
+async def test_an_error_in_the_block_comes_out_as_it_is(server: ModelServer, models: OpenModel) -> None:
+    server.answers(Reply().says("Hel").hangs())
+
+    async def turn() -> None:
+        async with models() as model, model.stream(HELLO) as items:
+            await anext(items)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await turn()
+    await server.until(lambda: server.open == 0)
+    gc.collect()
+
+
+async def test_two_hundred_answers_are_cancelled_at_once(server: ModelServer, models: OpenModel) -> None:
+    server.otherwise = Reply().says("Hel").hangs()
+    begun = 0
+
+    async def turn() -> None:
+        nonlocal begun
+        async with models() as model, model.stream(HELLO) as items:
+            await anext(items)
+            begun += 1
+            async for _ in items:
+                pass
+
+    tasks_before = trio.lowlevel.current_statistics().tasks_living
+    async with trio.open_nursery() as nursery:
+        for _ in range(200):
+            nursery.start_soon(turn)
+        while begun < 200:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        assert server.open == 200
+        nursery.cancel_scope.cancel()
+    await server.until(lambda: server.open == 0)
+    await trio.testing.wait_all_tasks_blocked()
+    assert trio.lowlevel.current_statistics().tasks_living == tasks_before
+    gc.collect()
+
+
+async def test_an_answer_cancelled_at_any_checkpoint_leaves_nothing(
+    server: ModelServer, models: OpenModel
+) -> None:
+    async def turn() -> None:
+        async with models() as model:
+            await answer(model)
+
+    for halt in range(1, 400):
+        cancelled = await cancelled_at(halt, turn)
+        await server.until(lambda: server.open == 0)
+        if not cancelled:
+            break
+    assert 5 < halt < 399
+    gc.collect()

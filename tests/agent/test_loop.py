@@ -1,0 +1,265 @@
+"""The loop with a real gateway, a real model client and a model server on this machine that says what it is
+told: what it asks for is done, shown, stored, and told to it in turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+import trio
+from msgspec import Meta
+
+from hermes_trio import open_gateway
+from hermes_trio.agent.agent import open_agent
+from hermes_trio.agent.loop import GO_ON, NO_MORE_TOOLS, NOTHING_YET
+from hermes_trio.config import AgentConfig, DisplayConfig, GatewayConfig, ModelConfig, PlatformConfig
+from hermes_trio.config_file import Loaded
+from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.platform import Traits
+from hermes_trio.state.transcript import Message
+from hermes_trio.testing import MemoryPlatform
+from hermes_trio.testing.model_replies import Reply, refused
+from hermes_trio.testing.model_server import ModelServer, open_model_server
+from hermes_trio.tools.tool import Result, Tool, ToolFailed, Workplace
+from hermes_trio.world import World
+from tests.agent.wire_rules import check
+from tests.host.children.kinds import until
+from tests.stage import KEY, Busy
+
+Provider = Literal["openai", "anthropic"]
+
+PATIENCE = 30.0
+KEY_OF_OURS = "sk-test-0123456789"
+
+
+class Word(msgspec.Struct, frozen=True):
+    word: Annotated[str, Meta(description="Which word.")]
+
+
+class Bench:
+    """Tools that note what is done with them."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.at_once = self.most_at_once = 0
+        self.hold = trio.Event()
+
+    async def _spell(self, arguments: Word, place: Workplace) -> Result:
+        self.done.append(arguments.word)
+        return Result("-".join(arguments.word))
+
+    async def _look(self, arguments: Word, place: Workplace) -> Result:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await trio.sleep(0.05)
+        self.at_once -= 1
+        return Result(f"saw {arguments.word}")
+
+    async def _wait(self, arguments: Word, place: Workplace) -> Result:
+        self.done.append(f"waits for {arguments.word}")
+        await self.hold.wait()
+        return Result("at last")
+
+    async def _fail(self, arguments: Word, place: Workplace) -> Result:
+        if arguments.word == "badly":
+            raise RuntimeError("a mistake of ours")
+        raise ToolFailed(f"I cannot {arguments.word}.")
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        made = [
+            Tool("spell", "Spells a word.", Word, self._spell),
+            Tool("look", "Looks for a word.", Word, self._look, reads_only=True, untrusted=True),
+            Tool("wait", "Waits.", Word, self._wait),
+            Tool("fail", "Fails.", Word, self._fail),
+        ]
+        return {tool.name: tool for tool in made}
+
+
+@dataclass
+class Scene:
+    gateway: Gateway
+    platform: MemoryPlatform
+    server: ModelServer
+    bench: Bench
+
+    async def says(self, text: str, *, until: str) -> str:
+        """Somebody says this; returns the answer, once its turn is over."""
+        await self.platform.says(text)
+        return await self.shows(until)
+
+    async def shows(self, part: str) -> str:
+        """What the chat shows when the turn is over that says this."""
+        with trio.fail_after(PATIENCE):
+            await self.platform.until(lambda: part in (self.platform.chat("42").last or ""))
+        await until(lambda: not self.gateway.sessions.running)
+        with trio.fail_after(PATIENCE):
+            await self.gateway.lanes.flushed()
+        return self.platform.chat("42").last or ""
+
+    async def rows(self) -> list[Message]:
+        entry = await self.gateway.store.get_session_entry(KEY.format("42"))
+        assert entry is not None
+        return await self.gateway.store.load_transcript(entry.session_id)
+
+    def check_requests(self) -> None:
+        for asked in self.server.requests:
+            check(asked.path, asked.body)
+
+
+@asynccontextmanager
+async def scene(
+    home: Path, *, provider: Provider = "openai", config: AgentConfig | None = None, mode: Busy = "queue"
+) -> AsyncIterator[Scene]:
+    bench, platform = Bench(), MemoryPlatform(traits=Traits(edits=True))
+    async with open_model_server() as server:
+        url = server.openai_url if provider == "openai" else server.anthropic_url
+        everything = GatewayConfig(
+            model=ModelConfig(
+                provider=provider, base_url=url, name="test-model", api_key="sk-test-0123456789"
+            ),
+            agent=config or AgentConfig(),
+            display=DisplayConfig(busy_input_mode=mode),
+            platforms={"memory": PlatformConfig(allow_from="all")},
+        )
+        loaded = Loaded(everything, (), home / "config.yaml", {"model.provider": "config.yaml"})
+        agent = open_agent(loaded, {}, World(), tools=bench.tools)
+        async with open_gateway(home, everything, agent=agent, adapters=[platform]) as gateway:
+            yield Scene(gateway, platform, server, bench)
+
+
+def contents(rows: list[Message]) -> list[tuple[str, str]]:
+    return [(row.role, row.content) for row in rows]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_what_the_model_asks_for_is_done_and_told_to_it(tmp_path: Path, provider: Provider) -> None:
+    async with scene(tmp_path, provider=provider) as told:
+        told.server.answers(
+            Reply().says("I spell it.").calls("spell", {"word": "cat"}).finishes("tool_calls")
+        )
+        told.server.answers(Reply().says("It is c-a-t.").uses(100, 7))
+        shown = await told.says("spell cat", until="It is")
+        assert shown == "I spell it.\n\nIt is c-a-t."
+        assert told.bench.done == ["cat"]
+        assert contents(await told.rows()) == [
+            ("user", "spell cat"),
+            ("assistant", "I spell it."),
+            ("tool", "c-a-t"),
+            ("assistant", "It is c-a-t."),
+        ]
+        told.server.answers(Reply().says("You asked me to spell cat."))
+        await told.says("what was that?", until="You asked")
+        told.check_requests()
+        assert json.dumps(told.server.requests[2].body).count("c-a-t") >= 1, "it knows what has been"
+        first, last = told.server.requests[0].body, told.server.requests[2].body
+        assert first.get("system", first["messages"][0]) == last.get("system", last["messages"][0])
+        entry = await told.gateway.store.get_session_entry(KEY.format("42"))
+        assert entry is not None
+        assert entry.usage.output_tokens >= 7
+
+
+async def test_calls_that_read_run_side_by_side_and_results_keep_their_place(tmp_path: Path) -> None:
+    async with scene(tmp_path) as told:
+        asks = Reply()
+        for word in ("a", "b", "c", "a"):
+            asks = asks.calls("look", {"word": word})
+        told.server.answers(asks.finishes("tool_calls"))
+        told.server.answers(Reply().says("Seen."))
+        await told.says("look around", until="Seen.")
+        assert told.bench.most_at_once == 3, "the same call is made once"
+        results = [m["content"] for m in told.server.requests[1].body["messages"] if m["role"] == "tool"]
+        assert ["saw a" in results[0], "saw b" in results[1], "saw c" in results[2]] == [True] * 3
+        assert "not made twice" in results[3]
+        told.check_requests()
+
+
+async def test_nothing_that_a_tool_does_ends_the_turn(tmp_path: Path) -> None:
+    async with scene(tmp_path) as told:
+        for name, arguments in (
+            ("fail", {"word": "fly"}),
+            ("fail", {"word": "badly"}),
+            ("dance", {}),
+            ("spell", {}),
+        ):
+            told.server.answers(Reply().calls(name, arguments).finishes("tool_calls"))
+        told.server.answers(Reply().says("So be it."))
+        await told.says("try", until="So be it.")
+        tools = [row for row in await told.rows() if row.role == "tool"]
+        assert [row.status for row in tools] == ["error"] * 4
+        assert tools[0].content == "I cannot fly."
+        assert "RuntimeError: a mistake of ours" in tools[1].content
+        assert "no tool 'dance'" in tools[2].content
+        assert "word" in tools[3].content
+        told.check_requests()
+
+
+async def test_a_model_that_never_answers_is_made_to(tmp_path: Path) -> None:
+    async with scene(tmp_path, config=AgentConfig(max_turns=3)) as told:
+        for number in range(3):
+            told.server.answers(Reply().calls("spell", {"word": str(number)}).finishes("tool_calls"))
+        told.server.answers(Reply().says("This is how far I came."))
+        await told.says("spell for ever", until="how far")
+        assert told.bench.done == ["0", "1", "2"]
+        assert told.server.requests[-1].body["messages"][-1]["content"].endswith(NO_MORE_TOOLS)
+
+
+async def test_an_answer_that_hit_its_length_limit_goes_on(tmp_path: Path) -> None:
+    async with scene(tmp_path) as told:
+        told.server.answers(Reply().says("One, two, ").finishes("length"))
+        told.server.answers(Reply().says("three."))
+        assert await told.says("count", until="three") == "One, two, three."
+        assert told.server.requests[1].body["messages"][-1]["content"] == GO_ON
+        assert contents(await told.rows())[-1] == ("assistant", "One, two, three.")
+
+
+async def test_a_model_that_says_nothing_is_asked_once_more(tmp_path: Path) -> None:
+    async with scene(tmp_path) as told:
+        told.server.answers(Reply().finishes("stop"))
+        told.server.answers(Reply().says("Here I am."))
+        await told.says("hello", until="Here I am.")
+        assert told.server.requests[1].body["messages"][-1]["content"].endswith(NOTHING_YET)
+
+
+async def test_what_people_say_meanwhile_goes_behind_the_next_result(tmp_path: Path) -> None:
+    async with scene(tmp_path, mode="steer") as told:
+        told.server.answers(Reply().calls("wait", {"word": "you"}).finishes("tool_calls"))
+        told.server.answers(Reply().says("Blue it is."))
+        await told.platform.says("paint it")
+        await until(lambda: told.bench.done)
+        await told.platform.says("in blue")
+        told.bench.hold.set()
+        await told.shows("Blue it is.")
+        assert told.server.requests[1].body["messages"][-1] == {"role": "user", "content": "in blue"}
+        assert contents(await told.rows())[-2:] == [("user", "in blue"), ("assistant", "Blue it is.")]
+        told.check_requests()
+
+
+async def test_a_cut_leaves_a_transcript_that_the_next_life_goes_on_with(tmp_path: Path) -> None:
+    async with scene(tmp_path) as told:
+        told.server.answers(Reply().says("I wait.").calls("wait", {"word": "you"}).finishes("tool_calls"))
+        await told.platform.says("wait for me")
+        await until(lambda: told.bench.done)
+    async with scene(tmp_path) as told:
+        told.server.answers(Reply().says("I was interrupted, and have looked."))
+        await told.shows("have looked")
+        told.check_requests()
+        asked = json.dumps(told.server.requests[0].body)
+        assert "[System note:" in asked
+        assert "not known" in asked, "whether the call had an effect"
+        assert told.bench.done == [], "it was not made again by itself"
+
+
+async def test_a_model_that_fails_is_told_in_words_with_a_remedy(tmp_path: Path) -> None:
+    async with scene(tmp_path) as told:
+        told.server.answers(refused("openai", 401, "invalid_request_error", "Incorrect API key provided."))
+        shown = await told.says("hello", until="key")
+        assert "the key was refused" in shown
+        assert "model.api_key" in shown
+        assert KEY_OF_OURS not in shown
