@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from . import drain, storage
+from . import drain, start, storage
 
-BENCHMARKS = {"drain": drain.main, "storage": storage.main}
+BENCHMARKS = {"drain": drain.main, "start": start.main, "storage": storage.main}
 
 
 def main() -> int:

@@ -95,13 +95,12 @@ def _wrong(key: Key, tree: Tree, path: str, problem: str) -> ConfigInvalid:
     if place and isinstance(tree, list | dict):
         verdict = "inside it is wrong, it takes"
         tree = tree[int(place[1])] if isinstance(tree, list) else tree.get(place[2])
-    wanted = f"one of {', '.join(key.choices)}" if key.choices else _wanted(inspect.type_info(key.kind))
     default = ""
     if isinstance(key.default, str | int | float):
         default = f" for the default, {json.dumps(key.default)}"
     return ConfigInvalid(
         path,
-        f"{_described(tree, key.name)} {verdict} {wanted}",
+        f"{_described(tree, key.name)} {verdict} {wanted(key)}",
         f"Correct it, or leave {key.name} out{default}.",
     )
 
@@ -120,8 +119,12 @@ def _described(tree: Tree, name: str = "") -> str:
     return "nothing"
 
 
-def _wanted(kind: inspect.Type) -> str:
+def wanted(key: Key) -> str:
     """What a key takes, in words."""
+    return f"one of {', '.join(key.choices)}" if key.choices else _wanted(inspect.type_info(key.kind))
+
+
+def _wanted(kind: inspect.Type) -> str:
     match kind:
         case inspect.Metadata(extra={"wants": str(wants)}):
             return wants

@@ -31,7 +31,7 @@ def command() -> None:
     """Talk to the agent in this terminal."""
     home = home_directory(os.environ)
     loaded = load_and_warn()
-    with log_to_file(home):
+    with log_to_file(home, loaded.config, os.environ):
         click.echo(f"hermes-trio {__version__}, {whereabouts(loaded)}")
         click.echo("/help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
         trio.run(_chat, home, _for_a_terminal(loaded.config))

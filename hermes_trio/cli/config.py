@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 import click
 import msgspec
 
-from ..config import PlatformConfig, Section, keys, masked
+from ..config import Key, PlatformConfig, Section, keys, masked
 from ..config_file import Loaded, home_directory, load_config
+from ..config_values import wanted
 from ..messages import HomeChannel
 
 _BARE = re.compile(r"(?!(?:null|true|false)$)[A-Za-z/][\w./-]*", re.ASCII | re.IGNORECASE)
@@ -41,10 +42,13 @@ def show(as_json: bool) -> None:
 
 @command.command()
 def check() -> None:
-    """Say whether the gateway would start with it."""
+    """Say whether the gateway would start with it: 0 if it would, 78 and why if not."""
+    from ..gateway.adapters import find_adapters  # here, for adapters may import all there is
+
     loaded = _load()
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}")
+    find_adapters(loaded.config)  # raises what is wrong with a platform's own keys
     click.echo(f"ok: {whereabouts(loaded)}")
 
 
@@ -68,7 +72,10 @@ def _load() -> Loaded:
 
 def shown(loaded: Loaded) -> str:
     """The configuration in effect, as YAML with comments."""
-    head = [f"# {whereabouts(loaded)}", "# Lines that say 'changed' differ from the default."]
+    head = [
+        f"# {whereabouts(loaded)}",
+        "# Lines that say 'changed' differ from the default; *** is a secret.",
+    ]
     return "\n".join([*head, *_lines(loaded.config, "", loaded.origins)])
 
 
@@ -85,8 +92,7 @@ def _lines(section: Section, path: str, origins: Mapping[str, str]) -> Iterator[
         value, where = getattr(section, key.name), f"{path}.{key.name}".lstrip(".")
         if not indent:
             yield ""
-        choices = f" One of {', '.join(key.choices)}." if key.choices else ""
-        yield f"{indent}# {key.help}{choices}"
+        yield f"{indent}# {key.help}"
         if isinstance(value, Section):
             yield f"{indent}{key.name}:"
             yield from _lines(value, where, origins)
@@ -96,15 +102,28 @@ def _lines(section: Section, path: str, origins: Mapping[str, str]) -> Iterator[
                 yield f"{indent}  {name}:"
                 yield from _lines(each, f"{where}.{name}", origins)
         else:
-            mark = ""
-            if value != key.default:
-                origin = origins.get(where, "config.yaml")
-                mark = f"  # changed by {origin}; default: {_yaml(key.default)}"
-            yield f"{indent}{key.name}: {_yaml(masked(key.name, value))}{mark}"
+            if not key.named:
+                yield f"{indent}# {_takes(key)}"
+            shown = _yaml(masked(key.name, value))
+            yield f"{indent}{key.name}: {shown}{_mark(key, value, origins.get(where))}"
     if isinstance(section, PlatformConfig) and section.options:
         yield f"{indent}# Known to this platform alone."
         for name, value in section.options.items():
             yield f"{indent}{_yaml(name)}: {_yaml(masked(name, value))}"
+
+
+def _takes(key: Key) -> str:
+    """What a key takes, as a sentence."""
+    kind = wanted(key)
+    default = "left out" if key.default is None else _yaml(key.default)
+    return f"{kind[0].upper()}{kind[1:]}; default: {default}."
+
+
+def _mark(key: Key, value: object, origin: str | None) -> str:
+    """Where a value comes from that is not there by itself."""
+    if value != key.default:
+        return f"  # changed by {origin or 'config.yaml'}"
+    return f"  # set by {origin}, to the default" if origin else ""
 
 
 def _yaml(value: object) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -16,21 +18,26 @@ from .. import __version__
 from ..agent.demo import demo
 from ..config import GatewayConfig
 from ..config_file import home_directory
-from ..errors import EXIT_CONFIG, EXIT_FAILURE
+from ..errors import EXIT_CONFIG, EXIT_FAILURE, EXIT_RESTART, GatewayError
 from ..gateway.adapters import find_adapters
 from ..gateway.control import Control
 from ..gateway.ending import (
     GATEWAY_SERVICE_RESTART_EXIT_CODE,
     MARGIN,
-    Ending,
+    Cause,
     Exit,
     Supervisor,
     consequences,
     supervisor,
 )
-from ..gateway.outside import obey_signals, run_planned_stop_watcher
+from ..gateway.gateway import Gateway
+from ..gateway.outside import obey_signals, run_planned_stop_watcher, watch_drain_request
 from ..gateway.serve import serve
+from ..host.init import become_init
+from ..host.limits import raise_open_files
+from ..host.notify import keep_told
 from ..host.process import own
+from ..host.status import is_wanted, read_status
 from ..host.systemd import queue_restart
 from ..host.tasks import show_tree_when_asked, waits_noted
 from ..host.watchdog import WATCHDOG_LOG, last_resort, watch_loop
@@ -44,10 +51,26 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
+class NothingServes(GatewayError):
+    """Every platform has refused us."""
+
+    exit_code = EXIT_CONFIG
+
+    def __init__(self, refusals: Iterable[str]) -> None:
+        super().__init__(f"every platform refused us, so nobody could talk to us. {' '.join(refusals)}")
+
+
 @click.command()
-def command() -> None:
+@click.option("--if-wanted", is_flag=True, help="Only if it was running when it was last heard of.")
+def command(if_wanted: bool) -> None:
     """Run the gateway."""
     home = home_directory(os.environ)
+    if if_wanted and not is_wanted(status := read_status(home)):
+        left = f"it was left {status.gateway_state}" if status else "it has never run in this home"
+        click.echo(f"Not started: {left}. `hermes-trio run` starts it.")
+        return
+    if os.getpid() == 1:
+        become_init(_this_command(), EXIT_RESTART)
     config = load_and_warn().config
     adapters = find_adapters(config)
     if not adapters:
@@ -58,11 +81,16 @@ def command() -> None:
         )
         raise SystemExit(EXIT_CONFIG)
     click.echo(f"hermes-trio {__version__}: {', '.join(adapter.name for adapter in adapters)}; home {home}")
+    raise_open_files()
     watched_by = supervisor(os.environ, in_container=any(map(os.path.exists, _CONTAINER_FILES)))
-    with log_to_file(home), last_resort(home / WATCHDOG_LOG) as arm:
-        ending = trio.run(_run, home, config, adapters, watched_by, arm)
+    with log_to_file(home, config, os.environ), last_resort(home / WATCHDOG_LOG) as arm:
+        gateway = trio.run(_run, home, config, adapters, watched_by, arm)
+        ending = gateway.control.current
+        assert ending is not None  # noqa: S101 - that is what ended it
         way = consequences(ending, watched_by).exit
         log.info("ended", cause=ending.cause, exit=way)
+    if ending.cause is Cause.NOTHING_SERVES:
+        raise NothingServes(one.error for one in gateway.board.status.platforms.values() if one.error)
     leave(way)
 
 
@@ -72,49 +100,78 @@ async def _run(
     adapters: Sequence[Adapter],
     watched_by: Supervisor,
     arm: Callable[[float], None],
-) -> Ending:
+) -> Gateway:
     control, world, me = Control(), World(), own()
     grace = config.agent.restart_drain_timeout
+    serving = partial(
+        serve,
+        home,
+        config,
+        agent=demo,
+        adapters=adapters,
+        control=control,
+        world=world,
+        supervised_by=watched_by,
+    )
     with waits_noted() as waits:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(obey_signals, control, home, me, world, grace)
-            nursery.start_soon(run_planned_stop_watcher, control, home, me, world, grace)
-            await nursery.start(show_tree_when_asked, home, world, waits)
-            nursery.start_soon(watch_loop, home / WATCHDOG_LOG, world, waits)
-            nursery.start_soon(_arm, control, arm)
-            ending = await serve(
-                home,
-                config,
-                agent=demo,
-                adapters=adapters,
-                control=control,
-                world=world,
-                supervised_by=watched_by,
-            )
-            nursery.cancel_scope.cancel(reason="the gateway has ended")
-    return ending
+        async with trio.open_nursery() as beside:
+            await beside.start(obey_signals, control, home, me, world, grace)
+            beside.start_soon(run_planned_stop_watcher, control, home, me, world, grace)
+            await beside.start(watch_drain_request, control, home, world)
+            await beside.start(show_tree_when_asked, home, world, waits)
+            beside.start_soon(watch_loop, home / WATCHDOG_LOG, world, waits)
+            beside.start_soon(_arm, control, arm)
+            async with trio.open_nursery() as tree:
+                gateway: Gateway = await tree.start(serving)
+                beside.start_soon(keep_told, gateway.board, os.environ, world)
+                _say_where_to_go(home, watched_by)
+            beside.cancel_scope.cancel(reason="the gateway has ended")
+    return gateway
+
+
+def _say_where_to_go(home: Path, watched_by: Supervisor) -> None:
+    click.echo(f"Its log: {home / 'logs' / 'gateway.log'}")
+    click.echo("To look: `hermes-trio status`. To stop: `hermes-trio stop`, or Ctrl-C here.")
+    if watched_by is Supervisor.NONE:
+        click.echo("To have it run always: `hermes-trio service install`.")
 
 
 async def _arm(control: Control, arm: Callable[[float], None]) -> None:
     """Once an ending is decided, let nothing but the kernel keep us longer than it says."""
     ending = await control.ending()
     arm(ending.grace + MARGIN)
-    await control.hurried()
-    arm(MARGIN)
+    # A moment early: when the grace is over, the turns that are cut keep the loop for themselves.
+    with trio.move_on_after(max(0.0, ending.grace - 0.1)):
+        await control.hurried()
+        arm(MARGIN)
+    # What is cut unwinds all at once, and the collector would look through all of it again and again: half
+    # of the time that it takes to cut ten thousand turns. We are gone in `MARGIN` seconds, so nothing has to
+    # be collected any more. Embedded we leave it alone: it is the collector of a program that goes on.
+    gc.disable()
 
 
 def leave(way: Exit) -> None:
     """End the process in the way its ending says."""
     if way is Exit.EXEC:
         # Everything is closed by now: the next life begins in this very process.
-        os.execv(sys.executable, [sys.executable, "-m", "hermes_trio", *sys.argv[1:]])  # noqa: S606
-    raise SystemExit(exit_code(way))
+        os.execv(sys.executable, _this_command())  # noqa: S606
+    code = exit_code(way)
+    gc.freeze()  # nobody waits for the interpreter to look for garbage once more: 30 ms, or half a second
+    raise SystemExit(code)
+
+
+def _this_command() -> list[str]:
+    return [sys.executable, "-m", "hermes_trio", *sys.argv[1:]]
 
 
 def exit_code(way: Exit) -> int:
     """What the process returns. The restart of our unit is queued here, as the last act."""
     if way is Exit.QUEUE_UNIT:
-        return 0 if queue_restart(os.environ) else GATEWAY_SERVICE_RESTART_EXIT_CODE
+        answer = queue_restart(os.environ)
+        if answer.ok:
+            return 0
+        click.echo(f"systemd was not asked to start us again ({answer.text}); the exit code asks", err=True)
+        return GATEWAY_SERVICE_RESTART_EXIT_CODE
     return {
         Exit.OK: 0,
         Exit.FAILURE: EXIT_FAILURE,

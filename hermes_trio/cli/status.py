@@ -14,6 +14,7 @@ from ..config_file import home_directory
 from ..host.process import is_alive
 from ..host.signals import ask_for_tree
 from ..host.status import read_status
+from .last_life import last_ending, last_life
 
 TREE_WITHIN = 5.0
 
@@ -30,9 +31,11 @@ def command(as_json: bool, tree: bool) -> None:
         found = msgspec.to_builtins(status) if status else {}
         click.echo(json.dumps({"running": alive, **found}, indent=2))
         return
-    if status is None or not alive:
-        left = f" It was left {status.gateway_state}." if status else ""
-        click.echo(f"No gateway is running.{left}")
+    if status is None:
+        click.echo("No gateway is running, and none has run in this home.")
+        return
+    if not alive:
+        click.echo(f"No gateway is running. {last_life(status, last_ending(home))}")
         return
     click.echo(f"{status.gateway_state}, pid {status.pid}, {status.active_turns} running turn(s)")
     for name, platform in status.platforms.items():

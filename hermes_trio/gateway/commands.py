@@ -7,6 +7,7 @@ What is to be said is said first, and done then: who stops a turn reads so befor
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,20 +15,19 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..messages import HomeChannel, MessageEvent
-from ..state import inbox
+from ..state import inbox, sessions
+from ..state.inbox import Stored
 from ..state.turns import Outcome
+from ..state.undo import Said, undo
 from . import inward, reports, words
 from .access import ADMIN_COMMANDS
-from .asking import Asked, answer
+from .asking import DENY, Asked, answer, waiting
 from .ending import Cause, Ending
-from .notices import address_of, remember_requester, say_home
-from .session import begin_anew, stop, take_back
+from .notices import address_of, place_of, remember_requester, say_home
+from .session import BACKGROUND, Mode, begin_anew, let_go, stop
 
 if TYPE_CHECKING:
     from .gateway import Gateway
-
-BACKGROUND = "agent:main:background:"
-"""Sessions that work beside the conversation of a chat have keys of their own."""
 
 _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _ALIASES = {"reset": "new", "q": "queue", "bg": "background", "btw": "background"}
@@ -53,16 +53,17 @@ class Asking:
     def reply(self, text: str) -> None:
         self.gateway.reply(self.event, text)
 
-    def anew(self, text: str, name: str) -> tuple[MessageEvent, str]:
+    def anew(self, text: str, name: str) -> tuple[MessageEvent, str | None]:
         """A message of the same person with this text, and what it is called: it is another one than the
         command, and comes as often."""
-        return replace(self.event, text=text, kind="text"), f"{name}:{self.event.message_key}"
+        key = self.event.message_key
+        return replace(self.event, text=text, kind="text"), f"{name}:{key}" if key else None
 
 
 def parse(event: MessageEvent) -> Given | None:
     """The command in a message, if it is one. A path such as `/etc/hosts` is none."""
     found = _COMMAND.fullmatch(event.text.strip())
-    if found is None:
+    if found is None or event.kind == "internal":
         return None
     name = found[1].lower()
     return Given(_ALIASES.get(name, name), (found[2] or "").strip())
@@ -99,53 +100,65 @@ async def _whoami(asking: Asking) -> None:
 
 
 async def _stop(asking: Asking) -> None:
-    gateway, now = asking.gateway, asking.gateway.world.time()
-    beside = _beside(asking) if asking.rest.lower() == "all" else []
-    dropped = await gateway.database.write(inbox.drop_pending, asking.key, now)
-    actor = gateway.sessions.actor(asking.key)
-    running = actor is not None and actor.task is not None
-    asking.reply(words.stopped(running or bool(beside), dropped))
-    for key in (asking.key, *beside):
-        stop(gateway, key, Outcome.STOPPED)
-
-
-def _beside(asking: Asking) -> list[str]:
-    """The sessions that work beside this conversation."""
-    running = (actor for actor in asking.gateway.sessions.running if actor.key.startswith(BACKGROUND))
-    return [
-        actor.key
-        for actor in running
-        if actor.task and actor.task.source and actor.task.source.chat_id == asking.event.source.chat_id
-    ]
+    running, dropped = await let_go(asking.gateway, asking.key, all_beside=asking.rest.lower() == "all")
+    # The turn is cancelled and has not said its last words yet: those come behind this.
+    asking.reply(words.stopped(running, dropped))
 
 
 async def _new(asking: Asking) -> None:
-    asking.reply(words.new_session())
-    await begin_anew(asking.gateway, asking.key)
+    asking.reply(words.new_session(await begin_anew(asking.gateway, asking.key)))
 
 
 async def _undo(asking: Asking) -> None:
-    async def job() -> None:
-        said = await take_back(asking.gateway, asking.key)
-        asking.reply(words.nothing_to_take_back() if said is None else words.taken_back(said))
+    gateway, at = asking.gateway, asking.gateway.world.time()
+    unread = await gateway.database.write(inbox.drop_newest, asking.key, at)
+    if unread is not None:  # nobody has begun with it
+        asking.reply(words.taken_back(unread.text))
+        return
 
-    stop(asking.gateway, asking.key, Outcome.STOPPED)
-    await asking.gateway.sessions.between_turns(asking.key, job)
+    async def job() -> None:
+        said = await gateway.database.write(_take_back, asking.key, gateway.world.time())
+        asking.reply(words.nothing_to_take_back() if said is None else words.taken_back(said.text))
+
+    stop(gateway, asking.key, Outcome.STOPPED)
+    await gateway.sessions.after_turn(asking.key, job)
 
 
 async def _retry(asking: Asking) -> None:
+    gateway = asking.gateway
+    if await gateway.database.read(inbox.count_pending, asking.key):
+        asking.reply(words.waits_still())
+        return
+
     async def job() -> None:
-        said = await take_back(asking.gateway, asking.key)
-        if said is None:
+        event, stored = await gateway.database.write(_again, asking)
+        if stored is None:
             asking.reply(words.nothing_to_take_back())
             return
-        event, name = asking.anew(said, "retry")
-        told = await inward.take(asking.gateway, asking.key, event, "queue", message_key=name)
+        told = inward.meet(gateway, asking.key, event, stored, "queue")
         if told is not None:
             asking.reply(told)
 
-    stop(asking.gateway, asking.key, Outcome.STOPPED)
-    await asking.gateway.sessions.between_turns(asking.key, job)
+    stop(gateway, asking.key, Outcome.STOPPED)
+    await gateway.sessions.after_turn(asking.key, job)
+
+
+def _take_back(db: sqlite3.Connection, key: str, at: float) -> Said | None:
+    entry = sessions.open_by_key(db, key)
+    return undo(db, entry.session_id, at) if entry is not None else None
+
+
+def _again(db: sqlite3.Connection, asking: Asking) -> tuple[MessageEvent, Stored | None]:
+    """Take back what was said last, and let it be said anew: both, or neither."""
+    key, world = asking.key, asking.gateway.world
+    said = _take_back(db, key, world.time())
+    if said is None:
+        return asking.event, None
+    event, name = asking.anew(said.text, "retry")
+    event = replace(event, attachments=said.attachments)
+    return event, inbox.store(
+        db, event, session_key=key, own_key=world.new_id(), at=world.time(), message_key=name
+    )
 
 
 async def _queue(asking: Asking) -> None:
@@ -156,7 +169,7 @@ async def _steer(asking: Asking) -> None:
     await _say(asking, "steer")
 
 
-async def _say(asking: Asking, mode: inward.Mode) -> None:
+async def _say(asking: Asking, mode: Mode) -> None:
     """What stands behind the command is a message, and this is what becomes of it."""
     if not asking.rest:
         asking.reply(words.needs_text(mode))
@@ -178,11 +191,12 @@ async def _background(asking: Asking) -> None:
 
 
 async def _approve(asking: Asking) -> None:
-    await _decide(asking, asking.rest or "once")
+    given = asking.rest.lower().split()
+    await _decide(asking, next((word for word in given if word in ("session", "always")), "once"))
 
 
 async def _deny(asking: Asking) -> None:
-    await _decide(asking, "deny")
+    await _decide(asking, DENY)
 
 
 async def _decide(asking: Asking, decision: str) -> None:
@@ -190,12 +204,21 @@ async def _decide(asking: Asking, decision: str) -> None:
     if not await gateway.access.is_admin(source):
         asking.reply(words.may_not_approve(source.platform))
         return
-    actor = gateway.sessions.actor(asking.key)
-    waiting: list[Asked] = list(actor.task.asked) if actor is not None and actor.task is not None else []
-    waiting = [asked for asked in waiting if asked.kind == "approval"]
-    chosen = waiting if decision.startswith("all") or asking.rest.startswith("all") else waiting[:1]
+    approvals = _approvals(asking)
+    chosen = approvals if "all" in asking.rest.lower().split() else approvals[:1]
     answered = [await answer(gateway, asked, decision, by=source.participant or "") for asked in chosen]
-    asking.reply(words.decided(decision) if any(answered) else words.nothing_asked())
+    asking.reply(words.decided(decision, sum(answered)) if any(answered) else words.nothing_asked())
+
+
+def _approvals(asking: Asking) -> list[Asked]:
+    """What waits for a yes, the oldest first: in this conversation, else in anybody's here. In a group
+    where each has a session, who may approve is not who has asked."""
+    gateway, source = asking.gateway, asking.event.source
+    own = [asked for asked in waiting(gateway, asking.key) if asked.kind == "approval"]
+    tasks = (actor.task for actor in gateway.sessions.running if actor.task is not None)
+    here = (task for task in tasks if task.source is not None and place_of(task.source) == place_of(source))
+    anybodys = [asked for task in here for asked in task.asked if asked.kind == "approval"]
+    return own or sorted(anybodys, key=lambda asked: asked.at)
 
 
 async def _restart(asking: Asking) -> None:
@@ -204,7 +227,7 @@ async def _restart(asking: Asking) -> None:
     if gateway.control.current is not None:
         asking.reply(words.ending_already(len(gateway.sessions.running)))
         return
-    asking.reply(words.restart_asked(len(gateway.sessions.running)))
+    asking.reply(words.restart_asked(len(gateway.sessions.running), grace))
     remember_requester(gateway, asking.event)
     gateway.control.ask(Ending(Cause.RESTART, grace, asked_by=asking.key, requester=asking.event))
 

@@ -79,6 +79,7 @@ class Control:
             self._turned.set()
             self._turned = trio.Event()
 
-    async def turned(self) -> None:
-        """Wait until that changes."""
-        await self._turned.wait()
+    async def turned(self, since: bool) -> None:
+        """Wait until it is held, or is not, where it was otherwise."""
+        while self.held is since:
+            await self._turned.wait()

@@ -122,12 +122,14 @@ async def store_report(gateway: Gateway) -> None:
 
 async def heed_hold(gateway: Gateway) -> None:
     """While somebody holds the gateway from outside, no turn begins; then it goes on with what waits."""
+    held = False
     while True:
-        await gateway.control.turned()
+        await gateway.control.turned(held)
         if gateway.control.current is not None:
             return
+        held = gateway.control.held
         gateway.board.set(state=state_while_serving(gateway))
-        if gateway.control.held:
+        if held:
             gateway.sessions.let_idle_ones_go()
             continue
         gateway.told.clear()

@@ -30,12 +30,12 @@ from ..state.store import SessionStore
 from ..state.transcript import Message
 from ..world import World
 from .access import Access
+from .background import Background
 from .control import Control
 from .drain import Report
 from .ending import LAST_WORDS, Cause, Consequences, Ending, Supervisor, consequences
 from .lane import Chat, Lane
 from .link import Connection
-from .processes import Background
 from .session import Sessions
 from .turn import Agent
 
@@ -106,8 +106,6 @@ class Gateway:
     """Where /sethome said that the home channel of an account is."""
     told: set[Chat] = field(default_factory=set)
     """The chats that know that nothing begins now."""
-    stuck: list[SessionEntry] = field(default_factory=list)
-    """Sessions that were suspended at this start, and whose people do not know yet."""
     lanes: Lanes = field(init=False)
     background: Background = field(init=False)
     sessions: Sessions = field(init=False)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from typing import TYPE_CHECKING
 
 import structlog
 
+from ..config import GatewayConfig
 from ..host.worker import finished
-from ..state.entry import SessionEntry
-from ..state.importing import import_original, is_imported, read_original
+from ..state.importing import Imported, Original, import_original, is_imported, read_original
+from .notices import owe_stuck
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -17,16 +19,15 @@ if TYPE_CHECKING:
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
-async def import_sessions(gateway: Gateway) -> tuple[SessionEntry, ...]:
-    """Take over what the files of an original tell, if that was not done yet. Returns the sessions that
-    were found to be stuck: their people are to be told."""
+async def import_sessions(gateway: Gateway) -> None:
+    """Take over what the files of an original tell, if that was not done yet."""
     if await gateway.database.read(is_imported):
-        return ()
+        return
     with gateway.worker("import") as runner:
         original = await finished(runner, lambda: read_original(gateway.home))
     if original is None:
-        return ()
-    imported = await gateway.database.write(import_original, original, gateway.config, gateway.world.time())
+        return
+    imported = await gateway.database.write(_import, original, gateway.config, gateway.world.time())
     log.info(
         "took over the sessions of the original",
         taken=imported.taken,
@@ -34,4 +35,9 @@ async def import_sessions(gateway: Gateway) -> tuple[SessionEntry, ...]:
         known=imported.known,
         suspended=len(imported.stuck),
     )
-    return imported.stuck
+
+
+def _import(db: sqlite3.Connection, original: Original, config: GatewayConfig, at: float) -> Imported:
+    imported = import_original(db, original, config, at)
+    owe_stuck(db, imported.stuck, at)
+    return imported

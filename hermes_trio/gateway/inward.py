@@ -17,30 +17,22 @@ to wait is told so, at most every half minute.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import structlog
-import trio
 
 from ..messages import MessageEvent
 from ..state import dead_chats, inbox, pairing
-from ..state.turns import Outcome
-from . import commands, words
-from .asking import answer
+from ..state.inbox import Stored
+from . import asking, commands, words
 from .lane import Chat
-from .run import Task
-from .session import Actor
+from .session import Mode
 
 if TYPE_CHECKING:
     from .gateway import Gateway
 
 MOST_WAITING = 32
 """So many messages may wait in a session."""
-TELL_EVERY = 30.0
-FOLLOW_UP = 3.0
-"""Seconds after the begin of a turn in which another message is a part of what was being said."""
-
-Mode = Literal["interrupt", "queue", "steer"]
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
@@ -53,9 +45,11 @@ async def accept(gateway: Gateway, event: MessageEvent) -> None:
     await _hear(gateway, event)
     key, command = gateway.store.key_of(event.source), commands.parse(event)
     if command is None:
-        told = await take(gateway, key, event, gateway.config.display.busy_input_mode)
-        if told is not None:
-            _tell(gateway, key, event, told)
+        stored = await _keep(gateway, key, event)
+        if not stored.seen_before and not await _answers(gateway, key, stored.inbox_id, event):
+            told = meet(gateway, key, event, stored, gateway.config.display.busy_input_mode)
+            if told is not None:
+                _tell(gateway, key, event, told)
         return
     at, own_key = gateway.world.time(), gateway.world.new_id()
     stored = await gateway.database.write(
@@ -66,10 +60,26 @@ async def accept(gateway: Gateway, event: MessageEvent) -> None:
 
 
 async def take(
-    gateway: Gateway, key: str, event: MessageEvent, mode: Mode, *, message_key: str | None = None
+    gateway: Gateway, key: str, event: MessageEvent, mode: Mode, *, message_key: str | None
 ) -> str | None:
-    """Take in a message for the agent of this session. Returns what to tell of it, if it has to wait."""
-    stored = await gateway.database.write(
+    """Take in what was made of a command. Returns what to tell of it, if it has to wait."""
+    stored = await _keep(gateway, key, event, message_key=message_key)
+    return meet(gateway, key, event, stored, mode)
+
+
+def meet(gateway: Gateway, key: str, event: MessageEvent, stored: Stored, mode: Mode) -> str | None:
+    """Let a message that is stored meet its session. Returns what to tell of it, if it has to wait."""
+    if stored.crowded_out:
+        gateway.reply(event, words.crowded_out(MOST_WAITING))  # to everybody: this one is not kept
+        return None
+    actor = gateway.sessions.wake(key)
+    if actor is None:
+        return words.after_restart() if gateway.control.current is not None else words.after_drain()
+    return actor.meet(event, stored.inbox_id, mode)
+
+
+async def _keep(gateway: Gateway, key: str, event: MessageEvent, *, message_key: str | None = None) -> Stored:
+    return await gateway.database.write(
         inbox.store,
         event,
         session_key=key,
@@ -78,63 +88,30 @@ async def take(
         message_key=message_key,
         most=MOST_WAITING,
     )
-    if stored.seen_before:
-        return None
-    if stored.crowded_out:
-        return words.crowded_out(MOST_WAITING)
-    actor = gateway.sessions.actor(key)
-    if actor is not None and await _answers(gateway, actor, stored.inbox_id, event):
-        return None
-    if not gateway.sessions.wake(key):
-        return words.after_restart() if gateway.control.current is not None else words.after_drain()
-    if actor is not None and actor.task is not None:
-        return _meet(actor.task, stored.inbox_id, mode)
-    return None
 
 
-def _meet(task: Task, inbox_id: int, mode: Mode) -> str | None:
-    """A message meets a turn that runs."""
-    if any(row.inbox_id == inbox_id for row in task.rows):
-        return None  # it has begun with this very message, while that was being stored
-    if mode == "steer":
-        task.steered.append(inbox_id)
-        return words.steered()
-    if mode == "queue":
-        return words.queued()
-    if task.not_now is not None:
-        return words.not_now(task.not_now)
-    task.end(Outcome.SUPERSEDED)
-    # Just after the begin it is a part of what was being said, and nothing to speak of.
-    return words.interrupting() if trio.current_time() - task.began > FOLLOW_UP else None
-
-
-async def _answers(gateway: Gateway, actor: Actor, inbox_id: int, event: MessageEvent) -> bool:
+async def _answers(gateway: Gateway, key: str, inbox_id: int, event: MessageEvent) -> bool:
     """Whether this is what somebody waits for. Then it is of the turn that asked."""
-    task = actor.task
-    asked = next((asked for asked in task.asked if asked.takes(event.text)), None) if task else None
-    if task is None or asked is None:
-        return False
-    if asked.kind == "approval" and not await gateway.access.is_admin(event.source):
-        return False
-    if not await answer(gateway, asked, event.text, by=event.source.participant or ""):
-        return False
-    await gateway.database.write(inbox.join_turn, task.turn_id, [inbox_id])
-    return True
+    for asked in asking.waiting(gateway, key) if event.kind != "internal" else ():
+        meant = asked.meant(event.text)
+        if meant is not None:
+            if asked.kind == "approval" and not await gateway.access.is_admin(event.source):
+                continue
+            by = event.source.participant or ""
+            return await asking.answer(gateway, asked, meant, by=by, inbox_id=inbox_id)
+    return False
 
 
 def _tell(gateway: Gateway, key: str, event: MessageEvent, text: str) -> None:
     """Tell somebody what becomes of the message: while the gateway takes no turns once in a chat, else if
     nothing was told in this session a moment ago."""
-    if not gateway.sessions.open:
-        chat = Chat.of(event.source)
-        if chat not in gateway.told:
-            gateway.told.add(chat)
-            gateway.reply(event, text)
-        return
-    actor, now = gateway.sessions.actor(key), trio.current_time()
-    if actor is None or now - actor.told_at >= TELL_EVERY:
-        if actor is not None:
-            actor.told_at = now
+    actor, chat = gateway.sessions.wake(key), Chat.of(event.source)
+    if actor is not None:
+        may_tell = actor.may_tell()
+    else:
+        may_tell = chat not in gateway.told
+        gateway.told.add(chat)
+    if may_tell:
         gateway.reply(event, text)
 
 

@@ -8,7 +8,7 @@ said once for each incident, however often we come and go.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,6 +24,7 @@ from ..host.markers import (
 )
 from ..messages import HomeChannel, MessageEvent, SessionSource
 from ..state import meta, outbox
+from ..state.entry import SessionEntry
 from . import words
 from .ending import Ending
 from .lane import Body, Chat, owed
@@ -44,7 +45,7 @@ def notify_active_sessions_of_shutdown(gateway: Gateway, ending: Ending) -> None
     for actor in gateway.sessions.running:
         source = actor.task.source if actor.task is not None else None
         if source is not None and _may_notify(gateway, source.platform):
-            where = _place(source)
+            where = place_of(source)
             if where not in told:
                 told.add(where)
                 anchor = _anchor(where, ending.requester, actor.task)
@@ -80,14 +81,24 @@ async def tell_of_return(gateway: Gateway, connection: Connection) -> None:
         consume(gateway.home, RESTART_NOTIFY)
     home = home_channel(gateway, connection)
     pending = read_restart_pending(gateway.home, gateway.world).marker
-    if pending is not None and home is not None and _may_notify(gateway, connection.adapter.name):
-        chat = Chat(*connection.address, home.chat_id)
-        await _owe(gateway, f"back:{pending.requested_at}:{chat}", (chat, home.thread_id), words.back())
+    if pending is None:
+        return
+    if home is not None and _may_notify(gateway, connection.adapter.name):
+        incident = f"back:{pending.requested_at}:{':'.join(connection.address)}:{home.chat_id}"
+        where = Chat(*connection.address, home.chat_id), home.thread_id
+        await _owe(gateway, incident, where, words.back())
+    others = (other for other in gateway.connections.values() if home_channel(gateway, other) is not None)
+    if all(other.link is not None for other in others):  # who connects later is told then
         consume(gateway.home, RESTART_PENDING)
-    for entry in list(gateway.stuck):
-        if entry.origin is not None and address_of(entry.origin) == connection.address:
-            await _owe(gateway, f"stuck:{entry.session_id}", _place(entry.origin), words.stuck())
-            gateway.stuck.remove(entry)
+
+
+def owe_stuck(db: sqlite3.Connection, stuck: Iterable[SessionEntry], at: float) -> None:
+    """A step, of the transaction that suspends these sessions: their people are to be told."""
+    for entry in stuck:
+        if entry.origin is not None:
+            chat, thread_id = place_of(entry.origin)
+            row = owed(chat, f"stuck:{entry.session_id}", Body(words.stuck()), thread_id=thread_id)
+            outbox.owe(db, row, at)
 
 
 def say_home(db: sqlite3.Connection, account: tuple[str, str], home: HomeChannel) -> None:
@@ -105,10 +116,14 @@ def home_channels_said(db: sqlite3.Connection) -> dict[tuple[str, str], HomeChan
 
 
 def home_channel(gateway: Gateway, connection: Connection) -> HomeChannel | None:
-    """The home channel of a platform: where /sethome said, else what the configuration says."""
+    """The home channel of an account: where /sethome said, else, for the first account of a platform,
+    what the configuration says."""
     said = gateway.home_channels.get(connection.address)
     config = gateway.config.platforms.get(connection.adapter.name)
-    return said or (config.home_channel if config else None)
+    first = next(
+        other for other in gateway.connections.values() if other.adapter.name == connection.adapter.name
+    )
+    return said or (config.home_channel if config and first is connection else None)
 
 
 def address_of(source: SessionSource) -> tuple[str, str]:
@@ -135,13 +150,14 @@ def _may_notify(gateway: Gateway, platform: str) -> bool:
     return config is None or config.gateway_restart_notification
 
 
-def _place(source: SessionSource) -> Place:
+def place_of(source: SessionSource) -> Place:
+    """The chat and the topic in it that a source is."""
     return Chat.of(source), source.thread_id
 
 
 def _anchor(where: Place, requester: MessageEvent | None, task: Task | None) -> str | None:
     """Which message a notice answers: the command that asked for the restart if it stands in the same
     place, else the message that the turn answers."""
-    if requester is not None and _place(requester.source) == where:
+    if requester is not None and place_of(requester.source) == where:
         return requester.message_id
     return task.rows[-1].event.message_id if task is not None and task.rows else None

@@ -84,22 +84,34 @@ async def run_planned_stop_watcher(
         await trio.sleep(LOOK_EVERY)
 
 
-async def watch_drain_request(control: Control, home: Path, world: World) -> None:
+async def watch_drain_request(
+    control: Control,
+    home: Path,
+    world: World,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
     """While a drain request lies in the home, the gateway is held. It goes on when the request is gone, or
-    has become too old."""
-    said: str | None = None
+    has become too old. Started when it has looked once: what lies there at the start counts from then on."""
+    said = _heed_drain_request(control, home, world, None)
+    task_status.started()
     while True:
-        try:
-            found = read_drain_request(home, world)
-        except OSError as error:
-            log.warning("the drain request cannot be read", error=str(error))
-        else:
-            if found.problem is not None and found.problem != said:
-                log.warning("a drain request", problem=found.problem)
-            said = found.problem
-            quiet = found.marker is not None and found.marker.suppress_notification
-            control.hold(found.marker is not None, quiet=quiet)
         await trio.sleep(LOOK_EVERY)
+        said = _heed_drain_request(control, home, world, said)
+
+
+def _heed_drain_request(control: Control, home: Path, world: World, said: str | None) -> str | None:
+    """Look for the request once. Returns what is wrong with it; who said so already does not say it again."""
+    try:
+        found = read_drain_request(home, world)
+    except OSError as error:
+        log.warning("the drain request cannot be read", error=str(error))
+        return said
+    if found.problem is not None and found.problem != said:
+        log.warning("a drain request", problem=found.problem)
+    quiet = found.marker is not None and found.marker.suppress_notification
+    control.hold(found.marker is not None, quiet=quiet)
+    return found.problem
 
 
 def _meant(marker: PlannedStop | None, grace: float) -> Ending:

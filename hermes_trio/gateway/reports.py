@@ -9,30 +9,34 @@ import trio
 from ..messages import SessionSource
 from ..state import inbox
 from ..state.entry import SessionEntry
+from . import words
 from .words import duration
 
 if TYPE_CHECKING:
     from .gateway import Gateway
-    from .session import Actor
+    from .run import Task
 
 
 async def status(gateway: Gateway, key: str) -> str:
     """What is going on in a session, and with the gateway."""
     entry = await gateway.store.get_session_entry(key)
     waiting = await gateway.database.read(inbox.count_pending, key)
-    lines = [_gateway(gateway), _session(gateway, entry), _turn(gateway.sessions.actor(key))]
+    lines = [_gateway(gateway), _session(gateway, entry), _turn(gateway.sessions.task(key))]
     if waiting:
-        lines.append(f"{waiting} message(s) waiting")
+        lines.append(f"{words.messages(waiting)} waiting")
+    beside = len(gateway.sessions.beside(key))
+    if beside:
+        lines.append(f"In the background: {words.turns(beside)} running")
     lines += [f"{connection.adapter.name}: {connection.state}" for connection in gateway.connections.values()]
     return "\n".join(lines)
 
 
 def _gateway(gateway: Gateway) -> str:
-    turns = f"{len(gateway.sessions.running)} running turn(s)"
+    turns = f"{words.turns(len(gateway.sessions.running))} running"
     ending = gateway.control.current
     if ending is not None:
-        return f"The gateway is going down ({ending.cause}), {turns}"
-    return f"The gateway {'takes no new turns' if gateway.control.held else 'is running'}, {turns}"
+        return f"The gateway is going down ({ending.cause}); {turns}"
+    return f"The gateway {'begins nothing new for now' if gateway.control.held else 'is up'}; {turns}"
 
 
 def _session(gateway: Gateway, entry: SessionEntry | None) -> str:
@@ -42,8 +46,7 @@ def _session(gateway: Gateway, entry: SessionEntry | None) -> str:
     return f"Session {entry.session_id}, begun {begun} ago, last used {used} ago"
 
 
-def _turn(actor: Actor | None) -> str:
-    task = actor.task if actor else None
+def _turn(task: Task | None) -> str:
     if task is None:
         return "Nothing is running here"
     waits = ", waiting for your answer" if task.asked else ""

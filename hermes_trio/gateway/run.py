@@ -30,7 +30,7 @@ from ..events import (
 )
 from ..journal.writer import RunWriter
 from ..messages import SessionSource
-from ..state import inbox, settle, transcript, turns
+from ..state import inbox, sessions, settle, transcript, turns
 from ..state.entry import SessionEntry
 from ..state.inbox import Received
 from ..state.outbox import Owed
@@ -67,8 +67,9 @@ class Task:
     """What it waits for a person to answer, the oldest first."""
     steered: list[int] = field(default_factory=list)
     """The messages that are to go into it; it takes them when it can."""
-    turn_id: int = 0
-    not_now: str | None = None
+    heard: list[str] = field(default_factory=list)
+    """What its processes have written that it waits for; what it does not take is forgotten with it."""
+    not_now: list[str] = field(default_factory=list)
     """Why it must not be cut in this moment."""
 
     @property
@@ -77,9 +78,11 @@ class Task:
         return self.rows[-1].event.source if self.rows else self.origin
 
     def end(self, how: Outcome) -> None:
-        """End the turn from outside: a person stopped it, or a new message takes its place."""
-        self.ended_by = how
-        self.scope.cancel(reason=how)
+        """End the turn from outside: a person stopped it, or a new message takes its place. The first
+        end counts."""
+        if not self.scope.cancel_called:
+            self.ended_by = how
+            self.scope.cancel(reason=how)
 
 
 @dataclass(slots=True)
@@ -123,13 +126,20 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
     async with gateway.journals.open_run(entry.session_id, run.run_id) as journal:
         attended = ended = False
         try:
-            run.turn_id = task.turn_id = await gateway.database.write(
+            begun = await gateway.database.write(
                 _begin, run.run_id, entry.session_id, gateway.life, task, gateway.world.time()
             )
+            if begun is None:
+                ended = True
+                return Outcome.UNSTARTED
+            run.turn_id = begun
+            gateway.background.end_watches(entry.session_id)
             await _attended(run, journal, prompt, history)
             attended = True
             outcome = await _end_in_time(run, journal)
             ended = True
+            if outcome is Outcome.ANSWERED and run.turn is not None:
+                gateway.background.take_over(entry, run.turn.watches)
             return outcome
         finally:
             # Not `except Cancelled`: out of a nursery cancellation comes in groups.
@@ -157,20 +167,21 @@ async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequenc
         if fits(text + stream.cursor, gateway.traits(run.chat)):
             gateway.lanes.of(run.chat).show(stream, text)
 
-    turn = run.turn = Turn(
-        gateway,
-        run.entry,
-        run.turn_id,
-        run.run_id,
-        journal,
-        run.task,
-        prompt=prompt,
-        said=[row.event for row in run.task.rows],
-        history=history,
-        show=show,
-    )
     with run.task.scope:
         async with trio.open_nursery() as beside:
+            turn = run.turn = Turn(
+                gateway,
+                run.entry,
+                run.turn_id,
+                run.run_id,
+                journal,
+                run.task,
+                beside,
+                prompt=prompt,
+                said=[row.event for row in run.task.rows],
+                history=history,
+                show=show,
+            )
             if run.chat is not None:
                 for helper in (notifier.typing, notifier.still_working, notifier.warn_of_silence):
                     beside.start_soon(helper, gateway, turn, run.chat, run.thread_id)
@@ -295,8 +306,18 @@ def _last_event(run: _Run, outcome: Outcome) -> Event:
 # --- steps of the database ---------------------------------------------------------------------------
 
 
-def _begin(db: sqlite3.Connection, run_id: str, session_id: str, life: str, task: Task, at: float) -> int:
-    """Open the turn's row, give it its messages, and write down what the person said."""
+def _begin(
+    db: sqlite3.Connection, run_id: str, session_id: str, life: str, task: Task, at: float
+) -> int | None:
+    """Open the turn's row, give it its messages, and write down what the person said. None, and nothing
+    has begun, if there is nothing left to answer: what was said, or what was cut, has been dropped since."""
+    if task.resumes is not None:
+        entry = sessions.by_id(db, session_id)
+        # Asked again: since it was decided, the platform may have come back a second time.
+        if entry is None or not entry.resume_pending or turns.was_resumed(db, task.resumes):
+            return None
+    elif not any(inbox.is_pending(db, row.inbox_id) for row in task.rows):
+        return None
     turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=life, at=at, resumes=task.resumes)
     inbox.join_turn(db, turn_id, [row.inbox_id for row in task.rows])
     for row in task.rows:

@@ -4,6 +4,7 @@ of teardown steps anywhere."""
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -16,17 +17,18 @@ from ..config import GatewayConfig
 from ..host.guard import Guard, open_guard
 from ..host.home import locked_home
 from ..host.leftovers import end_leftovers
-from ..host.markers import write_restart_pending
+from ..host.markers import RESTART_NOTIFY, consume, write_restart_pending
 from ..host.status import GatewayState, PlatformState
 from ..host.status_board import StatusBoard, keep_status
 from ..host.worker import Worker, worker_thread
 from ..journal.sessions import SessionReader
 from ..journal.writer import open_journals
 from ..platform import Adapter
-from ..state import dead_chats, processes
+from ..state import dead_chats, processes, settle
 from ..state.database import open_database
 from ..state.store import SessionStore
 from ..world import World
+from .background import Background
 from .closing import settle_former_life
 from .control import Control
 from .drain import drain_active_agents, heed_hold, hurry, state_while_serving, store_report
@@ -37,8 +39,7 @@ from .importing import import_sessions
 from .inward import accept
 from .lane import Chat
 from .link import Connection, keep_connected
-from .notices import home_channels_said
-from .processes import Background
+from .notices import home_channels_said, owe_stuck
 from .session import Sessions
 from .turn import Agent
 from .upkeep import keep_house
@@ -157,6 +158,8 @@ def _left(gateway: Gateway) -> Ending:
     follows = gateway.what_follows(ending)
     if ending.kind == "restart" and ending.requester is None:
         write_restart_pending(gateway.home, gateway.world, asked_by=ending.asked_by)
+    if ending.requester is None:
+        consume(gateway.home, RESTART_NOTIFY)  # a stop took the place of what was asked for
     gateway.board.set(
         state=GatewayState(follows.state_left),
         exit_reason=ending.cause,
@@ -176,9 +179,18 @@ async def _take_over(gateway: Gateway) -> None:
         gateway.dead[Chat(*chat)] = reason
     gateway.home_channels = await gateway.database.read(home_channels_said)
     cut = await settle_former_life(gateway)
-    gateway.stuck = [*await import_sessions(gateway), *await store.suspend_stuck_loop_sessions()]
+    await import_sessions(gateway)
+    limit, at = config.agent.stuck_after, gateway.world.time()
+    stuck = await gateway.database.write(_suspend_stuck, limit, at)
     if cut:
-        log.info("a former life was cut", turns=len(cut), suspended=len(gateway.stuck))
+        log.info("a former life was cut", turns=len(cut), suspended=stuck)
+
+
+def _suspend_stuck(db: sqlite3.Connection, limit: int, at: float) -> int:
+    """Suspend who was cut too often in a row, and owe it to them to say so."""
+    stuck = settle.suspend_stuck(db, limit, at)
+    owe_stuck(db, stuck, at)
+    return len(stuck)
 
 
 async def _end_leftovers(gateway: Gateway, guard: Guard) -> None:

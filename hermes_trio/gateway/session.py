@@ -12,19 +12,19 @@ import math
 import sqlite3
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import structlog
 import trio
 
 from ..errors import GatewayError
-from ..state import inbox, sessions, settle, turns
+from ..messages import MessageEvent
+from ..state import inbox, sessions, settle
 from ..state.entry import SessionEntry
 from ..state.inbox import Received
 from ..state.policy import is_fresh
 from ..state.transcript import Message
 from ..state.turns import Outcome, Turn
-from ..state.undo import undo
 from . import burst, words
 from .notes import with_note
 from .resume import ends_in_tool_result, judge_tail, tail_time
@@ -35,10 +35,17 @@ if TYPE_CHECKING:
 
 IDLE = 300.0
 RETRY_AFTER = 30.0
+TELL_EVERY = 30.0
+"""Seconds in which nobody is told twice in a session what becomes of a message."""
+FOLLOW_UP = 3.0
+"""Seconds after the begin of a turn in which another message is a part of what was being said."""
+BACKGROUND = "agent:main:background:"
+"""Sessions that work beside the conversation of a chat have keys of their own."""
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
 Job = Callable[[], Awaitable[None]]
+Mode = Literal["interrupt", "queue", "steer"]
 
 
 class Actor:
@@ -51,10 +58,16 @@ class Actor:
         self.resume: Turn | None = None
         """The cut turn that is to be taken up first."""
         self.jobs: deque[Job] = deque()
-        """What is to be done when no turn runs."""
-        self.told_at = -math.inf
-        """When somebody was told last what becomes of a message."""
+        """What is to be done when the turn that runs has ended."""
+        self.came: list[tuple[MessageEvent, int, Mode]] = []
+        """Who came while the inbox was read for the next turn: it may begin without them."""
+        self._told_at = -math.inf
         self._hint = trio.Event()
+
+    @property
+    def is_woken(self) -> bool:
+        """Whether there may be something to do."""
+        return self._hint.is_set()
 
     def wake(self) -> None:
         """There may be something to do."""
@@ -64,6 +77,42 @@ class Actor:
         """Wait for that."""
         await self._hint.wait()
         self._hint = trio.Event()
+
+    def may_tell(self) -> bool:
+        """Whether somebody may be told here what becomes of a message: nobody was, a moment ago."""
+        now = trio.current_time()
+        if now - self._told_at < TELL_EVERY:
+            return False
+        self._told_at = now
+        return True
+
+    def begin(self, task: Task) -> None:
+        """A turn begins. Who came too late for it meets it now."""
+        self.task = task
+        came, self.came = self.came, []
+        for event, inbox_id, mode in came:
+            self.meet(event, inbox_id, mode)
+
+    def meet(self, event: MessageEvent, inbox_id: int, mode: Mode) -> str | None:
+        """A message has come, and is stored: let it meet the turn that runs. Returns what to tell of it."""
+        task = self.task
+        if event.kind == "internal":
+            return None  # nobody is interrupted by it
+        if task is None:
+            self.came.append((event, inbox_id, mode))
+            return None
+        if any(row.inbox_id == inbox_id for row in task.rows):
+            return None  # it has begun with this very message, while that was being stored
+        if mode == "steer" and event.text.strip() and not event.attachments:
+            task.steered.append(inbox_id)
+            return words.steered()
+        if mode != "interrupt":
+            return words.queued()
+        if task.not_now:
+            return words.not_now(task.not_now[-1])
+        task.end(Outcome.SUPERSEDED)
+        # Just after the begin it is a part of what was being said, and nothing to speak of.
+        return words.interrupting() if trio.current_time() - task.began > FOLLOW_UP else None
 
 
 class Sessions:
@@ -84,35 +133,41 @@ class Sessions:
         control = self._gateway.control
         return not self._closed and control.current is None and not control.held
 
-    def wake(self, key: str, *, resume: Turn | None = None) -> bool:
-        """See to it that this session is looked after. False if no turn may begin now."""
+    def wake(self, key: str, *, resume: Turn | None = None) -> Actor | None:
+        """See to it that this session is looked after. None if no turn may begin now."""
+        if not self.open:
+            return None
         actor = self._actors.get(key)
         if actor is None:
-            if not self.open:
-                return False
-            actor = self._begin(key)
+            actor = self._actors[key] = Actor(key)
+            self._work.start_soon(self._run, actor, name=f"session {key}")
         actor.resume = resume or actor.resume
         actor.wake()
-        return self.open
-
-    def _begin(self, key: str) -> Actor:
-        actor = self._actors[key] = Actor(key)
-        self._work.start_soon(self._run, actor, name=f"session {key}")
         return actor
 
-    def actor(self, key: str) -> Actor | None:
-        """The actor of this session, if it has one."""
-        return self._actors.get(key)
+    def task(self, key: str) -> Task | None:
+        """The turn that runs in this session, if one does."""
+        actor = self._actors.get(key)
+        return actor.task if actor is not None else None
 
-    async def between_turns(self, key: str, job: Job) -> None:
-        """Do something with a session while none of its turns runs: as soon as the one that does has
-        ended, or now if none can begin."""
-        actor = self._actors.get(key) or (self._begin(key) if self.open else None)
-        if actor is None:
+    def beside(self, key: str) -> list[Actor]:
+        """Those who work beside the conversation of this key."""
+        return [
+            actor
+            for actor in self.running
+            if actor.key.startswith(BACKGROUND)
+            and actor.task is not None
+            and actor.task.source is not None
+            and self._gateway.store.key_of(actor.task.source) == key
+        ]
+
+    async def after_turn(self, key: str, job: Job) -> None:
+        """Do something as soon as no turn of this session runs: now, if none does."""
+        actor = self._actors.get(key)
+        if actor is None or actor.task is None:
             await job()
         else:
             actor.jobs.append(job)
-            actor.wake()
 
     def close(self) -> None:
         """Let no turn begin any more: who is idle leaves now, who is busy after its turn."""
@@ -135,36 +190,37 @@ class Sessions:
                 except GatewayError as error:
                     # The disk is full, say. The message waits in the inbox, and so do we.
                     log.error("a turn could not be run", session=actor.key, error=str(error))
-                    with trio.move_on_after(RETRY_AFTER):
-                        await actor.woken()
+                    if self.open:
+                        with trio.move_on_after(RETRY_AFTER):
+                            await actor.woken()
                     continue
-                with trio.move_on_after(IDLE) as patience:
+                with trio.move_on_after(IDLE):
                     await actor.woken()
-                if patience.cancelled_caught:
+                    continue
+                if not actor.is_woken:  # it may have been, in the very moment patience ended
                     return
         finally:
             del self._actors[actor.key]
 
     async def _next_turn(self, actor: Actor) -> bool:
         """Run the turn that is due, if one is."""
-        gateway, resume = self._gateway, actor.resume
+        resume = actor.resume
         if resume is not None:
             actor.resume = None
-            async with gateway.resumes:
-                # Asked again: since it was decided, the platform may have come back a second time.
-                if await gateway.database.read(turns.was_resumed, resume.turn_id):
-                    return True
+            async with self._gateway.resumes, self._room:
+                actor.came.clear()  # who came before this turn comes behind it
                 await self._run_turn(actor, await self._of(resume), [], resumes=resume.turn_id)
             return True
         rows = await self._said(actor)
         if not rows:
             return False
-        if self._room.available_tokens < 1:
-            gateway.reply(rows[0].event, words.waits_for_room(int(self._room.total_tokens)))
+        if self._room.available_tokens < 1 and actor.may_tell():
+            self._gateway.reply(rows[0].event, words.waits_for_room(int(self._room.total_tokens)))
         async with self._room:
             rows = await self._said(actor)  # while we waited more may have come, or all may have gone
             if rows and self.open:
-                entry = await gateway.store.get_or_create_session(rows[0].event.source, key=actor.key)
+                source = rows[0].event.source
+                entry = await self._gateway.store.get_or_create_session(source, key=actor.key)
                 await self._run_turn(actor, entry, rows)
         return True
 
@@ -173,6 +229,7 @@ class Sessions:
         gateway = self._gateway
         patience = trio.current_time() + burst.LONGEST_WAIT
         while True:
+            actor.came.clear()
             waiting = await gateway.database.read(inbox.pending, actor.key)
             rows = burst.first_of(waiting)
             more_until = burst.may_go_on_until(rows)
@@ -193,12 +250,13 @@ class Sessions:
         if not self.open:
             return None
         gateway = self._gateway
-        actor.task = task = Task(rows, resumes, entry.origin)
+        task = Task(rows, resumes, entry.origin)
+        actor.begin(task)
         self.running.add(actor)
         gateway.turns_changed()
         try:
             history = await gateway.history(entry)
-            text = "\n\n".join(row.event.text for row in rows)
+            text = "\n\n".join(row.event.text for row in rows if row.event.text)
             prompt = self._prompt(entry, history, text)
             return await run_turn(gateway, entry, task, prompt=prompt, history=history)
         finally:
@@ -228,33 +286,51 @@ class Sessions:
 
 def stop(gateway: Gateway, key: str, how: Outcome) -> bool:
     """End the turn that runs in a session. False if none does."""
-    actor = gateway.sessions.actor(key)
-    if actor is None or actor.task is None:
+    task = gateway.sessions.task(key)
+    if task is None:
         return False
-    actor.task.end(how)
+    task.end(how)
     return True
 
 
-async def take_back(gateway: Gateway, key: str) -> str | None:
-    """Forget the last exchange of a session; returns what had been said, None if there was nothing."""
+async def let_go(gateway: Gateway, key: str, *, all_beside: bool = False) -> tuple[bool, int]:
+    """End what runs in a session, drop what waits there, and let nothing of it be taken up again; also
+    what works beside it, if that is asked. Returns whether anything was going on, and how many messages
+    were dropped."""
+    at, key_of = gateway.world.time(), gateway.store.key_of
+    keys = [key, *(actor.key for actor in gateway.sessions.beside(key) if all_beside)]
 
-    def step(db: sqlite3.Connection) -> str | None:
-        entry = sessions.open_by_key(db, key)
-        return undo(db, entry.session_id, gateway.world.time()) if entry is not None else None
+    def step(db: sqlite3.Connection) -> tuple[int, int]:
+        if all_beside:
+            waiting = (row for other in inbox.keys_with_pending(db) for row in inbox.pending(db, other)[:1])
+            places = [(row.session_key, row.event.source) for row in waiting]
+            places += [(entry.session_key, entry.origin) for entry in sessions.marked(db) if entry.origin]
+            keys.extend(k for k, source in places if k.startswith(BACKGROUND) and key_of(source) == key)
+        dropped = cleared = 0
+        for one in dict.fromkeys(keys):
+            dropped += inbox.drop_pending(db, one, at)
+            entry = sessions.open_by_key(db, one)
+            cleared += entry is not None and settle.clear_mark(db, entry.session_id, at)
+        return dropped, cleared
 
-    return await gateway.database.write(step)
+    dropped, cleared = await gateway.database.write(step)
+    stopped = [stop(gateway, one, Outcome.STOPPED) for one in keys]
+    return any(stopped) or cleared > 0, dropped
 
 
-async def begin_anew(gateway: Gateway, key: str) -> None:
-    """End the session of a chat, with what runs in it, and with all that waits for it."""
+async def begin_anew(gateway: Gateway, key: str) -> int:
+    """End the session of a chat, with what runs in it, and drop what waits for it; returns how many
+    messages did."""
+    at = gateway.world.time()
 
-    def step(db: sqlite3.Connection) -> SessionEntry | None:
+    def step(db: sqlite3.Connection) -> tuple[SessionEntry | None, int]:
         entry = sessions.open_by_key(db, key)
         if entry is not None:
-            settle.end_session(db, entry.session_id, "session_reset", gateway.world.time())
-        return entry
+            settle.end_session(db, entry.session_id, "session_reset", at)
+        return entry, inbox.drop_pending(db, key, at)
 
+    entry, dropped = await gateway.database.write(step)
     stop(gateway, key, Outcome.RESET)
-    entry = await gateway.database.write(step)
     if entry is not None:
         gateway.background.end_of(entry.session_id)
+    return dropped

@@ -23,6 +23,7 @@ from ..state import inbox, transcript, turns
 from ..state.database import Database
 from ..state.entry import SessionEntry, Usage
 from ..state.transcript import Message, ToolCall
+from ..tools.kept import Kept, Watch
 from ..world import World
 from . import asking
 from .processes import Command, process_of
@@ -47,6 +48,7 @@ class Turn:
         run_id: str,
         journal: RunWriter,
         task: Task,
+        beside: trio.Nursery,
         *,
         prompt: str,
         said: Sequence[MessageEvent],
@@ -67,6 +69,9 @@ class Turn:
         self.segment = ""
         """Of that, what no row of the transcript holds yet: what came behind the last tools."""
         self._gateway, self._journal, self._task, self._show = gateway, journal, task, show
+        self._beside = beside
+        self.watches: list[Watch] = []
+        """What is looked for in the output of processes; it ends with the turn, unless that is answered."""
         self.has_asked = False
         """Whether a request went to a model: before that a cut interrupts nothing."""
         self._active_at = trio.current_time()
@@ -144,9 +149,30 @@ class Turn:
         of processes that came of it. What it writes is on `output`, and in a spool of the home."""
         return process_of(self._gateway, self.entry.session_id, command, cwd=cwd)
 
-    async def start_background(self, command: Command, *, cwd: Path | None = None) -> Process:
-        """Start a command that belongs to the session, and goes on when the turn is over."""
-        return await self._gateway.background.start(self.entry.session_id, command, cwd=cwd)
+    async def start_background(
+        self, command: Command, *, cwd: Path | None = None, notify: bool = False, watch: Sequence[str] = ()
+    ) -> Kept:
+        """Start a command that belongs to the session, and goes on when the turn is over. With `notify` its
+        end begins a turn; with `watch` lines that hold one of these texts are told: to this turn while
+        it runs, then to the session until its next turn begins."""
+        kept = await self._gateway.background.start(self.entry, command, cwd=cwd, notify=notify)
+        if watch:
+            watching = Watch(kept, tuple(watch))
+            self.watches.append(watching)
+            self._beside.start_soon(watching.run, self._hear, name=f"watch {kept.id}")
+        return kept
+
+    def background(self) -> list[Kept]:
+        """The background processes of the session, also who has ended not long ago."""
+        return self._gateway.background.of(self.entry.session_id)
+
+    def end_background(self, kept: Kept) -> None:
+        """End one of them, with all that came of it."""
+        self._gateway.background.end(kept)
+
+    def _hear(self, text: str) -> None:
+        if self._gateway.background.may_tell():
+            self._task.heard.append(text)
 
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
         """Ask the person something, and wait for the answer; None if none came in time."""
@@ -156,30 +182,32 @@ class Turn:
         )
 
     async def may(self, what: str) -> str | None:
-        """Ask for a yes before something is done that may do harm. Only a yes is one: no answer in time is
-        none."""
+        """Ask for a yes before something is done that may do harm. Returns what it is a yes to (`once`,
+        `session` or `always`); None for a no, and if nothing was said in time."""
         limit = self._gateway.config.approvals.timeout
-        return await asking.ask(self._gateway, self, self._task, "approval", what, within=limit)
+        said = await asking.ask(self._gateway, self, self._task, "approval", what, within=limit)
+        return None if said == asking.DENY else said
 
     @contextmanager
     def not_now(self, why: str) -> Iterator[None]:
         """A part that must not be cut: a new message waits, where it would otherwise take the turn's
         place. Ending the turn by hand, and the end of the gateway, do not wait."""
-        self._task.not_now = why
+        self._task.not_now.append(why)
         try:
             yield
         finally:
-            self._task.not_now = None
+            self._task.not_now.remove(why)
 
     async def steered(self) -> list[str]:
         """What people have said that is to go into this turn, since it was asked last. From here on it is
         part of the turn; what is never taken begins the next one."""
         ids, self._task.steered = self._task.steered, []
-        if not ids:
+        heard, self._task.heard = self._task.heard, []
+        if not ids and not heard:
             return []
         place, at = self._journal.last_seq, self._gateway.world.time()
         return await self._gateway.database.write(
-            _take_steered, self.entry.session_id, self.turn_id, place, ids, at
+            _take_steered, self.entry.session_id, self.turn_id, place, ids, heard, at
         )
 
     async def calls(self, text: str, *tool_calls: ToolCall, opaque: str | None = None) -> None:
@@ -218,10 +246,20 @@ class Turn:
 
 
 def _take_steered(
-    db: sqlite3.Connection, session_id: str, turn_id: int, place: int, inbox_ids: Sequence[int], at: float
+    db: sqlite3.Connection,
+    session_id: str,
+    turn_id: int,
+    place: int,
+    inbox_ids: Sequence[int],
+    heard: Sequence[str],
+    at: float,
 ) -> list[str]:
-    """Let these messages join the turn, where they still wait, and write down what they say."""
+    """Let these messages join the turn, where they still wait, and write down what they say, and what was
+    heard of processes."""
     taken = []
+    for text in heard:
+        transcript.append(db, session_id, Message("user", text, at, turn_id, place=place))
+        taken.append(text)
     for row in inbox.by_ids(db, inbox_ids):
         if inbox.join_turn(db, turn_id, [row.inbox_id]):
             transcript.append(db, session_id, Message("user", row.event.text, at, turn_id, place=place))

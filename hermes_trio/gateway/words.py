@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..config import ModelConfig
 
 
 def still_working(seconds: float) -> str:
     return f"⏳ Still working ({duration(seconds)})."
+
+
+def asks(question: str, choices: Sequence[str]) -> str:
+    return "\n".join([question, *(f"{number}. {choice}" for number, choice in enumerate(choices, start=1))])
+
+
+def asks_for_a_yes(what: str, within: float) -> str:
+    return (
+        f"⚠ May I do this?\n{what}\n"
+        f"Answer yes or no, or /approve session, /approve always. In {duration(within)} it counts as a no."
+    )
 
 
 def worked(seconds: float) -> str:
@@ -44,7 +57,9 @@ def after_restart() -> str:
 
 
 def after_drain() -> str:
-    return "⏳ The gateway begins nothing new for the moment. Your message is kept and will be answered."
+    return (
+        "⏳ The gateway begins nothing new for now. Your message is kept; the answer comes when it goes on."
+    )
 
 
 def interrupting() -> str:
@@ -52,75 +67,83 @@ def interrupting() -> str:
 
 
 def not_now(why: str) -> str:
-    return f"⏳ In this moment I cannot be interrupted ({why}). This comes next; /stop ends everything."
+    return f"⏳ I cannot be interrupted at this moment ({why}). This comes next; /stop ends everything."
 
 
 def queued() -> str:
-    return "⏳ This waits for its turn."
+    return "⏳ I am still working. This waits for its turn."
 
 
 def steered() -> str:
-    return "⏩ I take this along in what I am doing."
+    return "⏩ I take this along in what I am doing, or turn to it right afterwards."
 
 
 def crowded_out(most: int) -> str:
-    return f"⚠ {most} messages are waiting here already. This one was not taken; send it again later."
+    return f"⚠ {most} messages are waiting here already, so this one was not kept. Send it again later."
 
 
 def waits_for_room(most: int) -> str:
-    return f"⏳ {most} turns are running, and that is how many may. Yours begins as soon as one ends."
+    others = "Another turn is running" if most == 1 else f"{most} turns are running"
+    return f"⏳ {others}, and no more may at a time. Yours begins as soon as there is room."
 
 
 def stopped(was_running: bool, dropped: int) -> str:
     if not was_running and not dropped:
-        return "Nothing is running."
-    lost = f" {dropped} waiting message(s) are dropped." if dropped else ""
+        return "Nothing is running here, and nothing waits."
+    lost = f" {messages(dropped)} that waited will not be answered." if dropped else ""
     return f"⚡ Stopped.{lost} The session goes on with your next message."
 
 
 def nothing_to_take_back() -> str:
-    return "There is nothing here to take back."
+    return "There is nothing in this session that could be taken back."
 
 
 def taken_back(said: str) -> str:
-    return f"↩ Forgotten, with its answer: {said[:200]}"
+    return f"↩ Forgotten: {said[:200] or 'a message without words'}"
+
+
+def waits_still() -> str:
+    return "⏳ Your last message still waits for its turn; it need not be sent again."
 
 
 def needs_text(name: str) -> str:
-    return f"Write what is to be done behind it: /{name} TEXT"
+    return f"Write behind it what it is about: /{name} TEXT"
 
 
 def works_beside() -> str:
-    return "🧵 I work on that beside this conversation; the result comes here."
+    return "🧵 I work on that beside this conversation. The answer comes here."
 
 
 def may_not_approve(platform: str) -> str:
     return f"Only admins may answer that; platforms.{platform}.allow_admin_from in config.yaml lists them."
 
 
-def decided(decision: str) -> str:
-    return "Refused." if decision == "deny" else f"Allowed ({decision})."
+def decided(decision: str, answered: int) -> str:
+    how_many = f" {answered} requests" if answered > 1 else ""
+    if decision == "deny":
+        return f"Refused{how_many}."
+    return f"Allowed{how_many}{'' if decision == 'once' else f' ({decision})'}."
 
 
 def nothing_asked() -> str:
-    return "Nothing is waiting for a yes. If something was, it came to an end before your answer."
+    return "Nothing waits for a yes or a no here. If something did, it came to an end before your answer."
 
 
 def ending_already(running: int) -> str:
-    return f"♻ The gateway is going down already; {running} turn(s) are still running."
+    return f"♻ The gateway is going down already; {turns(running)} still running."
 
 
 def home_is_here() -> str:
-    return "🏠 From now on this chat hears what is addressed to nobody in particular."
+    return "🏠 This chat is told from now on when the gateway goes down and when it is back."
 
 
 def model(config: ModelConfig) -> str:
     name, provider = config.name or "the usual one", config.provider
-    return f"The model: {name} of {provider}. model.name and model.provider in config.yaml set that."
+    return f"The model is {name}, from {provider}. model.name and model.provider in config.yaml set that."
 
 
 def nothing_to_compress() -> str:
-    return "The agent that is running here keeps nothing that could be compressed."
+    return "There is nothing to compress: this agent is sent the whole session."
 
 
 def stuck() -> str:
@@ -130,12 +153,15 @@ def stuck() -> str:
     )
 
 
-def new_session() -> str:
-    return "✨ A new session begins with your next message."
+def new_session(dropped: int) -> str:
+    lost = f" {messages(dropped)} that waited will not be answered." if dropped else ""
+    return f"✨ A new session begins with your next message.{lost}"
 
 
-def restart_asked(running: int) -> str:
-    return f"♻ Restarting; {running} running turn(s) may finish first." if running else "♻ Restarting."
+def restart_asked(running: int, grace: float) -> str:
+    if running and grace:
+        return f"♻ Restarting. {turns(running)} running and may take {duration(grace)} to finish."
+    return "♻ Restarting."
 
 
 def restarted() -> str:
@@ -159,7 +185,14 @@ def only_admins(name: str, platform: str) -> str:
 
 
 def unknown_command(name: str) -> str:
-    return f"/{name} is no command I know. /help lists them."
+    return f"/{name} is no command I know; /help lists them. If it was not meant as one, leave out the slash."
+
+
+def process_ended(command: str, code: int | None, id: str = "", tail: str = "") -> str:
+    how = "ended" if code is None else f"ended with exit code {code}"
+    if not id:
+        return f"⚙ {command[:200]} {how}."
+    return f"Background process {id} {how}. Its command: {command[:500]}\nThe end of its output:\n{tail}"
 
 
 def duration(seconds: float) -> str:
@@ -168,3 +201,13 @@ def duration(seconds: float) -> str:
     if minutes < 1:
         return f"{seconds:.0f} s"
     return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"
+
+
+def messages(count: int) -> str:
+    """So many messages."""
+    return "1 message" if count == 1 else f"{count} messages"
+
+
+def turns(count: int) -> str:
+    """So many turns, and the verb."""
+    return "1 turn is" if count == 1 else f"{count} turns are"

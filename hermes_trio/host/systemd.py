@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from .units import UNIT, Scope
 
 ANSWER_WITHIN = 10.0
 SYSTEM_UNITS = Path("/etc/systemd/system")
 LINGERING = Path("/var/lib/systemd/linger")
-
-log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +93,17 @@ def is_restarting(environ: Mapping[str, str]) -> bool:
     if unit is None:
         return False
     jobs = ask(unit.scope, "list-jobs", "--no-legend", "--plain", unit.name, environ=environ)
-    return any(job.split()[1:3] == [unit.name, "restart"] for job in jobs.text.splitlines())
+    listed = [job.split()[1:3] for job in jobs.text.splitlines()] if jobs.ok else []
+    return [unit.name, "restart"] in listed
 
 
-def queue_restart(environ: Mapping[str, str]) -> bool:
-    """Queue the restart of our own unit and return without waiting for it. False if it was not queued:
-    then our exit code has to ask for it. Our units say their name and whose they are."""
+def queue_restart(environ: Mapping[str, str]) -> Answer:
+    """Queue the restart of our own unit and return without waiting for it. If it was not queued, our exit
+    code has to ask for it. Our units say their name and whose they are."""
     unit = _own(environ)
     if unit is None:
-        return False
-    answer = ask(unit.scope, "--no-block", "restart", unit.name, environ=environ)
-    if not answer.ok:
-        log.error("the restart of the unit could not be queued", unit=unit.name, said=answer.text)
-    return answer.ok
+        return Answer(False, "this unit is not ours")
+    return ask(unit.scope, "--no-block", "restart", unit.name, environ=environ)
 
 
 def ask(

@@ -77,9 +77,8 @@ def store(
     most: int | None = None,
 ) -> Stored:
     """Make a message safe. `own_key` names it where its door does not; `message_key` is another name than
-    its door's, for what was made of a message. `done` is for commands: what
-    they ask happens once and never replays. Where `most` messages wait in this session there is no room
-    for another."""
+    its door's, for what was made of a message. `done` is for commands: what they ask happens once and never
+    replays. Where `most` messages wait in this session there is no room for another."""
     source = event.source
     place = (
         source.platform,
@@ -123,6 +122,21 @@ def count_pending(db: sqlite3.Connection, session_key: str) -> int:
     return int(db.execute(query, (session_key,)).fetchone()[0])
 
 
+def is_pending(db: sqlite3.Connection, inbox_id: int) -> bool:
+    """Whether this message still waits."""
+    query = "SELECT 1 FROM inbox WHERE inbox_id = ? AND state = 'pending'"
+    return db.execute(query, (inbox_id,)).fetchone() is not None
+
+
+def drop_newest(db: sqlite3.Connection, session_key: str, at: float) -> MessageEvent | None:
+    """Let the message that came last wait no more; returns it, None if none waits."""
+    waiting = pending(db, session_key)
+    if not waiting:
+        return None
+    db.execute("UPDATE inbox SET state = 'done', done_at = ? WHERE inbox_id = ?", (at, waiting[-1].inbox_id))
+    return waiting[-1].event
+
+
 def drop_pending(db: sqlite3.Connection, session_key: str, at: float) -> int:
     """Let nothing wait any more in this session; returns how many messages did."""
     return db.execute(
@@ -158,6 +172,11 @@ def of_turn(db: sqlite3.Connection, turn_id: int) -> list[Received]:
     """The open messages of a turn."""
     query = f"{_SELECT} WHERE turn_id = ? AND state = 'of_turn' ORDER BY inbox_id"
     return _received(db.execute(query, (turn_id,)))
+
+
+def ever_of_turn(db: sqlite3.Connection, turn_id: int) -> list[Received]:
+    """The messages of a turn, open or done, as long as they are kept."""
+    return _received(db.execute(f"{_SELECT} WHERE turn_id = ? ORDER BY inbox_id", (turn_id,)))
 
 
 def join_turn(db: sqlite3.Connection, turn_id: int, inbox_ids: Iterable[int]) -> int:

@@ -11,7 +11,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from . import approvals, endings, inbox, outbox, sessions, transcript, turns
-from .entry import Mark, ResumeReason, Usage
+from .entry import Mark, ResumeReason, SessionEntry, Usage
 from .outbox import Owed
 from .transcript import Message
 from .turns import ENDS, Outcome, Turn
@@ -70,6 +70,17 @@ def suspend(db: sqlite3.Connection, session_id: str, at: float, reason: str | No
     """Let the next message begin a fresh session, whatever else was to happen."""
     inbox.close_cut_turns(db, session_id, at)
     sessions.set_mark(db, session_id, Mark("suspended", reason, at))
+
+
+def suspend_stuck(db: sqlite3.Connection, limit: int, at: float) -> list[SessionEntry]:
+    """Suspend the sessions that were cut in so many lives in a row without a good turn between, and
+    return them as they were."""
+    stuck = [
+        entry for entry in sessions.marked(db) if 0 < limit <= turns.lives_cut_in_a_row(db, entry.session_id)
+    ]
+    for entry in stuck:
+        suspend(db, entry.session_id, at, reason="stuck")
+    return stuck
 
 
 def end_session(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool:

@@ -116,19 +116,8 @@ class SessionStore:
     async def suspend_stuck_loop_sessions(self) -> list[SessionEntry]:
         """Suspend the sessions that were cut in `agent.stuck_after` lives in a row without a good turn
         between, and return them as they were: their people are to be told."""
-        now, limit = self._world.time(), self._config.agent.stuck_after
-
-        def step(db: sqlite3.Connection) -> list[SessionEntry]:
-            stuck = [
-                entry
-                for entry in sessions.marked(db)
-                if 0 < limit <= turns.lives_cut_in_a_row(db, entry.session_id)
-            ]
-            for entry in stuck:
-                settle.suspend(db, entry.session_id, now, reason="stuck")
-            return stuck
-
-        return await self._database.write(step)
+        limit = self._config.agent.stuck_after
+        return await self._database.write(settle.suspend_stuck, limit, self._world.time())
 
     async def clear_restart_failure_count(self, key: str) -> None:
         """Let what was cut until now not count as a sign of a stuck session. A good turn needs no such

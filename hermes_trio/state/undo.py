@@ -7,24 +7,39 @@ recovered or resumed any more.
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 
+from ..messages import Attachment
 from . import inbox, settle, transcript, turns
 
 
-def undo(db: sqlite3.Connection, session_id: str, at: float) -> str | None:
-    """Forget the last exchange; returns what the person had said in it, None if there is none. A turn
-    that took up a cut one goes together with it."""
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a person had said in an exchange that was taken back."""
+
+    text: str
+    attachments: tuple[Attachment, ...]
+
+
+def undo(db: sqlite3.Connection, session_id: str, at: float) -> Said | None:
+    """Forget the last exchange; returns what the person had said in it, None if there is none, or while
+    a turn runs. A turn that took up a cut one goes together with it."""
     rows = [row for row in transcript.load(db, session_id) if row.turn_id is not None]
-    if not rows:
+    if not rows or turns.runs_in(db, session_id):
         return None
-    exchange = {rows[-1].turn_id}
-    turn = turns.get(db, rows[-1].turn_id or 0)
-    while turn is not None and turn.resumes is not None:
-        exchange.add(turn.resumes)
-        turn = turns.get(db, turn.resumes)
+    first = turns.get(db, rows[-1].turn_id or 0)
+    while first is not None and first.resumes is not None:
+        first = turns.get(db, first.resumes)
+    if first is None:
+        return None
+    # Also what came behind and left no row yet, as a second cut: its journal would be recovered later.
+    exchange = [turn.turn_id for turn in turns.of_session(db, session_id) if turn.turn_id >= first.turn_id]
     settle.clear_mark(db, session_id, at)
+    files: list[Attachment] = []
     for turn_id in exchange:
+        inbox.close_turn(db, turn_id, at)
+        files += [file for row in inbox.ever_of_turn(db, turn_id) for file in row.event.attachments]
         db.execute("DELETE FROM messages WHERE turn_id = ?", (turn_id,))
         db.execute("UPDATE turns SET recovery = NULL WHERE turn_id = ?", (turn_id,))
-        inbox.close_turn(db, turn_id or 0, at)
-    return "\n\n".join(row.content for row in rows if row.turn_id in exchange and row.role == "user")
+    said = (row.content for row in rows if row.turn_id in exchange and row.role == "user" and row.content)
+    return Said("\n\n".join(said), tuple(files))

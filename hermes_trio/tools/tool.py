@@ -29,6 +29,7 @@ from ..errors import GatewayError
 from ..host.groups import Process
 from ..state.database import Database
 from ..world import World
+from .kept import Kept
 
 LONGEST_RUN = 420.0
 """Seconds that a call may take, unless its tool says otherwise."""
@@ -67,8 +68,22 @@ class Workplace(Protocol):
     ) -> AbstractAsyncContextManager[Process]:
         """A command, for as long as the block."""
 
-    async def start_background(self, command: Sequence[str] | str, *, cwd: Path | None = None) -> Process:
-        """Start a command that belongs to the session, and goes on when the turn is over."""
+    async def start_background(
+        self,
+        command: Sequence[str] | str,
+        *,
+        cwd: Path | None = None,
+        notify: bool = False,
+        watch: Sequence[str] = (),
+    ) -> Kept:
+        """Start a command that belongs to the session, and goes on when the turn is over. With `notify` its
+        end begins a turn; with `watch` lines that hold one of these texts are told."""
+
+    def background(self) -> list[Kept]:
+        """The background processes of the session, also who has ended not long ago."""
+
+    def end_background(self, kept: Kept) -> None:
+        """End one of them, with all that came of it."""
 
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
         """Ask the person; None if no answer came in time, or nobody can be asked."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 SECRET = "hunter2-hunter2"
 FULL = f"""
 model: {{provider: openai, name: gpt-x, api_key: {SECRET}, base_url: "https://me:{SECRET}@host/v1"}}
-agent: {{max_turns: 7, restart_drain_timeout: 2.5, crash_recovery: suspend}}
+agent: {{max_turns: 7, restart_drain_timeout: 2.5, crash_recovery: suspend, gateway_timeout: 1800}}
 approvals: {{mode: off}}
 terminal: {{env_passthrough: [A, "B C"]}}
 reset_by_type: {{group: {{mode: daily}}}}
@@ -79,8 +80,8 @@ def program(
 def test_help_names_every_command_and_what_it_does(cli: Cli) -> None:
     for result in (cli("--help"), cli("-h")):
         assert result.exit_code == 0
-        assert "run     Run the gateway." in result.stdout
-        assert "config  Look at the configuration, and check it." in result.stdout
+        assert re.search("run +Run the gateway.", result.stdout)
+        assert re.search("config +Look at the configuration, and check it.", result.stdout)
 
 
 @pytest.mark.parametrize("name", ["run", "config"])
@@ -139,6 +140,21 @@ def test_check_tells_what_is_odd(cli: Cli) -> None:
     assert result.exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("platforms: {loopbak: {allow_from: all}}", "Did you mean loopback?"),
+        ("platforms: {loopback: {allow_from: all}}", "platforms.loopback"),
+    ],
+)
+def test_check_asks_the_platforms_too(cli: Cli, config: str, said: str) -> None:
+    """What stops `run` stops `check`: one that is not installed, keys that its adapter refuses."""
+    for command in (["config", "check"], ["run"]):
+        result = cli(*command, config=config)
+        assert result.exit_code == 78
+        assert said in result.stderr
+
+
 def test_run_and_show_tell_what_is_odd_apart_from_the_rest(cli: Cli) -> None:
     for command in (["run"], ["config", "show"]):
         result = cli(*command, config="agent: {max_turn: 5}")
@@ -165,11 +181,18 @@ def test_show_explains_each_key_and_marks_what_differs(cli: Cli) -> None:
     shown = cli("config", "show", config=FULL).stdout
     for lines in (
         "  # Model requests within one turn, after which it has to answer.\n"
-        "  max_turns: 7  # changed by config.yaml; default: 90\n",
-        "  # What becomes of turns that a crash cut. One of resume, suspend.\n"
-        "  crash_recovery: suspend  # changed by config.yaml; default: resume\n",
-        "  # Hour of the day of the daily reset, local time.\n  at_hour: 4\n",
-        '    allow_from: ["42", "+4912"]  # changed by config.yaml; default: []\n',
+        "  # A whole number from 1 to 1,000,000,000; default: 90.\n"
+        "  max_turns: 7  # changed by config.yaml\n",
+        "  # What becomes of turns that a crash cut.\n"
+        "  # One of resume, suspend; default: resume.\n"
+        "  crash_recovery: suspend  # changed by config.yaml\n",
+        "  # Hour of the day of the daily reset, local time.\n"
+        "  # A whole number from 0 to 23; default: 4.\n"
+        "  at_hour: 4\n",
+        "  # Text; default: left out.\n  cwd: null\n",
+        "  gateway_timeout: 1800  # set by config.yaml, to the default\n",
+        "    # A list of ids such as [42, 43], or the word all without brackets; default: [].\n"
+        '    allow_from: ["42", "+4912"]  # changed by config.yaml\n',
         '    home_channel: {chat_id: "-100", thread_id: "7", name: Ops}  # changed',
         '    # Known to this platform alone.\n    app_secret: "***"\n    poll: {every: 30, key: "***"}\n',
     ):
@@ -178,16 +201,14 @@ def test_show_explains_each_key_and_marks_what_differs(cli: Cli) -> None:
 
 def test_show_names_the_variable_that_made_a_difference(home: Path) -> None:
     result = program("config", "show", environ={"HERMES_HOME": str(home), "ANTHROPIC_API_KEY": SECRET})
-    assert "  provider: anthropic  # changed by ANTHROPIC_API_KEY; default: demo\n" in result.stdout
-    assert '  api_key: "***"  # changed by ANTHROPIC_API_KEY; default: null\n' in result.stdout
+    assert "  provider: anthropic  # changed by ANTHROPIC_API_KEY\n" in result.stdout
+    assert '  api_key: "***"  # changed by ANTHROPIC_API_KEY\n' in result.stdout
 
 
 def test_nothing_shows_a_secret(cli: Cli) -> None:
     assert SECRET not in cli("run", config=FULL).output
     for command in (["config", "show"], ["config", "show", "--json"], ["config", "check"]):
-        result = cli(*command, config=FULL)
-        assert result.exit_code == 0
-        assert SECRET not in result.output
+        assert SECRET not in cli(*command, config=FULL).output
 
 
 def test_show_for_programs_has_the_shape_of_the_file(cli: Cli, home: Path) -> None:
@@ -202,6 +223,8 @@ def test_show_for_programs_has_the_shape_of_the_file(cli: Cli, home: Path) -> No
         "base_url": None,
         "home_channel": {"chat_id": "-100", "thread_id": "7", "name": "Ops"},
         "allow_from": ["42", "+4912"],
+        "allow_admin_from": [],
+        "unauthorized_dm_behavior": None,
         "require_mention": True,
         "gateway_restart_notification": True,
         "app_secret": "***",
@@ -211,9 +234,9 @@ def test_show_for_programs_has_the_shape_of_the_file(cli: Cli, home: Path) -> No
 
 def test_what_show_prints_is_a_configuration_that_means_the_same(cli: Cli, home: Path) -> None:
     plain = FULL.replace(SECRET, "***").replace(": ***", ': "***"').replace("me:***@", "***@")
-    before = load_config(home, {}) if cli("config", "check", config=plain).exit_code == 0 else None
-    (home / "config.yaml").write_text(cli("config", "show").stdout, encoding="utf-8")
-    assert before is not None
+    shown = cli("config", "show", config=plain).stdout
+    before = load_config(home, {})
+    (home / "config.yaml").write_text(shown, encoding="utf-8")
     assert load_config(home, {}).config == before.config
 
 

@@ -16,7 +16,9 @@ from tests.stage import Stage
 
 def sent(stage: Stage, chat: str = "42") -> list[str]:
     """Everything that was tried in a chat since it was asked last."""
-    tried = [op.what for op in stage.platform.history if op.chat_id == chat and op.what != "accept"]
+    tried: list[str] = [
+        op.what for op in stage.platform.history if op.chat_id == chat and op.what != "accept"
+    ]
     stage.platform.history.clear()
     return tried
 

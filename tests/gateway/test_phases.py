@@ -1,7 +1,8 @@
 """A kill in any phase of stopping, and what the next life makes of it.
 
 The same stop is played again and again, and killed before its first job on a disk or its first word to the
-platform, before its second, and so on to the end. A kill is played by a copy of the home and a platform
+platform, before its second, and so on to the end; counted anew from each moment in which something begins,
+since Trio shuffles what happens at one time. A kill is played by a copy of the home and a platform
 that loses its link in that moment. That is honest: all that a gateway keeps of itself are the files of its
 home. A killed process leaves them as it last wrote them, finished or not; here its jobs are done on the
 one thread that there is, between which nothing is half-written; and a write that was asked for and not yet
@@ -11,6 +12,7 @@ begun is lost in both. (`tests/kill` kills real processes, at moments that nobod
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import sqlite3
 from collections import Counter
@@ -37,7 +39,7 @@ from hermes_trio.testing.stage import What
 from tests.stage import Agent, Stage, everyone
 
 GRACE = 10.0
-CUT = ("1", "2", "3")
+CUT = ("1", "2")
 CHATS = (*CUT, "idle", "ends", "new")
 
 PHASES = [
@@ -73,6 +75,8 @@ class Axe:
     """Falls at the n-th moment of a stop."""
 
     stage: Stage
+    since: float
+    """From so many seconds of the stop on it counts."""
     number: int
     copy: Path
     cut_at: float | None = None
@@ -81,8 +85,17 @@ class Axe:
     texts: dict[str, list[str]] = field(default_factory=dict)
     """What the chats had seen."""
 
+    @property
+    def fell_after(self) -> float:
+        """How many seconds of the stop there were."""
+        assert self.fell_at is not None
+        assert self.cut_at is not None
+        return self.fell_at - self.cut_at + GRACE
+
     def may_fall(self) -> None:
-        if self.cut_at is not None and self.fell_at is None:
+        if self.cut_at is None or self.fell_at is not None:
+            return
+        if trio.current_time() >= self.cut_at - GRACE + self.since:
             self.number -= 1
             if self.number == 0:
                 self.falls()
@@ -140,18 +153,18 @@ def phase(axe: Axe, disk: Disk) -> str:
         found = 7
     elif disk.outcomes["cut"]:
         found = 5 if disk.outcomes[None] else 6
-    elif axe.fell_at == axe.cut_at:
+    elif axe.fell_after >= GRACE:
         found = 4
     elif not told:
         found = 1
     else:
-        found = 2 if len(told) < 4 else 3
+        found = 2 if len(told) < len(CUT) + 1 else 3
     return PHASES[found]
 
 
 async def play(stage: Stage, axe: Axe) -> None:
-    """The life that is killed: it stops with an idle chat, a turn that ends in time, three that are cut
-    one after the other, and messages that come meanwhile."""
+    """The life that is killed: it stops with an idle chat, a turn that ends in time, two that are cut one
+    after the other, and messages that come meanwhile."""
     for number, chat in enumerate(CUT):
         stage.agent.on(f"hang {chat}", Script().says("I begin.").hangs(resists=number / 2))
     stage.agent.on("work", Script().takes(10).says("Done."))
@@ -169,13 +182,15 @@ async def play(stage: Stage, axe: Axe) -> None:
         await trio.sleep(20)
 
 
-async def killed_and_started_again(stage: Stage, number: int) -> tuple[Axe, str]:
-    """Play, kill at the n-th moment, check what that left, and start again; returns in which phase the
-    axe fell."""
+async def killed_and_started_again(stage: Stage, since: float, number: int) -> tuple[Axe, str]:
+    """Play, kill at the n-th moment of so many seconds, check what that left, and start again; returns in
+    which phase the axe fell."""
     platform = Axed(traits=Traits(edits=True, takes_keys=True))
     config = everyone(busy="queue")
-    first = replace(stage, home=stage.home / str(number), platform=platform, agent=Agent(), config=config)
-    axe = platform.axe = Axe(first, number, stage.home / f"{number} copied")
+    first = replace(
+        stage, home=stage.home / f"{since} {number}", platform=platform, agent=Agent(), config=config
+    )
+    axe = platform.axe = Axe(first, since, number, stage.home / f"{since} {number} copied")
     first.worker = axe.worker
     await play(first, axe)
     if axe.fell_at is None:  # it has ended by itself
@@ -259,10 +274,11 @@ def everything_is_answered_once(stage: Stage) -> None:
 async def test_a_kill_in_any_phase_of_stopping_loses_and_repeats_nothing(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
-    found = []
-    for number in itertools.count(1):
-        axe, where = await killed_and_started_again(stage, number)
-        found.append(where)
-        if axe.number > 0:
-            break
-    assert set(found) == set(PHASES), "every phase was hit"
+    found = set()
+    for since, then in itertools.pairwise((0, 3, 5, GRACE, GRACE + 0.5, math.inf)):
+        for number in itertools.count(1):
+            axe, where = await killed_and_started_again(stage, since, number)
+            found.add(where)
+            if axe.number > 0 or axe.fell_after >= then:
+                break
+    assert found == set(PHASES), "every phase was hit"

@@ -11,9 +11,9 @@ import pytest
 import trio
 
 from hermes_trio import open_gateway
-from hermes_trio.gateway.processes import MOST, TooManyProcesses
+from hermes_trio.gateway.background import MOST, TooManyProcesses
 from hermes_trio.gateway.turn import Turn
-from hermes_trio.host.groups import Process
+from hermes_trio.tools.kept import Kept
 from tests.host.children.kinds import KINDS, alive, soon, token, until
 from tests.stage import Stage
 
@@ -82,8 +82,8 @@ async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(stag
     code: list[int | None] = []
 
     async def agent(turn: Turn) -> str:
-        process = await turn.start_background(f"sleep {mine} & exit 3")
-        code.append(await process.wait())
+        kept = await turn.start_background(f"sleep {mine} & exit 3")
+        code.append(await kept.process.wait())
         return "It has ended."
 
     async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]):
@@ -94,7 +94,7 @@ async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(stag
 
 
 async def test_there_is_room_for_so_many_and_no_more(stage: Stage, mine: str) -> None:
-    started: list[Process] = []
+    started: list[Kept] = []
 
     async def agent(turn: Turn) -> str:
         try:

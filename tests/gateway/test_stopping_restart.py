@@ -11,6 +11,8 @@ import trio
 import trio.lowlevel
 from trio.testing import MockClock
 
+from hermes_trio.config import AgentConfig
+from hermes_trio.gateway import words
 from hermes_trio.gateway.ending import Cause, Ending, Exit
 from hermes_trio.gateway.gateway import Gateway
 from hermes_trio.host.markers import RESTART_PENDING
@@ -19,7 +21,7 @@ from hermes_trio.state import endings
 from hermes_trio.state.endings import EndingRow
 from hermes_trio.testing import Script
 from tests.gateway.test_stopping import Trouble
-from tests.stage import Stage
+from tests.stage import Stage, everyone
 
 BEGINS = Script().says("I begin.")
 
@@ -78,6 +80,7 @@ async def test_a_stop_whose_grace_is_over_already_cuts_with_last_words(
         gateway.stop(grace=10)
         await trio.sleep(60)
         assert stage.ended_at == 40
+    assert stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
     assert [turn.outcome for turn in stage.turns()] == ["cut"]
 
 
@@ -112,3 +115,19 @@ def recorded(stage: Stage) -> EndingRow:
         found = endings.latest(db)
     assert found is not None
     return found
+
+
+async def test_who_asked_for_a_restart_that_became_a_stop_is_not_told_of_one(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("hang", Script().hangs())
+    stage.config = everyone(AgentConfig(restart_drain_timeout=30))
+    async with stage.life() as gateway:
+        await stage.says("hang", chat="1")
+        await stage.says("/restart")
+        await trio.sleep(1)
+        gateway.stop(grace=0)
+        await trio.sleep(60)
+    async with stage.life():
+        await trio.sleep(10)
+        assert words.restarted() not in stage.platform.chat("42").texts

@@ -12,12 +12,12 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from hermes_trio.errors import JournalBusy, JournalUnwritable
+from hermes_trio.errors import JournalBusy, JournalClosed, JournalUnwritable
 from hermes_trio.events import MessageDelta, RunCancelled, RunCompleted
 from hermes_trio.journal.reader import read_run
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
 from hermes_trio.world import World
-from tests.journal.seams import Disk, RunFile, line, texts
+from tests.journal.seams import CUT, Disk, RunFile, line, texts
 
 # --- what a crash leaves at the end ------------------------------------------------------------------
 
@@ -130,6 +130,30 @@ async def test_who_is_cancelled_while_the_disk_hangs_leaves_at_once(
         [record] = await run.append(MessageDelta("c"))
         assert record.seq == 3
     assert texts(read_run(root, "s1", "run-1")) == ["a", "b", "c"]
+
+
+async def test_who_leaves_its_last_words_waits_for_nothing_and_they_are_in_the_file_in_the_end(
+    root: Path, world: World, disk: Disk, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio.open_nursery() as nursery:
+        async with open_journals(root, world, worker=disk.worker) as journals:
+            async with journals.open_run("s1", "run-1") as run:
+                await run.append(MessageDelta("a"))
+                disk.hangs = True
+                [record] = run.leave(CUT)
+                assert (record.seq, run.ended) == (2, True)
+                with pytest.raises(JournalClosed):
+                    run.leave(MessageDelta("behind the end"))
+            assert trio.current_time() == 0
+
+            async def mend() -> None:
+                await trio.sleep(1)
+                disk.comes_back()
+
+            nursery.start_soon(mend)
+        assert trio.current_time() == 1, "the journals are closed when it is there"
+    reading = read_run(root, "s1", "run-1")
+    assert [record.event for record in reading.records] == ["message.delta", "run.failed"]
 
 
 @pytest.mark.parametrize("cancelled", [False, True])

@@ -139,6 +139,23 @@ async def test_a_step_that_fails_is_undone_alone(database: Database, error: type
     assert sorted(seen_from_outside(database.path)) == ["after", "before"]
 
 
+async def test_one_step_that_fails_among_a_thousand_costs_a_few_commits(database: Database) -> None:
+    """A drain's marks are one batch: a bad one among them must not mean a commit for each of the others."""
+    statements: list[str] = []
+    await database.write(traced, statements)
+
+    async def trouble() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await database.write(lambda _: 1 // 0)
+
+    async with trio.open_nursery() as writers:
+        writers.start_soon(trouble)
+        for number in range(1_000):
+            writers.start_soon(database.write, enter, f"guest {number}")
+    assert len(seen_from_outside(database.path)) == 1_000, "each of the others, once"
+    assert commits(statements) <= 12, "its neighbours in ever smaller halves, and not 1,000"
+
+
 async def test_a_broken_rule_of_the_schema_reaches_its_caller_as_it_is(database: Database) -> None:
     await database.write(enter, "Kim")
     with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):

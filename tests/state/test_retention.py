@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 from hermes_trio.messages import SessionSource
-from hermes_trio.state import approvals, endings, sessions, transcript
+from hermes_trio.state import approvals, endings, meta, sessions, transcript
 from hermes_trio.state.approvals import Request
 from hermes_trio.state.endings import EndingRow
+from hermes_trio.state.opening import LARGEST_LOG, connect_reading
 from hermes_trio.state.retention import BATCH, Before, forget_done, forget_sessions
 from hermes_trio.state.settle import Settlement, settle
 from hermes_trio.state.transcript import Message
@@ -108,3 +110,23 @@ async def test_approvals_and_endings_go_but_for_those_that_still_say_something(
     assert await home.database.read(approvals.get, "open") is not None
     lives = [await home.database.read(endings.of_life, life) for life in ("one", "two", "three")]
     assert [row is not None for row in lives] == [False, False, True]
+
+
+async def test_a_reader_that_stayed_for_long_leaves_no_large_log_behind(home: Home) -> None:
+    path = home.database.path
+    log = path.with_name(path.name + "-wal")
+
+    def fill(db: sqlite3.Connection, times: int, what: str = "x") -> None:
+        for number in range(times):
+            meta.put(db, f"page {number}", what * 100_000)
+
+    await home.database.write(fill, 1)
+    with closing(connect_reading(path)) as reader:
+        reader.execute("BEGIN")
+        assert meta.get(reader, "page 0") is not None
+        for what in "abcde":
+            await home.database.write(fill, 50, what)
+        assert log.stat().st_size > LARGEST_LOG
+    for what in "yz":
+        await home.database.write(fill, 1, what)
+    assert log.stat().st_size <= LARGEST_LOG

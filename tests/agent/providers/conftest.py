@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import settings
 
 from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.errors import ModelError
@@ -24,6 +25,8 @@ KEY = "sk-test-0123456789abcdef"
 NOON = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
 LIST_FILES = ToolSpec("ls", "List files.", {"type": "object", "properties": {"path": {"type": "string"}}})
 HELLO = Request(messages=(User("Hello?"),), system="You help.", tools=(LIST_FILES,))
+
+bounded = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 
 OpenModel = Callable[..., AbstractAsyncContextManager[Persistent]]
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_trio.agent.providers.anthropic_answer import MessagesFold
@@ -37,6 +37,7 @@ from hermes_trio.agent.providers.stream import Answer, Fold
 from hermes_trio.state.entry import Usage
 from hermes_trio.testing.model_replies import Reply, Wire, events
 from hermes_trio.testing.model_server import lines_of
+from tests.agent.providers.conftest import bounded
 
 ENDPOINT = Endpoint("openai", "http://127.0.0.1:1/v1", "m")
 
@@ -283,8 +284,8 @@ REPLIES = [
 ]
 
 
+@bounded
 @given(reply=st.sampled_from(REPLIES), wire=st.sampled_from(["openai", "anthropic"]), data=st.data())
-@settings(max_examples=300)
 async def test_any_cut_of_a_stream_folds_to_the_same_items(
     reply: Reply, wire: Wire, data: st.DataObject
 ) -> None:
@@ -293,8 +294,15 @@ async def test_any_cut_of_a_stream_folds_to_the_same_items(
     assert await outcome(wire, stream, cuts) == await outcome(wire, stream, [])
 
 
+async def test_what_comes_behind_the_end_is_not_read(wire: Wire) -> None:
+    reply = REPLIES[-1]
+    stream = b"".join(lines_of(event, reply) for event in events(reply, wire, 1))
+    items, error = await outcome(wire, stream, [])
+    assert (items[-1], error) == (Finished("stop"), "")
+
+
+@bounded
 @given(reply=st.sampled_from(REPLIES[:2]), wire=st.sampled_from(["openai", "anthropic"]), data=st.data())
-@settings(max_examples=200)
 async def test_a_stream_that_ends_anywhere_is_never_taken_for_whole(
     reply: Reply, wire: Wire, data: st.DataObject
 ) -> None:
@@ -311,6 +319,7 @@ async def test_a_stream_that_ends_anywhere_is_never_taken_for_whole(
         ]
 
 
+@bounded
 @given(st.binary(max_size=300), st.sampled_from(["openai", "anthropic"]))
 async def test_any_bytes_are_an_answer_or_an_error(stream: bytes, wire: Wire) -> None:
     items, error = await outcome(wire, b"data: " + stream + b"\n\n", [])
@@ -328,8 +337,8 @@ JSON = st.recursive(
 )
 
 
+@bounded
 @given(st.lists(JSON, max_size=5), st.sampled_from(["openai", "anthropic"]))
-@settings(max_examples=300)
 async def test_any_json_is_an_answer_or_an_error(told: list[Any], wire: Wire) -> None:
     stream = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in told)
     items, error = await outcome(wire, stream, [])

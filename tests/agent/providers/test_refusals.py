@@ -23,7 +23,7 @@ from hermes_trio.errors import ConfigInvalid
 from hermes_trio.testing.model_replies import Plain, Reply, Wire, refused
 from hermes_trio.testing.model_server import ModelServer
 from hermes_trio.world import World
-from tests.agent.providers.conftest import HELLO, KEY, NOON, OpenModel, answer
+from tests.agent.providers.conftest import HELLO, KEY, NOON, OpenModel, answer, bounded
 
 ENDPOINT = Endpoint("openai", "https://kim:hunter22@example.org/v1?key=hidden", "big-model", KEY)
 
@@ -163,6 +163,7 @@ def test_googles_way_to_say_how_long() -> None:
     assert error(429, [{"error": {"code": 429, "message": "Quota", "details": details}}]).after == 34
 
 
+@bounded
 @given(
     st.integers(300, 599),
     st.binary(max_size=200),

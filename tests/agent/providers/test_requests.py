@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_trio.agent.providers import anthropic, openai
@@ -25,7 +25,7 @@ from hermes_trio.agent.providers.repair import NOT_SEEN, json_object, repaired
 from hermes_trio.state.transcript import ToolCall
 from hermes_trio.testing.model_replies import Plain, Reply, refused
 from hermes_trio.testing.model_server import ModelServer
-from tests.agent.providers.conftest import HELLO, OpenModel, answer
+from tests.agent.providers.conftest import HELLO, OpenModel, answer, bounded
 from tests.agent.wire_rules import BreaksTheRules, check_chat, check_messages
 
 CHAT = Endpoint("openai", "http://127.0.0.1:1/v1", "m")
@@ -189,19 +189,21 @@ MESSAGES = st.lists(
 )
 
 
+@bounded
 @given(MESSAGES, TEXTS)
-@settings(max_examples=400)
 def test_any_conversation_keeps_the_rules_of_both_wires(messages: list[Message], system: str) -> None:
     request = Request(messages=tuple(messages), system=system, tools=(LS,))
     chat_body(request)
     messages_body(request)
 
 
+@bounded
 @given(MESSAGES)
 def test_repairing_again_changes_nothing(messages: list[Message]) -> None:
     assert repaired(repaired(messages)) == repaired(messages)
 
 
+@bounded
 @given(
     MESSAGES,
     st.sampled_from(["low", "max", None]),

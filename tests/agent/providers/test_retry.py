@@ -84,7 +84,7 @@ async def test_a_stream_that_breaks_before_its_first_word_is_asked_again(
 async def test_who_waits_holds_no_connection(
     server: ModelServer, models: OpenModel, autojump_clock: MockClock
 ) -> None:
-    server.answers(replace(Reply().says("Late."), head_after=1e6), Reply().hangs())
+    server.answers(replace(Reply(), head_after=1e6), Reply().fails("overloaded_error").hangs())
     async with models(retries=2) as model, model.stream(HELLO) as items:
         for _ in range(2):
             assert isinstance(await anext(items), Waits)

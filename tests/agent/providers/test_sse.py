@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_trio.agent.providers.sse import Decoder, Event, EventTooLong
+from tests.agent.providers.conftest import bounded
 
 STREAM = (
     b"\xef\xbb\xbfdata: 0\r\n\r\n: a comment\r\n"
@@ -35,6 +36,7 @@ def test_byte_by_byte_is_the_same() -> None:
     assert decoded([STREAM[i : i + 1] for i in range(len(STREAM))]) == EVENTS
 
 
+@bounded
 @given(st.lists(st.integers(0, len(STREAM))))
 def test_any_cut_is_the_same(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]
@@ -45,6 +47,7 @@ LINES = st.sampled_from([b"data: a", b"data:b", b"event: e", b": c", b"", b"x", 
 ENDS = st.sampled_from([b"\n", b"\r", b"\r\n"])
 
 
+@bounded
 @given(st.lists(st.tuples(LINES, ENDS)), st.data())
 def test_any_stream_in_any_cut_is_what_it_is_whole(
     lines: list[tuple[bytes, bytes]], data: st.DataObject
@@ -54,6 +57,7 @@ def test_any_stream_in_any_cut_is_what_it_is_whole(
     assert decoded([stream[a:b] for a, b in pairwise(places)]) == decoded([stream])
 
 
+@bounded
 @given(st.lists(st.tuples(LINES, ENDS)))
 def test_a_stream_means_what_its_lines_mean(lines: list[tuple[bytes, bytes]]) -> None:
     # A CR and the LF of an empty line behind it are one end of a line, so those are left out.

@@ -1,0 +1,86 @@
+"""How long `hermes-trio run` takes from being executed until it is ready, and, with nothing to do, from
+SIGTERM until its process is gone. Beside it a bare Trio program that does as much and nothing else: it says
+that it runs, waits for the signal, and ends.
+
+Its only platform is one that cannot be reached: nobody's answer is part of the figure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+from .figures import Figure, show
+
+ROUNDS = 10
+WITHIN = 30.0
+CONFIG = "platforms: {loopback: {allow_from: all, port: 9}}\n"
+BARE = """
+import signal, trio
+async def main():
+    with trio.open_signal_receiver(signal.SIGTERM) as signals:
+        print("ready", flush=True)
+        async for _ in signals:
+            return
+trio.run(main)
+"""
+
+
+def main() -> int:
+    """Measure and print both; takes some ten seconds."""
+    rounds = [(_ours(), _bare()) for _ in range(ROUNDS)]
+    figures = []
+    for at, name in enumerate(("from exec to ready", "from SIGTERM to gone, idle")):
+        ours, bare = (median(side[at] for side in sides) for sides in zip(*rounds, strict=True))
+        ratio = median(mine[at] / limit[at] for mine, limit in rounds)
+        figures.append(Figure(name, ours, "ms", bare=bare, ratio=ratio))
+    show("start", figures)
+    return 0
+
+
+def _ours() -> tuple[float, float]:
+    with tempfile.TemporaryDirectory(prefix="hermes-bench-") as name:
+        home = Path(name)
+        (home / "config.yaml").write_text(CONFIG)
+
+        def ready(_: object) -> bool:
+            with suppress(OSError, ValueError):
+                state = json.loads((home / "gateway_state.json").read_bytes())["gateway_state"]
+                return state not in ("starting", "startup_failed")
+            return False
+
+        command = [sys.executable, "-m", "hermes_trio", "run"]
+        return _lived(command, {**os.environ, "HERMES_HOME": name}, ready)
+
+
+def _bare() -> tuple[float, float]:
+    def ready(process: subprocess.Popen[bytes]) -> bool:
+        assert process.stdout is not None
+        return process.stdout.readline() == b"ready\n"
+
+    return _lived([sys.executable, "-c", BARE], dict(os.environ), ready)
+
+
+def _lived(
+    command: Sequence[str], env: dict[str, str], ready: Callable[[subprocess.Popen[bytes]], bool]
+) -> tuple[float, float]:
+    """Milliseconds until this program is ready, and until it is gone when it is told to go."""
+    began = time.perf_counter()
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        while not ready(process):
+            assert process.poll() is None
+            assert time.perf_counter() - began < WITHIN
+            time.sleep(0.0005)
+        up = time.perf_counter()
+        process.send_signal(signal.SIGTERM)
+        process.wait(WITHIN)
+        return (up - began) * 1000, (time.perf_counter() - up) * 1000

@@ -1,0 +1,250 @@
+"""`hermes-trio doctor`: looks at everything that can be wrong around a gateway, and changes nothing.
+
+A check is a function from the `Patient` to what it found. Add one to `CHECKS`, and it is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from .. import __version__
+from ..config_file import Loaded, home_directory, load_config
+from ..errors import ConfigInvalid, GatewayError
+from ..gateway.adapters import GROUP
+from ..host import systemd
+from ..host.home import LOCK_FILE, is_locked, recorded_holder
+from ..host.status import PlatformState, Status, read_status
+from ..host.units import UNIT, Standing, setting, stop_timeout, version_of, words
+from ..state.opening import connect_reading, shipped_steps
+from .service import ON_A_MAC, look
+
+LITTLE_SPACE = 1_000_000_000
+NO_SPACE = 100_000_000
+
+Level = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found, and what to do about it."""
+
+    level: Level
+    text: str
+    remedy: str = ""
+
+
+class Patient:
+    """What the checks look at; each part is read once, by the first that asks."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    @cached_property
+    def loaded(self) -> Loaded | None:
+        """The configuration; None for one that no gateway would start with."""
+        try:
+            return load_config(self.home, os.environ)
+        except ConfigInvalid:
+            return None
+
+    @cached_property
+    def status(self) -> Status | None:
+        """What the gateway said last."""
+        return read_status(self.home)
+
+
+Check = Callable[[Patient], Iterator[Finding]]
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON array.")
+def command(as_json: bool) -> None:
+    """Look for what is wrong, and say what to do about it."""
+    patient = Patient(home_directory(os.environ))
+    findings = [(check.__name__, finding) for check in CHECKS for finding in check(patient)]
+    if as_json:
+        click.echo(json.dumps([{"check": name, **asdict(finding)} for name, finding in findings], indent=2))
+    else:
+        for _, finding in findings:
+            remedy = f" {finding.remedy}" if finding.remedy else ""
+            click.echo(f"{finding.level:8} {finding.text}.{remedy}")
+    raise SystemExit(any(finding.level == "problem" for _, finding in findings))
+
+
+def config(patient: Patient) -> Iterator[Finding]:
+    """Would the gateway start with it?"""
+    try:
+        loaded = load_config(patient.home, os.environ)
+    except ConfigInvalid as error:
+        yield Finding("problem", f"{error.key}: {error.problem}", error.remedy)
+        return
+    yield from (Finding("warning", warning) for warning in loaded.warnings)
+    there = "is understood" if loaded.path.exists() else "is not there, so everything has its default"
+    yield Finding("ok", f"{loaded.path} {there}")
+    if loaded.config.model.provider == "demo":
+        remedy = "Set model.provider and its key in config.yaml or .env."
+        yield Finding("warning", "the answers are a demo's, because no model is configured", remedy)
+
+
+def platforms(patient: Patient) -> Iterator[Finding]:
+    """Is there anybody who could talk to it, and can their platforms be loaded?"""
+    if patient.loaded is None:
+        return
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    enabled = {name: one for name, one in patient.loaded.config.platforms.items() if one.enabled}
+    if not enabled:
+        yield Finding("warning", "no platform is configured", "Add one to config.yaml.")
+    for name, platform in enabled.items():
+        if name not in found:
+            yield Finding("problem", f"no platform {name} is installed", "Install its package, or remove it.")
+            continue
+        try:
+            found[name].load()(platform)
+        except ImportError as error:
+            remedy = f"Install it beside hermes-trio: `{sys.executable} -m pip install {error.name}`."
+            yield Finding("problem", f"{name} needs {error.name}, which is not installed", remedy)
+        except ConfigInvalid as error:
+            yield Finding("problem", f"{error.key}: {error.problem}", error.remedy)
+        else:
+            yield Finding("ok", f"{name} is installed and configured")
+
+
+def directory(patient: Patient) -> Iterator[Finding]:
+    """May we write to the home, and nobody else read it?"""
+    home = patient.home
+    if not home.exists():
+        yield Finding("ok", f"{home} is not there yet; the first start makes it")
+        return
+    if not home.is_dir() or not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        remedy = "Repair its rights, or set HERMES_HOME to another directory."
+        yield Finding("problem", f"{home} is no directory that this account may write to", remedy)
+        return
+    open_to_others = [
+        path
+        for path in (home, *(home / name for name in ("config.yaml", ".env", "web.key", "gateway.db")))
+        if os.name == "posix" and path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+    for path in open_to_others:
+        yield Finding("warning", f"others may read {path}", f"Run `chmod go= '{path}'`.")
+    if not open_to_others:
+        yield Finding("ok", f"{home} is private, and can be written to")
+    journal = home / "journal"
+    if journal.exists() and not (journal.is_dir() and os.access(journal, os.W_OK | os.X_OK)):
+        remedy = "Repair its rights: no turn runs without its journal."
+        yield Finding("problem", f"{journal} cannot be written to", remedy)
+
+
+def disk(patient: Patient) -> Iterator[Finding]:
+    """Is there room for what people say?"""
+    place = next(path for path in (patient.home, *patient.home.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    text = f"{free / 1e9:.1f} GB are free where the home is"
+    level: Level = "problem" if free < NO_SPACE else "warning" if free < LITTLE_SPACE else "ok"
+    yield Finding(
+        level, text, "" if level == "ok" else "Free some space: on a full disk nothing is accepted."
+    )
+
+
+def database(patient: Patient) -> Iterator[Finding]:
+    """Can the store be read, and is it sound?"""
+    path = patient.home / "gateway.db"
+    if not path.exists():
+        yield Finding("ok", "there is no gateway.db yet; the first start makes it")
+        return
+    try:
+        with closing(connect_reading(path)) as connection:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            had = {name for (name,) in connection.execute("SELECT name FROM schema_steps")}
+    except (GatewayError, sqlite3.Error) as error:
+        verdict, had = str(error), set()
+    if verdict != "ok":
+        remedy = "The next start keeps a damaged one aside and begins a fresh one: copy it first."
+        yield Finding("problem", f"{path} is not sound ({verdict})", remedy)
+    elif unknown := had - {step.name for step in shipped_steps()}:
+        yield Finding("problem", f"{path} is of a newer version (it has {max(unknown)})", "Install that one.")
+    else:
+        yield Finding("ok", f"{path} is sound")
+
+
+def gateway(patient: Patient) -> Iterator[Finding]:
+    """Who has the home, and how are its links?"""
+    holder, status = recorded_holder(patient.home), patient.status
+    if holder is None and is_locked(patient.home):
+        yield Finding(
+            "warning", "a gateway that cannot be seen from here has this home, as in another container"
+        )
+    elif holder is None:
+        left = f"; it was left {status.gateway_state}" if status else ""
+        killed = (patient.home / LOCK_FILE).exists() and (patient.home / LOCK_FILE).stat().st_size > 0
+        how = " (the last one was killed; the next takes up what it left)" if killed else ""
+        yield Finding("ok", f"no gateway is running{left}{how}")
+    elif status is None or not status.process.names(holder):
+        yield Finding("warning", f"the gateway (pid {holder.pid}) has not said yet how it is", "Ask again.")
+    else:
+        yield Finding("ok", f"the gateway is {status.gateway_state}, pid {holder.pid}")
+        yield from _links(status)
+
+
+def _links(status: Status) -> Iterator[Finding]:
+    for name, platform in status.platforms.items():
+        if platform.state is PlatformState.FATAL:
+            yield Finding("problem", f"{name} is given up", platform.error or "")
+        elif platform.error:
+            yield Finding("warning", f"{name} is {platform.state}: {platform.error.removesuffix('.')}")
+
+
+def service(patient: Patient) -> Iterator[Finding]:
+    """Does the installed service agree with this version and this configuration?"""
+    if patient.loaded is None:
+        return
+    for scope in ("user", "system"):
+        place = look(scope)
+        if place.found is None:
+            continue
+        again = "Run `hermes-trio service install" + (" --system`." if scope == "system" else "`.")
+        if place.standing is Standing.ANOTHER_HOME:
+            yield Finding("warning", f"{place.file} is the service of another home")
+            continue
+        if place.standing is Standing.EDITED:
+            yield Finding("warning", f"somebody has edited {place.file}", "Use `systemctl edit` for changes.")
+        elif (version := version_of(place.found)) != __version__:
+            yield Finding("warning", f"{place.file} was written by version {version}", again)
+        if not ON_A_MAC:
+            yield from _unit(place.found, words(place.service.program), place.service.grace, again)
+            yield from _lingering(scope)
+        yield Finding("ok", f"{place.file} is installed")
+        return
+    yield Finding("ok", "no service is installed; `hermes-trio service install` would")
+
+
+def _unit(text: str, program: str, grace: float, again: str) -> Iterator[Finding]:
+    timeout, needed = setting(text, "TimeoutStopSec") or "", stop_timeout(grace)
+    if not timeout.isdecimal() or int(timeout) < needed:
+        problem = f"systemd would kill the gateway after {timeout or 'its default of'} s, within its grace"
+        yield Finding("problem", problem, f"TimeoutStopSec has to be {needed}. {again}")
+    if (start := setting(text, "ExecStart")) != f"{program} run":
+        yield Finding("problem", f"{UNIT} starts another program ({start})", again)
+
+
+def _lingering(scope: str) -> Iterator[Finding]:
+    user = os.environ.get("USER", "")
+    if scope == "user" and user and systemd.LINGERING.is_dir() and not (systemd.LINGERING / user).exists():
+        text = f"the services of {user} end when {user} logs out"
+        yield Finding("warning", text, "Run `loginctl enable-linger`.")
+
+
+CHECKS: Sequence[Check] = (config, platforms, directory, disk, database, gateway, service)

@@ -1,0 +1,93 @@
+"""A background process, as the tools and the gateway know it; and the watch over what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import trio
+
+from ..host.groups import Process
+
+MATCH_EVERY = 15.0
+"""Seconds between two matches that are told, at least."""
+MOST_STRIKES = 3
+MOST_LINES = 20
+MOST_CHARACTERS = 2000
+
+
+@dataclass(eq=False, slots=True)
+class Kept:
+    """A background process of a session, as long as anybody may ask for it."""
+
+    id: str
+    session_id: str
+    command: str
+    process: Process
+    started_at: float
+    """By the time of day, as is `ended_at`."""
+    notify: bool = False
+    """Whether its end begins a turn, if the model has not heard of it by then."""
+    told: bool = False
+    """Whether the model has heard of its end."""
+    ended_at: float | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.ended_at is None and self.process.exit_code is None
+
+    def last(self, characters: int) -> str:
+        """The end of what it wrote."""
+        return self.process.output.tail.decode("utf-8", "replace")[-characters:]
+
+
+@dataclass(eq=False, slots=True)
+class Watch:
+    """Looks for words in what a process writes. It may be run by one after another, and goes on where it
+    was: nothing is told twice, and no line is missed."""
+
+    kept: Kept
+    patterns: Sequence[str]
+    told: int = 0
+    """How many matches were told."""
+    _position: int = 0
+    _rest: bytes = b""
+    _last: float = field(default=-MATCH_EVERY)
+    _strikes: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to watch any more."""
+        return self._strikes >= MOST_STRIKES or not self.kept.is_running
+
+    async def run(self, tell: Callable[[str], None]) -> None:
+        """Watch until the process ends, or until it says too much: then its end is told instead."""
+        output = self.kept.process.output
+        while not self.is_over:
+            total = await output.beyond(self._position)
+            data, self._position = output.since(self._position), total
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            found = [
+                line for line in (raw.decode("utf-8", "replace") for raw in lines) if self._matches(line)
+            ]
+            if found and not self.is_over:
+                self._tell(found, tell)
+
+    def _matches(self, line: str) -> bool:
+        return any(pattern in line for pattern in self.patterns)
+
+    def _tell(self, found: Sequence[str], tell: Callable[[str], None]) -> None:
+        now = trio.current_time()
+        if now - self._last < MATCH_EVERY:
+            self._strikes += 1
+            if self._strikes >= MOST_STRIKES:
+                self.kept.notify = True
+                tell(
+                    f"Background process {self.kept.id} writes what you wait for all the time. It is no longer "
+                    "watched; you will hear of its end."
+                )
+            return
+        self._last, self._strikes = now, 0
+        self.told += 1
+        text = "\n".join(found[:MOST_LINES])[:MOST_CHARACTERS]
+        tell(f"Background process {self.kept.id} ({self.kept.command[:200]}) wrote:\n{text}")

@@ -1,0 +1,135 @@
+"""The log of a gateway tells what happened, and no secret, however hard somebody tries."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+
+import pytest
+import structlog
+from trio.testing import MockClock
+
+from hermes_trio.cli.logs import BACKUPS, MAX_BYTES, log_to_file
+from hermes_trio.config import GatewayConfig, ModelConfig, PlatformConfig
+from hermes_trio.platform import CredentialsRefused, LinkLost, NotSent
+from hermes_trio.testing import Script
+from tests.stage import Stage
+
+SECRET = "hunter2-hunter2"
+TOKEN = "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw0"
+CONFIG = GatewayConfig(
+    model=ModelConfig(api_key=SECRET, base_url=f"https://me:{SECRET}@host/v1"),
+    platforms={"memory": PlatformConfig(allow_from="all", options={"app_secret": "correct horse"})},
+)
+
+log = structlog.wrap_logger(logging.getLogger("hermes_trio.story"))
+
+
+def text(home: Path) -> str:
+    return (home / "logs" / "gateway.log").read_text(encoding="utf-8")
+
+
+def test_a_line_says_when_how_bad_what_and_about_whom(tmp_path: Path) -> None:
+    with log_to_file(tmp_path, CONFIG, {}):
+        with structlog.contextvars.bound_contextvars(session="s1"):
+            log.info("a turn began", run="r1", turns=3)
+        log.debug("nobody reads this")
+    [line] = text(tmp_path).splitlines()
+    assert line.startswith("timestamp='20")
+    assert line.endswith("level='info' event='a turn began' run='r1' turns=3 session='s1'")
+
+
+def test_an_error_is_one_line_with_its_traceback(tmp_path: Path) -> None:
+    with log_to_file(tmp_path, CONFIG, {}):
+        try:
+            raise ValueError(f"the server said: Bearer {SECRET}")
+        except ValueError as error:
+            log.error("it failed", error=error, exc_info=True)
+    [line] = text(tmp_path).splitlines()
+    assert "Traceback" in line
+    assert "error='the server said: Bearer ***'" in line
+    assert SECRET not in line
+
+
+def test_no_secret_reaches_the_file_whatever_it_hides_in(tmp_path: Path) -> None:
+    environ = {"SOME_TOKEN": "from-the-environment", "PATH": "/usr/bin"}
+    foreign = logging.getLogger("httpx")
+    with log_to_file(tmp_path, CONFIG, environ):
+        log.info(f"called with {SECRET}", url=f"https://api.example.org/bot{TOKEN}/send", chat="42")
+        log.warning(
+            "fields", token=SECRET, header={"Authorization": f"Bearer {TOKEN}"}, args=["correct horse"]
+        )
+        log.error("objects", config=CONFIG, error=LinkLost("from-the-environment is refused"))
+        logging.getLogger("hermes_platforms.x").info("a platform says %s", SECRET)
+        foreign.warning("HTTP %s", "https://host/?access_token=abcdefgh&x=1")
+        foreign.info("of other packages only warnings")
+    content = text(tmp_path)
+    for secret in (SECRET, TOKEN, "correct horse", "from-the-environment", "abcdefgh"):
+        assert secret not in content
+    assert "chat='42'" in content
+    assert "a platform says ***" in content
+    assert "access_token=***&x=1" in content
+    assert "only warnings" not in content
+    assert len(content.splitlines()) == 5
+
+
+async def test_an_adapter_and_an_agent_that_speak_of_their_tokens(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    """The whole gateway, with errors as libraries make them."""
+    stage.platform.fails("connect", LinkLost(f"GET https://api/bot{TOKEN}/getMe: {SECRET}"))
+    stage.platform.fails("send", NotSent(f"403 for token={SECRET}"))
+    stage.agent.on("hello", Script().raises(RuntimeError(f"401: Incorrect API key provided: {SECRET}")))
+    with log_to_file(stage.home, CONFIG, {}):
+        async with stage.life():
+            await stage.platform.says("hello")
+            await stage.platform.until(lambda: stage.platform.chat("42").texts != [])
+        stage.platform.fails("connect", CredentialsRefused("memory", SECRET), times=1)
+        async with stage.life() as gateway:
+            await gateway.control.ending()
+    content = text(stage.home)
+    assert "the agent raised" in content
+    assert "***" in content
+    assert SECRET not in content
+    assert TOKEN not in content
+
+
+def test_it_is_rotated_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    file = tmp_path / "logs" / "gateway.log"
+    umask = os.umask(0)
+    try:
+        for life in range(BACKUPS + 2):
+            with log_to_file(tmp_path, CONFIG, {}):
+                log.info("nearly full", life=life)
+                with file.open("a") as more:
+                    more.write("x" * (MAX_BYTES - file.stat().st_size - 10))
+                log.info("over", life=life)
+    finally:
+        os.umask(umask)
+    files = sorted(file.parent.iterdir())
+    assert [file.name for file in files] == ["gateway.log", *(f"gateway.log.{n}" for n in (1, 2, 3))]
+    for file in files:
+        assert file.stat().st_size <= MAX_BYTES
+        assert os.name != "posix" or stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "life=4" in text(tmp_path)
+
+
+@pytest.mark.parametrize("length", [8_000, 40_000, 200_000])
+def test_what_an_error_drags_along_is_cut_and_no_secret_with_it(tmp_path: Path, length: int) -> None:
+    with log_to_file(tmp_path, CONFIG, {}):
+        for shift in range(0, 40, 5):
+            log.info("a" * (length + shift) + " sk-proj-abcdefgh-ijklmnop")
+    content = text(tmp_path)
+    assert "sk-proj" not in content
+    assert all(len(line) < 9000 for line in content.splitlines())
+
+
+def test_afterwards_the_program_logs_as_before(tmp_path: Path) -> None:
+    before = logging.getLogger().handlers[:], logging.getLogger("hermes_trio").level
+    with log_to_file(tmp_path, CONFIG, {}):
+        assert logging.getLogger().handlers != before[0]
+    assert (logging.getLogger().handlers, logging.getLogger("hermes_trio").level) == before
+    log.error("nobody listens")
+    assert text(tmp_path) == ""

@@ -1,0 +1,124 @@
+"""`hermes-trio restart`: it waits until the next life is there, and says so when it is not."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from hermes_trio.host.markers import PLANNED_STOP, write_planned_stop_marker
+from hermes_trio.host.status import GatewayState
+from hermes_trio.testing import open_loopback
+from hermes_trio.world import World
+from tests.machine import HERMES, UP, configure, environment, hermes, living
+
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(os.name != "posix", reason="the stories send signals"),
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    configure(tmp_path / "home")
+    return tmp_path / "home"
+
+
+async def test_restarted_means_that_another_life_has_its_doors_open(home: Path) -> None:
+    async with living(home) as life:
+        before = await life.up()
+        done = await hermes("restart", environ=environment(home))
+        after = await life.up()
+        assert done.returncode == 0
+        assert done.stdout.startswith("Restarted: ")
+        assert done.stdout.endswith(f", pid {after.pid}.\n")
+        assert after.instance != before.instance
+        assert (await hermes("stop", environ=environment(home))).returncode == 0
+        assert await life.ended() == 0
+
+
+async def test_people_are_told_of_a_restart_and_the_turn_goes_on_within_the_grace(home: Path) -> None:
+    async with open_loopback() as platform:
+        configure(home, port=platform.port, grace=60)
+        async with living(home) as life:
+            await life.up()
+            await platform.says("count to 40")
+            await life.until(lambda status: status.active_turns == 1)
+            assert (await hermes("restart", environ=environment(home))).returncode == 0
+            assert any("restarting" in text for text in platform.chat("42").texts)
+            assert any(text.endswith("40") or "40" in text for text in platform.chat("42").texts)
+
+
+async def test_where_none_runs_it_says_how_to_start_one(home: Path) -> None:
+    done = await hermes("restart", environ=environment(home))
+    assert done.returncode == 1
+    assert "no gateway is running" in done.stderr
+    assert "`hermes-trio run`" in done.stderr
+
+
+async def test_a_next_life_that_cannot_serve_is_reported(home: Path) -> None:
+    async with open_loopback() as platform:
+        configure(home, port=platform.port)
+        async with living(home) as life:
+            await life.until(lambda status: status.gateway_state is GatewayState.RUNNING)
+            platform.refuses()
+            done = await hermes("restart", environ=environment(home))
+            assert await life.ended() == 78
+        # It was seen in the moment between, or not.
+        if done.returncode:
+            assert "it came back and ended again (nothing can serve)" in done.stderr
+
+
+async def test_one_that_nobody_starts_again_is_not_said_to_be_back(home: Path) -> None:
+    """The supervisor has promised to start it again, and does not."""
+    environ = environment(home, HERMES_GATEWAY_EXTERNAL_SUPERVISOR="1")
+    async with living(home, environ=environ) as life:
+        before = await life.up()
+        life.forsaken = True
+        done = await hermes("restart", environ=environment(home))
+        assert await life.ended() == 75
+    assert done.returncode == 1
+    assert "it has ended, and has not come back" in done.stderr
+    assert (await life.until(lambda _: True)).instance == before.instance
+
+
+async def test_below_the_gateway_it_does_not_wait(home: Path) -> None:
+    """As when the agent calls it: the turn that waits for it would have to be cut."""
+    script = home.with_name("gateway.py")
+    script.write_text(
+        "import os, signal, subprocess, sys\n"
+        "from pathlib import Path\n"
+        "from hermes_trio.host.home import locked_home\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: print('asked'))\n"
+        "with locked_home(Path(os.environ['HERMES_HOME'])):\n"
+        f"    done = subprocess.run(['sh', '-c', {shlex.join([*HERMES, 'restart'])!r}], capture_output=True)\n"
+        "print(done.returncode, done.stdout.decode(), done.stderr.decode())\n"
+    )
+    with trio.fail_after(60):
+        done = await trio.run_process(
+            [sys.executable, "-u", str(script)], env=environment(home), capture_stdout=True
+        )
+    assert done.stdout.decode().splitlines()[:2] == [
+        "asked",
+        "0 The gateway restarts. This command runs below it, and does not wait for that.",
+    ]
+
+
+async def test_a_restart_that_systemd_announces_is_one_whoever_sees_the_marker_first(home: Path) -> None:
+    """The marker is written, then the signal comes. The watcher may find the marker in between: the signal
+    is meant all the same, and makes no stop of it."""
+    async with living(home) as life:
+        before = await life.up()
+        async with open_loopback() as platform:
+            configure(home, port=platform.port)
+        write_planned_stop_marker(home, before.pid, World(), kind="restart", asked_by="systemd")
+        await life.until(lambda status: status.restart_requested or status.instance != before.instance)
+        after = await life.until(
+            lambda status: status.instance != before.instance and status.gateway_state in UP
+        )
+        assert not (home / PLANNED_STOP).exists(), "it would end the next life"
+        assert after.instance != before.instance

@@ -1,0 +1,299 @@
+"""The conversations of a home, as a person at the command line meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+from trio.testing import MockClock
+
+from hermes_trio.cli import main
+from hermes_trio.host.home import locked_home
+from hermes_trio.host.process import own
+from hermes_trio.state import processes, transcript
+from hermes_trio.state.processes import Process
+from hermes_trio.state.transcript import Message, ToolCall
+from hermes_trio.testing import Script
+from tests.stage import Stage
+from tests.state.rows import everything
+
+Cli = Callable[..., Result]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    if hasattr(time, "tzset"):
+        time.tzset()
+
+
+@pytest.fixture
+def cli(stage: Stage) -> Cli:
+    """Run a command for the home of this stage."""
+
+    def run(*arguments: str, said: str = "") -> Result:
+        return CliRunner().invoke(
+            main, ["sessions", *arguments], env={"HERMES_HOME": str(stage.home)}, input=said
+        )
+
+    return run
+
+
+async def talked(stage: Stage) -> tuple[str, str]:
+    """Two chats were here; the ids of their sessions, the newest first."""
+    stage.agent.on("hang", Script().says("I begin.").calls("terminal", preview="ls -l").hangs())
+    async with stage.life():
+        await stage.says("Where is the blue umbrella?", chat="1")
+        await trio.sleep(60)
+        await stage.says("hang", chat="2")
+        await trio.sleep(1)
+    return stage.entry("2").session_id, stage.entry("1").session_id
+
+
+async def test_the_list_has_the_newest_first_with_its_state(
+    stage: Stage, autojump_clock: MockClock, cli: Cli
+) -> None:
+    new, old = await talked(stage)
+    head, first, second = cli("list").stdout.splitlines()
+    assert head.split() == ["SESSION", "CHAT", "LAST", "USED", "TURNS", "STATE"]
+    assert first.split() == [new, "memory", "2", "2026-05-20", "12:01:01", "1", "interrupted"]
+    assert second.split() == [old, "memory", "1", "2026-05-20", "12:00:00", "1"]
+
+
+async def test_it_is_the_same_while_the_gateway_runs_and_nothing_is_changed_by_looking(
+    stage: Stage, autojump_clock: MockClock, cli: Cli
+) -> None:
+    stage.agent.on("work", Script().takes(50).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        session_id = stage.entry().session_id
+        before = await gateway.database.read(everything)
+        assert cli("list").stdout.splitlines()[1].endswith("answering")
+        for command in (["list", "--search", "work"], ["show", session_id], ["export", session_id]):
+            assert cli(*command).exit_code == 0
+        assert await gateway.database.read(everything) == before
+
+
+async def test_a_search_finds_what_was_said_and_shows_it(
+    stage: Stage, autojump_clock: MockClock, cli: Cli
+) -> None:
+    _, old = await talked(stage)
+    found = cli("list", "--search", "umbrella blue").stdout.splitlines()
+    assert len(found) == 2
+    assert found[1].startswith(old)
+    assert "the blue umbrella?" in found[1]
+    assert cli("list", "--search", "submarine").stdout == "Nothing was found for 'submarine'.\n"
+    assert cli("list", "--search", '" OR *').exit_code == 0
+
+
+async def test_a_long_list_says_that_it_is_cut(stage: Stage, autojump_clock: MockClock, cli: Cli) -> None:
+    await talked(stage)
+    result = cli("list", "--limit", "1")
+    assert len(result.stdout.splitlines()) == 2
+    assert result.stderr == "... and 1 more: --limit 2 shows all, --search finds.\n"
+
+
+async def test_show_tells_the_conversation_and_what_is_known_of_a_cut_answer(
+    stage: Stage, autojump_clock: MockClock, cli: Cli
+) -> None:
+    new, _ = await talked(stage)
+    shown = cli("show", new).stdout
+    assert f"{new}  memory 2\n" in shown
+    assert "1 turn(s), 0 tokens. interrupted\n" in shown
+    assert "2026-05-20 12:01:00  person\n  hang\n" in shown
+    assert "Response interrupted before this turn finished." in shown
+
+
+async def test_what_strangers_write_moves_no_cursor(
+    stage: Stage, autojump_clock: MockClock, cli: Cli
+) -> None:
+    async with stage.life():
+        await stage.says("\x1b[2J\x9b31m\rhello")
+    session_id = stage.entry().session_id
+    for command in (["list"], ["show", session_id], ["list", "--search", "hello"], ["export", session_id]):
+        assert all(line.isprintable() for line in cli(*command).stdout.split("\n"))
+    markdown = cli("export", session_id, "--format", "markdown").stdout
+    assert all(line.isprintable() for line in markdown.split("\n"))
+
+
+async def test_an_export_has_all_of_it(stage: Stage, autojump_clock: MockClock, cli: Cli) -> None:
+    async with stage.life() as gateway:
+        await stage.says("hello")
+        turn = stage.turns()[0]
+        row = Message(
+            "assistant",
+            "Let me see.",
+            1.0,
+            turn.turn_id,
+            place=9,
+            tool_calls=(ToolCall("c1", "terminal", '{"command": "ls"}'),),
+        )
+        await gateway.database.write(transcript.append, stage.entry().session_id, row)
+    lines = [json.loads(line) for line in cli("export", stage.entry().session_id).stdout.splitlines()]
+    assert [line["type"] for line in lines] == ["session", "message", "message", "message"]
+    assert lines[0]["session_key"] == "agent:main:memory:dm:42"
+    assert [(line["role"], line["content"]) for line in lines[1:]] == [
+        ("user", "hello"),
+        ("assistant", "You said: hello"),
+        ("assistant", "Let me see."),
+    ]
+    assert lines[3]["tool_calls"] == [{"id": "c1", "name": "terminal", "arguments": '{"command": "ls"}'}]
+    assert lines[1]["run_id"] == turn.run_id
+    markdown = cli("export", stage.entry().session_id, "--format", "markdown").stdout
+    assert markdown.startswith("# memory 42\n")
+    assert "## 2026-05-20 12:00:00 person\n\nhello\n" in markdown
+    assert "[calls terminal" in markdown
+
+
+async def test_for_programs(stage: Stage, autojump_clock: MockClock, cli: Cli) -> None:
+    new, old = await talked(stage)
+    listed = json.loads(cli("list", "--json").stdout)
+    assert [one["session_id"] for one in listed] == [new, old]
+    assert listed[0]["resume_pending"] is True
+    shown = json.loads(cli("show", old, "--json").stdout)
+    assert [row["content"] for row in shown["messages"]] == [
+        "Where is the blue umbrella?",
+        "You said: Where is the blue umbrella?",
+    ]
+
+
+def test_a_home_without_anything(cli: Cli) -> None:
+    assert cli("list").stdout == "There is no session yet.\n"
+    assert cli("list", "--json").stdout == "[]\n"
+    for command in ("show", "export", "delete"):
+        result = cli(command, "s1")
+        assert result.exit_code != 0
+        assert "hermes-trio chat" in result.stderr
+
+
+async def test_an_id_that_is_not_there(stage: Stage, autojump_clock: MockClock, cli: Cli) -> None:
+    await talked(stage)
+    for command in ("show", "export", "delete"):
+        result = cli(command, "../x")
+        assert result.exit_code == 1
+        assert result.stderr == (
+            "error: there is no session '../x'. `hermes-trio sessions list` shows what there is.\n"
+        )
+
+
+def test_a_file_that_is_no_database_of_ours(stage: Stage, cli: Cli) -> None:
+    stage.home.mkdir()
+    (stage.home / "gateway.db").write_bytes(b"")
+    result = cli("list")
+    assert result.exit_code == 78
+    assert "Start the gateway once" in result.stderr
+
+
+# --- deleting ---
+
+
+async def aside(cli: Cli, *arguments: str, said: str = "") -> Result:
+    """The command as a program of its own would run it: it has a loop of its own."""
+    return await trio.to_thread.run_sync(lambda: cli(*arguments, said=said))
+
+
+async def test_delete_removes_the_session_and_all_that_is_its_own(
+    stage: Stage, autojump_clock: MockClock, cli: Cli
+) -> None:
+    new, old = await talked(stage)
+    assert cli("delete", old, said="n\n").exit_code == 1
+    assert cli("show", old).exit_code == 0
+    result = await aside(cli, "delete", old, said="y\n")
+    assert result.stdout == f"Delete {old} (memory 1, 1 turns) for ever? [y/N]: y\nDeleted.\n"
+    assert cli("show", old).exit_code == 1
+    assert cli("show", new).exit_code == 0
+    assert [path.name for path in (stage.home / "journal").iterdir()] == [new]
+
+
+async def test_delete_is_refused_while_the_gateway_runs(
+    stage: Stage, autojump_clock: MockClock, cli: Cli
+) -> None:
+    _, old = await talked(stage)
+    with locked_home(stage.home):
+        result = cli("delete", old, "--yes")
+    assert result.exit_code == 1
+    assert "its gateway runs" in result.stderr
+    assert "hermes-trio stop" in result.stderr
+    assert cli("show", old).exit_code == 0
+
+
+async def test_delete_is_refused_while_a_command_of_it_runs(
+    stage: Stage, autojump_clock: MockClock, cli: Cli
+) -> None:
+    """Its row is all that knows of it: without it nobody would end the command."""
+    _, old = await talked(stage)
+    me = own()
+    async with stage.life() as gateway:
+        row = Process("p1", old, "life", me.pid, me.started, "serve", True, 0.0)
+        await gateway.database.write(processes.add, row)
+        await gateway.database.write(processes.add, Process("p2", old, "life", 2**30, 1.0, "ls", True, 0.0))
+    (stage.home / "spools").mkdir()
+    (stage.home / "spools" / "p2").write_text("output")
+    result = await aside(cli, "delete", old, "--yes")
+    assert result.exit_code == 1
+    assert f"(pid {me.pid})" in result.stderr
+    async with stage.life() as gateway:
+        await gateway.database.write(processes.end, "p1", 0, 1.0)
+    assert (await aside(cli, "delete", old, "--yes")).exit_code == 0
+    assert not (stage.home / "spools" / "p2").exists()
+
+
+# --- as a program ---
+
+
+def on_a_terminal(home: Path, *arguments: str) -> str:
+    """What somebody sees who runs this at a terminal."""
+    pty = pytest.importorskip("pty", reason="this system has no such terminals")
+    ours, theirs = pty.openpty()
+    environ = {**os.environ, "HERMES_HOME": str(home), "COLUMNS": "120", "TERM": "xterm"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "hermes_trio", *arguments], cwd=ROOT, env=environ, stdout=theirs
+    ) as program:
+        os.close(theirs)
+        seen = b""
+        try:
+            while piece := os.read(ours, 4096):
+                seen += piece
+        except OSError:  # how Linux says that nobody writes there any more
+            pass
+        program.wait(timeout=30)
+    os.close(ours)
+    return seen.decode()
+
+
+async def test_at_a_terminal_it_is_drawn_and_what_people_wrote_is_no_markup(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with stage.life():
+        await stage.says("hello", chat="[red]kim[/red]")
+    seen = on_a_terminal(stage.home, "sessions", "list")
+    assert "[red]kim[/red]" in seen
+    assert "\x1b[1m" in seen
+
+
+def test_a_list_needs_no_trio(stage: Stage) -> None:
+    code = (
+        "import sys\nfrom hermes_trio.cli import main\n"
+        "try: main(['sessions', 'list'])\nexcept SystemExit: pass\n"
+        "print('trio' in sys.modules)"
+    )
+    environ = {**os.environ, "HERMES_HOME": str(stage.home)}
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert shown.stdout.splitlines()[-1] == "False"

@@ -1,0 +1,323 @@
+"""A newcomer answers a few questions, and what comes of it works, is private, and keeps what was there."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hermes_trio.cli import main
+from hermes_trio.config_file import load_config
+from hermes_trio.host.home import locked_home
+
+Cli = Callable[..., Result]
+KEY = "sk-hunter2-hunter2"
+MINE = """\
+# My gateway.
+agent:
+    max_turns: 7   # seven is enough
+
+terminal:
+    env_passthrough:
+      - A   # for the build
+      - "B"
+model:  # the one that thinks
+    default: old-model
+"""
+
+PLATFORM = """
+from hermes_trio.questions import Question
+
+def number(text):
+    if not text.isdecimal():
+        raise ValueError("A number: count them.")
+    return text
+
+QUESTIONS = [
+    Question(key="token", ask="Token", help="Ask the parrots' father for it.", variable="PARROT_TOKEN"),
+    Question(key="perches", ask="How many perches", default="2", check=number),
+]
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def cli(home: Path) -> Cli:
+    def run(*arguments: str, said: str | None = None, **environ: str) -> Result:
+        keys = {
+            "OPENAI_API_KEY": None,
+            "ANTHROPIC_API_KEY": None,
+            "PARROT_TOKEN": None,
+            "HERMES_HOME": str(home),
+        }
+        return CliRunner().invoke(main, ["setup", *arguments], env={**keys, **environ}, input=said)
+
+    return run
+
+
+@pytest.fixture
+def parrots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with a platform that can be set up, installed as packages are."""
+    site = tmp_path / "site"
+    info = site / "parrots-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "parrots.py").write_text(PLATFORM)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: parrots\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hermes_trio.setup]\nparrot = parrots:QUESTIONS\n")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.delitem(sys.modules, "parrots", raising=False)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_newcomer_who_agrees_to_everything_has_the_demo_in_the_terminal(cli: Cli, home: Path) -> None:
+    result = cli(said="\n")
+    assert result.exit_code == 0
+    assert result.stdout.endswith(f"Written: {home / 'config.yaml'}\nNext: `hermes-trio chat`.\n")
+    assert load_config(home, {}).config.model.provider == "demo"
+    assert (mode(home), mode(home / "config.yaml")) == (0o700, 0o600)
+    assert not (home / ".env").exists()
+
+
+def test_a_key_that_is_typed_is_stored_in_env_and_shown_nowhere(cli: Cli, home: Path) -> None:
+    result = cli(said=f"anthropic\nnone\n\n{KEY}\n")
+    assert result.exit_code == 0
+    assert KEY not in result.output
+    assert (home / ".env").read_text() == f"ANTHROPIC_API_KEY='{KEY}'\n"
+    assert mode(home / ".env") == 0o600
+    assert KEY not in (home / "config.yaml").read_text()
+    model = load_config(home, {}).config.model
+    assert (model.provider, model.api_key) == ("anthropic", KEY)
+
+
+def test_a_key_of_the_environment_is_kept_for_a_gateway_that_has_another_one(cli: Cli, home: Path) -> None:
+    result = cli("--non-interactive", "--model", "openai", OPENAI_API_KEY=KEY)
+    assert result.exit_code == 0
+    assert KEY not in result.output
+    assert load_config(home, {}).config.model.api_key == KEY
+
+
+def test_a_server_of_ones_own_may_want_no_key(cli: Cli, home: Path) -> None:
+    url = "http://localhost:11434/v1"
+    result = cli("--non-interactive", "--model", "openai", "--base-url", url + "/", "--model-name", "m-1")
+    assert result.exit_code == 0
+    model = load_config(home, {}).config.model
+    assert (model.provider, model.base_url, model.name, model.api_key) == ("openai", url, "m-1", None)
+    assert not (home / ".env").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--model", "openai"],
+            "OPENAI_API_KEY: missing. It is needed. Paste it here, or set OPENAI_API_KEY",
+        ),
+        (["--model", "openai", "--base-url", "localhost"], "--base-url: not usable. Write it whole, such as"),
+        (["--model", "openai", "--base-url", "http://[::1"], "--base-url: not usable. Write it whole"),
+        (["--model", "openai", "--base-url", f"http://me:{KEY}@h/v1"], "Leave name and password out"),
+        (["--model", "openai", "--key-env", KEY], "--key-env: not usable. The name of a variable"),
+        (["--model", "openai", "--base-url", "http://h", "--key-env", "NONE_SUCH"], "NONE_SUCH: missing."),
+        (["--model", "demo", "--allow", "x"], ""),
+        (["parrot"], "PLATFORM: not usable. One of terminal."),
+    ],
+)
+def test_what_is_not_usable_is_named_with_a_remedy_and_nothing_is_written(
+    cli: Cli, home: Path, arguments: list[str], said: str
+) -> None:
+    result = cli("--non-interactive", *arguments)
+    if said:
+        assert result.exit_code == 78
+        assert said in result.stderr
+        assert KEY not in result.output
+        assert not home.exists()
+
+
+def test_a_person_is_asked_again_until_the_answer_is_good(cli: Cli, home: Path) -> None:
+    pasted = "two words"
+    answers = ["gpt", "openai", "localhost", "https://host/v1", "m-1", KEY, "MY_KEY", pasted, KEY]
+    result = cli(said="\n".join(answers) + "\n")
+    assert result.exit_code == 0
+    for remedy in (
+        "One of demo",
+        "Write it whole",
+        "The name of a variable",
+        "It has characters that no key has",
+    ):
+        assert remedy in result.stdout
+    assert pasted not in result.output
+    model = load_config(home, {}).config.model
+    assert (model.base_url, model.name, model.api_key) == ("https://host/v1", "m-1", KEY)
+    assert "api_key: ${MY_KEY}" in (home / "config.yaml").read_text()
+
+
+def test_who_leaves_in_the_middle_has_changed_nothing(cli: Cli, home: Path) -> None:
+    result = cli(said="openai\n")
+    assert result.exit_code == 1
+    assert not home.exists()
+
+
+# --- what is there already ---
+
+
+def test_comments_other_keys_and_their_shape_stay(cli: Cli, home: Path) -> None:
+    home.mkdir()
+    (home / "config.yaml").write_text(MINE)
+    (home / ".env").write_text("# keys\nexport OPENAI_API_KEY=old\nOTHER='x'  # mine\n")
+    (home / ".env").chmod(0o644)
+    assert cli("--non-interactive", "--model", "openai", OPENAI_API_KEY=KEY).exit_code == 0
+    assert (home / "config.yaml").read_text() == MINE.replace(
+        "    default: old-model\n",
+        "    provider: openai\n    name: old-model\n    api_key: ${OPENAI_API_KEY}\n",
+    )
+    assert (home / ".env").read_text() == f"# keys\nOPENAI_API_KEY='{KEY}'\nOTHER='x'  # mine\n"
+    assert mode(home / ".env") == 0o600
+
+
+def test_run_again_and_agreeing_to_everything_it_changes_nothing(cli: Cli, home: Path) -> None:
+    cli(
+        "--non-interactive",
+        "--model",
+        "openai",
+        "--base-url",
+        "http://h:1",
+        "--model-name",
+        "m",
+        "--key-env",
+        "K",
+        K=KEY,
+    )
+    before = {path: path.read_text() for path in home.iterdir()}
+    result = cli(said="\n" * 9)
+    assert result.exit_code == 0
+    assert "Written" not in result.stdout
+    assert {path: path.read_text() for path in home.iterdir()} == before
+
+
+def test_back_to_the_demo_takes_along_what_a_demo_has_no_use_for(cli: Cli, home: Path) -> None:
+    cli("--non-interactive", "--model", "anthropic", ANTHROPIC_API_KEY=KEY)
+    assert cli("--non-interactive", "--model", "demo").exit_code == 0
+    model = load_config(home, {}).config.model
+    assert (model.provider, model.api_key) == ("demo", None)
+
+
+def test_a_file_that_others_can_read_is_closed_to_them(cli: Cli, home: Path) -> None:
+    home.mkdir()
+    (home / ".env").write_text("OTHER='x'\n")
+    (home / ".env").chmod(0o644)
+    cli("--non-interactive", "--model", "demo")
+    assert mode(home / ".env") == 0o600
+
+
+def test_a_file_of_comments_alone_keeps_them(cli: Cli, home: Path) -> None:
+    home.mkdir()
+    (home / "config.yaml").write_text("# nothing yet\n")
+    cli("--non-interactive", "--model", "demo")
+    assert (home / "config.yaml").read_text() == "# nothing yet\n\nmodel:\n  provider: demo\n"
+
+
+def test_a_broken_file_is_left_alone_and_named(cli: Cli, home: Path) -> None:
+    home.mkdir()
+    (home / "config.yaml").write_text("agent: {max_turns: many}")
+    result = cli(said="\n" * 9)
+    assert result.exit_code == 78
+    assert "agent.max_turns" in result.stderr
+    assert (home / "config.yaml").read_text() == "agent: {max_turns: many}"
+
+
+def test_a_configuration_that_is_a_link_stays_one(cli: Cli, home: Path, tmp_path: Path) -> None:
+    home.mkdir()
+    real = tmp_path / "dotfiles.yaml"
+    real.write_text("agent: {max_turns: 7}\n")
+    (home / "config.yaml").symlink_to(real)
+    cli("--non-interactive", "--model", "demo")
+    assert (home / "config.yaml").is_symlink()
+    assert "provider: demo" in real.read_text()
+
+
+def test_a_gateway_that_runs_hears_of_it_at_its_next_start(cli: Cli, home: Path) -> None:
+    home.mkdir()
+    with locked_home(home):
+        assert "`hermes-trio restart`" in cli("--non-interactive", "--model", "demo").stdout
+
+
+# --- a platform ---
+
+
+@pytest.mark.usefixtures("parrots")
+def test_a_platform_brings_its_questions_with_its_package(cli: Cli, home: Path) -> None:
+    answers = ["demo", "parrot", KEY, "three", "3", "42, kim"]
+    result = cli(said="\n".join(answers) + "\n")
+    assert result.exit_code == 0
+    assert KEY not in result.output
+    assert "Ask the parrots' father for it." in result.stdout
+    assert "A number: count them." in result.stdout
+    assert result.stdout.endswith("Next: `hermes-trio run`.\n")
+    platform = load_config(home, {}).config.platforms["parrot"]
+    assert (platform.token, platform.allow_from, dict(platform.options)) == (
+        KEY,
+        ("42", "kim"),
+        {"perches": "3"},
+    )
+    assert (home / ".env").read_text() == f"PARROT_TOKEN='{KEY}'\n"
+
+
+@pytest.mark.usefixtures("parrots")
+def test_one_platform_by_its_name_and_without_a_person(cli: Cli, home: Path) -> None:
+    arguments = ["parrot", "--non-interactive", "--answer", "perches=5", "--allow", "all"]
+    result = cli(*arguments, PARROT_TOKEN=KEY)
+    assert result.exit_code == 0
+    config = load_config(home, {}).config
+    assert (config.platforms["parrot"].allow_from, config.platforms["parrot"].token) == ("all", KEY)
+    assert "model" not in (home / "config.yaml").read_text()
+    again = cli("parrot", said="\n\n\n")
+    assert (again.exit_code, "Written" in again.stdout) == (0, False)
+
+
+@pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "PARROT_TOKEN: missing. It is needed. Paste it here, or set PARROT_TOKEN for this command."),
+        (["--answer", f"token={KEY}"], "--answer token: a secret. Options can be read by others"),
+        (["--answer", "wings=2"], "--answer wings: parrot does not ask that. It asks: token, perches."),
+        (["--answer", "perches=few"], "--answer perches: not usable. A number: count them."),
+        (["--allow", "all, 42"], "--allow: not usable. Either ids with commas"),
+        (["--allow", "4 2"], "--allow: not usable. Ids have no spaces"),
+    ],
+)
+def test_an_answer_for_a_platform_that_is_not_usable(
+    cli: Cli, home: Path, arguments: list[str], said: str
+) -> None:
+    environ = {} if said.startswith("PARROT") else {"PARROT_TOKEN": "t-1234567"}
+    result = cli("parrot", "--non-interactive", *arguments, **environ)
+    assert result.exit_code == 78
+    assert said in result.stderr
+    assert KEY not in result.output
+    assert not home.exists()
+
+
+def test_what_the_gateway_would_not_start_with_is_not_written(cli: Cli, home: Path) -> None:
+    result = cli(
+        "--non-interactive", "--model", "openai", "--base-url", "http://h", "--model-name", "${NONE}"
+    )
+    assert result.exit_code == 78
+    assert "model.name" in result.stderr
+    assert not home.exists()
+
+
+@pytest.mark.usefixtures("parrots")
+@pytest.mark.parametrize("secret", ["it's", "${NONE}", "quo\"te\\and's", "a#b", "$HOME", "a=b"])
+def test_any_secret_reads_back_as_it_was(cli: Cli, home: Path, secret: str) -> None:
+    assert cli("parrot", "--non-interactive", PARROT_TOKEN=secret).exit_code == 0
+    assert load_config(home, {}).config.platforms["parrot"].token == secret

@@ -1,0 +1,118 @@
+"""What `hermes-trio status` says of a gateway that does not run: how its last life ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from trio.testing import MockClock
+
+from hermes_trio.cli import main
+from hermes_trio.config import AgentConfig
+from hermes_trio.gateway.ending import Cause, Ending
+from hermes_trio.host.status import STATUS_FILE, GatewayState, Status, read_status
+from hermes_trio.testing import Script
+from tests.stage import Stage, everyone
+
+
+def status(home: Path, *options: str) -> str:
+    result = CliRunner().invoke(main, ["status", *options], env={"HERMES_HOME": str(home)})
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def let(home: Path, **changed: object) -> None:
+    """Let the state file be that of a process that is gone."""
+    left = read_status(home)
+    assert left is not None
+    path = home / STATUS_FILE
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(left, pid=2**30, **changed)))
+
+
+def test_where_no_gateway_ever_ran(tmp_path: Path) -> None:
+    assert status(tmp_path) == "No gateway is running, and none has run in this home.\n"
+    assert json.loads(status(tmp_path, "--json")) == {"running": False}
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (Cause.PLANNED, "It was stopped at 2026-05-20 "),
+        (Cause.SIGNAL, "It was ended by a signal that nobody had announced at 2026-05-20 "),
+        (Cause.RESTART, "It ended for a restart at 2026-05-20 "),
+        (Cause.NOTHING_SERVES, "It ended because every platform had refused it at 2026-05-20 "),
+    ],
+)
+async def test_how_it_ended_who_asked_and_how_long_it_took(
+    stage: Stage, autojump_clock: MockClock, cause: Cause, words: str
+) -> None:
+    stage.agent.on("work", Script().takes(3).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.control.ask(Ending(cause, grace=10, asked_by="kim"))
+    let(stage.home)
+    said = status(stage.home)
+    assert said.startswith(f"No gateway is running. {words}")
+    assert said.endswith(", asked for by kim; that took 3.0 s.\n")
+
+
+async def test_one_that_was_killed(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life() as gateway:
+        gateway.stop(asked_by="kim")
+    let(stage.home, gateway_state=GatewayState.RUNNING, exit_reason=None)
+    assert "It was killed or crashed while it ran, some time after 2026-05-20 " in status(stage.home)
+    assert "kim" not in status(stage.home), "that was the life before"
+    let(stage.home, gateway_state=GatewayState.STARTING)
+    assert "crashed while it started" in status(stage.home)
+
+
+async def test_the_row_of_another_ending_is_not_told(stage: Stage, autojump_clock: MockClock) -> None:
+    """A disk that hung may have kept out the row, and never the state file."""
+    async with stage.life() as gateway:
+        gateway.stop(asked_by="kim")
+    let(stage.home, exit_reason="signal")
+    assert "nobody had announced" in status(stage.home)
+    assert "kim" not in status(stage.home)
+
+
+async def test_one_that_was_killed_while_it_was_ending(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.config = everyone(AgentConfig(restart_drain_timeout=60))
+    left: list[Status | None] = []
+    stage.agent.on("work", Script().takes(50).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.stop(asked_by="kim")
+        await stage.platform.until(lambda: gateway.board.status.gateway_state is GatewayState.DRAINING)
+        left.append(gateway.board.status)
+    assert left[0] is not None
+    (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(left[0]))
+    let(stage.home)
+    assert "It was killed while it was ending, after 2026-05-20 " in status(stage.home)
+    assert "asked for by kim" in status(stage.home)
+
+
+@pytest.mark.parametrize(
+    "broken", [lambda path: path.unlink(), lambda path: path.write_bytes(b"no database")]
+)
+async def test_without_its_database_it_says_what_the_state_file_knows(
+    stage: Stage, autojump_clock: MockClock, broken: Callable[[Path], object]
+) -> None:
+    async with stage.life() as gateway:
+        gateway.stop(asked_by="kim")
+    let(stage.home)
+    broken(stage.home / "gateway.db")
+    assert "It was stopped at 2026-05-20 " in status(stage.home)
+    assert not status(stage.home).count("kim")
+
+
+async def test_for_programs_it_is_the_state_file(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life():
+        pass
+    let(stage.home)
+    report = json.loads(status(stage.home, "--json"))
+    file = json.loads((stage.home / STATUS_FILE).read_bytes())
+    assert report == {"running": False, **file}

@@ -1,0 +1,180 @@
+"""`hermes-trio stop`: it waits for proof, as long as the gateway says, and no shorter."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+from hermes_trio.host.markers import PLANNED_STOP
+from hermes_trio.host.status import STATUS_FILE, GatewayState
+from hermes_trio.testing import open_loopback
+from tests.machine import HERMES, configure, environment, hermes, living, write_systemctl
+
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(os.name != "posix", reason="the stories send signals"),
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    configure(tmp_path / "home")
+    return tmp_path / "home"
+
+
+async def test_where_none_runs_there_is_nothing_to_stop(home: Path) -> None:
+    done = await hermes("stop", environ=environment(home))
+    assert (done.returncode, done.stdout) == (0, "No gateway is running.\n")
+
+
+async def test_stopped_means_gone(home: Path) -> None:
+    async with living(home) as life:
+        await life.up()
+        done = await hermes("stop", environ=environment(home))
+        assert (done.returncode, done.stdout) == (0, "Stopped.\n")
+        assert await life.ended() == 0
+    assert (await life.until(lambda _: True)).gateway_state is GatewayState.STOPPED
+    assert not (home / PLANNED_STOP).exists()
+
+
+async def test_it_waits_for_the_grace_that_the_running_gateway_has(home: Path) -> None:
+    """The configuration has changed since: what counts is what the gateway started with."""
+    async with open_loopback() as platform:
+        configure(home, port=platform.port, grace=8)
+        async with living(home) as life:
+            await life.up()
+            await platform.says("count to 5000")
+            await life.until(lambda status: status.active_turns == 1)
+            configure(home, port=platform.port, grace=0)
+            began = time.monotonic()
+            done = await hermes("stop", environ=environment(home))
+            assert (done.returncode, done.stdout) == (0, "Stopped.\n")
+            assert time.monotonic() - began >= 8
+            assert await life.ended() == 0
+
+
+async def test_asked_again_it_hurries(home: Path) -> None:
+    async with open_loopback() as platform:
+        configure(home, port=platform.port, grace=600)
+        async with living(home) as life:
+            await life.up()
+            await platform.says("count to 5000")
+            await life.until(lambda status: status.active_turns == 1)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(lambda: hermes("stop", environ=environment(home)))
+                await life.until(lambda status: status.deadline is not None)
+                again = await hermes("stop", environ=environment(home))
+            assert again.stdout.splitlines() == ["It is stopping already; asked it to hurry.", "Stopped."]
+            assert await life.ended() == 0
+
+
+async def test_a_stop_during_a_restart_is_a_stop(home: Path) -> None:
+    async with open_loopback() as platform:
+        configure(home, port=platform.port, grace=600)
+        async with living(home) as life:
+            await life.up()
+            await platform.says("count to 5000")
+            await life.until(lambda status: status.active_turns == 1)
+            async with trio.open_nursery() as nursery:
+                restarts = []
+
+                async def restart() -> None:
+                    restarts.append(await hermes("restart", environ=environment(home)))
+
+                nursery.start_soon(restart)
+                await life.until(lambda status: status.restart_requested)
+                nursery.start_soon(lambda: hermes("stop", environ=environment(home)))
+                await life.until(lambda status: not status.restart_requested)
+                await hermes("stop", environ=environment(home))  # and it hurries
+            assert await life.ended() == 0
+    assert restarts[0].returncode == 1
+    assert "somebody asked for that meanwhile" in restarts[0].stderr
+
+
+async def test_below_the_gateway_it_does_not_wait(home: Path) -> None:
+    """A gateway that is its own stopper's parent could never end while it waits for it."""
+    script = home.with_name("gateway.py")
+    script.write_text(
+        "import os, subprocess, sys, time\n"
+        "from pathlib import Path\n"
+        "from hermes_trio.host.home import locked_home\n"
+        "import signal; signal.signal(signal.SIGTERM, lambda *_: None)\n"
+        "with locked_home(Path(os.environ['HERMES_HOME'])):\n"
+        f"    done = subprocess.run(['sh', '-c', {shlex.join([*HERMES, 'stop'])!r}], capture_output=True)\n"
+        "print(done.returncode, done.stdout.decode(), done.stderr.decode())\n"
+    )
+    with trio.fail_after(60):
+        done = await trio.run_process(
+            [sys.executable, str(script)], env=environment(home), capture_stdout=True
+        )
+    assert done.stdout.decode().startswith(
+        "0 The gateway stops. This command runs below it, and does not wait for that."
+    )
+
+
+async def test_one_that_does_not_stop_is_reported_and_not_believed(home: Path) -> None:
+    async with living(home) as life:
+        await life.up()
+        os.kill(life.process.pid, 19)  # SIGSTOP: it will hear of nothing
+        done = await hermes("stop", environ=environment(home))
+        assert done.returncode == 1
+        assert f"(pid {life.process.pid}) has not stopped in its time" in done.stderr
+
+
+async def test_one_that_was_killed_is_not_there(home: Path) -> None:
+    async with living(home) as life:
+        await life.up()
+        life.process.kill()
+        await life.ended()
+        done = await hermes("stop", environ=environment(home))
+    assert (done.returncode, done.stdout) == (0, "No gateway is running.\n")
+
+
+@pytest.mark.parametrize(("restart", "through_systemd"), [("always", True), ("on-failure", False)])
+async def test_a_unit_that_always_comes_back_is_stopped_by_systemd(
+    home: Path, tmp_path: Path, restart: str, through_systemd: bool
+) -> None:
+    """Its processes are in a unit as far as the control groups say; here that is told by a file."""
+    if not Path("/proc/self/cgroup").exists() or ".service" not in Path("/proc/self/cgroup").read_text():
+        pytest.skip("these tests do not run below a service")
+    async with living(home) as life:
+        await life.up()
+        pid = life.process.pid
+        calls = write_systemctl(
+            tmp_path / "bin",
+            f'case "$*" in *MainPID*) echo {pid};; *Restart*) echo {restart};; *stop*) kill {pid};; esac',
+        )
+        environ = environment(home, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+        assert (await hermes("stop", environ=environ)).returncode == 0
+        assert await life.ended() == 0
+        assert any(" stop " in f"{call} " for call in calls.read_text().splitlines()) is through_systemd
+
+
+async def test_a_gateway_without_a_state_file_has_the_grace_of_the_configuration(home: Path) -> None:
+    configure(home, grace=5)
+    async with living(home) as life:
+        await life.up()
+        (home / STATUS_FILE).unlink()
+        assert (await hermes("stop", environ=environment(home))).returncode == 0
+        assert await life.ended() == 0
+
+
+def test_a_quick_look_loads_no_trio(home: Path) -> None:
+    for command in ("stop", "status"):
+        code = (
+            f"import json, sys; from hermes_trio.cli import main\ntry: main(['{command}'])\n"
+            "except SystemExit: pass\nprint(json.dumps(sorted(sys.modules)))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment(home), capture_output=True, text=True, check=True
+        )
+        loaded = set(json.loads(done.stdout.splitlines()[-1]))
+        assert loaded & {"trio", "psutil", "sqlite3", "structlog"} == set()

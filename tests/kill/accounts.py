@@ -1,0 +1,132 @@
+"""What a gateway that was killed again and again has in its books, read with nothing but SQL and the
+reader of the journals."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from hermes_trio.journal.reader import read_run
+
+Rows = list[tuple[Any, ...]]
+
+# The turns that dealt with a message, one behind the other: the one that took it, and who took that up.
+_CHAINS = """
+    WITH RECURSIVE chain (inbox_id, turn_id) AS (
+        SELECT inbox_id, turn_id FROM inbox WHERE state = 'done' UNION ALL
+        SELECT chain.inbox_id, turns.turn_id FROM chain JOIN turns ON turns.resumes = chain.turn_id)
+    SELECT event, turns.turn_id, outcome, resumes, session_id, run_id
+    FROM chain JOIN inbox USING (inbox_id) JOIN turns ON turns.turn_id = chain.turn_id
+    ORDER BY inbox_id, turns.turn_id
+"""
+
+
+@contextmanager
+def books(home: Path) -> Iterator[sqlite3.Connection]:
+    """The database as it is, also while a gateway writes. Whoever only reads tidies nothing up: the next
+    life finds what the kill has left."""
+    with closing(sqlite3.connect(f"{(home / 'gateway.db').as_uri()}?mode=ro", uri=True, timeout=30)) as db:
+        yield db
+
+
+def rows_of(home: Path, chat: str) -> Rows:
+    """Every row there is about one chat."""
+    here = "WHERE chat_id = ?"
+    of_session = "WHERE session_id IN (SELECT session_id FROM sessions WHERE session_key LIKE '%:' || ?)"
+    with books(home) as db:
+        return [
+            row
+            for table, where in {
+                "inbox": here,
+                "outbox": here,
+                "sessions": of_session,
+                "turns": of_session,
+                "messages": of_session,
+            }.items()
+            for row in db.execute(f"SELECT '{table}', * FROM {table} {where}", (chat,))  # noqa: S608
+        ]
+
+
+def left_alone(home: Path) -> set[str]:
+    """What was said and is not run again by itself, because the automatic run of its cut turn was cut
+    before anything was seen of it."""
+    with books(home) as db:
+        return {
+            said
+            for said, turns in _chains(db).items()
+            if "answered" not in [outcome for _, outcome, *_ in turns]
+            if turns[-1][2] is not None and not _deltas(home, turns[-1])
+        }
+
+
+def check(home: Path, witness: Path, said: set[str]) -> None:
+    """Look whether the books are right and closed."""
+    with books(home) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert db.execute("SELECT state, count(*) FROM inbox GROUP BY 1").fetchall() == [("done", len(said))]
+        states = dict(db.execute("SELECT state, count(*) FROM outbox WHERE NOT streamed GROUP BY 1"))
+        assert set(states) == {"sent"}
+        _check_turns(db)
+        _check_chains(home, db, said)
+        _check_witness(db, witness)
+        _check_journals(home, db)
+
+
+def _check_turns(db: sqlite3.Connection) -> None:
+    outcomes = {outcome for (outcome,) in db.execute("SELECT DISTINCT outcome FROM turns")}
+    assert outcomes <= {"answered", "cut", "unstarted"}, "every turn has an end"
+    resumed = db.execute(
+        "SELECT cut.outcome, count(*) FROM turns JOIN turns AS cut ON cut.turn_id = turns.resumes "
+        "GROUP BY cut.turn_id"
+    ).fetchall()
+    assert set(resumed) <= {("cut", 1)}, "what was cut is taken up once, and nothing else is"
+    assert db.execute("SELECT DISTINCT mark FROM sessions").fetchall() in ([(None,)], []), "no mark is left"
+
+
+def _check_chains(home: Path, db: sqlite3.Connection, said: set[str]) -> None:
+    chains = _chains(db)
+    assert set(chains) == said
+    alone = left_alone(home)
+    for text, turns in chains.items():
+        outcomes = [outcome for _, outcome, *_ in turns]
+        assert set(outcomes[:-1]) <= {"cut"}, f"{text}: {outcomes}"
+        assert outcomes[-1] == "answered" or text in alone, f"{text}: {outcomes}"
+
+
+def _check_witness(db: sqlite3.Connection, witness: Path) -> None:
+    """What the agent itself says it did."""
+    outcome = dict(db.execute("SELECT run_id, outcome FROM turns"))
+    begun: dict[str, list[str]] = {}
+    runs = [line.split(" ", 1) for line in witness.read_text().splitlines()]
+    for run_id, text in runs:
+        begun.setdefault(text, []).append(outcome[run_id])
+    assert len({run_id for run_id, _ in runs}) == len(runs), "a run is run once"
+    for text, outcomes in begun.items():
+        assert set(outcomes[:-1]) <= {"cut"}, f"{text}: {outcomes}: what is answered never runs again"
+
+
+def _check_journals(home: Path, db: sqlite3.Connection) -> None:
+    for session_id, run_id, outcome in db.execute("SELECT session_id, run_id, outcome FROM turns"):
+        reading = read_run(home / "journal", session_id, run_id)
+        assert reading.complete
+        # A kill may stop a write where two pages meet: half a record, which nobody was shown.
+        assert reading.torn == 0 or reading.terminal is None
+        if reading.terminal is not None:
+            assert (reading.terminal.terminal_state == "completed") == (outcome == "answered")
+
+
+def _chains(db: sqlite3.Connection) -> dict[str, Rows]:
+    chains: dict[str, Rows] = {}
+    for event, *turn in db.execute(_CHAINS):
+        chains.setdefault(json.loads(event)["text"].partition("\n")[0], []).append(tuple(turn))
+    return chains
+
+
+def _deltas(home: Path, turn: tuple[Any, ...]) -> int:
+    *_, session_id, run_id = turn
+    records = read_run(home / "journal", session_id, run_id).records
+    return sum(record.event == "message.delta" for record in records)

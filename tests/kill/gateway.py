@@ -1,0 +1,69 @@
+"""A gateway that is going to be killed: `python gateway.py <home> <witness>`.
+
+It is the real one, with an agent that does what it is told: the first line of a message is what the
+answer repeats, a second one is a command to run and the seconds after which the agent has seen enough of
+it. Whatever runs is written down in a file of the agent's own, which the gateway knows nothing of.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+import trio
+
+from hermes_trio import load_config, open_gateway
+from hermes_trio.events import ToolCompleted, ToolStarted
+from hermes_trio.gateway.adapters import find_adapters
+from hermes_trio.gateway.turn import Turn
+from hermes_trio.state.transcript import ToolCall
+
+WITNESS = Path(sys.argv[2])
+
+
+async def agent(turn: Turn) -> None:
+    """Answer one message, or take up again what was cut."""
+    await turn.requesting()
+    asked = [row.content for row in turn.history if row.role == "user"]
+    said, _, tool = (turn.said[0].text if turn.said else asked[-1]).partition("\n")
+    note(f"{turn.run_id} {said}")
+    if not turn.said:
+        await turn.say("Where was I? ")
+    elif tool:
+        seconds, command = tool.split(" ", 1)
+        await use(turn, command, float(seconds))
+    for piece in ("You", " said: ", *said):
+        await turn.say(piece)
+        await trio.sleep(0.005)
+
+
+async def use(turn: Turn, command: str, seconds: float) -> None:
+    """Run a command for so long, or until it ends."""
+    call = ToolCall("call-1", "terminal", command)
+    await turn.calls("", call)
+    await turn.emit(ToolStarted("terminal", call.id))
+    async with turn.running(command) as process:
+        with trio.move_on_after(seconds):
+            await process.wait()
+    await turn.result(call, f"It wrote {process.output.total} bytes.")
+    await turn.emit(ToolCompleted("terminal", call.id))
+
+
+def note(line: str) -> None:
+    """Write a line that is there whatever becomes of us."""
+    fd = os.open(WITNESS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(fd, f"{line}\n".encode())
+    os.close(fd)
+
+
+async def main(home: Path) -> None:
+    config = load_config(home, os.environ).config
+    async with open_gateway(home, config, agent=agent, adapters=find_adapters(config)):
+        await trio.sleep_forever()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(filename=WITNESS.with_name("gateway.log"), level=logging.INFO)
+    trio.run(main, Path(sys.argv[1]))

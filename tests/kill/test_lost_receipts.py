@@ -1,0 +1,136 @@
+"""A message that grows and whose id was lost, because the gateway ended between the send and the receipt:
+it is found again where the platform can tell, and otherwise nothing in it says that more is to come."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.platform import NotSent, Traits
+from hermes_trio.testing import MemoryPlatform, Script
+from tests.stage import Stage
+
+HANG = Script().says("I begin.").hangs()
+
+
+def on(stage: Stage, trait: str = "") -> MemoryPlatform:
+    """Play on a platform that edits, and has this trait."""
+    stage.platform = MemoryPlatform(
+        traits=Traits(edits=True, takes_keys=trait == "takes_keys", finds=trait == "finds")
+    )
+    return stage.platform
+
+
+@pytest.mark.parametrize("trait", ["takes_keys", "finds"])
+async def test_it_is_closed_by_the_next_life_where_the_platform_can_tell(
+    stage: Stage, autojump_clock: MockClock, trait: str
+) -> None:
+    platform = on(stage, trait)
+    stage.agent.on("hang", HANG)
+    platform.hangs("send", arrives=True)
+    async with stage.life():
+        await stage.says("hang")
+        await trio.sleep(5)
+    stage.agent.on("hang", Script().says("All done."))
+    async with stage.life():
+        await trio.sleep(5)
+        assert platform.chat("42").texts == ["I begin.\n\n(interrupted)", "All done."]
+
+
+async def test_elsewhere_it_has_no_cursor_and_what_closes_it_says_that_it_repeats(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage)
+    stage.agent.on("hang", HANG)
+    platform.hangs("send", arrives=True)
+    async with stage.life():
+        await stage.says("hang")
+        await trio.sleep(5)
+    stage.agent.on("hang", Script().says("All done."))
+    async with stage.life():
+        await trio.sleep(5)
+        first, closed, answer = platform.chat("42").texts
+        assert first == "I begin."
+        assert closed == "♻ Possibly a repeat:\nI begin.\n\n(interrupted)"
+        assert answer == "All done."
+
+
+@pytest.mark.parametrize("trait", ["takes_keys", "finds"])
+async def test_the_answer_takes_its_place_where_the_platform_can_tell(
+    stage: Stage, autojump_clock: MockClock, trait: str
+) -> None:
+    platform = on(stage, trait)
+    platform.loses_answer()
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(60)
+        assert platform.chat("42").texts == ["You said: hello"]
+
+
+async def test_elsewhere_the_answer_says_that_it_may_be_a_repeat(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage)
+    stage.agent.on("work", Script().says("It is").takes(10).says(" done."))
+    platform.loses_answer()
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(60)
+        assert platform.chat("42").texts == ["It is", "♻ Possibly a repeat:\nIt is done."]
+
+
+async def test_a_full_message_that_says_so_may_need_two(stage: Stage, autojump_clock: MockClock) -> None:
+    platform = stage.platform = MemoryPlatform(traits=Traits(limit=100))
+    words = "word " * 20
+    stage.agent.on("work", Script().says(words))
+    platform.loses_answer()
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(5)
+        assert platform.chat("42").texts == [words.strip()]
+    async with stage.life():
+        await trio.sleep(60)
+        _, *again = platform.chat("42").texts
+        assert again[0].startswith("♻ Possibly a repeat:\nword ")
+        assert " ".join(again).count("word") == 20
+
+
+async def test_what_is_blank_waits_for_a_word(stage: Stage, autojump_clock: MockClock) -> None:
+    platform = on(stage)
+    stage.agent.on("work", Script().says("\n\n").takes(5).says("One,").takes(5).says(" two."))
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(8)
+        assert [text.strip() for text in platform.chat("42").texts] == ["One, ▉"]
+        await trio.sleep(8)
+        assert platform.chat("42").last == "One, two."
+
+
+async def test_what_surely_never_began_to_grow_is_not_repeated(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage)
+    stage.agent.on("work", Script().says("It is").takes(10).says(" done."))
+    platform.fails("send", NotSent("connection refused"))
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(60)
+        assert platform.chat("42").texts == ["It is done."]
+
+
+async def test_a_message_that_grows_shows_so_as_soon_as_its_id_is_stored(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage)
+    stage.agent.on("work", Script().says("One,").takes(5).says(" two,").takes(5).says(" three."))
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(0.5)
+        assert platform.chat("42").texts == ["One,"]
+        await trio.sleep(3)
+        assert platform.chat("42").texts == ["One, ▉"]
+        await trio.sleep(5)
+        assert platform.chat("42").texts == ["One, two, ▉"]
+        await trio.sleep(5)
+        assert platform.chat("42").texts == ["One, two, three."]

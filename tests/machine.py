@@ -1,0 +1,130 @@
+"""A machine for stories about processes: it runs commands of ours as a shell does, and a gateway as a
+service manager does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from hermes_trio.errors import EXIT_RESTART
+from hermes_trio.host.status import GatewayState, Status, read_status
+
+HERMES = (sys.executable, "-m", "hermes_trio")
+PATIENCE = 60.0
+"""Longer than anything takes on a machine that has other things to do."""
+UP = (GatewayState.RUNNING, GatewayState.DEGRADED)
+CONFIG = """\
+agent: {{restart_drain_timeout: {grace}}}
+streaming: {{edit_interval: 0.05}}
+platforms:
+  loopback: {{allow_from: all, port: {port}, traits: {{edits: true, takes_keys: true}}}}
+"""
+
+
+def configure(home: Path, *, port: int = 1, grace: float = 0) -> None:
+    """A home whose gateway talks to the loopback platform of this port."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "config.yaml").write_text(CONFIG.format(port=port, grace=grace))
+    (home / "config.yaml").chmod(0o600)
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """What a command sees; nothing of a supervisor that may run these tests."""
+    keep = {name: os.environ[name] for name in ("PATH", "HOME", "USER", "SYSTEMROOT") if name in os.environ}
+    return {**keep, "HERMES_HOME": str(home), **more}
+
+
+def write_systemctl(folder: Path, script: str = "") -> Path:
+    """A `systemctl` in this folder that does what the script says. The file that is returned has a line for
+    each time it was called, with the arguments."""
+    folder.mkdir(exist_ok=True)
+    program, calls = folder / "systemctl", folder / "calls"
+    program.write_text(f'#!/bin/sh\necho "$*" >> {calls}\n{script}\n')
+    program.chmod(0o755)
+    calls.touch()
+    return calls
+
+
+async def hermes(*arguments: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command, and return what came of it."""
+    with trio.fail_after(PATIENCE):
+        done = await trio.run_process(
+            [*HERMES, *arguments], env=environ, capture_stdout=True, capture_stderr=True, check=False
+        )
+    out, err = done.stdout.decode(), done.stderr.decode()
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+
+class Life:
+    """A gateway, from its start to its end; started again by us when it asks for that."""
+
+    def __init__(self, home: Path, environ: dict[str, str], command: tuple[str, ...]) -> None:
+        self._home, self._environ, self._command = home, environ, command
+        self.process: trio.Process
+        self.codes: list[int] = []
+        """What it left with, each time."""
+        self.forsaken = False
+        """Nobody starts it again, whatever it asks for."""
+        self._over = trio.Event()
+
+    async def keep(self, *, task_status: trio.TaskStatus[None]) -> None:
+        with open(self._home.with_name("output"), "ab") as output:
+            while not self.codes or (self.codes[-1] == EXIT_RESTART and not self.forsaken):
+                self.process = await trio.lowlevel.open_process(
+                    self._command, env=self._environ, stdout=output, stderr=output
+                )
+                try:
+                    if not self.codes:
+                        task_status.started()
+                    self.codes.append(await self.process.wait())
+                finally:
+                    self.process.kill()
+                    with trio.move_on_after(PATIENCE, shield=True):
+                        await self.process.wait()
+        self._over.set()
+
+    @property
+    def output(self) -> str:
+        """All it has printed."""
+        return self._home.with_name("output").read_text()
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    async def ended(self) -> int:
+        """Wait until it has ended and is not started again; what it left with."""
+        with trio.fail_after(PATIENCE):
+            await self._over.wait()
+        return self.codes[-1]
+
+    async def until(self, condition: Callable[[Status], bool]) -> Status:
+        """Wait until its state file says so."""
+        with trio.fail_after(PATIENCE):
+            while True:
+                status = read_status(self._home)
+                if status is not None and condition(status):
+                    return status
+                await trio.sleep(0.02)
+
+    async def up(self) -> Status:
+        """Wait until its doors are open."""
+        return await self.until(lambda status: status.gateway_state in UP)
+
+
+@asynccontextmanager
+async def living(
+    home: Path, *arguments: str, environ: dict[str, str] | None = None, command: tuple[str, ...] = HERMES
+) -> AsyncIterator[Life]:
+    """A gateway that runs while inside, unless it ends before."""
+    life = Life(home, environ or environment(home), (*command, "run", *arguments))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(life.keep)
+        yield life
+        nursery.cancel_scope.cancel()
