@@ -52,8 +52,9 @@ async def demo(turn: Speaker) -> None:
     """Answer one message. What was said is the answer."""
     said = "\n".join(event.text for event in turn.said)
     if not turn.said:
-        # A cut turn is taken up again: the request stands in the transcript.
-        said = next((row.content for row in reversed(turn.history) if row.role == "user"), "")
+        # A cut turn is taken up again: what it was to answer stands in the transcript.
+        asked = [row for row in turn.history if row.role == "user"]
+        said = "\n".join(row.content for row in asked if row.turn_id == asked[-1].turn_id)
         await turn.say("Where was I? ")
     if counting := _COUNT.search(said):
         await _count(turn, int(counting[1] or 10))

@@ -28,9 +28,9 @@ from ..gateway.adapters import GROUP
 from ..host import systemd
 from ..host.home import LOCK_FILE, is_locked, recorded_holder
 from ..host.status import PlatformState, Status, read_status
-from ..host.units import UNIT, Standing, setting, stop_timeout, version_of, words
+from ..host.units import UNIT, Scope, Standing, setting, stop_timeout, version_of, words
 from ..state.opening import connect_reading, shipped_steps
-from .service import ON_A_MAC, look
+from .service import ON_A_MAC, file_of, look
 
 LITTLE_SPACE = 1_000_000_000
 NO_SPACE = 100_000_000
@@ -211,9 +211,9 @@ def service(patient: Patient) -> Iterator[Finding]:
     """Does the installed service agree with this version and this configuration?"""
     if patient.loaded is None:
         return
-    for scope in ("user", "system"):
-        place = look(scope)
-        if place.found is None:
+    scopes: tuple[Scope, ...] = ("user", "system")
+    for scope in scopes:
+        if not file_of(scope).exists() or (place := look(scope)).found is None:
             continue
         again = "Run `hermes-trio service install" + (" --system`." if scope == "system" else "`.")
         if place.standing is Standing.ANOTHER_HOME:

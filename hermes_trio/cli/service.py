@@ -140,7 +140,7 @@ def look(scope: Scope) -> Place:
     """The service of the home of this environment."""
     service = wanted(scope)
     text = launchd_plist(service) if ON_A_MAC else systemd_unit(service)
-    file = launchd.plist_file(scope) if ON_A_MAC else systemd.unit_file(scope, os.environ)
+    file = file_of(scope)
     try:
         found = file.read_text("utf-8")
     except FileNotFoundError:
@@ -150,6 +150,11 @@ def look(scope: Scope) -> Place:
     return Place(service, file, text, found)
 
 
+def file_of(scope: Scope) -> Path:
+    """Where the service is, or would be."""
+    return launchd.plist_file(scope) if ON_A_MAC else systemd.unit_file(scope, os.environ)
+
+
 def wanted(scope: Scope) -> Service:
     """The service that this environment would get."""
     environ = dict(os.environ)
@@ -157,7 +162,7 @@ def wanted(scope: Scope) -> Service:
     if scope == "system":
         # Who calls sudo wants the service for themselves, and sudo has put root's home in the environment.
         user = environ.get("SUDO_USER") or getpass.getuser()
-        environ.setdefault("HERMES_HOME", str(Path(f"~{user}/.hermes-trio").expanduser()))
+        environ["HERMES_HOME"] = environ.get("HERMES_HOME") or f"~{user}/.hermes-trio"
     home = home_directory(environ)
     grace = load_config(home, environ).config.agent.restart_drain_timeout
     program = (sys.executable, "-m", "hermes_trio")

@@ -88,8 +88,8 @@ def reset_notice(reason: ResetReason, policy: SessionReset) -> str:
         "suspended": ("the one before was interrupted", "agent"),
     }[reason]
     return (
-        f"◐ This is a new session ({why}). The agent no longer sees the earlier messages; /resume "
-        f"goes back to them. The section `{section}` of config.yaml says when this happens."
+        f"◐ This is a new session ({why}). The agent no longer sees the earlier messages. "
+        f"The section `{section}` of config.yaml says when this happens."
     )
 
 

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Literal
 import structlog
 import trio
 
+from ..config import reset_policy
 from ..errors import GatewayError
 from ..messages import MessageEvent
 from ..state import inbox, sessions, settle
 from ..state.entry import SessionEntry
 from ..state.inbox import Received
-from ..state.policy import is_fresh
+from ..state.policy import KNOWN_REASONS, is_fresh, notice_due
 from ..state.transcript import Message
 from ..state.turns import Outcome, Turn
 from . import burst, words
-from .notes import with_note
+from .notes import reset_notice, with_note
 from .resume import ends_in_tool_result, judge_tail, tail_time
 from .run import Task, run_turn
 
@@ -60,7 +61,7 @@ class Actor:
         self.jobs: deque[Job] = deque()
         """What is to be done when the turn that runs has ended."""
         self.came: list[tuple[MessageEvent, int, Mode]] = []
-        """Who came while the inbox was read for the next turn: it may begin without them."""
+        """Who came while no turn ran: the next one may begin without them."""
         self._told_at = -math.inf
         self._hint = trio.Event()
 
@@ -89,9 +90,8 @@ class Actor:
     def begin(self, task: Task) -> None:
         """A turn begins. Who came too late for it meets it now."""
         self.task = task
-        came, self.came = self.came, []
-        for event, inbox_id, mode in came:
-            self.meet(event, inbox_id, mode)
+        for one in self.came:
+            self.meet(*one)
 
     def meet(self, event: MessageEvent, inbox_id: int, mode: Mode) -> str | None:
         """A message has come, and is stored: let it meet the turn that runs. Returns what to tell of it."""
@@ -229,8 +229,10 @@ class Sessions:
         gateway = self._gateway
         patience = trio.current_time() + burst.LONGEST_WAIT
         while True:
-            actor.came.clear()
+            came, actor.came = actor.came, []
             waiting = await gateway.database.read(inbox.pending, actor.key)
+            ids = {row.inbox_id for row in waiting}
+            actor.came = [one for one in came if one[1] in ids] + actor.came
             rows = burst.first_of(waiting)
             more_until = burst.may_go_on_until(rows)
             wait = min(more_until - gateway.world.time(), patience - trio.current_time())
@@ -256,6 +258,8 @@ class Sessions:
         gateway.turns_changed()
         try:
             history = await gateway.history(entry)
+            if rows and not history:
+                self._tell_of_reset(entry, rows[0].event)
             text = "\n\n".join(row.event.text for row in rows if row.event.text)
             prompt = self._prompt(entry, history, text)
             return await run_turn(gateway, entry, task, prompt=prompt, history=history)
@@ -265,6 +269,16 @@ class Sessions:
             gateway.turns_changed()
             if gateway.report is not None:
                 gateway.report.turn_is_over(actor.key)
+
+    def _tell_of_reset(self, entry: SessionEntry, event: MessageEvent) -> None:
+        """The first message of a session that nobody asked for: whoever wrote it may want to know."""
+        reason = KNOWN_REASONS.get(entry.auto_reset_reason or "")
+        policy = reset_policy(self._gateway.config, event.source.platform, entry.chat_type)
+        had_activity = entry.reset_had_activity
+        if reason is not None and notice_due(
+            policy, reason=reason, platform=event.source.platform, had_activity=had_activity
+        ):
+            self._gateway.reply(event, reset_notice(reason, policy))
 
     def _prompt(self, entry: SessionEntry, history: list[Message], text: str) -> str:
         gateway = self._gateway

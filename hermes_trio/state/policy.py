@@ -14,6 +14,7 @@ from ..config import SessionReset
 
 DueReset = Literal["idle", "daily"]
 ResetReason = Literal["idle", "daily", "suspended"]
+KNOWN_REASONS: dict[str, ResetReason] = {"idle": "idle", "daily": "daily", "suspended": "suspended"}
 """Why a session was replaced without anybody asking for it."""
 
 

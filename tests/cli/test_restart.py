@@ -95,7 +95,8 @@ async def test_below_the_gateway_it_does_not_wait(home: Path) -> None:
         "from hermes_trio.host.home import locked_home\n"
         "signal.signal(signal.SIGUSR1, lambda *_: print('asked'))\n"
         "with locked_home(Path(os.environ['HERMES_HOME'])):\n"
-        f"    done = subprocess.run(['sh', '-c', {shlex.join([*HERMES, 'restart'])!r}], capture_output=True)\n"
+        f"    command = ['sh', '-c', {shlex.join([*HERMES, 'restart'])!r}]\n"
+        "    done = subprocess.run(command, capture_output=True)\n"
         "print(done.returncode, done.stdout.decode(), done.stderr.decode())\n"
     )
     with trio.fail_after(60):

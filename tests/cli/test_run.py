@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import trio
 
 from hermes_trio.errors import EXIT_RESTART
 from hermes_trio.host import init
@@ -149,7 +148,8 @@ def test_init_leaves_as_its_child_left(tmp_path: Path, program: str, code: int) 
 def test_init_starts_it_again_when_it_asks_for_that(tmp_path: Path) -> None:
     count = tmp_path / "count"
     program = (
-        f"import os; open({str(count)!r}, 'a').write('x'); assert os.environ['HERMES_GATEWAY_EXTERNAL_SUPERVISOR']\n"
+        f"import os; open({str(count)!r}, 'a').write('x')\n"
+        "assert os.environ['HERMES_GATEWAY_EXTERNAL_SUPERVISOR']\n"
         f"raise SystemExit(75 if os.path.getsize({str(count)!r}) < 3 else 4)"
     )
     assert subprocess.run(as_init(program, tmp_path), check=False, timeout=60).returncode == 4
@@ -194,9 +194,12 @@ async def test_as_the_first_process_of_a_container(home: Path) -> None:
         assert before.pid != 1
         assert cmdline(first)[1:4] == ["-I", "-S", init.__file__]
 
-        subprocess.run([*inside, "sh", "-c", "(sleep 0.2 &) ; true"], check=True, timeout=60)
-        await life.until(lambda _: set(children(first)) == {one for one in children(first) if cmdline(one)})
-        assert orphan not in children(first)
+        door = home / "door"
+        os.mkfifo(door)
+        subprocess.run([*inside, "sh", "-c", f"read it < {door} & true"], check=True, timeout=60)
+        assert len(children(first)) == 2, "it has an orphan"
+        door.write_text("go\n")
+        await life.until(lambda _: len(children(first)) == 1)
 
         os.kill(first, signal.SIGUSR1)
         after = await life.until(lambda status: status.instance not in ("", before.instance))
@@ -225,10 +228,3 @@ def cmdline(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     except OSError:
         return []
-
-
-def comm(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text()
-    except OSError:
-        return ""

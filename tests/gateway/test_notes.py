@@ -243,11 +243,10 @@ def test_a_note_that_was_stored_after_all_is_known_as_one(situation: Situation) 
         ("suspended", SessionReset(), "the one before was interrupted", "agent"),
     ],
 )
-def test_a_person_reads_why_the_session_is_new_and_how_to_go_back(
+def test_a_person_reads_why_the_session_is_new(
     reason: ResetReason, policy: SessionReset, why: str, section: str
 ) -> None:
     notice = reset_notice(reason, policy)
     assert notice.startswith("◐ ")
     assert f"({why})" in notice
-    assert "/resume" in notice
     assert f"`{section}`" in notice

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.config import AgentConfig
+from hermes_trio.config import AgentConfig, SessionReset
 from hermes_trio.messages import HomeChannel
 from hermes_trio.testing import Script
 from tests.stage import Stage, everyone
@@ -251,3 +252,25 @@ async def test_after_a_restart_that_a_chat_asked_for_that_chat_hears_of_it_once(
             await trio.sleep(5)
     told = [m for m in stage.platform.chat("42").messages if m.text.startswith("♻ Restarted")]
     assert [m.reply_to for m in told] == ["asked"]
+
+
+async def test_who_comes_back_after_an_idle_reset_is_told_once(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    idle = SessionReset(mode="idle", idle_minutes=60)
+    stage.config = msgspec.structs.replace(stage.config, session_reset=idle)
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(2 * 3600)
+        before = stage.entry().session_id
+        await stage.says("are you there?")
+        await trio.sleep(10)
+        await stage.says("fine")
+        await trio.sleep(10)
+        assert stage.entry().session_id != before
+        first, notice, *rest = stage.platform.chat("42").texts
+        assert first == "You said: hello"
+        assert "new session (no message for 1 hour)" in notice
+        assert rest == ["You said: are you there?", "You said: fine"]
+        assert "[System note:" in stage.agent.prompts[1]
+        assert stage.agent.prompts[2] == "fine"

@@ -101,10 +101,10 @@ def _check_witness(db: sqlite3.Connection, witness: Path) -> None:
     """What the agent itself says it did."""
     outcome = dict(db.execute("SELECT run_id, outcome FROM turns"))
     begun: dict[str, list[str]] = {}
-    runs = [line.split(" ", 1) for line in witness.read_text().splitlines()]
+    runs = [tuple(line.split(" ", 1)) for line in witness.read_text().splitlines()]
     for run_id, text in runs:
         begun.setdefault(text, []).append(outcome[run_id])
-    assert len({run_id for run_id, _ in runs}) == len(runs), "a run is run once"
+    assert len(set(runs)) == len(runs), "a run is run once"
     for text, outcomes in begun.items():
         assert set(outcomes[:-1]) <= {"cut"}, f"{text}: {outcomes}: what is answered never runs again"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import trio
@@ -18,25 +19,32 @@ from hermes_trio import load_config, open_gateway
 from hermes_trio.events import ToolCompleted, ToolStarted
 from hermes_trio.gateway.adapters import find_adapters
 from hermes_trio.gateway.turn import Turn
-from hermes_trio.state.transcript import ToolCall
+from hermes_trio.state.transcript import Message, ToolCall
 
 WITNESS = Path(sys.argv[2])
 
 
 async def agent(turn: Turn) -> None:
-    """Answer one message, or take up again what was cut."""
+    """Answer what was said, or take up again what was cut."""
     await turn.requesting()
-    asked = [row.content for row in turn.history if row.role == "user"]
-    said, _, tool = (turn.said[0].text if turn.said else asked[-1]).partition("\n")
-    note(f"{turn.run_id} {said}")
+    asked = [event.text for event in turn.said] or cut(turn.history)
+    said = [text.partition("\n")[0] for text in asked]
+    for line in said:
+        note(f"{turn.run_id} {line}")
     if not turn.said:
         await turn.say("Where was I? ")
-    elif tool:
+    for tool in [text.partition("\n")[2] for text in asked if "\n" in text and turn.said]:
         seconds, command = tool.split(" ", 1)
         await use(turn, command, float(seconds))
-    for piece in ("You", " said: ", *said):
+    for piece in ("You", " said: ", *"\n".join(said)):
         await turn.say(piece)
         await trio.sleep(0.005)
+
+
+def cut(history: Sequence[Message]) -> list[str]:
+    """What the turn was to answer that is taken up again."""
+    asked = [row for row in history if row.role == "user"]
+    return [row.content for row in asked if row.turn_id == asked[-1].turn_id]
 
 
 async def use(turn: Turn, command: str, seconds: float) -> None:

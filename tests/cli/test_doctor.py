@@ -1,0 +1,185 @@
+"""`hermes-trio doctor`: one home that is well, and one for each thing that can be wrong with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hermes_trio.cli import main
+from hermes_trio.cli.doctor import CHECKS
+from hermes_trio.host.home import locked_home
+from hermes_trio.host.status import PlatformState, PlatformStatus
+from hermes_trio.host.status_board import StatusBoard
+from hermes_trio.state.opening import open_connections, shipped_steps
+from hermes_trio.world import World
+from tests.machine import configure, environment, write_systemctl
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stories play under systemd")
+
+
+class Patient:
+    """A home that is well, until a story does something to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.unit = folder / "config" / "systemd" / "user" / "hermes-trio.service"
+        self._bin = folder / "bin"
+        write_systemctl(self._bin)
+        configure(self.home)
+        opened = open_connections(self.home / "gateway.db", World(), shipped_steps())
+        opened.reading.close()
+        opened.writing.close()
+
+    def hermes(self, *arguments: str) -> Result:
+        path = f"{self._bin}:/usr/bin:/bin"
+        environ = environment(self.home, PATH=path, XDG_CONFIG_HOME=str(self.unit.parents[2]), USER="nobody-")
+        return CliRunner().invoke(main, arguments, env={**dict.fromkeys(os.environ), **environ})
+
+    def finding(self, level: str) -> list[str]:
+        """The lines of this level, without its name."""
+        lines = self.hermes("doctor").stdout.splitlines()
+        return [line[len(level) :].strip() for line in lines if line.startswith(level)]
+
+    def problem(self) -> str:
+        """The one problem there is."""
+        assert self.hermes("doctor").exit_code == 1
+        (problem,) = self.finding("problem")
+        return problem
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> Patient:
+    return Patient(tmp_path)
+
+
+def test_a_home_that_is_well(patient: Patient) -> None:
+    result = patient.hermes("doctor")
+    assert result.exit_code == 0
+    assert patient.finding("problem") == []
+    assert patient.finding("warning") == [
+        "the answers are a demo's, because no model is configured. "
+        "Set model.provider and its key in config.yaml or .env."
+    ]
+
+
+def test_for_programs_each_finding_names_its_check(patient: Patient) -> None:
+    findings = json.loads(patient.hermes("doctor", "--json").stdout)
+    assert {finding["check"] for finding in findings} == {check.__name__ for check in CHECKS}
+    assert {finding["level"] for finding in findings} <= {"ok", "warning", "problem"}
+
+
+def test_a_home_that_is_not_there_yet_is_no_problem_and_is_not_made(tmp_path: Path) -> None:
+    environ = environment(tmp_path / "new", XDG_CONFIG_HOME=str(tmp_path))
+    result = CliRunner().invoke(main, ["doctor"], env={**dict.fromkeys(os.environ), **environ})
+    assert result.exit_code == 0
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_configuration_that_cannot_be(patient: Patient) -> None:
+    (patient.home / "config.yaml").write_text("agent: {max_turns: many}")
+    assert patient.problem().startswith("agent.max_turns: 'many' is not a whole number")
+
+
+def test_a_platform_that_nobody_has_installed(patient: Patient) -> None:
+    (patient.home / "config.yaml").write_text("platforms: {telegraph: {allow_from: all}}")
+    assert patient.problem() == "no platform telegraph is installed. Install its package, or remove it."
+
+
+def test_a_platform_whose_own_keys_are_wrong(patient: Patient) -> None:
+    (patient.home / "config.yaml").write_text("platforms: {loopback: {allow_from: all, port: none}}")
+    assert patient.problem().startswith("platforms.loopback.port: ")
+
+
+def test_a_home_that_others_may_read(patient: Patient) -> None:
+    (patient.home / "config.yaml").chmod(0o644)
+    assert (
+        f"others may read {patient.home / 'config.yaml'}. Run `chmod go= '{patient.home}/config.yaml'`."
+        in (patient.finding("warning"))
+    )
+
+
+def test_a_damaged_database(patient: Patient) -> None:
+    path = patient.home / "gateway.db"
+    path.write_bytes(path.read_bytes()[:4096] + b"\xff" * 60_000)
+    before = path.read_bytes()
+    assert "gateway.db is not sound" in patient.problem()
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_a_newer_version(patient: Patient) -> None:
+    with closing(sqlite3.connect(patient.home / "gateway.db")) as connection, connection:
+        connection.execute("INSERT INTO schema_steps VALUES ('9999_of_tomorrow', 0)")
+    assert "is of a newer version (it has 9999_of_tomorrow)" in patient.problem()
+
+
+def test_a_journal_that_is_no_directory(patient: Patient) -> None:
+    (patient.home / "journal").write_text("")
+    assert "journal cannot be written to" in patient.problem()
+
+
+def test_a_platform_that_refused_the_gateway(patient: Patient) -> None:
+    with locked_home(patient.home) as me:
+        board = StatusBoard(me, "life", World())
+        board.set(state=board.status.gateway_state)
+        board.set_platform("loopback", PlatformState.FATAL, "loopback refused its token. Renew it.")
+        write_status(patient.home, board)
+        assert patient.problem() == "loopback is given up. loopback refused its token. Renew it."
+    write_status(patient.home, board)
+    assert patient.finding("problem") == [], "it is over"
+
+
+def write_status(home: Path, board: StatusBoard) -> None:
+    import msgspec
+
+    assert board.status.platforms["loopback"] == PlatformStatus(
+        PlatformState.FATAL, "loopback refused its token. Renew it."
+    )
+    (home / "gateway_state.json").write_bytes(msgspec.json.encode(board.status))
+
+
+def test_a_gateway_that_was_killed(patient: Patient) -> None:
+    (patient.home / "gateway.lock").write_text('{"pid": 4194304, "started": 1.0}')
+    assert any("the last one was killed" in line for line in patient.finding("ok"))
+
+
+def test_a_service_that_agrees(patient: Patient) -> None:
+    assert patient.hermes("service", "install").exit_code == 0
+    assert f"{patient.unit} is installed." in patient.finding("ok")
+    assert patient.finding("problem") == []
+
+
+def test_a_service_less_patient_than_the_grace(patient: Patient) -> None:
+    patient.hermes("service", "install")
+    configure(patient.home, grace=120)
+    assert patient.problem() == (
+        "systemd would kill the gateway after 90 s, within its grace. "
+        "TimeoutStopSec has to be 150. Run `hermes-trio service install`."
+    )
+    patient.hermes("service", "install")
+    assert patient.finding("problem") == []
+
+
+def test_a_service_that_somebody_edited_or_another_version_wrote(patient: Patient) -> None:
+    patient.hermes("service", "install")
+    written = patient.unit.read_text()
+    patient.unit.write_text(written.replace("ExecStart=", "ExecStart=/usr/bin/env "))
+    assert any("somebody has edited" in line for line in patient.finding("warning"))
+    assert patient.problem().startswith("hermes-trio.service starts another program")
+    patient.unit.write_text(written.replace("# hermes-trio ", "# hermes-trio 0.0.1-", 1))
+    assert any("was written by version 0.0.1-" in line for line in patient.finding("warning"))
+
+
+def test_a_service_of_another_home(patient: Patient) -> None:
+    patient.hermes("service", "install")
+    other = patient.home.with_name("other")
+    patient.unit.write_text(patient.unit.read_text())
+    configure(other)
+    patient.home = other
+    assert f"{patient.unit} is the service of another home." in patient.finding("warning")
