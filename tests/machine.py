@@ -17,7 +17,7 @@ from hermes_trio.errors import EXIT_RESTART
 from hermes_trio.host.status import GatewayState, Status, read_status
 
 HERMES = (sys.executable, "-m", "hermes_trio")
-PATIENCE = 60.0
+PATIENCE = 90.0
 """Longer than anything takes on a machine that has other things to do."""
 UP = (GatewayState.RUNNING, GatewayState.DEGRADED)
 CONFIG = """\

@@ -22,7 +22,7 @@ from ..host.units import START_TIMEOUT
 from ..world import World
 from .stop import LOOK_EVERY, running_gateway, status_of, wait_for_end
 
-BACK_WITHIN = 60.0
+BACK_WITHIN = 30.0
 """So long nothing need be seen of the next life: supervisors pause."""
 LOST = (GatewayState.STOPPED, GatewayState.STARTUP_FAILED)
 

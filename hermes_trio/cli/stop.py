@@ -28,8 +28,6 @@ KNOWN_LITTLE = 5.0
 LATE = 1.0
 """So much later an end may be seen."""
 LOOK_EVERY = 0.1
-COMES_BACK = ("always", "on-success")
-"""How a unit is not ours: it starts again what was meant to end."""
 
 
 class NotInTime(GatewayError):
@@ -103,9 +101,7 @@ def wait_for_end(home: Path, gateway: ProcessId, over: Callable[[], bool]) -> No
 def _stopped_by_systemd(gateway: ProcessId) -> bool:
     """Have systemd stop a unit that would start the gateway again when that stops by itself."""
     unit = systemd.unit_of(gateway.pid)
-    if unit is None or systemd.shown(unit, "MainPID", os.environ) != str(gateway.pid):
-        return False
-    if systemd.shown(unit, "Restart", os.environ) not in COMES_BACK:
+    if unit is None or not systemd.comes_back(unit, gateway.pid, os.environ):
         return False
     answer = systemd.ask(unit.scope, "--no-block", "stop", unit.name, environ=os.environ)
     if not answer.ok:

@@ -34,7 +34,7 @@ def first_of(waiting: Sequence[Received]) -> list[Received]:
 def may_go_on_until(rows: Sequence[Received]) -> float:
     """Until when it is worth waiting for more: of a text nobody expects more."""
     if any(row.event.attachments for row in rows):
-        return rows[-1].received_at + ALBUM_QUIET
+        return min(rows[-1].received_at + ALBUM_QUIET, rows[0].received_at + LONGEST_WAIT)
     return -math.inf
 
 

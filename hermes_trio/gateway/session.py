@@ -227,7 +227,7 @@ class Sessions:
     async def _said(self, actor: Actor) -> list[Received]:
         """The messages that the next turn answers. An album arrives picture by picture: it is waited for."""
         gateway = self._gateway
-        patience = trio.current_time() + burst.LONGEST_WAIT
+        patience = trio.current_time() + burst.LONGEST_WAIT  # also if the clock on the wall goes back
         while True:
             came, actor.came = actor.came, []
             waiting = await gateway.database.read(inbox.pending, actor.key)

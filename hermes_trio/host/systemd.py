@@ -81,10 +81,14 @@ def unit_in(cgroups: str) -> Unit | None:
     return None
 
 
-def shown(unit: Unit, key: str, environ: Mapping[str, str]) -> str:
-    """What systemd says about a property of a unit; empty if it says nothing."""
-    answer = ask(unit.scope, "show", "--value", "-p", key, unit.name, environ=environ)
-    return answer.text if answer.ok else ""
+def comes_back(unit: Unit, pid: int, environ: Mapping[str, str]) -> bool:
+    """Whether systemd starts the main process of this unit again although it was meant to end. Ours are
+    not like that; and a process below another service is none of that service's concern."""
+
+    def shown(key: str) -> str:
+        return ask(unit.scope, "show", "--value", "-p", key, unit.name, environ=environ).text
+
+    return shown("MainPID") == str(pid) and shown("Restart") in ("always", "on-success")
 
 
 def is_restarting(environ: Mapping[str, str]) -> bool:

@@ -108,6 +108,7 @@ def _end(
         inbox.close_turn(db, turn_id, at)
     elif ends.inbox == "pending":
         inbox.reopen_turn(db, turn_id)
+        transcript.forget_turn(db, turn_id)  # the turn that answers them writes them down
     if ends.mark == "cleared":
         clear_mark(db, session_id, at)
     elif ends.mark == "set" and not sessions.mark_cut(db, session_id, reason, at):

@@ -153,6 +153,11 @@ def remove(db: sqlite3.Connection, session_id: str, *, limit: int) -> int:
     ).rowcount
 
 
+def forget_turn(db: sqlite3.Connection, turn_id: int) -> None:
+    """Remove all that was said in a turn, as if it had not been."""
+    db.execute("DELETE FROM messages WHERE turn_id = ?", (turn_id,))
+
+
 def replace_recovered(db: sqlite3.Connection, session_id: str, turn_id: int, rows: Sequence[Message]) -> None:
     """Let `rows` be all that recovery has put into this turn. Doing it again changes nothing, doing it
     with more adds what is more: a turn never has two copies of anything recovered."""

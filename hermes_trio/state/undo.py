@@ -39,7 +39,7 @@ def undo(db: sqlite3.Connection, session_id: str, at: float) -> Said | None:
     for turn_id in exchange:
         inbox.close_turn(db, turn_id, at)
         files += [file for row in inbox.ever_of_turn(db, turn_id) for file in row.event.attachments]
-        db.execute("DELETE FROM messages WHERE turn_id = ?", (turn_id,))
+        transcript.forget_turn(db, turn_id)
         db.execute("UPDATE turns SET recovery = NULL WHERE turn_id = ?", (turn_id,))
     said = (row.content for row in rows if row.turn_id in exchange and row.role == "user" and row.content)
     return Said("\n\n".join(said), tuple(files))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import trio
 from hermes_trio.host.markers import PLANNED_STOP
 from hermes_trio.host.status import STATUS_FILE, GatewayState
 from hermes_trio.testing import open_loopback
-from tests.machine import HERMES, configure, environment, hermes, living, write_systemctl
+from tests.machine import HERMES, configure, environment, hermes, living
 
 pytestmark = [
     pytest.mark.timeout(180),
@@ -123,7 +124,7 @@ async def test_below_the_gateway_it_does_not_wait(home: Path) -> None:
 async def test_one_that_does_not_stop_is_reported_and_not_believed(home: Path) -> None:
     async with living(home) as life:
         await life.up()
-        os.kill(life.process.pid, 19)  # SIGSTOP: it will hear of nothing
+        life.signal(signal.SIGSTOP)  # it will hear of nothing
         done = await hermes("stop", environ=environment(home))
         assert done.returncode == 1
         assert f"(pid {life.process.pid}) has not stopped in its time" in done.stderr
@@ -136,26 +137,6 @@ async def test_one_that_was_killed_is_not_there(home: Path) -> None:
         await life.ended()
         done = await hermes("stop", environ=environment(home))
     assert (done.returncode, done.stdout) == (0, "No gateway is running.\n")
-
-
-@pytest.mark.parametrize(("restart", "through_systemd"), [("always", True), ("on-failure", False)])
-async def test_a_unit_that_always_comes_back_is_stopped_by_systemd(
-    home: Path, tmp_path: Path, restart: str, through_systemd: bool
-) -> None:
-    """Its processes are in a unit as far as the control groups say; here that is told by a file."""
-    if not Path("/proc/self/cgroup").exists() or ".service" not in Path("/proc/self/cgroup").read_text():
-        pytest.skip("these tests do not run below a service")
-    async with living(home) as life:
-        await life.up()
-        pid = life.process.pid
-        calls = write_systemctl(
-            tmp_path / "bin",
-            f'case "$*" in *MainPID*) echo {pid};; *Restart*) echo {restart};; *stop*) kill {pid};; esac',
-        )
-        environ = environment(home, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-        assert (await hermes("stop", environ=environ)).returncode == 0
-        assert await life.ended() == 0
-        assert any(" stop " in f"{call} " for call in calls.read_text().splitlines()) is through_systemd
 
 
 async def test_a_gateway_without_a_state_file_has_the_grace_of_the_configuration(home: Path) -> None:

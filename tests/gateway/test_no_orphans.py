@@ -54,7 +54,7 @@ Platform = MemoryPlatform | LoopbackServer
 
 TRAITS = Traits(edits=True, typing=True)
 PIECES = "I", " begin", "."
-ANSWER = "I begin. Done."
+ANSWER = "I begin.\n\nDone."
 INTERRUPTED = "(interrupted)"
 MOST_HALTS = 500
 
@@ -104,7 +104,7 @@ class Scene:
         await self.tool(turn)
         await turn.emit(ToolCompleted(call.name, call.id, "make"))
         await turn.result(call, "made")
-        await turn.say(" Done.")
+        await turn.say("Done.")
         await trio.sleep(self.pace)
         return turn.text
 

@@ -67,6 +67,25 @@ def test_a_systemctl_that_refuses_makes_it_a_stop(tmp_path: Path) -> None:
     assert not is_restarting({"PATH": "/nowhere"})
 
 
+@pytest.mark.parametrize(
+    ("main_pid", "restart", "comes_back"),
+    [
+        (42, "always", True),
+        (42, "on-success", True),
+        (42, "on-failure", False),
+        (42, "no", False),
+        (41, "always", False),
+    ],
+)
+def test_a_foreign_unit_starts_again_what_was_meant_to_end(
+    tmp_path: Path, main_pid: int, restart: str, comes_back: bool
+) -> None:
+    script = f'case "$*" in *MainPID*) echo {main_pid};; *Restart*) echo {restart};; esac'
+    environ = ours(tmp_path, script)
+    assert systemd.comes_back(Unit("gateway.service", "user"), 42, environ) is comes_back
+    assert not systemd.comes_back(Unit("gateway.service", "user"), 42, {"PATH": "/nowhere"})
+
+
 def test_a_restart_is_queued_for_the_machines_unit_or_the_users(tmp_path: Path) -> None:
     assert queue_restart(ours(tmp_path, scope="system")).ok
     assert queue_restart(ours(tmp_path, scope="user")).ok

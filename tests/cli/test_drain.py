@@ -1,0 +1,162 @@
+"""`hermes-trio drain`, as the operator meets it: a gateway in a thread of this program, or in a process of
+its own, and the command in another."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from hermes_trio.cli import main
+from hermes_trio.config import AgentConfig
+from hermes_trio.gateway.control import Control
+from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.gateway.outside import watch_drain_request
+from hermes_trio.gateway.serve import serve
+from hermes_trio.host.markers import DRAIN_REQUEST
+from hermes_trio.platform import Traits
+from hermes_trio.testing import MemoryPlatform, Script
+from hermes_trio.world import World
+from tests.stage import Agent, everyone, no_guard
+
+Cli = Callable[..., Result]
+
+MOMENT = 30.0
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["drain", *arguments], env={"HERMES_HOME": str(tmp_path)})
+
+    return run
+
+
+def test_where_no_gateway_runs(cli: Cli, tmp_path: Path) -> None:
+    assert cli("status").stdout == "Nobody holds the gateway.\nNo gateway is running.\n"
+    assert cli("cancel").stdout == "Nobody holds the gateway.\n"
+    assert cli("begin", "--wait").stdout.startswith("No gateway is running. One that starts here begins nothing")
+    assert (tmp_path / DRAIN_REQUEST).exists()
+    assert cli("status").stdout == (
+        "Held by hermes-trio drain begin for 0.0 h; after a day it goes on by itself.\nNo gateway is running.\n"
+    )
+    assert cli("cancel").stdout == "Taken back. No gateway is running.\n"
+    assert not (tmp_path / DRAIN_REQUEST).exists()
+
+
+def test_a_quiet_one_says_so(cli: Cli) -> None:
+    cli("begin", "--quiet")
+    assert ", and no home channel is told if it ends; " in cli("status").stdout
+
+
+def test_a_request_that_cannot_be_read_holds_and_is_told(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / DRAIN_REQUEST).write_text("{")
+    lines = cli("status").stdout.splitlines()
+    assert lines[0].startswith(f"Note: {DRAIN_REQUEST} is damaged")
+    assert lines[1].startswith("Held for ")
+
+
+async def drain(home: Path, *arguments: str) -> str:
+    """The command in a process of its own, to its end."""
+    program = [sys.executable, "-m", "hermes_trio", "drain", *arguments]
+    result = await trio.run_process(
+        program, env={**os.environ, "HERMES_HOME": str(home)}, capture_stdout=True, capture_stderr=True, check=False
+    )
+    return (result.stdout + result.stderr).decode()
+
+
+async def serving(
+    home: Path, agent: Agent, platform: MemoryPlatform, *, watched: bool = True,
+    task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
+) -> None:  # fmt: skip
+    """A gateway on the real clock, as `run` has it."""
+    control, world = Control(), World()
+    async with trio.open_nursery() as beside:
+        if watched:
+            await beside.start(watch_drain_request, control, home, world)
+        config = everyone(AgentConfig())
+        await serve(
+            home, config, agent=agent, adapters=[platform], control=control, world=world, guarded=no_guard,
+            task_status=task_status,
+        )  # fmt: skip
+        beside.cancel_scope.cancel()
+
+
+async def test_from_begin_to_cancel(tmp_path: Path) -> None:
+    agent, platform = Agent(), MemoryPlatform(traits=Traits(edits=True))
+    agent.on("work", Script().says("I begin.").hangs())
+    said: list[str] = []
+    with trio.fail_after(4 * MOMENT):
+        async with trio.open_nursery() as nursery:
+            gateway: Gateway = await nursery.start(serving, tmp_path, agent, platform)
+            await platform.says("work")
+            await platform.until(lambda: platform.chat("42").last == "I begin.")
+            begun = await drain(tmp_path, "begin")
+            assert begun.startswith("Nothing begins any more. 1 turn still runs.\n`hermes-trio drain status`")
+            assert (await drain(tmp_path, "status")).endswith("1 turn still runs.\n")
+            await platform.says("hello", chat="2")
+            await platform.until(lambda: len(platform.chat("2").texts) == 1)
+
+            async def wait_for_the_last() -> None:
+                said.append(await drain(tmp_path, "begin", "--wait"))
+
+            async with trio.open_nursery() as waiting:
+                waiting.start_soon(wait_for_the_last)
+                await trio.sleep(1)
+                assert said == [], "a turn runs"
+                await platform.says("/stop")
+            assert said == [
+                "Nothing begins any more. 1 turn still runs. Waiting for the last.\nNo turn runs any more.\n"
+            ]
+            assert await drain(tmp_path, "begin") == "Nothing begins any more, and no turn runs.\n"
+            assert agent.began[1:] == []
+            assert await drain(tmp_path, "cancel") == "Taken back. The gateway goes on with what waits.\n"
+            await platform.until(lambda: platform.chat("2").last == "You said: hello")
+            gateway.stop(grace=0)
+
+
+async def test_who_waits_is_told_when_somebody_lets_it_go_on(tmp_path: Path) -> None:
+    agent, platform = Agent(), MemoryPlatform(traits=Traits(edits=True))
+    agent.on("work", Script().says("I begin.").hangs())
+    said: list[str] = []
+    with trio.fail_after(4 * MOMENT):
+        async with trio.open_nursery() as nursery:
+            gateway: Gateway = await nursery.start(serving, tmp_path, agent, platform)
+            await platform.says("work")
+            await platform.until(lambda: platform.chat("42").last == "I begin.")
+
+            async def wait_for_the_last() -> None:
+                said.append(await drain(tmp_path, "begin", "--wait"))
+
+            async with trio.open_nursery() as waiting:
+                waiting.start_soon(wait_for_the_last)
+                await gateway.control.turned(False)
+                await trio.sleep(1)
+                await drain(tmp_path, "cancel")
+            assert "error: somebody has let the gateway go on meanwhile" in said[0]
+            gateway.stop(grace=0)
+
+
+async def test_a_gateway_that_takes_no_notice_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermes_trio.cli.drain.HEEDED_WITHIN", 0.5)
+    with trio.fail_after(4 * MOMENT):
+        async with trio.open_nursery() as nursery:
+            gateway: Gateway = await nursery.start(
+                lambda task_status: serving(
+                    tmp_path, Agent(), MemoryPlatform(), watched=False, task_status=task_status
+                )
+            )
+            await gateway.board.written()
+            said = await trio.to_thread.run_sync(
+                lambda: CliRunner().invoke(main, ["drain", "begin"], env={"HERMES_HOME": str(tmp_path)})
+            )
+            assert said.exit_code == 1
+            assert "takes no notice" in said.stderr
+            gateway.stop(grace=0)

@@ -1,0 +1,97 @@
+"""A place to try tools at: a home, a working directory, a person who answers what the test says, and a real
+store where a tool needs one."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from hermes_trio.config import GatewayConfig
+from hermes_trio.host.groups import Process, running
+from hermes_trio.host.guard import Guard
+from hermes_trio.state.database import Database
+from hermes_trio.tools.kept import Kept
+from hermes_trio.tools.tool import Result, Tool
+from hermes_trio.world import World
+
+
+@dataclass
+class Desk:
+    """A `Workplace` without a turn around it."""
+
+    home: Path
+    cwd: Path
+    session_id: str = "session-1"
+    answer: str | None = None
+    """What the person says to whatever is asked."""
+    store: Database | None = None
+    guard: Guard | None = None
+    config: GatewayConfig = field(default_factory=GatewayConfig)
+    world: World = field(default_factory=World)
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+
+    @property
+    def database(self) -> Database:
+        assert self.store is not None, "this test has no store"
+        return self.store
+
+    def running(
+        self, command: Sequence[str] | str, *, cwd: Path | None = None
+    ) -> AbstractAsyncContextManager[Process]:
+        assert self.guard is not None, "this test starts no processes"
+        name = f"desk-{secrets.token_hex(8)}"
+        return running(
+            name,
+            command,
+            cwd=cwd or self.cwd,
+            env=os.environ,
+            spool=self.home / "spools" / name,
+            guard=self.guard,
+            ending=trio.Event(),
+        )
+
+    async def start_background(
+        self,
+        command: Sequence[str] | str,
+        *,
+        cwd: Path | None = None,
+        notify: bool = False,
+        watch: Sequence[str] = (),
+    ) -> Kept:
+        raise NotImplementedError("this test starts no processes")
+
+    def background(self) -> list[Kept]:
+        return []
+
+    def end_background(self, kept: Kept) -> None:
+        raise NotImplementedError("this test starts no processes")
+
+    async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
+        self.asked.append((text, tuple(choices)))
+        return self.answer
+
+    async def may(self, what: str) -> str | None:
+        return self.answer
+
+    def active(self) -> None:
+        pass
+
+    async def use(self, tool: Tool, **arguments: Any) -> Result:
+        """Call a tool as a model does: its arguments are JSON."""
+        return await tool.run(tool.read(json.dumps(arguments)), self)
+
+
+def desk_in(tmp_path: Path) -> Desk:
+    """A desk with a home and a working directory of its own below this one."""
+    home, cwd = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    cwd.mkdir()
+    return Desk(home, cwd)
