@@ -60,6 +60,8 @@ class Outgoing:
     attachments: tuple[Attachment, ...] = ()
     silent: bool = False
     """A notice: it makes no sound, and is no part of the conversation."""
+    grows: bool = False
+    """The beginning of a message that is going to be edited until it is whole."""
 
 
 class Link(Protocol):

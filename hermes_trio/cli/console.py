@@ -52,7 +52,7 @@ class Console:
         message_id = str(next(self._numbers))
         if self._column:
             self._print("\n")
-        await self.edit(message.chat_id, message_id, message.text)
+        await self.edit(message.chat_id, message_id, message.text + (GROWING if message.grows else ""))
         return message_id
 
     async def edit(self, chat_id: str, message_id: str, text: str) -> None:

@@ -284,7 +284,7 @@ class Lane:
         row = owed(self.chat, stream.key, Body(text), thread_id=stream.thread_id)
         outbox_id = await self._database.write(outbox.begin_stream, row, self._world.time())
         try:
-            message_id = await link.send(self._outgoing(row, text))
+            message_id = await link.send(self._outgoing(row, text, grows=True))
         except (NotSent, Refused) as error:
             # Cancelled in this moment it stays unsure, which costs no more than the mark of a repeat.
             await self._database.write(outbox.note_failure, outbox_id, str(error))  # noqa: ASYNC120
@@ -304,13 +304,14 @@ class Lane:
         )
         del self._receipts[outbox_id]
 
-    def _outgoing(self, row: Owed, text: str) -> Outgoing:
+    def _outgoing(self, row: Owed, text: str, *, grows: bool = False) -> Outgoing:
         return Outgoing(
             chat_id=row.chat_id,
             text=text,
             key=row.delivery_key,
             thread_id=row.thread_id,
             reply_to=row.reply_to,
+            grows=grows,
         )
 
     async def _deliver_all(self, link: Link) -> float | None:

@@ -1,0 +1,108 @@
+"""`hermes-trio chat`: the terminal as a platform. What is typed is said, and answers grow on the screen."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.host.children.kinds import soon
+
+PATIENCE = 40.0
+
+
+class Terminal:
+    """A chat that is running, and what has been on its screen so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._seen = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        while data := self.process.stdout.read1(4096):  # type: ignore[attr-defined]
+            self._seen += data
+
+    @property
+    def screen(self) -> str:
+        return self._seen.decode()
+
+    def types(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{text}\n".encode())
+        self.process.stdin.flush()
+
+    def shows(self, text: str, times: int = 1) -> None:
+        soon(lambda: self.screen.count(text) >= times, within=PATIENCE)
+
+    def leaves(self) -> int:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return code
+
+
+@contextmanager
+def chat(home: Path) -> Iterator[Terminal]:
+    environ = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    environ["HERMES_HOME"] = str(home)
+    program = [sys.executable, "-m", "hermes_trio", "chat"]
+    (home / "config.yaml").write_text("model: {provider: demo}\n", "utf-8")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, env=environ, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT) as process:
+        terminal = Terminal(process)
+        try:
+            terminal.shows("> ")
+            yield terminal
+        finally:
+            process.kill()
+
+
+def test_what_is_said_is_answered_once_and_leaving_is_clean(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        terminal.types("tell me a story")
+        terminal.shows("You said: tell me a story\n> ")
+        terminal.types("/whoami")
+        terminal.shows("console user me")
+        assert terminal.leaves() == 0
+        assert terminal.screen.count("You said: tell me a story") == 1, "it grew in its place"
+        assert terminal.screen.count("You said") == 1
+        assert "Traceback" not in terminal.screen
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no signal like Ctrl-C can be sent here")
+def test_ctrl_c_stops_the_answer_and_with_nothing_to_stop_it_leaves(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        terminal.types("count to 100")
+        terminal.shows("2\n")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.shows("(interrupted)\n> ")
+        terminal.types("hi there you")
+        terminal.shows("> ", times=3)
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.process.wait(PATIENCE) == 0
+        assert "Traceback" not in terminal.screen
+
+
+def test_what_was_killed_in_the_middle_is_taken_up_by_the_next_one(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        terminal.types("count to 4")
+        terminal.shows("2\n")
+        terminal.process.kill()
+        terminal.process.wait(PATIENCE)
+    with chat(tmp_path) as terminal:
+        terminal.shows("Done.\n> ")
+        assert terminal.leaves() == 0
+    with chat(tmp_path) as terminal:
+        assert terminal.leaves() == 0
+        assert "Done." not in terminal.screen, "it is not answered again"
