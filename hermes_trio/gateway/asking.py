@@ -15,7 +15,7 @@ import trio
 from ..state import approvals, inbox, outbox
 from ..state.approvals import Request
 from . import words
-from .lane import Body, Chat, owed
+from .outgoing import Body, Chat, owed
 
 if TYPE_CHECKING:
     import sqlite3

@@ -18,7 +18,7 @@ from ..state.outbox import Owed
 from ..state.turns import Turn
 from . import words
 from .chunks import chunks
-from .lane import Body, Chat, owed, stream_key
+from .outgoing import Body, Chat, owed, stream_key
 
 if TYPE_CHECKING:
     from .gateway import Gateway

@@ -14,9 +14,9 @@ import structlog
 from ..messages import SessionSource
 from ..state import inbox, outbox, sessions, settle, turns
 from ..state.entry import SessionEntry
-from .lane import Chat
 from .link import Connection
 from .notices import address_of, tell_of_return
+from .outgoing import Chat
 from .resume import Action, Marked, Verdict, judge_tail, may_resume, tail_time
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ program.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,14 +29,16 @@ from ..state.endings import EndingRow
 from ..state.entry import ResumeReason, SessionEntry
 from ..state.store import SessionStore
 from ..state.transcript import Message
+from ..state.turns import Outcome
 from ..world import World
 from .access import Access
 from .background import Background
 from .control import Control
 from .drain import Report
 from .ending import LAST_WORDS, Cause, Consequences, Ending, Supervisor, consequences
-from .lane import Chat, Lane
+from .lane import Lane
 from .link import Connection
+from .outgoing import Chat
 from .session import Sessions
 from .turn import Agent
 
@@ -98,6 +101,10 @@ class Gateway:
     """Makes the threads of whoever has to wait for a disk."""
     ending: trio.Event = field(default_factory=trio.Event)
     """Set when the gateway is ending: from then on no process is asked twice."""
+    over: trio.Event = field(default_factory=trio.Event)
+    """Set when the work is over: a door gives the last of it to who still listens, and closes."""
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    """How the turns of this life have ended."""
     report: Report | None = None
     """How the stop goes, once the gateway is ending."""
     dead: dict[Chat, str] = field(default_factory=dict)
@@ -115,7 +122,8 @@ class Gateway:
     @property
     def access(self) -> Access:
         """Who may talk to the agent, and who may do more."""
-        return Access(self.config, self.database, self.world)
+        own = {one.adapter.name for one in self.connections.values() if one.adapter.traits.own_door}
+        return Access(self.config, self.database, self.world, own)
 
     def connection(self, chat: Chat) -> Connection:
         """The connection through which this chat is reached."""

@@ -25,7 +25,7 @@ from ..messages import MessageEvent
 from ..state import dead_chats, inbox, pairing
 from ..state.inbox import Stored
 from . import asking, commands, words
-from .lane import Chat
+from .outgoing import Chat
 from .session import Mode
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def accept(gateway: Gateway, event: MessageEvent) -> None:
     key, command = gateway.store.key_of(event.source), commands.parse(event)
     if command is None:
         stored = await _keep(gateway, key, event)
-        if not stored.seen_before and not await _answers(gateway, key, stored.inbox_id, event):
+        if not stored.seen_before and not await answers(gateway, key, stored.inbox_id, event):
             told = meet(gateway, key, event, stored, gateway.config.display.busy_input_mode)
             if told is not None:
                 _tell(gateway, key, event, told)
@@ -90,7 +90,7 @@ async def _keep(gateway: Gateway, key: str, event: MessageEvent, *, message_key:
     )
 
 
-async def _answers(gateway: Gateway, key: str, inbox_id: int, event: MessageEvent) -> bool:
+async def answers(gateway: Gateway, key: str, inbox_id: int, event: MessageEvent) -> bool:
     """Whether this is what somebody waits for. Then it is of the turn that asked."""
     for asked in asking.waiting(gateway, key) if event.kind != "internal" else ():
         meant = asked.meant(event.text)

@@ -2,12 +2,7 @@
 
 Three kinds of things come along. *Notices* are said once and forgotten. A *stream* is a message that
 grows while an answer is written: only its newest text counts, and it is edited no more often than the
-interval says. *Owed rows* are what the outbox holds: the attempt is recorded before the send and the
-receipt after it, so that at any moment it is known what is known.
-
-A row whose send has an unknown outcome is never sent again blindly: where the platform can be asked it
-is asked, where it takes keys the same key goes again, and otherwise it is sent once more by a later
-attempt, visibly marked.
+interval says. *Owed rows* are what the outbox holds; how they are delivered is said in `delivery`.
 """
 
 from __future__ import annotations
@@ -15,98 +10,33 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-import msgspec
 import structlog
 import trio
 import trio.lowlevel
 
 from ..errors import StoreError
-from ..messages import SessionSource
 from ..platform import (
     ChatGone,
     FloodWait,
     Link,
     LinkLost,
     NotSent,
-    OutcomeUnknown,
     Outgoing,
     PlatformError,
     Refused,
 )
 from ..state import dead_chats, outbox
 from ..state.database import Database
-from ..state.outbox import Delivery, OutboxState, Owed
 from ..world import World
-from .chunks import chunks
+from .delivery import FIRST_RETRY, SEND_WITHIN, Deliveries, outgoing
 from .link import Connection
+from .outgoing import Body, Chat, Stream, owed
 
-MAX_ATTEMPTS = 3
 NOTICE_WITHIN = 5.0
-SEND_WITHIN = 60.0
-FIRST_RETRY = 2.0
 STORE_AGAIN_AFTER = 30.0
-POSSIBLY_REPEATED = "♻ Possibly a repeat:\n"
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
-
-
-class Chat(NamedTuple):
-    """Where something is sent."""
-
-    platform: str
-    account: str
-    chat_id: str
-
-    @classmethod
-    def of(cls, source: SessionSource) -> Chat:
-        """Where an answer to this goes."""
-        return cls(source.platform, source.account, source.chat_id)
-
-
-class Body(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an outbox row says. JSON in the row; read by the lane alone."""
-
-    text: str
-    closes: str | None = None
-    """The delivery key of the streamed message that this text replaces, if that was ever sent."""
-    only_closes: bool = False
-    """There is nothing to say but to close that message."""
-
-
-def owed(chat: Chat, key: str, body: Body, *, thread_id: str | None = None, **of: object) -> Owed:
-    """An outbox row for this chat."""
-    text = msgspec.json.encode(body).decode()
-    return Owed(key, *chat, body=text, thread_id=thread_id, **of)  # type: ignore[arg-type]
-
-
-def stream_key(run_id: str) -> str:
-    """The delivery key of the message that grows while this run is answered."""
-    return f"{run_id}:stream"
-
-
-@dataclass(slots=True)
-class Stream:
-    """A message that grows. The turn sets its text; the lane shows it."""
-
-    key: str
-    thread_id: str | None
-    cursor: str = ""
-    """Stands behind the text while more is to come. Not in the first send: until its receipt is stored,
-    nobody may be able to take it away again."""
-    text: str = ""
-    shown: str = ""
-    message_id: str | None = None
-    next_at: float = 0.0
-    interval: float = 0.8
-    closed: bool = False
-
-    @property
-    def up_to_date(self) -> bool:
-        """Whether there is nothing to edit."""
-        return self.closed or self.shown == self.text + self.cursor
 
 
 class Lane:
@@ -122,9 +52,7 @@ class Lane:
         self._streams: dict[str, Stream] = {}
         self._owes = False
         self._deliver_at = 0.0
-        self._unsure: set[int] = set()
-        self._receipts: dict[int, str | None] = {}
-        """What has arrived and is not stored yet."""
+        self._owed = Deliveries(chat, connection, database, world, dead, closes=self._close)
         self._hint = trio.Event()
         self._flushed = trio.Event()
 
@@ -173,7 +101,7 @@ class Lane:
                 with trio.move_on_after(idle):
                     await self._connection.up()
                     self._owes = True
-                    self._unsure.clear()
+                    self._owed.connected()
                     continue
                 if not self._busy() and leave():
                     return
@@ -203,17 +131,20 @@ class Lane:
 
     async def _go_on(self, link: Link) -> float | None:
         """Do what can be done now. Returns the seconds until there may be more; None for no more."""
-        for outbox_id in list(self._receipts):
-            await self._store_receipt(outbox_id)
-        while self._notices and self.chat not in self._dead:
-            await self._say(link, *self._notices.popleft())
+        wait = await self._send(link) if self.chat not in self._dead else None
         if self.chat in self._dead:
             await self._keep_silent()
             return None
+        return wait
+
+    async def _send(self, link: Link) -> float | None:
+        await self._owed.store_receipts()
+        while self._notices and self.chat not in self._dead:
+            await self._say(link, *self._notices.popleft())
         early = self._deliver_at - trio.current_time()
         if self._owes and early <= 0:
             self._owes = False
-            wait = await self._deliver_all(link)
+            wait = await self._owed.deliver_all(link)
             if wait is not None:
                 self._owes, self._deliver_at = True, trio.current_time() + wait
                 return wait
@@ -221,6 +152,12 @@ class Lane:
             return max(early, 0.0)
         waits = [wait for stream in list(self._streams.values()) if (wait := await self._show(link, stream))]
         return min(waits, default=None)
+
+    def _close(self, key: str) -> None:
+        """A growing message is closed by what is owed now."""
+        stream = self._streams.pop(key, None)
+        if stream is not None:
+            stream.closed = True
 
     async def _keep_silent(self) -> None:
         """Nothing can be sent here any more: it is given up what was to be."""
@@ -284,133 +221,16 @@ class Lane:
         row = owed(self.chat, stream.key, Body(text), thread_id=stream.thread_id)
         outbox_id = await self._database.write(outbox.begin_stream, row, self._world.time())
         try:
-            message_id = await link.send(self._outgoing(row, text, grows=True))
+            message_id = await link.send(outgoing(row, text, grows=True))
         except (NotSent, Refused) as error:
             # Cancelled in this moment it stays unsure, which costs no more than the mark of a repeat.
             await self._database.write(outbox.note_failure, outbox_id, str(error))  # noqa: ASYNC120
             raise
         stream.message_id = message_id
-        await self._note_receipt(outbox_id, message_id)
+        await self._owed.note_receipt(outbox_id, message_id)
         if message_id is None:
             stream.closed = True
-
-    async def _note_receipt(self, outbox_id: int, receipt: str | None) -> None:
-        self._receipts[outbox_id] = receipt
-        await self._store_receipt(outbox_id)
-
-    async def _store_receipt(self, outbox_id: int) -> None:
-        await self._database.write(
-            outbox.note_receipt, outbox_id, self._receipts[outbox_id], self._world.time()
-        )
-        del self._receipts[outbox_id]
-
-    def _outgoing(self, row: Owed, text: str, *, grows: bool = False) -> Outgoing:
-        return Outgoing(
-            chat_id=row.chat_id,
-            text=text,
-            key=row.delivery_key,
-            thread_id=row.thread_id,
-            reply_to=row.reply_to,
-            grows=grows,
-        )
-
-    async def _deliver_all(self, link: Link) -> float | None:
-        """Deliver what is owed, in order. Returns the seconds to wait before trying again."""
-        for row in await self._database.read(outbox.undelivered_to, *self.chat):
-            if row.outbox_id in self._unsure:
-                continue
-            if self.chat in self._dead:
-                break
-            wait = await self._deliver(link, row)
-            if wait is not None:
-                return wait
-        return None
-
-    async def _deliver(self, link: Link, row: Delivery) -> float | None:
-        write, now = self._database.write, self._world.time
-        body = msgspec.json.decode(row.owed.body, type=Body)
-        if (stream := self._streams.pop(body.closes or "", None)) is not None:
-            stream.closed = True
-        try:
-            with trio.fail_after(SEND_WITHIN):
-                receipt = await self._arrived(link, row, body)
-            await self._note_receipt(row.outbox_id, receipt)
-        except FloodWait as flood:
-            await self._note_failure(row, flood)
-            return float(flood.seconds)
-        except (NotSent, LinkLost) as error:
-            if row.attempts + 1 >= MAX_ATTEMPTS:
-                await write(outbox.give_up, row.outbox_id, str(error), now())
-                log.error("gave up a delivery", chat=self.chat.chat_id, error=str(error))
-                return None
-            await self._note_failure(row, error)
-            return FIRST_RETRY * 2.0**row.attempts
-        except (OutcomeUnknown, trio.TooSlowError) as error:
-            log.warning("nobody knows whether a message arrived", chat=self.chat.chat_id)
-            if link_can_tell(self._connection):
-                return FIRST_RETRY
-            self._unsure.add(row.outbox_id)
-            if row.attempts + 1 >= MAX_ATTEMPTS:
-                await write(outbox.give_up, row.outbox_id, str(error), now())
-        except Refused as error:
-            log.error("gave up a delivery", chat=self.chat.chat_id, error=str(error))
-            self._note_death(error)
-            if self.chat not in self._dead:
-                await write(outbox.give_up, row.outbox_id, f"the platform refuses it: {error}", now())
-        return None
 
     def _note_death(self, error: Exception) -> None:
         if isinstance(error, ChatGone):
             self._dead[self.chat] = str(error)
-            self._hint.set()
-
-    async def _note_failure(self, row: Delivery, error: PlatformError) -> None:
-        """This attempt surely did not arrive. Of an earlier one whose outcome is unknown that says
-        nothing: such a row stays unsure."""
-        if row.state is OutboxState.OWED:
-            await self._database.write(outbox.note_failure, row.outbox_id, str(error))
-
-    async def _arrived(self, link: Link, row: Delivery, body: Body) -> str | None:
-        """See to it that this row has arrived; returns its id there."""
-        traits = self._connection.adapter.traits
-        chat_id, key = self.chat.chat_id, row.owed.delivery_key
-        unsure = row.state is OutboxState.ATTEMPTING
-        if body.closes is not None:
-            lost = await self._database.read(outbox.is_unsure, body.closes)
-            message_id = await self._grown(link, row, body, lost=lost)
-            if message_id is not None:
-                await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
-                await link.edit(chat_id, message_id, body.text)  # saying the same twice is once
-                return message_id
-            if body.only_closes and (traits.finds or not lost):
-                return None
-            unsure = unsure or lost
-        texts = [body.text]
-        if unsure:
-            if traits.finds and (message_id := await link.find(chat_id, key)) is not None:
-                return message_id
-            if not link_can_tell(self._connection):
-                texts = chunks(POSSIBLY_REPEATED + body.text, traits)  # the mark may not fit in
-        await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
-        for text in texts:
-            message_id = await link.send(self._outgoing(row.owed, text))
-        return message_id
-
-    async def _grown(self, link: Link, row: Delivery, body: Body, *, lost: bool) -> str | None:
-        """The id of the message that has grown and is closed by this row. Where that was lost, it is
-        asked for; the same key again shows the message or does nothing, and tells the id too."""
-        assert body.closes is not None  # noqa: S101 - the caller looked
-        if not lost:
-            return await self._database.read(outbox.receipt_of, body.closes)
-        traits = self._connection.adapter.traits
-        if traits.finds:
-            return await link.find(self.chat.chat_id, body.closes)
-        if traits.takes_keys:
-            return await link.send(self._outgoing(replace(row.owed, delivery_key=body.closes), body.text))
-        return None
-
-
-def link_can_tell(connection: Connection) -> bool:
-    """Whether an unknown outcome can be cleared up at once, without repeating anything visibly."""
-    traits = connection.adapter.traits
-    return traits.finds or traits.takes_keys

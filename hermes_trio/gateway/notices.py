@@ -27,8 +27,8 @@ from ..state import meta, outbox
 from ..state.entry import SessionEntry
 from . import words
 from .ending import Ending
-from .lane import Body, Chat, owed
 from .link import Connection
+from .outgoing import Body, Chat, owed
 from .run import Task
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import trio
 
 from ..platform import PlatformError
 from . import words
-from .lane import Chat, Stream
+from .outgoing import Chat, Stream
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -30,7 +30,8 @@ async def typing(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None
         link = await connection.up()
         try:
             with trio.move_on_after(TYPING_WITHIN):
-                await link.typing(chat.chat_id, thread_id)
+                if not turn.waits_for_somebody:
+                    await link.typing(chat.chat_id, thread_id)
         except PlatformError as error:
             log.debug("no typing sign", chat=chat.chat_id, error=str(error))
         await trio.sleep(TYPING_EVERY)
@@ -47,6 +48,8 @@ async def still_working(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str
     try:
         while True:
             await trio.sleep(every)
+            if turn.waits_for_somebody:
+                continue
             said = words.still_working(trio.current_time() - began)
             lane = gateway.lanes.of(chat)
             if lane.edits:

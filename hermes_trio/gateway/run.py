@@ -40,7 +40,8 @@ from ..state.turns import Outcome
 from . import notifier, words
 from .asking import Asked
 from .chunks import chunks, fits
-from .lane import Body, Chat, Lane, Stream, owed, stream_key
+from .lane import Lane
+from .outgoing import Body, Chat, Stream, owed, stream_key
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Task:
     """The cut turn that this one takes up again."""
     origin: SessionSource | None = None
     """Where the session lives."""
+    run_id: str = ""
+    """What its run is called, once it has one."""
     began: float = field(default_factory=trio.current_time)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     ended_by: Outcome = Outcome.STOPPED
@@ -114,6 +117,7 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
     cut it; then its end is on the disk, or the next start finds that it has none."""
     source = task.source
     chat = Chat.of(source) if source else None
+    task.run_id = await _name_of_run(gateway, task)
     run = _Run(
         gateway,
         entry,
@@ -121,7 +125,7 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
         chat,
         source.thread_id if source else None,
         task.rows[-1].event.message_id if task.rows else None,
-        gateway.world.new_id(),
+        task.run_id,
     )
     async with gateway.journals.open_run(entry.session_id, run.run_id) as journal:
         attended = ended = False
@@ -150,6 +154,15 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
                     await _end(run, journal)
                 if last_words.cancelled_caught:
                     log.warning("a turn was cut without last words", run=run.run_id)
+
+
+async def _name_of_run(gateway: Gateway, task: Task) -> str:
+    """What the run is called: as its message was promised, unless a run of that name was cut before it had
+    begun."""
+    promised = task.rows[0].event.run_id if task.rows else None
+    if promised is None or await gateway.database.read(turns.by_run, promised) is not None:
+        return gateway.world.new_id()
+    return promised
 
 
 async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequence[Message]) -> None:
@@ -237,6 +250,7 @@ async def _end(run: _Run, journal: RunWriter) -> Outcome:
     # counts, and the log has one line for all of them.
     is_cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
     if not journal.ended:  # who is cancelled behind this comes here a second time
+        gateway.outcomes[stands] += 1
         try:
             if is_cut:
                 journal.leave(_last_event(run, stands))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -37,15 +37,19 @@ from .ending import Cause, Ending, Supervisor
 from .gateway import Gateway, Lanes
 from .importing import import_sessions
 from .inward import accept
-from .lane import Chat
 from .link import Connection, keep_connected
 from .notices import home_channels_said, owe_stuck
+from .outgoing import Chat
 from .session import Sessions
 from .turn import Agent
 from .upkeep import keep_house
 
 FLUSH_WITHIN = 2.0
 """Seconds in which the lanes send what can go now, when the work is over."""
+
+Door = Callable[..., Awaitable[None]]
+"""Another way in than a platform: called with the gateway and a `task_status`, which it tells when it is
+open. When the gateway's work is `over` it gives the last of it to who still listens, and returns."""
 
 Guarded = Callable[[], AbstractAsyncContextManager[Guard | None]]
 """Opens the guard of the gateway's processes; a gateway that starts none may be given none."""
@@ -59,6 +63,7 @@ async def serve(
     *,
     agent: Agent | AbstractAsyncContextManager[Agent],
     adapters: Sequence[Adapter],
+    doors: Sequence[Door] = (),
     control: Control | None = None,
     world: World | None = None,
     supervised_by: Supervisor = Supervisor.NONE,
@@ -107,17 +112,17 @@ async def serve(
                     worker=worker,
                 )
                 await _take_over(gateway)
-                await _links(gateway, task_status)
+                await _links(gateway, doors, task_status)
                 await store_report(gateway)
             ending = _left(gateway)
             outermost.cancel_scope.cancel(reason="the state is written last")
     return ending
 
 
-async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> None:
+async def _links(gateway: Gateway, doors: Sequence[Door], task_status: trio.TaskStatus[Gateway]) -> None:
     """The inner half of the tree: from the platforms to the turns."""
     async with trio.open_nursery() as links:
-        async with trio.open_nursery() as lanes:
+        async with trio.open_nursery() as open_doors, trio.open_nursery() as lanes:
             gateway.lanes = Lanes(gateway, lanes)
             async with trio.open_nursery() as background:
                 gateway.background = Background(gateway, background)
@@ -126,6 +131,8 @@ async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> Non
                     # It outlives the work by a moment, and then moves a deadline that nobody has.
                     background.start_soon(hurry, gateway, work.cancel_scope)  # noqa: ASYNC111
                     background.start_soon(keep_house, gateway)
+                    for door in doors:
+                        await open_doors.start(door, gateway)
                     for connection in gateway.connections.values():
                         links.start_soon(_link, gateway, connection, name=f"link {connection.name}")
                     gateway.board.set(state=state_while_serving(gateway))
@@ -135,7 +142,9 @@ async def _links(gateway: Gateway, task_status: trio.TaskStatus[Gateway]) -> Non
                 gateway.reached("work")
                 background.cancel_scope.cancel(reason="the work is over")
             gateway.reached("background")
-            with trio.CancelScope(deadline=gateway.within(FLUSH_WITHIN, before_end=2.0)):
+            gateway.over.set()
+            last = open_doors.cancel_scope.deadline = gateway.within(FLUSH_WITHIN, before_end=2.0)
+            with trio.CancelScope(deadline=last):
                 await gateway.lanes.flushed()
             gateway.reached("flush")
             lanes.cancel_scope.cancel(reason="what can go now has gone")

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hermes_trio.gateway.delivery import UNSURE_AGAIN_AFTER
 from hermes_trio.platform import ChatGone, FloodWait, NotSent, Refused, Traits
 from hermes_trio.testing import MemoryPlatform
 from tests.stage import Stage
@@ -66,15 +67,17 @@ async def test_an_unknown_outcome_is_cleared_up_without_a_repeat(
         assert platform.chat("42").texts == [ANSWER]
 
 
+@pytest.mark.parametrize("restarts", [False, True])
 async def test_an_unknown_outcome_is_repeated_only_later_and_says_so(
-    stage: Stage, autojump_clock: MockClock
+    stage: Stage, restarts: bool, autojump_clock: MockClock
 ) -> None:
     platform = on(stage)
     platform.loses_answer()
     async with stage.life():
         await stage.says("hello")
-        await trio.sleep(120)
+        await trio.sleep(UNSURE_AGAIN_AFTER - 1)
         assert platform.chat("42").texts == [ANSWER], "never blindly, never within the same attempt"
+        await trio.sleep(0 if restarts else 2)
     async with stage.life():
         await trio.sleep(10)
         first, second = platform.chat("42").texts

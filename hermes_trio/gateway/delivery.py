@@ -1,0 +1,199 @@
+"""Delivering what a chat is owed.
+
+The attempt is recorded before the send and the receipt after it, so that at any moment it is known what is
+known. A row whose send has an unknown outcome is never sent again blindly: where the platform can be asked
+it is asked, where it takes keys the same key goes again, and otherwise it is sent once more by a later
+attempt, visibly marked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import structlog
+import trio
+
+from ..platform import (
+    ChatGone,
+    FloodWait,
+    Link,
+    LinkLost,
+    NotSent,
+    OutcomeUnknown,
+    Outgoing,
+    PlatformError,
+    Refused,
+)
+from ..state import outbox
+from ..state.database import Database
+from ..state.outbox import Delivery, OutboxState, Owed
+from ..world import World
+from .chunks import chunks
+from .link import Connection
+from .outgoing import Body, Chat
+
+MAX_ATTEMPTS = 3
+SEND_WITHIN = 60.0
+FIRST_RETRY = 2.0
+UNSURE_AGAIN_AFTER = 60.0
+"""Seconds until what may have arrived is sent once more, marked. Long enough that it has arrived by then, if
+it was on its way."""
+POSSIBLY_REPEATED = "♻ Possibly a repeat:\n"
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+class Deliveries:
+    """The owed rows of one chat. `closes` is told the key of a growing message that a row now closes."""
+
+    def __init__(
+        self,
+        chat: Chat,
+        connection: Connection,
+        database: Database,
+        world: World,
+        dead: dict[Chat, str],
+        *,
+        closes: Callable[[str], None],
+    ) -> None:
+        self._chat, self._connection = chat, connection
+        self._database, self._world = database, world
+        self._dead, self._closes = dead, closes
+        self._unsure: dict[int, float] = {}
+        """What may have arrived, and when it is sent once more."""
+        self._receipts: dict[int, str | None] = {}
+        """What has arrived and is not stored yet."""
+
+    def connected(self) -> None:
+        """The link is another one than before: what nobody knew of may be sent once more."""
+        self._unsure.clear()
+
+    async def store_receipts(self) -> None:
+        """Store what has arrived and could not be stored, as on a full disk."""
+        for outbox_id in list(self._receipts):
+            await self._store_receipt(outbox_id)
+
+    async def deliver_all(self, link: Link) -> float | None:
+        """Deliver what is owed, in order. Returns the seconds to wait before trying again."""
+        for row in await self._database.read(outbox.undelivered_to, *self._chat):
+            if self._unsure.get(row.outbox_id, 0) > trio.current_time():
+                continue
+            if self._chat in self._dead:
+                return None
+            wait = await self._deliver(link, row)
+            if wait is not None:
+                return wait
+        return min((at - trio.current_time() for at in self._unsure.values()), default=None)
+
+    async def _deliver(self, link: Link, row: Delivery) -> float | None:
+        write, now = self._database.write, self._world.time
+        body = msgspec.json.decode(row.owed.body, type=Body)
+        self._unsure.pop(row.outbox_id, None)
+        if body.closes is not None:
+            self._closes(body.closes)
+        try:
+            with trio.fail_after(SEND_WITHIN):
+                receipt = await self._arrived(link, row, body)
+            await self.note_receipt(row.outbox_id, receipt)
+        except FloodWait as flood:
+            await self._note_failure(row, flood)
+            return float(flood.seconds)
+        except (NotSent, LinkLost) as error:
+            if row.attempts + 1 >= MAX_ATTEMPTS:
+                await write(outbox.give_up, row.outbox_id, str(error), now())
+                log.error("gave up a delivery", chat=self._chat.chat_id, error=str(error))
+                return None
+            await self._note_failure(row, error)
+            return FIRST_RETRY * 2.0**row.attempts
+        except (OutcomeUnknown, trio.TooSlowError) as error:
+            log.warning("nobody knows whether a message arrived", chat=self._chat.chat_id)
+            if link_can_tell(self._connection):
+                return FIRST_RETRY
+            if row.attempts + 1 >= MAX_ATTEMPTS:
+                await write(outbox.give_up, row.outbox_id, str(error), now())
+            else:
+                self._unsure[row.outbox_id] = trio.current_time() + UNSURE_AGAIN_AFTER
+        except Refused as error:
+            log.error("gave up a delivery", chat=self._chat.chat_id, error=str(error))
+            if isinstance(error, ChatGone):
+                self._dead[self._chat] = str(error)
+            else:
+                await write(outbox.give_up, row.outbox_id, f"the platform refuses it: {error}", now())
+        return None
+
+    async def _note_failure(self, row: Delivery, error: PlatformError) -> None:
+        """This attempt surely did not arrive. Of an earlier one whose outcome is unknown that says
+        nothing: such a row stays unsure."""
+        if row.state is OutboxState.OWED:
+            await self._database.write(outbox.note_failure, row.outbox_id, str(error))
+
+    async def _arrived(self, link: Link, row: Delivery, body: Body) -> str | None:
+        """See to it that this row has arrived; returns its id there."""
+        traits = self._connection.adapter.traits
+        chat_id, key = self._chat.chat_id, row.owed.delivery_key
+        unsure = row.state is OutboxState.ATTEMPTING
+        if body.closes is not None:
+            lost = await self._database.read(outbox.is_unsure, body.closes)
+            message_id = await self._grown(link, row, body, lost=lost)
+            if message_id is not None:
+                await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
+                await link.edit(chat_id, message_id, body.text)  # saying the same twice is once
+                return message_id
+            if body.only_closes and (traits.finds or not lost):
+                return None
+            unsure = unsure or lost
+        texts = [body.text]
+        if unsure:
+            if traits.finds and (message_id := await link.find(chat_id, key)) is not None:
+                return message_id
+            if not link_can_tell(self._connection):
+                texts = chunks(POSSIBLY_REPEATED + body.text, traits)  # the mark may not fit in
+        await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
+        for text in texts:
+            message_id = await link.send(outgoing(row.owed, text))
+        return message_id
+
+    async def _grown(self, link: Link, row: Delivery, body: Body, *, lost: bool) -> str | None:
+        """The id of the message that has grown and is closed by this row. Where that was lost, it is
+        asked for; the same key again shows the message or does nothing, and tells the id too."""
+        assert body.closes is not None  # noqa: S101 - the caller looked
+        if not lost:
+            return await self._database.read(outbox.receipt_of, body.closes)
+        traits = self._connection.adapter.traits
+        if traits.finds:
+            return await link.find(self._chat.chat_id, body.closes)
+        if traits.takes_keys:
+            return await link.send(outgoing(replace(row.owed, delivery_key=body.closes), body.text))
+        return None
+
+    async def note_receipt(self, outbox_id: int, receipt: str | None) -> None:
+        """This has arrived, and that is its id."""
+        self._receipts[outbox_id] = receipt
+        await self._store_receipt(outbox_id)
+
+    async def _store_receipt(self, outbox_id: int) -> None:
+        await self._database.write(
+            outbox.note_receipt, outbox_id, self._receipts[outbox_id], self._world.time()
+        )
+        del self._receipts[outbox_id]
+
+
+def outgoing(row: Owed, text: str, *, grows: bool = False) -> Outgoing:
+    """The message that an owed row is."""
+    return Outgoing(
+        chat_id=row.chat_id,
+        text=text,
+        key=row.delivery_key,
+        thread_id=row.thread_id,
+        reply_to=row.reply_to,
+        grows=grows,
+    )
+
+
+def link_can_tell(connection: Connection) -> bool:
+    """Whether an unknown outcome can be cleared up at once, without repeating anything visibly."""
+    traits = connection.adapter.traits
+    return traits.finds or traits.takes_keys

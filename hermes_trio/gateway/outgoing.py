@@ -1,0 +1,67 @@
+"""What a lane is given to send: owed rows, which the outbox holds, and messages that grow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from ..messages import SessionSource
+from ..state.outbox import Owed
+
+
+class Chat(NamedTuple):
+    """Where something is sent."""
+
+    platform: str
+    account: str
+    chat_id: str
+
+    @classmethod
+    def of(cls, source: SessionSource) -> Chat:
+        """Where an answer to this goes."""
+        return cls(source.platform, source.account, source.chat_id)
+
+
+class Body(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an outbox row says. JSON in the row; read by the lane alone."""
+
+    text: str
+    closes: str | None = None
+    """The delivery key of the streamed message that this text replaces, if that was ever sent."""
+    only_closes: bool = False
+    """There is nothing to say but to close that message."""
+
+
+def owed(chat: Chat, key: str, body: Body, *, thread_id: str | None = None, **of: object) -> Owed:
+    """An outbox row for this chat."""
+    text = msgspec.json.encode(body).decode()
+    return Owed(key, *chat, body=text, thread_id=thread_id, **of)  # type: ignore[arg-type]
+
+
+def stream_key(run_id: str) -> str:
+    """The delivery key of the message that grows while this run is answered."""
+    return f"{run_id}:stream"
+
+
+@dataclass(slots=True)
+class Stream:
+    """A message that grows. The turn sets its text; the lane shows it."""
+
+    key: str
+    thread_id: str | None
+    cursor: str = ""
+    """Stands behind the text while more is to come. Not in the first send: until its receipt is stored,
+    nobody may be able to take it away again."""
+    text: str = ""
+    shown: str = ""
+    message_id: str | None = None
+    next_at: float = 0.0
+    interval: float = 0.8
+    closed: bool = False
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether there is nothing to edit."""
+        return self.closed or self.shown == self.text + self.cursor
