@@ -24,10 +24,14 @@ soak: .venv/tests
 	$(BIN)/python -m pytest -m soak --timeout 7200
 	$(BIN)/python -m bench storage
 	$(BIN)/python -m bench drain
+	$(BIN)/python -m bench start
+	$(BIN)/python -m bench turn
 
 bench: .venv/tests
 	$(BIN)/python -m bench storage
 	$(BIN)/python -m bench drain
+	$(BIN)/python -m bench start
+	$(BIN)/python -m bench turn
 
 .venv/runs: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

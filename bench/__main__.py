@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from . import drain, start, storage
+from . import drain, start, storage, turn
 
-BENCHMARKS = {"drain": drain.main, "start": start.main, "storage": storage.main}
+BENCHMARKS = {"drain": drain.main, "start": start.main, "storage": storage.main, "turn": turn.main}
 
 
 def main() -> int:

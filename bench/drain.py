@@ -81,9 +81,7 @@ def _stops() -> Iterator[Figure]:
 
 
 def _stop(name: str, case: Case, at_most: float | None = None) -> Figure:
-    rounds = [
-        (_fresh(_ours, case), _fresh(_bare, case)) for _ in range(ROUNDS if case.count <= CROWDED else 2)
-    ]
+    rounds = [(fresh(_ours, case), fresh(_bare, case)) for _ in range(ROUNDS if case.count <= CROWDED else 2)]
     ratio = median(ours / bare for (ours, _), bare in rounds)
     lost = max(lost for (_, lost), _ in rounds)
     return Figure(
@@ -99,12 +97,12 @@ def _stop(name: str, case: Case, at_most: float | None = None) -> Figure:
 
 def _memory() -> Iterator[Figure]:
     for name, answers, limit in (("a running turn", False, 100), ("an idle session", True, 50)):
-        grown, tasks = _fresh(_grown, answers)
+        grown, tasks = fresh(_grown, answers)
         lives = ", ".join(f"{number:.0f} {kind}" for kind, number in sorted(tasks.items()))
         yield Figure(f"{name} ({lives})", grown, "KB", goal=f"<= {limit}", met=grown <= limit)
 
 
-def _fresh(measure: Callable[..., T], *args: object) -> T:
+def fresh(measure: Callable[..., T], *args: object) -> T:
     """What is measured in a process that has done nothing else."""
     with multiprocessing.get_context("spawn").Pool(1) as fresh:
         return fresh.apply(measure, args)
@@ -190,7 +188,7 @@ def _ours(case: Case) -> tuple[float, int]:
                 agent.done.set()
         return (time.perf_counter() - began) * 1000
 
-    with _logged_home() as home:
+    with logged_home() as home:
         return trio.run(run, home), case.count - _settled(home, case)
 
 
@@ -239,24 +237,24 @@ def _grown(answers: bool) -> tuple[float, dict[str, float]]:
 
     async def run(home: Path) -> tuple[float, dict[str, float]]:
         agent, crowd = Agent(CROWDED), Crowd(CROWDED)
-        before = _resident()
+        before = resident()
         async with _serving(home, agent, crowd) as gateway:
             await agent.all_run.wait()
             if answers:
                 agent.done.set()
                 await crowd.all_answered.wait()
                 await trio.testing.wait_all_tasks_blocked(0.5)
-            grown = (_resident() - before) / CROWDED
+            grown = (resident() - before) / CROWDED
             tasks = Counter(line.name.split()[0].rpartition(".")[2] for line in task_tree())
             gateway.stop(grace=0)
         return grown, {name: n / CROWDED for name, n in tasks.items() if n >= CROWDED}
 
-    with _logged_home() as home:
+    with logged_home() as home:
         return trio.run(run, home)
 
 
 @contextmanager
-def _logged_home() -> Iterator[Path]:
+def logged_home() -> Iterator[Path]:
     """A home, and a log in a file like that of `run`."""
     with tempfile.TemporaryDirectory(prefix="hermes-bench-") as name:
         logging.basicConfig(filename=Path(name) / "log", level=logging.INFO)
@@ -266,6 +264,6 @@ def _logged_home() -> Iterator[Path]:
         yield Path(name) / "home"
 
 
-def _resident() -> float:
+def resident() -> float:
     gc.collect()
     return psutil.Process().memory_info().rss / 1024

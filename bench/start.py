@@ -23,7 +23,7 @@ from .figures import Figure, show
 
 ROUNDS = 10
 WITHIN = 30.0
-CONFIG = "platforms: {loopback: {allow_from: all, port: 9}}\n"
+CONFIG = "web: {port: 0}\nplatforms: {loopback: {allow_from: all, port: 9}}\n"
 BARE = """
 import signal, trio
 async def main():

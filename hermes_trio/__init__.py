@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .errors import ConfigInvalid as ConfigInvalid
     from .errors import GatewayError as GatewayError
     from .errors import InvalidId as InvalidId
+    from .gateway.commands import COMMANDS as COMMANDS
+    from .host.lock import sole_use as sole_use
     from .messages import Attachment as Attachment
     from .messages import HomeChannel as HomeChannel
     from .messages import MessageEvent as MessageEvent
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "COMMANDS",
     "Attachment",
     "ConfigInvalid",
     "GatewayConfig",
@@ -67,9 +70,11 @@ __all__ = [
     "load_config",
     "open_gateway",
     "serve",
+    "sole_use",
 ]
 
 _HOMES = {
+    "COMMANDS": "gateway.commands",
     "Attachment": "messages",
     "ConfigInvalid": "errors",
     "GatewayConfig": "config",
@@ -86,6 +91,7 @@ _HOMES = {
     "load_config": "config_file",
     "open_gateway": "embed",
     "serve": "embed",
+    "sole_use": "host.lock",
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -60,6 +60,8 @@ class Loaded:
     path: Path
     origins: Mapping[str, str]
     """Which keys were set, by their path, and where: `config.yaml`, or a variable's name."""
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The environment it was read with, with what `.env` adds to it."""
 
 
 def home_directory(environ: Mapping[str, str]) -> Path:
@@ -94,6 +96,7 @@ def load_config(home: Path, environ: Mapping[str, str]) -> Loaded:
         warnings=(*malformed, *replaced, *unknown),
         path=path,
         origins={**given, **from_environment},
+        environ=environ,
     )
 
 

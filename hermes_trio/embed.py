@@ -24,7 +24,7 @@ from .config import GatewayConfig
 from .gateway.control import Control
 from .gateway.ending import MARGIN, Cause, Ending
 from .gateway.gateway import Gateway
-from .gateway.serve import Guarded
+from .gateway.serve import Door, Guarded
 from .gateway.serve import serve as _serve
 from .gateway.turn import Agent
 from .host.guard import open_guard
@@ -39,6 +39,7 @@ async def serve(
     *,
     agent: Agent | AbstractAsyncContextManager[Agent],
     adapters: Sequence[Adapter],
+    doors: Sequence[Door] = (),
     world: World | None = None,
     worker: Worker = worker_thread,
     guarded: Guarded = open_guard,
@@ -57,6 +58,7 @@ async def serve(
                 config,
                 agent=agent,
                 adapters=adapters,
+                doors=doors,
                 control=control,
                 world=world,
                 worker=worker,
@@ -82,13 +84,22 @@ async def open_gateway(
     *,
     agent: Agent | AbstractAsyncContextManager[Agent],
     adapters: Sequence[Adapter],
+    doors: Sequence[Door] = (),
     world: World | None = None,
     worker: Worker = worker_thread,
     guarded: Guarded = open_guard,
 ) -> AsyncIterator[Gateway]:
     """A gateway that serves as long as the block."""
     start = partial(
-        serve, home, config, agent=agent, adapters=adapters, world=world, worker=worker, guarded=guarded
+        serve,
+        home,
+        config,
+        agent=agent,
+        adapters=adapters,
+        doors=doors,
+        world=world,
+        worker=worker,
+        guarded=guarded,
     )
     async with trio.open_nursery() as nursery:
         yield await nursery.start(start)

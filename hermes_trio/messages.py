@@ -131,6 +131,8 @@ class MessageEvent:
     idempotency_key: str | None = None
     """What a caller gave so that its request, repeated, is one message: for doors without message
     ids."""
+    run_id: str | None = None
+    """What the run that answers it is called, where its door has to say so before it begins."""
 
     def __post_init__(self) -> None:
         _mend(self)

@@ -45,6 +45,8 @@ class Traits:
     finds: bool = False
     """It can be asked whether a send with a key has arrived."""
     dialect: Dialect = "plain"
+    own_door: bool = False
+    """Who speaks here was let in by the platform's own door, which asks for a key: no list names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ UP = (GatewayState.RUNNING, GatewayState.DEGRADED)
 CONFIG = """\
 agent: {{restart_drain_timeout: {grace}}}
 streaming: {{edit_interval: 0.05}}
+web: {{port: 0}}
 platforms:
   loopback: {{allow_from: all, port: {port}, traits: {{edits: true, takes_keys: true}}}}
 """

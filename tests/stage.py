@@ -25,6 +25,7 @@ from hermes_trio.host.worker import Runner, Worker, inline_worker
 from hermes_trio.state import inbox, sessions, turns
 from hermes_trio.state.entry import SessionEntry
 from hermes_trio.testing import MemoryPlatform, Script, perform
+from hermes_trio.web.app import Web
 from hermes_trio.world import World
 
 Busy = Literal["interrupt", "queue", "steer"]
@@ -89,6 +90,8 @@ class Stage:
     guarded: Guarded = no_guard
     status_writes: list[float] = field(default_factory=list)
     """When the state file was written."""
+    web: Web | None = None
+    """Its door to HTTP, where a story is told by requests."""
     gateway: Gateway | None = None
     ended_at: float | None = None
 
@@ -117,7 +120,8 @@ class Stage:
             self.home,
             self.config,
             agent=self.opened_agent or self.agent,
-            adapters=[self.platform],
+            adapters=[self.platform, self.web.platform] if self.web else [self.platform],
+            doors=[self.web.door] if self.web else (),
             world=self.world,
             supervised_by=self.supervised_by,
             worker=self._worker,

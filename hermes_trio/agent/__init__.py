@@ -1,1 +1,1 @@
-"""Who answers. For now the demo; the loop, the providers and the tools come here."""
+"""Who answers: the loop between a model and the tools, and what is behind it."""

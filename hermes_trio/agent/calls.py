@@ -1,6 +1,7 @@
 """Running the tool calls of one answer.
 
-Calls that only read run side by side, the others one after the other and in order. Each is shown when it
+Calls that only read run side by side, the others one after the other and in order, but for those whose tool
+may be used several times at once. Each is shown when it
 begins and when it ends, and its row is written as soon as there is a result: a cut leaves a transcript in
 which every call either has a result or is known to have none. Nothing that a tool raises ends the turn.
 """
@@ -17,6 +18,7 @@ import trio
 
 from ..errors import GatewayError
 from ..events import ToolCompleted, ToolStarted
+from ..state.text import storable
 from ..state.transcript import ToolCall
 from ..tools.tool import LONGEST_RESULT, Result, Tool, ToolFailed, Workplace
 from .turn import Turn
@@ -33,7 +35,7 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 async def run_calls(turn: Turn, tools: Mapping[str, Tool], calls: Sequence[ToolCall]) -> dict[str, Result]:
     """Run these calls, and return their results by the id of the call."""
     results: dict[str, Result] = {}
-    first = _first_of_its_kind(calls)
+    first = _first_of_its_kind(tools, calls)
 
     async def one(call: ToolCall) -> None:
         if first[call.id] != call.id:
@@ -42,12 +44,16 @@ async def run_calls(turn: Turn, tools: Mapping[str, Tool], calls: Sequence[ToolC
             results[call.id] = await _run(turn, tools.get(call.name), call)
         await turn.result(call, results[call.id].content, _status(results[call.id]))
 
-    for side_by_side, group in groupby(calls, key=lambda call: _reads_only(tools, call)):
-        if side_by_side:
-            async with trio.open_nursery() as nursery:
-                room = trio.CapacityLimiter(MOST_AT_ONCE)
-                for call in group:
-                    nursery.start_soon(_within, room, one, call)
+    for at_once, group in groupby(calls, key=lambda call: _at_once(tools, call)):
+        if at_once > 1:
+            room = trio.CapacityLimiter(at_once)
+            try:
+                async with trio.open_nursery() as nursery:
+                    for call in group:
+                        nursery.start_soon(_within, room, one, call)
+            except ExceptionGroup as troubles:
+                # What tools raise does not come here. The store has failed, or the journal: once is enough.
+                raise troubles.exceptions[0] from troubles  # noqa: ASYNC123
         else:
             for call in group:
                 await one(call)
@@ -61,14 +67,27 @@ async def _within(
         await one(call)
 
 
-def _first_of_its_kind(calls: Sequence[ToolCall]) -> dict[str, str]:
-    """For each call the first one that asks exactly the same."""
+def _first_of_its_kind(tools: Mapping[str, Tool], calls: Sequence[ToolCall]) -> dict[str, str]:
+    """For each call the first one that asks exactly the same, with nothing between them that might make it
+    come out differently."""
     seen: dict[tuple[str, str], str] = {}
-    return {call.id: seen.setdefault((call.name, call.arguments), call.id) for call in calls}
+    first: dict[str, str] = {}
+    for call in calls:
+        asked = (call.name, call.arguments)
+        if asked not in seen and not _reads_only(tools, call):
+            seen.clear()
+        first[call.id] = seen.setdefault(asked, call.id)
+    return first
 
 
 def _reads_only(tools: Mapping[str, Tool], call: ToolCall) -> bool:
     return call.name in tools and tools[call.name].reads_only
+
+
+def _at_once(tools: Mapping[str, Tool], call: ToolCall) -> int:
+    if _reads_only(tools, call):
+        return MOST_AT_ONCE
+    return tools[call.name].at_once if call.name in tools else 1
 
 
 def _status(result: Result) -> str:
@@ -79,7 +98,7 @@ async def _run(turn: Turn, tool: Tool | None, call: ToolCall) -> Result:
     """Make one call, and show it."""
     if tool is None:
         return Result(f"There is no tool {call.name!r}. Use one of those you were given.", is_error=True)
-    preview = call.arguments[:PREVIEW]
+    preview = storable(call.arguments[:PREVIEW])
     await turn.emit(ToolStarted(call.name, call.id, preview))
     began = trio.current_time()
     result = await _made(turn, tool, call)
@@ -103,19 +122,20 @@ async def _made(place: Workplace, tool: Tool, call: ToolCall) -> Result:
             result = await tool.run(arguments, place)
         if patience.cancelled_caught:
             return Result(f"{tool.name} took longer than {tool.within:.0f} s and was ended.", is_error=True)
+        return _fit(result, tool)
     except ToolFailed as error:
-        return Result(str(error), is_error=True)
+        problem = str(error)
     except GatewayError as error:
-        return Result(f"{tool.name} failed: {error}", is_error=True)
+        problem = f"{tool.name} failed: {error}"
     except Exception as error:
         log.warning("a tool raised", tool=tool.name, exc_info=True)
-        return Result(f"{tool.name} failed ({type(error).__name__}: {error}).", is_error=True)
-    return _fit(result, tool)
+        problem = f"{tool.name} failed ({type(error).__name__}: {error})."
+    return _fit(Result(problem, is_error=True), tool)
 
 
 def _fit(result: Result, tool: Tool) -> Result:
     """The result as a model may get it: not endless, and marked where strangers wrote it."""
-    content = result.content
+    content = storable(result.content)
     if len(content) > LONGEST_RESULT:
         head, tail = LONGEST_RESULT * 2 // 5, LONGEST_RESULT * 3 // 5
         left_out = len(content) - head - tail

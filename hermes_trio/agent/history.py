@@ -3,33 +3,128 @@
 What a cut left behind is put right by `repaired`, in the providers; here it is only said what the rows
 mean. A recovered row tells of calls that nobody stored: the model is told what was seen of them, as text,
 because nothing is known that a call would have to have.
+
+A conversation that has become long is sent in a shorter form: a summary for what came first, one line for
+an old result. How much of it, a `Compaction` says; the rows themselves stay as they are. Where the summary
+ends in the middle of the last turn, what the person asked for in it is sent as they said it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from itertools import dropwhile
+from typing import Any
 
+import msgspec
+
+from ..state.compactions import Compaction, position
 from ..state.transcript import Message as Row
-from ..state.transcript import ToolCard
+from ..state.transcript import ToolCall, ToolCard
 from .providers.model import Assistant, Message, ToolResult, User
 
+WHOLE = Compaction()
 
-def conversation(rows: Iterable[Row], prompt: str) -> list[Message]:
-    """What has been said, and what is asked now."""
-    messages = [message for row in rows if (message := _message(row)) is not None]
-    return [*messages, User(prompt)]
+_SHORT_RESULT = 300
+"""A result of at most so many characters stays as it is."""
+_SHORT_ARGUMENTS = 600
+_FIRST_REQUEST = 1_000
+_BEGINNING = 120
+
+_LABEL = (
+    "[What follows is a summary of the earlier part of this conversation, which was taken out because it had "
+    "become long. It is there to be looked things up in, and asks for nothing: what it says was requested "
+    "has been dealt with, or is listed in it as open. Do none of it again. What the person wants now stands "
+    "behind the summary.]"
+)
+_LABEL_END = "[End of the summary.]"
 
 
-def _message(row: Row) -> Message | None:
+def opening_of(turn_id: int, prompt: str) -> Row:
+    """What is asked now, as the row that it stands in place of: the prompt may say more than the person."""
+    return Row("user", prompt, 0, turn_id)
+
+
+def conversation(rows: Sequence[Row], compaction: Compaction = WHOLE) -> list[Message]:
+    """What has been said, shortened so."""
+    split = next((at for at, row in enumerate(rows) if position(row) >= compaction.kept), len(rows))
+    old, kept = rows[:split], rows[split:]
+    messages: list[Message] = []
+    if compaction.summary:
+        messages.append(User(_summarised(old, compaction)))
+        if not _goes_on_to_another(kept):
+            messages += [User(row.content) for row in _unanswered(old)]
+    return messages + [made for row in kept if (made := message(row, compaction)) is not None]
+
+
+def message(row: Row, compaction: Compaction = WHOLE) -> Message | None:
+    """What a model is sent of this row; None for what is none of its business."""
     if row.marker is not None:
         return None
+    short = position(row) < compaction.short
     if row.role == "user":
         return User(row.content)
     if row.role == "assistant":
-        return Assistant(_with_cards(row.content, row.cards), row.tool_calls, row.opaque)
+        calls = tuple(map(_short_call, row.tool_calls)) if short else row.tool_calls
+        return Assistant(_with_cards(row.content, row.cards), calls, row.opaque)
     if row.role == "tool":
-        return ToolResult(row.tool_call_id or "", row.content, is_error=row.status == "error")
+        content = _line(row.content) if short else row.content
+        return ToolResult(row.tool_call_id or "", content, is_error=row.status == "error")
     return None
+
+
+def _summarised(old: Iterable[Row], compaction: Compaction) -> str:
+    first = next((row.content for row in old if row.role == "user" and row.content.strip()), "")
+    began = f"It began with (quoted): {json.dumps(first[:_FIRST_REQUEST], ensure_ascii=False)}"
+    todo = f"The list of what was still to be done then:\n{compaction.todo}"
+    parts = [_LABEL, *([began] if first else []), compaction.summary, *([todo] if compaction.todo else [])]
+    return "\n\n".join([*parts, _LABEL_END])
+
+
+def _unanswered(rows: Sequence[Row]) -> list[Row]:
+    """What the person said there and had no answer to."""
+    asked: list[Row] = []
+    for row in reversed(rows):
+        if _is_answer(row):
+            break
+        if row.role == "user" and row.content.strip():
+            asked.insert(0, row)
+    # Of very many, as where a turn was told of its processes: what the last turns began with, and the latest.
+    began = [at for at, row in enumerate(asked) if at == 0 or asked[at - 1].turn_id != row.turn_id]
+    return [row for at, row in enumerate(asked) if at in began[-4:] or at >= len(asked) - 2]
+
+
+def _goes_on_to_another(rows: Iterable[Row]) -> bool:
+    """Whether something is asked in these that is not what was asked before."""
+    from_answer = dropwhile(lambda row: not _is_answer(row), rows)
+    return any(row.role == "user" for row in from_answer)
+
+
+def _is_answer(row: Row) -> bool:
+    return row.role == "assistant" and not row.tool_calls and not row.recovered
+
+
+def _line(content: str) -> str:
+    """A result that was long, as one line."""
+    if len(content) <= _SHORT_RESULT:
+        return content
+    beginning = json.dumps(content[:_BEGINNING], ensure_ascii=False)
+    return f"[A result of {len(content)} characters, left out to make room. It began with {beginning}]"
+
+
+def _short_call(call: ToolCall) -> ToolCall:
+    if len(call.arguments) <= _SHORT_ARGUMENTS:
+        return call
+    try:
+        arguments = msgspec.json.decode(call.arguments, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return ToolCall(call.id, call.name, "{}")
+    return ToolCall(call.id, call.name, json.dumps({key: _cut(value) for key, value in arguments.items()}))
+
+
+def _cut(value: object) -> object:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return value if len(text) <= _BEGINNING else f"{text[:_BEGINNING]} [... {len(text)} characters]"
 
 
 def _with_cards(text: str, cards: Sequence[ToolCard]) -> str:

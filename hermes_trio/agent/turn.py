@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ..events import Event
@@ -17,6 +18,8 @@ class Turn(Workplace, Protocol):
 
     usage: Usage | None
 
+    @property
+    def turn_id(self) -> int: ...
     @property
     def entry(self) -> SessionEntry: ...
     @property
@@ -37,6 +40,9 @@ class Turn(Workplace, Protocol):
 
     def mention(self, text: str) -> None:
         """Tell the person something that is no part of the answer."""
+
+    def not_now(self, why: str) -> AbstractContextManager[None]:
+        """A part that must not be cut: what is said meanwhile waits."""
 
     async def steered(self) -> list[str]:
         """What people have said that is to go into this turn."""

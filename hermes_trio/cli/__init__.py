@@ -22,7 +22,10 @@ _COMMANDS = {
     "stop": ("hermes_trio.cli.stop", "Stop the gateway, and wait until it has stopped."),
     "restart": ("hermes_trio.cli.restart", "Restart the gateway, and wait until it is back."),
     "status": ("hermes_trio.cli.status", "Say what the gateway is doing."),
-    "drain": ("hermes_trio.cli.drain", "Begin nothing new and let what runs end, as before work on the machine."),
+    "drain": (
+        "hermes_trio.cli.drain",
+        "Begin nothing new and let what runs end, as before work on the machine.",
+    ),
     "pairing": ("hermes_trio.cli.pairing", "Let people in who ask for it, and take that back."),
     "service": ("hermes_trio.cli.service", "Have systemd or launchd run the gateway."),
     "doctor": ("hermes_trio.cli.doctor", "Look for what is wrong, and say what to do about it."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -11,9 +12,9 @@ import msgspec
 import trio
 
 from .. import __version__
-from ..agent.demo import demo
+from ..agent.agent import open_agent
 from ..config import GatewayConfig, PlatformConfig
-from ..config_file import home_directory
+from ..config_file import Loaded, home_directory
 from ..gateway.control import Control
 from ..gateway.ending import Cause, Ending
 from ..gateway.gateway import Gateway
@@ -34,7 +35,7 @@ def command() -> None:
     with log_to_file(home, loaded.config, os.environ):
         click.echo(f"hermes-trio {__version__}, {whereabouts(loaded)}")
         click.echo("/help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
-        trio.run(_chat, home, _for_a_terminal(loaded.config))
+        trio.run(_chat, home, replace(loaded, config=_for_a_terminal(loaded.config)))
 
 
 def _for_a_terminal(config: GatewayConfig) -> GatewayConfig:
@@ -45,20 +46,27 @@ def _for_a_terminal(config: GatewayConfig) -> GatewayConfig:
     )
 
 
-async def _chat(home: Path, config: GatewayConfig) -> None:
-    control = Control()
+async def _chat(home: Path, loaded: Loaded) -> None:
+    control, world = Control(), World()
+    agent = open_agent(loaded, loaded.environ, world, tell=click.echo)
 
     def leave() -> None:
         control.ask(Ending(Cause.PLANNED, grace=0, asked_by="terminal"))
 
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals, waits_noted() as waits:
         async with trio.open_nursery() as nursery:
-            await nursery.start(show_tree_when_asked, home, World(), waits)
+            await nursery.start(show_tree_when_asked, home, world, waits)
 
             async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
                 console = terminal(leave)
                 await serve(
-                    home, config, agent=demo, adapters=[console], control=control, task_status=task_status
+                    home,
+                    loaded.config,
+                    agent=agent,
+                    adapters=[console],
+                    control=control,
+                    world=world,
+                    task_status=task_status,
                 )
                 nursery.cancel_scope.cancel(reason="the gateway has ended")
 

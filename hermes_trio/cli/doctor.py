@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -29,6 +30,8 @@ from ..host import systemd
 from ..host.home import LOCK_FILE, is_locked, recorded_holder
 from ..host.status import PlatformState, Status, read_status
 from ..host.units import UNIT, Scope, Standing, setting, stop_timeout, version_of, words
+from ..state import meta
+from ..state.approvals import ALWAYS
 from ..state.opening import connect_reading, shipped_steps
 from .service import ON_A_MAC, file_of, look
 
@@ -180,6 +183,24 @@ def database(patient: Patient) -> Iterator[Finding]:
         yield Finding("ok", f"{path} is sound")
 
 
+def allowed(patient: Patient) -> Iterator[Finding]:
+    """What may the agent do for always, without asking?"""
+    path = patient.home / "gateway.db"
+    if not path.exists():
+        return
+    try:
+        with closing(connect_reading(path)) as connection:
+            facts = meta.every(connection, ALWAYS)
+    except (GatewayError, sqlite3.Error):
+        return  # what is wrong with it is said already
+    for name, at in facts:
+        day = datetime.fromtimestamp(float(at)).astimezone()
+        text = (
+            f"commands run without being asked about that: {name.removeprefix(ALWAYS)} (since {day:%Y-%m-%d})"
+        )
+        yield Finding("ok", f"{text}; /deny always in a chat takes that back")
+
+
 def gateway(patient: Patient) -> Iterator[Finding]:
     """Who has the home, and how are its links?"""
     holder, status = recorded_holder(patient.home), patient.status
@@ -247,4 +268,4 @@ def _lingering(scope: str) -> Iterator[Finding]:
         yield Finding("warning", text, "Run `loginctl enable-linger`.")
 
 
-CHECKS: Sequence[Check] = (config, platforms, directory, disk, database, gateway, service)
+CHECKS: Sequence[Check] = (config, platforms, directory, disk, database, allowed, gateway, service)

@@ -20,7 +20,7 @@ from ..host.process import is_alive
 from ..host.status import GatewayState, Status, read_status
 from ..world import World
 
-HEEDED_WITHIN = 10.0
+HEEDED_WITHIN = 5.0
 """Seconds after which a gateway that watches for requests has seen one, however busy its machine is."""
 LOOK_EVERY = 0.1
 
@@ -54,7 +54,9 @@ def begin(quiet: bool, wait: bool) -> None:
     write_drain_request(home, world, principal="hermes-trio drain begin", suppress_notification=quiet)
     gateway = _gateway(home)
     if gateway is None:
-        click.echo("No gateway is running. One that starts here begins nothing until `hermes-trio drain cancel`.")
+        click.echo(
+            "No gateway is running. One that starts here begins nothing until `hermes-trio drain cancel`."
+        )
         return
     gateway = _heeded(home)
     if gateway is None or gateway.active_turns == 0:

@@ -6,7 +6,7 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,16 +15,14 @@ import structlog
 import trio
 
 from .. import __version__
-from ..agent.demo import demo
-from ..config import GatewayConfig
-from ..config_file import home_directory
-from ..errors import EXIT_CONFIG, EXIT_FAILURE, EXIT_RESTART, GatewayError
+from ..agent.agent import open_agent
+from ..config_file import Loaded, home_directory
+from ..errors import EXIT_CONFIG, EXIT_FAILURE, EXIT_RESTART
 from ..gateway.adapters import find_adapters
 from ..gateway.control import Control
 from ..gateway.ending import (
     GATEWAY_SERVICE_RESTART_EXIT_CODE,
     MARGIN,
-    Cause,
     Exit,
     Supervisor,
     consequences,
@@ -42,6 +40,7 @@ from ..host.systemd import queue_restart
 from ..host.tasks import show_tree_when_asked, waits_noted
 from ..host.watchdog import WATCHDOG_LOG, last_resort, watch_loop
 from ..platform import Adapter
+from ..web.app import Web
 from ..world import World
 from .config import load_and_warn
 from .logs import log_to_file
@@ -49,15 +48,6 @@ from .logs import log_to_file
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
-
-
-class NothingServes(GatewayError):
-    """Every platform has refused us."""
-
-    exit_code = EXIT_CONFIG
-
-    def __init__(self, refusals: Iterable[str]) -> None:
-        super().__init__(f"every platform refused us, so nobody could talk to us. {' '.join(refusals)}")
 
 
 @click.command()
@@ -71,44 +61,39 @@ def command(if_wanted: bool) -> None:
         return
     if os.getpid() == 1:
         become_init(_this_command(), EXIT_RESTART)
-    config = load_and_warn().config
+    loaded = load_and_warn()
+    config = loaded.config
     adapters = find_adapters(config)
-    if not adapters:
-        click.echo(
-            "error: no platform is configured, so nobody could talk to the gateway. "
-            "Talk to it in this terminal with `hermes-trio chat`, or add a platform to config.yaml.",
-            err=True,
-        )
-        raise SystemExit(EXIT_CONFIG)
-    click.echo(f"hermes-trio {__version__}: {', '.join(adapter.name for adapter in adapters)}; home {home}")
+    names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
+    click.echo(f"hermes-trio {__version__}: {names}; home {home}")
     raise_open_files()
     watched_by = supervisor(os.environ, in_container=any(map(os.path.exists, _CONTAINER_FILES)))
     with log_to_file(home, config, os.environ), last_resort(home / WATCHDOG_LOG) as arm:
-        gateway = trio.run(_run, home, config, adapters, watched_by, arm)
+        gateway = trio.run(_run, home, loaded, adapters, watched_by, arm)
         ending = gateway.control.current
         assert ending is not None  # noqa: S101 - that is what ended it
         way = consequences(ending, watched_by).exit
         log.info("ended", cause=ending.cause, exit=way)
-    if ending.cause is Cause.NOTHING_SERVES:
-        raise NothingServes(one.error for one in gateway.board.status.platforms.values() if one.error)
     leave(way)
 
 
 async def _run(
     home: Path,
-    config: GatewayConfig,
+    loaded: Loaded,
     adapters: Sequence[Adapter],
     watched_by: Supervisor,
     arm: Callable[[float], None],
 ) -> Gateway:
     control, world, me = Control(), World(), own()
-    grace = config.agent.restart_drain_timeout
+    grace = loaded.config.agent.restart_drain_timeout
+    web = Web(loaded.config)
     serving = partial(
         serve,
         home,
-        config,
-        agent=demo,
-        adapters=adapters,
+        loaded.config,
+        agent=open_agent(loaded, loaded.environ, world, tell=click.echo),
+        adapters=[*adapters, web.platform],
+        doors=[web.door],
         control=control,
         world=world,
         supervised_by=watched_by,
@@ -124,12 +109,15 @@ async def _run(
             async with trio.open_nursery() as tree:
                 gateway: Gateway = await tree.start(serving)
                 beside.start_soon(keep_told, gateway.board, os.environ, world)
-                _say_where_to_go(home, watched_by)
+                _say_where_to_go(home, watched_by, web)
             beside.cancel_scope.cancel(reason="the gateway has ended")
     return gateway
 
 
-def _say_where_to_go(home: Path, watched_by: Supervisor) -> None:
+def _say_where_to_go(home: Path, watched_by: Supervisor, web: Web) -> None:
+    # What systemd starts is heard by a log alone, and a link that lets somebody in must not stand there.
+    page = web.address if watched_by is Supervisor.SYSTEMD else web.link()
+    click.echo(f"Its page: {page}")
     click.echo(f"Its log: {home / 'logs' / 'gateway.log'}")
     click.echo("To look: `hermes-trio status`. To stop: `hermes-trio stop`, or Ctrl-C here.")
     if watched_by is Supervisor.NONE:

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from ..config_file import home_directory, load_config
-from ..errors import GatewayError
+from ..errors import GatewayError, HomeUnusable
 from ..host import systemd
 from ..host.home import is_locked, recorded_holder
 from ..host.markers import write_planned_stop_marker
@@ -56,7 +56,12 @@ def command() -> None:
         return
     status = status_of(home, gateway)
     again = status is not None and status.deadline is not None and not status.restart_requested
-    write_planned_stop_marker(home, gateway.pid, World(), asked_by="hermes-trio stop")
+    try:
+        write_planned_stop_marker(home, gateway.pid, World(), asked_by="hermes-trio stop")
+    except HomeUnusable as error:
+        click.echo(
+            f"warning: the stop could not be announced, so a supervisor may start it again: {error}", err=True
+        )
     if again or not _stopped_by_systemd(gateway):
         ask_to_stop(gateway.pid)
     if runs_below(gateway):

@@ -4,6 +4,7 @@ Nobody is let in by default. Who is, is decided in this order, first rule first:
 
 | who speaks | |
 |---|---|
+| on a platform with a door of its own, which asks for a key: the API | let in |
 | on a platform that the configuration does not name | refused |
 | somebody of whom no id is known | refused, also where everybody is let in |
 | anybody, and the platform has `allow_from: all` | let in |
@@ -21,6 +22,7 @@ none is, everybody who may talk is one.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..config import GatewayConfig, PlatformConfig
@@ -67,9 +69,13 @@ class Access:
     config: GatewayConfig
     database: Database
     world: World
+    own_doors: Collection[str] = ()
+    """The platforms that are connected now and ask for a key at their own door."""
 
     async def may_talk(self, source: SessionSource) -> bool:
         """Whether this person may talk to the agent, now."""
+        if source.platform in self.own_doors:
+            return True
         platform = self.config.platforms.get(source.platform)
         if platform is None:
             return False

@@ -80,17 +80,18 @@ async def ask(
     choices: Sequence[str] = (),
     within: float,
 ) -> str | None:
-    """Ask, and return the answer; None if none came in time."""
+    """Ask, and return the answer; None if none came in time, or nobody is there who could give one."""
+    if task.source is None:
+        return None
     asked = Asked(gateway.world.new_id(), kind, choices)
     row = Request(asked.id, turn.turn_id, kind, text, gateway.world.time())
     shown = words.asks_for_a_yes(text, within) if kind == "approval" else words.asks(text, choices)
-    said = _shown(turn, task.source, asked.id, shown) if task.source else None
+    said = _shown(turn, task.source, asked.id, shown)
     await gateway.database.write(_ask, row, said)
     task.asked.append(asked)
     turn.patience.deadline = math.inf
     try:
-        if task.source is not None:
-            gateway.lane_of(task.source).deliver()
+        gateway.lane_of(task.source).deliver()
         with trio.move_on_after(within):
             await asked.answered()
     finally:
@@ -132,10 +133,9 @@ def _shown(turn: Turn, source: SessionSource, asked_id: str, text: str) -> Owed:
 # --- steps of the database ---------------------------------------------------------------------------
 
 
-def _ask(db: sqlite3.Connection, row: Request, said: Owed | None) -> None:
+def _ask(db: sqlite3.Connection, row: Request, said: Owed) -> None:
     approvals.ask(db, row)
-    if said is not None:
-        outbox.owe(db, said, row.asked_at)
+    outbox.owe(db, said, row.asked_at)
 
 
 def _answer(

@@ -41,6 +41,8 @@ def may_go_on_until(rows: Sequence[Received]) -> float:
 def _go_together(rows: Sequence[Received], row: Received) -> bool:
     if row.event.source != rows[0].event.source or "internal" in (row.event.kind, rows[0].event.kind):
         return False
+    if row.event.run_id or rows[0].event.run_id:
+        return False  # each was promised a run of its own
     pause = row.received_at - rows[-1].received_at
     if rows[-1].event.attachments or row.event.attachments:
         return pause <= ALBUM_QUIET

@@ -6,16 +6,20 @@ What is to be said is said first, and done then: who stops a turn reads so befor
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import structlog
 import trio
 
+from ..errors import GatewayError
 from ..messages import HomeChannel, MessageEvent
-from ..state import inbox, sessions
+from ..state import inbox, meta, sessions
+from ..state.approvals import ALWAYS
 from ..state.inbox import Stored
 from ..state.turns import Outcome
 from ..state.undo import Said, undo
@@ -25,9 +29,12 @@ from .asking import DENY, Asked, answer, waiting
 from .ending import Cause, Ending
 from .notices import address_of, place_of, remember_requester, say_home
 from .session import BACKGROUND, Mode, begin_anew, let_go, stop
+from .turn import Compresses
 
 if TYPE_CHECKING:
     from .gateway import Gateway
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _ALIASES = {"reset": "new", "q": "queue", "bg": "background", "btw": "background"}
@@ -196,7 +203,19 @@ async def _approve(asking: Asking) -> None:
 
 
 async def _deny(asking: Asking) -> None:
-    await _decide(asking, DENY)
+    if asking.rest.lower() == "always":
+        await _allow_no_longer(asking)
+    else:
+        await _decide(asking, DENY)
+
+
+async def _allow_no_longer(asking: Asking) -> None:
+    """Take back what was ever allowed for always."""
+    gateway, source = asking.gateway, asking.event.source
+    if await gateway.access.is_admin(source):
+        asking.reply(words.asks_again(await gateway.database.write(meta.drop, ALWAYS)))
+    else:
+        asking.reply(words.may_not_approve(source.platform))
 
 
 async def _decide(asking: Asking, decision: str) -> None:
@@ -245,7 +264,30 @@ async def _model(asking: Asking) -> None:
 
 
 async def _compress(asking: Asking) -> None:
-    asking.reply(words.nothing_to_compress())
+    gateway = asking.gateway
+    entry = await gateway.store.get_session_entry(asking.key)
+    agent: object = gateway.agent
+    if entry is None or not isinstance(agent, Compresses):
+        asking.reply(words.nothing_to_compress())
+        return
+
+    async def job() -> None:
+        try:
+            history = await gateway.history(entry)
+            done = await agent.compress(entry, history, gateway.database, asking.rest)
+        except Exception as error:  # as in a turn: whatever an agent raises is told, and no more
+            log.warning("the agent raised", session=entry.session_id, exc_info=True)
+            asking.reply(str(error) if isinstance(error, GatewayError) else words.failed(error))
+        else:
+            asking.reply(words.compressed(done) if done else words.nothing_to_compress())
+
+    # A model takes its time. The session's actor waits for it: whoever gave the command is a link, which
+    # has others to listen to.
+    actor = gateway.sessions.wake(asking.key)
+    if actor is None:
+        asking.reply(words.not_while_held())
+    else:
+        actor.jobs.append(job)
 
 
 async def _start(asking: Asking) -> None:
@@ -272,11 +314,11 @@ COMMANDS = {
     "steer": Known(_steer, "TEXT goes into the turn that runs"),
     "background": Known(_background, "TEXT is worked on beside this conversation"),
     "approve": Known(_approve, "lets happen what is waiting for a yes (session, always, all)"),
-    "deny": Known(_deny, "refuses it"),
+    "deny": Known(_deny, "refuses it (always: takes back what was ever allowed for always)"),
     "model": Known(_model, "says which model answers"),
-    "compress": Known(_compress, "shortens what the model is sent of this session"),
+    "compress": Known(_compress, "shortens what the model is sent of this session (TEXT: what matters most)"),
     "usage": Known(_usage, "says what this session has used"),
-    "sethome": Known(_sethome, "makes this chat hear what is addressed to nobody in particular"),
+    "sethome": Known(_sethome, "has this chat told when the gateway goes down, and when a restart is over"),
     "whoami": Known(_whoami, "says who you are to the gateway"),
     "restart": Known(_restart, "restarts the gateway"),
     "start": Known(_start),

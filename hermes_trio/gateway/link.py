@@ -36,6 +36,8 @@ class Connection:
         self._board = board
         self.link: Link | None = None
         self.state = PlatformState.CONNECTING
+        self.times_up = 0
+        """How often it was connected."""
         self._changed = trio.Event()
 
     @property
@@ -62,6 +64,7 @@ class Connection:
     def becomes(self, state: PlatformState, link: Link | None = None, trouble: str | None = None) -> None:
         """Note what has become of it, and wake who waits."""
         self.state, self.link = state, link
+        self.times_up += link is not None
         self._board.set_platform(self.adapter.name, state, trouble)
         self._changed.set()
         self._changed = trio.Event()

@@ -30,7 +30,7 @@ from ..events import (
 )
 from ..journal.writer import RunWriter
 from ..messages import SessionSource
-from ..state import inbox, sessions, settle, transcript, turns
+from ..state import inbox, processes, sessions, settle, transcript, turns
 from ..state.entry import SessionEntry
 from ..state.inbox import Received
 from ..state.outbox import Owed
@@ -343,6 +343,8 @@ def _settled(db: sqlite3.Connection, run_id: str, turn_id: int, settlement: Sett
     """End the turn of this run, and return the outcome that stands: the first end wins. A run that
     never had a row was not begun."""
     if settle.settle(db, turn_id, settlement, at):
+        if settlement.outcome is Outcome.ANSWERED:
+            processes.tell_turn(db, turn_id, at)
         return settlement.outcome
     turn = turns.by_run(db, run_id)  # it has an end; or who was cut did not learn its number
     if turn is None:

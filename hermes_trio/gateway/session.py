@@ -20,7 +20,7 @@ import trio
 from ..config import reset_policy
 from ..errors import GatewayError
 from ..messages import MessageEvent
-from ..state import inbox, sessions, settle
+from ..state import inbox, processes, sessions, settle
 from ..state.entry import SessionEntry
 from ..state.inbox import Received
 from ..state.policy import KNOWN_REASONS, is_fresh, notice_due
@@ -133,6 +133,11 @@ class Sessions:
         control = self._gateway.control
         return not self._closed and control.current is None and not control.held
 
+    @property
+    def has_room(self) -> bool:
+        """Whether another turn may begin before one has ended."""
+        return self._room.available_tokens >= 1
+
     def wake(self, key: str, *, resume: Turn | None = None) -> Actor | None:
         """See to it that this session is looked after. None if no turn may begin now."""
         if not self.open:
@@ -190,9 +195,8 @@ class Sessions:
                 except GatewayError as error:
                     # The disk is full, say. The message waits in the inbox, and so do we.
                     log.error("a turn could not be run", session=actor.key, error=str(error))
-                    if self.open:
-                        with trio.move_on_after(RETRY_AFTER):
-                            await actor.woken()
+                    with trio.move_on_after(RETRY_AFTER):
+                        await actor.woken()
                     continue
                 with trio.move_on_after(IDLE):
                     await actor.woken()
@@ -209,7 +213,9 @@ class Sessions:
             actor.resume = None
             async with self._gateway.resumes, self._room:
                 actor.came.clear()  # who came before this turn comes behind it
-                await self._run_turn(actor, await self._of(resume), [], resumes=resume.turn_id)
+                entry = await self._gateway.database.read(sessions.by_id, resume.session_id)
+                if entry is not None:  # else it was deleted while this waited
+                    await self._run_turn(actor, entry, [], resumes=resume.turn_id)
             return True
         rows = await self._said(actor)
         if not rows:
@@ -221,6 +227,7 @@ class Sessions:
             if rows and self.open:
                 source = rows[0].event.source
                 entry = await self._gateway.store.get_or_create_session(source, key=actor.key)
+                self._gateway.background.end_former(entry)
                 await self._run_turn(actor, entry, rows)
         return True
 
@@ -241,11 +248,6 @@ class Sessions:
             with trio.move_on_after(wait):
                 await actor.woken()
 
-    async def _of(self, turn: Turn) -> SessionEntry:
-        entry = await self._gateway.database.read(sessions.by_id, turn.session_id)
-        assert entry is not None  # noqa: S101 - a turn's session cannot go before it
-        return entry
-
     async def _run_turn(
         self, actor: Actor, entry: SessionEntry, rows: list[Received], *, resumes: int | None = None
     ) -> Outcome | None:
@@ -261,7 +263,8 @@ class Sessions:
             if rows and not history:
                 self._tell_of_reset(entry, rows[0].event)
             text = "\n\n".join(row.event.text for row in rows if row.event.text)
-            prompt = self._prompt(entry, history, text)
+            gone = await gateway.database.read(processes.untold, entry.session_id, gateway.life)
+            prompt = self._prompt(entry, history, text, [gateway.background.named(each) for each in gone])
             return await run_turn(gateway, entry, task, prompt=prompt, history=history)
         finally:
             actor.task = None
@@ -280,7 +283,7 @@ class Sessions:
         ):
             self._gateway.reply(event, reset_notice(reason, policy))
 
-    def _prompt(self, entry: SessionEntry, history: list[Message], text: str) -> str:
+    def _prompt(self, entry: SessionEntry, history: list[Message], text: str, gone: list[str]) -> str:
         gateway = self._gateway
         now, window = gateway.world.time(), gateway.config.agent.gateway_auto_continue_freshness
         marked_at = entry.mark.at if entry.mark else None
@@ -295,6 +298,7 @@ class Sessions:
             marked=entry.resume_pending,
             mark_reason=entry.resume_reason,
             reset_reason=entry.auto_reset_reason if not history else None,
+            gone=gone,
         )
 
 

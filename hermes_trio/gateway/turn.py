@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import trio
 
@@ -35,6 +35,28 @@ if TYPE_CHECKING:
 Agent = Callable[["Turn"], Awaitable[str | None]]
 """Whoever answers: any async function of a turn. What it returns is the answer; None means that what it
 has said is the answer."""
+
+
+class Shortened(Protocol):
+    """What came of shortening a session: about how many tokens its model was sent, and is now."""
+
+    @property
+    def before(self) -> int: ...
+    @property
+    def after(self) -> int: ...
+    @property
+    def trouble(self) -> str:
+        """Why it did not become as short as it could have; empty if it did."""
+
+
+@runtime_checkable
+class Compresses(Protocol):
+    """An agent that can shorten what its model is sent of a session."""
+
+    async def compress(
+        self, entry: SessionEntry, rows: Sequence[Message], database: Database, focus: str
+    ) -> Shortened | None:
+        """Do so; None where no model is sent anything."""
 
 
 class Turn:
@@ -85,6 +107,11 @@ class Turn:
         limit = self._gateway.config.agent.gateway_timeout
         if limit and not self._task.asked:
             self.patience.deadline = self._active_at + limit
+
+    @property
+    def waits_for_somebody(self) -> bool:
+        """Whether a person is asked something at this moment."""
+        return bool(self._task.asked)
 
     @property
     def active_at(self) -> float:
@@ -171,8 +198,9 @@ class Turn:
         self._gateway.background.end(kept)
 
     def _hear(self, text: str) -> None:
-        if self._gateway.background.may_tell():
-            self._task.heard.append(text)
+        heard = self._gateway.background.heard(text)
+        if heard is not None:
+            self._task.heard.append(heard)
 
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
         """Ask the person something, and wait for the answer; None if none came in time."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..config import ModelConfig
+
+if TYPE_CHECKING:
+    from .turn import Shortened
 
 
 def still_working(seconds: float) -> str:
@@ -18,7 +22,8 @@ def asks(question: str, choices: Sequence[str]) -> str:
 def asks_for_a_yes(what: str, within: float) -> str:
     return (
         f"⚠ May I do this?\n{what}\n"
-        f"Answer yes or no, or /approve session, /approve always. In {duration(within)} it counts as a no."
+        "Answer yes or no, or /approve session, /approve always. "
+        f"Without an answer in {duration(within)} it is not done."
     )
 
 
@@ -125,6 +130,13 @@ def decided(decision: str, answered: int) -> str:
     return f"Allowed{how_many}{'' if decision == 'once' else f' ({decision})'}."
 
 
+def asks_again(taken_back: int) -> str:
+    if not taken_back:
+        return "Nothing was allowed for always."
+    kinds = "1 kind" if taken_back == 1 else f"{taken_back} kinds"
+    return f"I ask again from now on: {kinds} of harm had been allowed for always."
+
+
 def nothing_asked() -> str:
     return "Nothing waits for a yes or a no here. If something did, it came to an end before your answer."
 
@@ -134,7 +146,7 @@ def ending_already(running: int) -> str:
 
 
 def home_is_here() -> str:
-    return "🏠 This chat is told from now on when the gateway goes down and when it is back."
+    return "🏠 From now on this chat is told when the gateway goes down, and when a restart is over."
 
 
 def model(config: ModelConfig) -> str:
@@ -143,7 +155,22 @@ def model(config: ModelConfig) -> str:
 
 
 def nothing_to_compress() -> str:
-    return "There is nothing to compress: this agent is sent the whole session."
+    return "There is nothing here that I could compress."
+
+
+def not_while_held() -> str:
+    return "⏳ The gateway begins nothing now. Try again when it goes on."
+
+
+def compressed(done: Shortened) -> str:
+    if done.trouble:
+        return f"⚠ The summary could not be written. {done.trouble}"
+    if done.after >= done.before:
+        return "There is nothing in this session that could be made shorter."
+    return (
+        f"🗜 What the model is sent of this session is shorter now: about {done.after:,} tokens in place "
+        f"of {done.before:,}. The transcript is as it was."
+    )
 
 
 def stuck() -> str:
@@ -198,7 +225,7 @@ def process_ended(command: str, code: int | None, id: str = "", tail: str = "") 
 def duration(seconds: float) -> str:
     """A time span as people say it."""
     minutes = round(seconds / 60)
-    if minutes < 1:
+    if seconds < 59.5:
         return f"{seconds:.0f} s"
     return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -257,6 +258,8 @@ async def _start(command: Sequence[str] | str, cwd: Path, env: Mapping[str, str]
         return await trio.lowlevel.open_process(
             command,
             shell=isinstance(command, str),
+            # What people and models write for a shell is written for this one.
+            executable=shutil.which("bash") if isinstance(command, str) and os.name == "posix" else None,
             cwd=cwd,
             env=env,
             stdin=subprocess.PIPE if talk else subprocess.DEVNULL,

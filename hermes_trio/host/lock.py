@@ -9,8 +9,12 @@ ways are functions of the module that knows how, so that the tests walk both whe
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 # A byte that is locked on Windows cannot be read by others, so it is far behind any data. It may lie
@@ -34,6 +38,21 @@ class _Msvcrt(Protocol):
     @property
     def LK_NBLCK(self) -> int: ...  # noqa: N802
     def locking(self, fd: int, mode: int, nbytes: int, /) -> None: ...
+
+
+@contextmanager
+def sole_use(of: str, identity: str) -> Iterator[bool]:
+    """Whether nobody else of this account on this machine has it, for as long as the block: a bot whose
+    messages only one may read, say, whatever home he has. The identity may be a secret: no file shows it."""
+    sealed = hashlib.sha256(f"{of}:{identity}".encode()).hexdigest()[:24]
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    path = Path(state).expanduser() / "hermes-trio" / "locks" / f"{of}-{sealed}"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        yield try_lock(fd)
+    finally:
+        os.close(fd)
 
 
 def try_lock(fd: int) -> bool:

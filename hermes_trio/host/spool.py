@@ -112,6 +112,11 @@ class Output:
         """No more can come: every process that could write has closed its end."""
 
     @property
+    def path(self) -> Path:
+        """The file that has all of it, or its beginning and its end."""
+        return self._spool.path
+
+    @property
     def tail(self) -> bytes:
         """The end of it, at most `TAIL` bytes; the spool has the rest."""
         return bytes(self._tail[-TAIL:])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from queue import SimpleQueue
@@ -19,6 +20,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import outcome
 import structlog
 import trio
+
+STEPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Seconds by which batches are told apart."""
 
 Item = TypeVar("Item")
 T = TypeVar("T")
@@ -69,6 +73,19 @@ def inline_worker(name: str) -> Iterator[Runner]:
     yield lambda job, done: token.run_sync_soon(done, outcome.capture(job))
 
 
+class Took:
+    """How long the batches of somebody have taken."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.counts = [0] * (len(STEPS) + 1)
+        """How many took as long as each of the steps, and longer than the one before."""
+
+    def note(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.counts[bisect_left(STEPS, seconds)] += 1
+
+
 class Pending(Generic[Item, T]):
     """An item on its way through a `Batcher`: who waits for it, and what came of it."""
 
@@ -93,6 +110,7 @@ class Batcher(Generic[Item, T]):
         self._runner, self._perform, self._limit = runner, perform, limit
         self._waiting: list[Pending[Item, T]] = []
         self._busy = False
+        self.took = Took()
 
     def hand_over(self, item: Item, task: trio.lowlevel.Task | None = None) -> Pending[Item, T]:
         """Let `item` be performed behind all that was handed over before it, and wait for nothing."""
@@ -123,7 +141,13 @@ class Batcher(Generic[Item, T]):
 
     def _start(self) -> None:
         batch, self._waiting = self._waiting[: self._limit], self._waiting[self._limit :]
-        self._runner(lambda: self._perform(batch), lambda performed: self._release(batch, performed))
+        began = trio.current_time()
+
+        def done(performed: outcome.Outcome[None]) -> None:
+            self.took.note(trio.current_time() - began)
+            self._release(batch, performed)
+
+        self._runner(lambda: self._perform(batch), done)
 
     def _release(self, batch: Sequence[Pending[Item, T]], performed: outcome.Outcome[None]) -> None:
         for pending in batch:

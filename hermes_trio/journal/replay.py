@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import structlog
 from ..errors import InvalidId
 from ..events import INTERRUPTED, RunFailed
 from ..ids import path_safe_id
-from .reader import Damage, Reading, scan
+from .reader import Damage, Reading, read_run, scan
 from .record import VERSION, Record, TerminalState, encode, journal_path, session_path
 
 MAX_ROWS = 4096
@@ -167,3 +168,70 @@ def closing_event(reading: Reading, session_id: str, run_id: str, at: float) -> 
         VERSION, f"{run_id}:{seq}", seq, run_id, session_id, event, event, at, True,
         TerminalState.CUT, payload,
     )  # fmt: skip
+
+
+# --- all sessions at once ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRun:
+    """A run, as its row knows it."""
+
+    session_id: str
+    run_id: str
+    cut_at: float | None = None
+    """When it was cut, if it was."""
+    over: bool = False
+    """It has an end of another kind, and nobody writes its journal any more."""
+
+
+@dataclass(slots=True)
+class Missed:
+    """What a client that watches all sessions has missed."""
+
+    records: list[Record] = field(default_factory=list)
+    """In the order in which it happened."""
+    gaps: list[KnownRun] = field(default_factory=list)
+    """The runs of which that cannot be told whole."""
+    whole: bool = True
+    """The cursor could be used, and nothing was left out for its size."""
+
+
+def missed(root: Path, runs: Sequence[KnownRun], cursor: str) -> Missed:
+    """What happened in these runs behind a cursor. The moments in the records of all runs are the order in
+    which they were written, so the cursor's moment divides them; its own run is divided by the seq. What
+    other runs did in that very moment is told, be it for the second time. With a cursor that cannot be used
+    all of these runs are told from their start."""
+    found, after = Missed(), parse_cursor(cursor)
+    readings = {run.run_id: (run, read_run(root, run.session_id, run.run_id)) for run in runs}
+    since = _moment(*readings[after.run_id], after) if after and after.run_id in readings else None
+    found.whole = since is not None
+    size = 0
+    for run, reading in readings.values():
+        if not reading.complete:
+            found.gaps.append(run)
+            continue
+        records = list(reading.records)
+        if run.over and reading.terminal is None:
+            found.gaps.append(run)
+        if run.cut_at is not None:
+            # Its process died, or it had no last words: whoever watches must not wait for an end.
+            closing = closing_event(reading, run.session_id, run.run_id, run.cut_at)
+            records += [closing] if closing else []
+        if since is not None and after is not None:
+            own = run.run_id == after.run_id
+            records = [r for r in records if (r.seq > after.seq if own else r.created_at >= since)]
+        found.records += records
+        size += sum(len(encode(record)) for record in records)
+        if len(found.records) > MAX_ROWS or size > MAX_BYTES:
+            return Missed(whole=False)
+    found.records.sort(key=lambda record: (record.created_at, record.run_id, record.seq))
+    return found
+
+
+def _moment(run: KnownRun, reading: Reading, cursor: Cursor) -> float | None:
+    """When the event of a cursor happened; None if there is none."""
+    at = next((record.created_at for record in reading.records if record.seq == cursor.seq), None)
+    if at is None and cursor.seq == reading.next_seq:
+        return run.cut_at  # the end that was shown for it
+    return at

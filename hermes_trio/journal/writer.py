@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import math
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,12 @@ import trio
 
 from ..errors import JournalClosed, JournalError
 from ..events import Event
-from ..host.worker import Batcher, Runner, Worker, each, finished, worker_thread
+from ..host.worker import Batcher, Runner, Took, Worker, each, finished, worker_thread
 from ..world import World
+from .live import Live
 from .reader import LONGEST_LINE, Reading, journals_here, read_run, runs_here, unreadable
 from .record import TERMINAL, VERSION, Record, encode, journal_path, session_path, terminal_state
+from .replay import KnownRun, Missed, missed
 from .run_file import FsyncPolicy, RunFile, unwritable
 
 Jobs = Batcher[Callable[[], Any], Any]
@@ -42,8 +44,10 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 class RunWriter:
     """The one writer of a run. Made by `Journals.open_run`."""
 
-    def __init__(self, file: RunFile, jobs: Jobs, world: World) -> None:
-        self._file, self._jobs, self._world = file, jobs, world
+    def __init__(self, file: RunFile, jobs: Jobs, live: Live) -> None:
+        self._file, self._jobs, self._live = file, jobs, live
+        self._unseen: list[Record] = []
+        """What happened and is not in the file yet. In the hands of the writing thread."""
         self._last_seq = file.last_seq
         self._ended = file.ended
         self._open = True
@@ -84,10 +88,17 @@ class RunWriter:
         self._last_seq += len(records)
         self._ended = records[-1].terminal
         sync = self._file.must_sync(records[-1].terminal_state)
-        return records, lambda: self._file.write(lines, sync=sync)
+
+        def write() -> None:
+            self._unseen += records
+            self._file.write(lines, sync=sync)
+            seen, self._unseen = self._unseen, []
+            self._live.written(seen)
+
+        return records, write
 
     def _lines(self, happened: Iterable[Event | tuple[str, Any]]) -> tuple[list[Record], bytes]:
-        run, session, at = self._file.run_id, self._file.session_id, self._world.time()
+        run, session, at = self._file.run_id, self._file.session_id, self._live.moment()
         if not self._open:
             raise JournalClosed(run, "written to after its block", "This is a bug: report it.")
         records, lines, ended = [], [], self._ended
@@ -134,10 +145,17 @@ class Journals:
 
     def __init__(self, root: Path, world: World, fsync: FsyncPolicy, writer: Runner, reader: Runner) -> None:
         self.root = root
-        self._world, self._fsync = world, fsync
-        self._jobs: Jobs = Batcher(writer, each, limit=MAX_BATCH)
+        self._fsync = fsync
+        self.live = Live(world)
+        """What happens in all runs, for whoever watches."""
+        self._jobs: Jobs = Batcher(self.live.telling(writer), each, limit=MAX_BATCH)
         self._reader = reader
         self._open = True
+
+    @property
+    def took(self) -> Took:
+        """How long writing has taken."""
+        return self._jobs.took
 
     @asynccontextmanager
     async def open_run(self, session_id: str, run_id: str) -> AsyncIterator[RunWriter]:
@@ -158,7 +176,7 @@ class Journals:
 
         writer: RunWriter | None = None
         try:
-            writer = RunWriter(await self._jobs.performed(open_it), self._jobs, self._world)
+            writer = RunWriter(await self._jobs.performed(open_it), self._jobs, self.live)
             yield writer
         finally:
             if writer is not None:
@@ -169,6 +187,16 @@ class Journals:
         """The journal of a run, as it is now. Raises `JournalError` where it cannot be read."""
         self._check_open(run_id)
         return await finished(self._reader, lambda: read_run(self.root, session_id, run_id))
+
+    async def missed(self, runs: Sequence[KnownRun], cursor: str) -> Missed:
+        """What happened in these runs after a moment, and what of it cannot be told for sure."""
+        self._check_open("*")
+        return await finished(self._reader, lambda: missed(self.root, runs, cursor))
+
+    async def nothing_more(self) -> None:
+        """Let all who watch see what was handed over until now, and then the end."""
+        await self._jobs.performed(lambda: None)
+        self.live.end()
 
     async def size(self, session_id: str, run_id: str) -> int:
         """How many bytes the journal of a run has; 0 if there is none. `JournalError` like `read`."""

@@ -10,6 +10,9 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any, Literal
 
+ALWAYS = "allowed:"
+"""What the names of facts begin with that tell what is allowed for always; their value is since when."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -30,7 +30,7 @@ import structlog
 import trio
 
 from ..errors import StoreClosed, StoreDamaged, StoreError
-from ..host.worker import Batcher, Pending, Runner, Worker, finished, worker_thread
+from ..host.worker import Batcher, Pending, Runner, Took, Worker, finished, worker_thread
 from ..world import World
 from . import transcript
 from .opening import Connections, SchemaStep, damages_search, open_connections, shipped_steps, typed
@@ -62,6 +62,11 @@ class Database:
         self._writing.set_authorizer(self._judge)
         # Asked now and then while a read runs: it does not hold up the end.
         self._reading.set_progress_handler(lambda: not self._open, 10_000)
+
+    @property
+    def took(self) -> Took:
+        """How long the commits have taken."""
+        return self._writes.took
 
     async def write(
         self,

@@ -110,6 +110,17 @@ def store(
     return Stored(inbox_id, seen_before=True)
 
 
+def id_of(db: sqlite3.Connection, event: MessageEvent) -> int | None:
+    """The row of a message that was stored before; None if it was not, or its door gave it no name."""
+    source = event.source
+    place = source.platform, source.account, source.chat_id, event.message_key
+    query = (
+        "SELECT inbox_id FROM inbox WHERE platform = ? AND account = ? AND chat_id = ? AND message_key = ?"
+    )
+    row = db.execute(query, place).fetchone()
+    return row[0] if row else None
+
+
 def pending(db: sqlite3.Connection, session_key: str) -> list[Received]:
     """The messages that wait for a turn of this session, in the order in which they came."""
     query = f"{_SELECT} WHERE session_key = ? AND state = 'pending' ORDER BY inbox_id"
@@ -120,6 +131,11 @@ def count_pending(db: sqlite3.Connection, session_key: str) -> int:
     """How many messages wait for a turn of this session."""
     query = "SELECT count(*) FROM inbox WHERE session_key = ? AND state = 'pending'"
     return int(db.execute(query, (session_key,)).fetchone()[0])
+
+
+def count_all_pending(db: sqlite3.Connection) -> int:
+    """How many messages wait for a turn of any session."""
+    return int(db.execute("SELECT count(*) FROM inbox WHERE state = 'pending'").fetchone()[0])
 
 
 def is_pending(db: sqlite3.Connection, inbox_id: int) -> bool:

@@ -20,6 +20,11 @@ def put(db: sqlite3.Connection, name: str, value: str) -> None:
     )
 
 
+def drop(db: sqlite3.Connection, prefix: str) -> int:
+    """Forget the facts whose names begin so; returns how many there were."""
+    return db.execute("DELETE FROM meta WHERE substr(name, 1, length(?1)) = ?1", (prefix,)).rowcount
+
+
 def every(db: sqlite3.Connection, prefix: str) -> list[tuple[str, str]]:
     """The facts whose names begin so."""
     query = "SELECT name, value FROM meta WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name"

@@ -149,6 +149,11 @@ def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id:
     return [_delivery(row) for row in db.execute(query, (platform, account, chat_id))]
 
 
+def count_by_state(db: sqlite3.Connection) -> dict[str, int]:
+    """How many deliveries have got how far, of those that are kept."""
+    return dict(db.execute("SELECT state, count(*) FROM outbox GROUP BY state"))
+
+
 def get(db: sqlite3.Connection, outbox_id: int) -> Delivery | None:
     """One row."""
     row = db.execute(f"{_SELECT} WHERE outbox_id = ?", (outbox_id,)).fetchone()

@@ -26,10 +26,13 @@ class Process:
     spool: str | None = None
     ended_at: float | None = None
     exit_code: int | None = None
+    told_at: float | None = None
+    """When the model heard of its end."""
 
 
 _COLUMNS = (
-    "process_id, session_id, life, pid, pid_time, command, background, started_at, spool, ended_at, exit_code"
+    "process_id, session_id, life, pid, pid_time, command, background, started_at, spool, ended_at, "
+    "exit_code, told_at"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM processes"  # noqa: S608 - constants of this module
 
@@ -42,7 +45,7 @@ def _process(row: tuple[Any, ...]) -> Process:
 def add(db: sqlite3.Connection, process: Process) -> None:
     """Remember a process that was just started."""
     db.execute(
-        f"INSERT INTO processes ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        f"INSERT INTO processes ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
         (
             process.process_id,
             process.session_id,
@@ -55,6 +58,7 @@ def add(db: sqlite3.Connection, process: Process) -> None:
             process.spool,
             process.ended_at,
             process.exit_code,
+            process.told_at,
         ),
     )
 
@@ -67,6 +71,31 @@ def end(db: sqlite3.Connection, process_id: str, exit_code: int | None, at: floa
             (at, exit_code, process_id),
         ).rowcount
         == 1
+    )
+
+
+def tell(db: sqlite3.Connection, process_id: str, at: float) -> None:
+    """Note that the model has heard of its end."""
+    db.execute("UPDATE processes SET told_at = ? WHERE process_id = ? AND told_at IS NULL", (at, process_id))
+
+
+def untold(db: sqlite3.Connection, session_id: str, life: str) -> list[Process]:
+    """The background processes of a session that ended in a life before this one, and of whose end the model
+    has not heard; the oldest first."""
+    query = (
+        f"{_SELECT} WHERE session_id = ? AND background AND told_at IS NULL AND ended_at IS NOT NULL "
+        "AND life <> ? ORDER BY started_at, process_id"
+    )
+    return [_process(row) for row in db.execute(query, (session_id, life))]
+
+
+def tell_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
+    """Note that this turn's model was told of all that `untold` found when the turn began."""
+    db.execute(
+        "UPDATE processes SET told_at = ?1 WHERE background AND told_at IS NULL AND ended_at IS NOT NULL "
+        "AND session_id = (SELECT session_id FROM turns WHERE turn_id = ?2) "
+        "AND life <> (SELECT life FROM turns WHERE turn_id = ?2)",
+        (at, turn_id),
     )
 
 

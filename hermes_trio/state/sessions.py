@@ -104,10 +104,16 @@ def by_id(db: sqlite3.Connection, session_id: str) -> SessionEntry | None:
     return _entry(row) if row else None
 
 
-def newest(db: sqlite3.Connection, *, limit: int) -> list[SessionEntry]:
+def newest(db: sqlite3.Connection, *, limit: int, offset: int = 0) -> list[SessionEntry]:
     """Sessions, the most recently used first."""
-    query = f"{_SELECT} ORDER BY updated_at DESC, rowid DESC LIMIT ?"
-    return [_entry(row) for row in db.execute(query, (limit,))]
+    query = f"{_SELECT} ORDER BY updated_at DESC, rowid DESC LIMIT ? OFFSET ?"
+    return [_entry(row) for row in db.execute(query, (limit, offset))]
+
+
+def of_key(db: sqlite3.Connection, key: str, *, limit: int) -> list[SessionEntry]:
+    """The sessions that a chat has had, the most recently used first."""
+    query = f"{_SELECT} WHERE session_key = ? ORDER BY updated_at DESC, rowid DESC LIMIT ?"
+    return [_entry(row) for row in db.execute(query, (key, limit))]
 
 
 def marked(db: sqlite3.Connection) -> list[SessionEntry]:
@@ -182,6 +188,11 @@ def unmark_cut(db: sqlite3.Connection, session_id: str) -> bool:
         ).rowcount
         == 1
     )
+
+
+def rename(db: sqlite3.Connection, session_id: str, name: str) -> None:
+    """Give a session another name. Nobody used it by that."""
+    db.execute("UPDATE sessions SET display_name = ? WHERE session_id = ?", (storable(name), session_id))
 
 
 def touch(db: sqlite3.Connection, session_id: str, at: float) -> None:

@@ -166,21 +166,24 @@ def replace_recovered(db: sqlite3.Connection, session_id: str, turn_id: int, row
         append(db, session_id, row)
 
 
-def search(db: sqlite3.Connection, words: str, *, limit: int = 50) -> list[tuple[str, Message]]:
-    """Rows in which all of `words` occur, the best first, each with the id of its session. The words
-    are taken literally: nothing in them is an operator."""
+def search(
+    db: sqlite3.Connection, words: str, *, limit: int = 50, key: str | None = None
+) -> list[tuple[str, Message]]:
+    """Rows in which all of `words` occur, the best first, each with the id of its session; with a `key`
+    only those of the sessions that have it. The words are taken literally: nothing in them is an operator."""
     phrases = " ".join(
         '"' + word.replace('"', '""') + '"' for word in storable(words).replace("\0", " ").split()
     )
     if not phrases:
         return []
     query = (
-        "WITH found AS (SELECT rowid AS message_id, rank FROM messages_text WHERE messages_text MATCH ?) "  # noqa: S608
+        "WITH found AS (SELECT rowid AS message_id, rank FROM messages_text WHERE messages_text MATCH ?1) "  # noqa: S608
         f"SELECT messages.session_id, {_COLUMNS} FROM found "
         "JOIN messages USING (message_id) LEFT JOIN turns USING (turn_id) "
-        "ORDER BY rank, message_id DESC LIMIT ?"
+        "WHERE ?2 IS NULL OR messages.session_id IN (SELECT session_id FROM sessions WHERE session_key = ?2) "
+        "ORDER BY rank, message_id DESC LIMIT ?3"
     )
-    return [(row[0], _message(row[1:])) for row in db.execute(query, (phrases, limit))]
+    return [(row[0], _message(row[1:])) for row in db.execute(query, (phrases, key, limit))]
 
 
 def index_again(db: sqlite3.Connection) -> None:

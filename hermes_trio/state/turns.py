@@ -184,6 +184,16 @@ def unended(db: sqlite3.Connection) -> list[Turn]:
     return [_turn(row) for row in db.execute(query)]
 
 
+def since(db: sqlite3.Connection, run_id: str, *, margin: float, limit: int) -> list[Turn]:
+    """The turns in which anything may have happened since this run began, the oldest first; at most so many.
+    The end of a turn is stored a moment before its last event, hence the margin in seconds."""
+    query = (
+        f"{_SELECT}, (SELECT turn_id AS first, started_at AS began FROM turns WHERE run_id = ?) "
+        "WHERE ended_at IS NULL OR turn_id >= first OR ended_at >= began - ? ORDER BY turn_id LIMIT ?"
+    )
+    return [_turn(row) for row in db.execute(query, (run_id, margin, limit))]
+
+
 def last_cut(db: sqlite3.Connection, session_id: str) -> Turn | None:
     """The turn of a session that was cut last."""
     return next((turn for turn in reversed(of_session(db, session_id)) if turn.outcome is Outcome.CUT), None)

@@ -10,7 +10,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from ..messages import Attachment
-from . import inbox, settle, transcript, turns
+from . import compactions, inbox, settle, transcript, turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ def undo(db: sqlite3.Connection, session_id: str, at: float) -> Said | None:
     # Also what came behind and left no row yet, as a second cut: its journal would be recovered later.
     exchange = [turn.turn_id for turn in turns.of_session(db, session_id) if turn.turn_id >= first.turn_id]
     settle.clear_mark(db, session_id, at)
+    compactions.forget_from(db, session_id, first.turn_id)
     files: list[Attachment] = []
     for turn_id in exchange:
         inbox.close_turn(db, turn_id, at)

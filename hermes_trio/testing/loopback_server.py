@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import trio
@@ -33,6 +32,7 @@ from .wire import (
     Hello,
     Reader,
     Said,
+    Scissors,
     Send,
     Typing,
     WireError,
@@ -62,7 +62,7 @@ class LoopbackServer(Stage):
         self.port = port
         self.refused: list[str] = []
         """Why connections were ended that did not keep to the wire."""
-        self._scissors = _Scissors()
+        self._scissors = Scissors()
         self._lets_in = True
         self._connection: _Connection | None = None
 
@@ -114,37 +114,11 @@ class LoopbackServer(Stage):
         self._notify()
 
 
-@dataclass(slots=True)
-class _Scissors:
-    """How many more bytes go through."""
-
-    sent: float = math.inf
-    received: float = math.inf
-
-    async def receive_some(self, stream: trio.SocketStream, most: int) -> bytes | bytearray:
-        if self.received <= 0:
-            self._cut()
-        data = await stream.receive_some(int(min(most, self.received)))
-        self.received -= len(data)
-        return data
-
-    async def send_all(self, stream: trio.SocketStream, data: bytes) -> None:
-        part = data[: int(min(len(data), self.sent))]
-        self.sent -= len(part)
-        await stream.send_all(part)
-        if len(part) < len(data):
-            self._cut()
-
-    def _cut(self) -> None:
-        self.sent = self.received = math.inf
-        raise trio.BrokenResourceError("cut by the test")
-
-
 class _Connection:
     """One connection of a gateway. It is read at all times, so that its end is seen at once; each call
     is a task of its own, so that one which hangs keeps no other waiting."""
 
-    def __init__(self, server: LoopbackServer, stream: trio.SocketStream, scissors: _Scissors) -> None:
+    def __init__(self, server: LoopbackServer, stream: trio.SocketStream, scissors: Scissors) -> None:
         self.scope = trio.CancelScope()
         self._server, self._stream, self._scissors = server, stream, scissors
         self._writing = trio.Lock()

@@ -14,8 +14,10 @@ does not keep to this. A message that was not accepted comes again, first, on th
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
@@ -166,6 +168,32 @@ class Reader(Generic[_Frame]):
             return self._decode(line)
         except (ValueError, RecursionError) as error:
             raise WireError(f"{line[:60]!r} is no frame: {error}") from error
+
+
+@dataclass(slots=True)
+class Scissors:
+    """What cuts a connection: how many more bytes go through."""
+
+    sent: float = math.inf
+    received: float = math.inf
+
+    async def receive_some(self, stream: trio.SocketStream, most: int) -> bytes | bytearray:
+        if self.received <= 0:
+            self._cut()
+        data = await stream.receive_some(int(min(most, self.received)))
+        self.received -= len(data)
+        return data
+
+    async def send_all(self, stream: trio.SocketStream, data: bytes) -> None:
+        part = data[: int(min(len(data), self.sent))]
+        self.sent -= len(part)
+        await stream.send_all(part)
+        if len(part) < len(data):
+            self._cut()
+
+    def _cut(self) -> None:
+        self.sent = self.received = math.inf
+        raise trio.BrokenResourceError("cut by the test")
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -224,8 +224,3 @@ def _patch(territory: Territory, arguments: Patch, seen: Seen) -> tuple[Path, os
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")
-
-
-def file_tools() -> Sequence[Tool]:
-    """The tools for files; they share what they have seen."""
-    return Files().tools

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ MATCH_EVERY = 15.0
 MOST_STRIKES = 3
 MOST_LINES = 20
 MOST_CHARACTERS = 2000
+LONGEST_LINE = 64 << 10
+"""Bytes of a line that are looked at, if it does not end."""
 
 
 @dataclass(eq=False, slots=True)
@@ -22,6 +25,7 @@ class Kept:
 
     id: str
     session_id: str
+    session_key: str
     command: str
     process: Process
     started_at: float
@@ -31,6 +35,8 @@ class Kept:
     told: bool = False
     """Whether the model has heard of its end."""
     ended_at: float | None = None
+    over: trio.Event = field(default_factory=trio.Event)
+    """Set when it is gone, with all that came of it."""
 
     @property
     def is_running(self) -> bool:
@@ -44,15 +50,16 @@ class Kept:
 @dataclass(eq=False, slots=True)
 class Watch:
     """Looks for words in what a process writes. It may be run by one after another, and goes on where it
-    was: nothing is told twice, and no line is missed."""
+    was: nothing is told twice. What is written faster than anybody can look (a tail of `spool.TAIL` bytes at
+    a time) is missed, and so is what comes when the process itself has ended: then its end is the news."""
 
     kept: Kept
     patterns: Sequence[str]
     told: int = 0
-    """How many matches were told."""
+    """How often something was told."""
     _position: int = 0
     _rest: bytes = b""
-    _last: float = field(default=-MATCH_EVERY)
+    _last: float = field(default=-math.inf)
     _strikes: int = 0
 
     @property
@@ -61,16 +68,22 @@ class Watch:
         return self._strikes >= MOST_STRIKES or not self.kept.is_running
 
     async def run(self, tell: Callable[[str], None]) -> None:
-        """Watch until the process ends, or until it says too much: then its end is told instead."""
+        """Watch until the process ends or closes its output, or until it says too much: then its end is
+        told instead."""
         output = self.kept.process.output
-        while not self.is_over:
-            total = await output.beyond(self._position)
-            data, self._position = output.since(self._position), total
-            *lines, self._rest = (self._rest + data).split(b"\n")
+        while (total := await output.beyond(self._position)) > self._position:
+            data = output.since(self._position)
+            if len(data) < total - self._position:
+                self._rest = b""  # what stood between is gone
+            self._position = total
+            *lines, rest = (self._rest + data).split(b"\n")
+            self._rest = rest[-LONGEST_LINE:]
             found = [
                 line for line in (raw.decode("utf-8", "replace") for raw in lines) if self._matches(line)
             ]
-            if found and not self.is_over:
+            if self.is_over:
+                return
+            if found:
                 self._tell(found, tell)
 
     def _matches(self, line: str) -> bool:
@@ -78,16 +91,17 @@ class Watch:
 
     def _tell(self, found: Sequence[str], tell: Callable[[str], None]) -> None:
         now = trio.current_time()
-        if now - self._last < MATCH_EVERY:
-            self._strikes += 1
-            if self._strikes >= MOST_STRIKES:
-                self.kept.notify = True
-                tell(
-                    f"Background process {self.kept.id} writes what you wait for all the time. It is no longer "
-                    "watched; you will hear of its end."
-                )
+        if now - self._last >= MATCH_EVERY:
+            self._last, self._strikes = now, 0
+            self.told += 1
+            text = "\n".join(found[:MOST_LINES])[:MOST_CHARACTERS]
+            tell(f"Background process {self.kept.id} ({self.kept.command[:200]}) wrote:\n{text}")
             return
-        self._last, self._strikes = now, 0
-        self.told += 1
-        text = "\n".join(found[:MOST_LINES])[:MOST_CHARACTERS]
-        tell(f"Background process {self.kept.id} ({self.kept.command[:200]}) wrote:\n{text}")
+        self._strikes += 1
+        if self._strikes == MOST_STRIKES:
+            self.kept.notify = True
+            self.told += 1
+            tell(
+                f"Background process {self.kept.id} writes what you wait for all the time. It is no longer "
+                "watched; you will hear of its end."
+            )

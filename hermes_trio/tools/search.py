@@ -61,7 +61,7 @@ async def _search(arguments: Search, place: Workplace) -> Result:
                 raise ToolFailed(f"The search broke: {found[-1000:]}")
             return Result(found or "[Nothing was found.]")
     raise ToolFailed(
-        f"Nothing came of the search in {LONGEST_SEARCH:.0f} s. Search in a smaller place, or for something simpler."
+        f"The search was not over in {LONGEST_SEARCH:.0f} s. Search in a smaller place, or something simpler."
     )
 
 

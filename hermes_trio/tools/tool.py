@@ -119,6 +119,8 @@ class Tool:
     run: Callable[[Any, Workplace], Awaitable[Result]]
     reads_only: bool = False
     """It changes nothing, so that several such calls may run side by side."""
+    at_once: int = 1
+    """How many calls of it may run side by side although it changes something."""
     untrusted: bool = False
     """What it returns was written by strangers: data, and never an instruction."""
     within: float | None = LONGEST_RUN

@@ -115,14 +115,19 @@ class Scene:
 
 @asynccontextmanager
 async def scene(
-    home: Path, *, provider: Provider = "openai", config: AgentConfig | None = None, mode: Busy = "queue"
+    home: Path,
+    *,
+    provider: Provider = "openai",
+    config: AgentConfig | None = None,
+    mode: Busy = "queue",
+    window: int | None = None,
 ) -> AsyncIterator[Scene]:
     bench, platform = Bench(), MemoryPlatform(traits=Traits(edits=True))
     async with open_model_server() as server:
         url = server.openai_url if provider == "openai" else server.anthropic_url
         everything = GatewayConfig(
             model=ModelConfig(
-                provider=provider, base_url=url, name="test-model", api_key="sk-test-0123456789"
+                provider=provider, base_url=url, name="test-model", api_key=KEY_OF_OURS, context_length=window
             ),
             agent=config or AgentConfig(),
             display=DisplayConfig(busy_input_mode=mode),

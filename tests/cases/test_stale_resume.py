@@ -12,12 +12,12 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hermes_trio.gateway import words
 from hermes_trio.gateway.notes import NOTE_OPENING, with_note
 from hermes_trio.gateway.resume import Tail, judge_tail
 from hermes_trio.state import sessions, transcript
 from hermes_trio.state.entry import Mark
 from hermes_trio.state.transcript import Message, ToolCall
-from hermes_trio.gateway import words
 from hermes_trio.testing import Script
 from tests.stage import Stage, everyone
 

@@ -4,6 +4,7 @@ its own, and the command in another."""
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -40,11 +41,14 @@ def cli(tmp_path: Path) -> Cli:
 def test_where_no_gateway_runs(cli: Cli, tmp_path: Path) -> None:
     assert cli("status").stdout == "Nobody holds the gateway.\nNo gateway is running.\n"
     assert cli("cancel").stdout == "Nobody holds the gateway.\n"
-    assert cli("begin", "--wait").stdout.startswith("No gateway is running. One that starts here begins nothing")
-    assert (tmp_path / DRAIN_REQUEST).exists()
-    assert cli("status").stdout == (
-        "Held by hermes-trio drain begin for 0.0 h; after a day it goes on by itself.\nNo gateway is running.\n"
+    assert cli("begin", "--wait").stdout.startswith(
+        "No gateway is running. One that starts here begins nothing"
     )
+    assert (tmp_path / DRAIN_REQUEST).exists()
+    assert cli("status").stdout.splitlines() == [
+        "Held by hermes-trio drain begin for 0.0 h; after a day it goes on by itself.",
+        "No gateway is running.",
+    ]
     assert cli("cancel").stdout == "Taken back. No gateway is running.\n"
     assert not (tmp_path / DRAIN_REQUEST).exists()
 
@@ -65,7 +69,11 @@ async def drain(home: Path, *arguments: str) -> str:
     """The command in a process of its own, to its end."""
     program = [sys.executable, "-m", "hermes_trio", "drain", *arguments]
     result = await trio.run_process(
-        program, env={**os.environ, "HERMES_HOME": str(home)}, capture_stdout=True, capture_stderr=True, check=False
+        program,
+        env={**os.environ, "HERMES_HOME": str(home)},
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
     )
     return (result.stdout + result.stderr).decode()
 
@@ -123,29 +131,29 @@ async def test_from_begin_to_cancel(tmp_path: Path) -> None:
 async def test_who_waits_is_told_when_somebody_lets_it_go_on(tmp_path: Path) -> None:
     agent, platform = Agent(), MemoryPlatform(traits=Traits(edits=True))
     agent.on("work", Script().says("I begin.").hangs())
-    said: list[str] = []
     with trio.fail_after(4 * MOMENT):
         async with trio.open_nursery() as nursery:
             gateway: Gateway = await nursery.start(serving, tmp_path, agent, platform)
             await platform.says("work")
             await platform.until(lambda: platform.chat("42").last == "I begin.")
-
-            async def wait_for_the_last() -> None:
-                said.append(await drain(tmp_path, "begin", "--wait"))
-
-            async with trio.open_nursery() as waiting:
-                waiting.start_soon(wait_for_the_last)
-                await gateway.control.turned(False)
-                await trio.sleep(1)
-                await drain(tmp_path, "cancel")
-            assert "error: somebody has let the gateway go on meanwhile" in said[0]
+            program = [sys.executable, "-m", "hermes_trio", "drain", "begin", "--wait"]
+            environ = {**os.environ, "HERMES_HOME": str(tmp_path)}
+            waiting = await trio.lowlevel.open_process(
+                program, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            assert waiting.stdout is not None
+            assert waiting.stderr is not None
+            heard = b""
+            while b"Waiting for the last." not in heard:
+                heard += await waiting.stdout.receive_some()
+            await drain(tmp_path, "cancel")
+            assert await waiting.wait() == 1
+            said = await waiting.stderr.receive_some()
+            assert b"error: somebody has let the gateway go on meanwhile" in said
             gateway.stop(grace=0)
 
 
-async def test_a_gateway_that_takes_no_notice_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hermes_trio.cli.drain.HEEDED_WITHIN", 0.5)
+async def test_a_gateway_that_takes_no_notice_is_told_of(tmp_path: Path) -> None:
     with trio.fail_after(4 * MOMENT):
         async with trio.open_nursery() as nursery:
             gateway: Gateway = await nursery.start(

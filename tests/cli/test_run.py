@@ -4,20 +4,25 @@ container."""
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import signal
+import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
+import trio
 
 from hermes_trio.errors import EXIT_RESTART
 from hermes_trio.host import init
 from hermes_trio.host.status import GatewayState, is_wanted, read_status
 from hermes_trio.testing import open_loopback
-from tests.machine import HERMES, configure, environment, hermes, living
+from tests.machine import HERMES, PATIENCE, Life, configure, environment, hermes, living
 
 pytestmark = [
     pytest.mark.timeout(180),
@@ -51,19 +56,68 @@ async def test_a_second_one_is_refused_in_one_line(home: Path) -> None:
     )
 
 
-async def test_when_every_platform_refuses_us_it_says_so_and_leaves_78(home: Path) -> None:
+async def test_when_every_platform_refuses_us_the_page_still_serves(home: Path) -> None:
     async with open_loopback() as platform:
         configure(home, port=platform.port)
         platform.refuses()
+        async with living(home) as life:
+            status = await life.until(lambda status: status.platforms["loopback"].state == "fatal")
+            assert status.gateway_state is GatewayState.DEGRADED
+            assert "Renew platforms.loopback.token" in (status.platforms["loopback"].error or "")
+            assert (await ask(life, "/health")).status_code == 200
+
+
+async def test_the_link_it_prints_lets_somebody_in_once(home: Path) -> None:
+    async with living(home) as life:
+        await life.up()
+        link = await page(life)
+        async with httpx.AsyncClient(timeout=60) as browser:
+            assert (await browser.get(link)).status_code == 303
+            again = await browser.get(link.partition("/login")[0] + "/api/sessions")
+            assert again.json() == {"sessions": [], "next": None}
+        async with httpx.AsyncClient(timeout=60) as other:
+            assert (await other.get(link)).status_code == 401
+        key = (home / "web.key").read_text().strip()
+    log = (home / "logs" / "gateway.log").read_text()
+    assert link.partition("token=")[2] not in log
+    assert key not in log
+    assert key not in life.output
+    assert stat.S_IMODE((home / "web.key").stat().st_mode) == 0o600
+
+
+async def test_under_systemd_it_prints_no_link_that_lets_somebody_in(home: Path) -> None:
+    async with living(home, environ=environment(home, INVOCATION_ID="1")) as life:
+        await life.up()
+        assert "token" not in await page(life)
+
+
+async def test_a_port_that_is_taken_is_told_with_a_remedy_and_leaves_78(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (home / "config.yaml").write_text(f"web: {{port: {port}}}\n")
         done = await hermes("run", environ=environment(home))
     assert done.returncode == 78
     assert done.stderr == (
-        "error: every platform refused us, so nobody could talk to us. loopback refused its token. "
-        "Renew platforms.loopback.token in config.yaml, then restart.\n"
+        f"error: web: cannot listen on 127.0.0.1:{port} (Address already in use). "
+        "Set web.port in config.yaml to another port, or to 0 for any free one.\n"
     )
     status = read_status(home)
     assert status is not None
     assert status.gateway_state is GatewayState.STARTUP_FAILED
+
+
+async def page(life: Life) -> str:
+    """Where it says that its page is."""
+    with trio.fail_after(PATIENCE):
+        while not (found := re.search(r"^Its page: (\S+)$", life.output, re.MULTILINE)):  # noqa: ASYNC110
+            await trio.sleep(0.05)
+    return found[1]
+
+
+async def ask(life: Life, path: str) -> httpx.Response:
+    address = (await page(life)).partition("/login")[0]
+    async with httpx.AsyncClient(timeout=60) as http:
+        return await http.get(address + path)
 
 
 async def test_it_may_open_as_many_files_as_it_may_ask_for(home: Path) -> None:
@@ -161,17 +215,19 @@ def test_init_hands_on_every_signal_once(tmp_path: Path, number: signal.Signals)
     program = (
         "import signal, time\n"
         f"signal.pthread_sigmask(signal.SIG_BLOCK, [{int(number)}]); print('ready', flush=True)\n"
-        f"signal.sigwait([{int(number)}]); time.sleep(0.2); raise SystemExit(3 + len(signal.sigpending()))"
+        f"heard = signal.sigtimedwait([{int(number)}], 30); time.sleep(0.2)\n"
+        "raise SystemExit(3 + len(signal.sigpending()) if heard else 1)"
     )
     process = subprocess.Popen(as_init(program, tmp_path), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
         assert process.wait(timeout=60) == 3
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()
 
 
 def can_unshare() -> bool:

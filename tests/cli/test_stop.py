@@ -51,7 +51,7 @@ async def test_it_waits_for_the_grace_that_the_running_gateway_has(home: Path) -
     async with open_loopback() as platform:
         configure(home, port=platform.port, grace=8)
         async with living(home) as life:
-            await life.up()
+            assert (await life.up()).grace == 8
             await platform.says("count to 5000")
             await life.until(lambda status: status.active_turns == 1)
             configure(home, port=platform.port, grace=0)

@@ -38,7 +38,7 @@ def test_it_shows_what_a_turn_waits_for(tmp_path: Path) -> None:
         shown = status(tmp_path, "--tree")
         chat.communicate()
     assert shown.returncode == 0, shown.stderr
-    waits = r"\[\d+\.\d s left\]  \d+\.\d s in .*hermes_trio\.agent\.demo:\d+"
+    waits = r"\[\d+\.\d s left\]  \d+\.\d s in .*hermes_trio\.agent\.demo_model:\d+"
     pattern = r"^ +session agent:main:console:dm:\S+ " + waits
     assert re.search(pattern, shown.stdout, re.M), shown.stdout
     assert not (tmp_path / "gateway_tree.txt").exists()

@@ -295,6 +295,23 @@ async def test_while_a_person_is_waited_for_nothing_counts_as_silence_and_afterw
         assert outcomes(stage) == ["timed_out"]
 
 
+async def test_while_a_person_is_waited_for_nobody_types_or_says_that_it_works(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    asks(stage, which, then_takes=100)
+    stage.config = everyone(AgentConfig(gateway_notify_interval=50))
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(130)
+        chat = stage.platform.chat("42")
+        assert chat.texts == ["Which one?"]
+        assert max(chat.typing_at) == 0
+        await stage.says("blue")
+        await trio.sleep(21)
+        assert max(chat.typing_at) == 150
+        assert chat.texts == ["Which one?", words.still_working(150)]
+
+
 async def test_one_answer_does_not_start_the_clock_while_another_is_waited_for(
     stage: Stage, autojump_clock: MockClock
 ) -> None:

@@ -160,7 +160,7 @@ def turn_of(stage: Stage, said: str) -> str | None:
     return found[0] if found else None
 
 
-# --- what is a command -----------------------------------------------------------------------------------
+# --- what is a command ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ async def test_only_admins_may_do_what_concerns_everybody(stage: Stage, autojump
         assert [home.chat_id for home in gateway.home_channels.values()] == ["1"]
 
 
-# --- once --------------------------------------------------------------------------------------------------
+# --- once ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lives", [1, 2])
@@ -271,7 +271,7 @@ async def test_a_door_without_names_for_its_messages_may_be_asked_twice(
         assert [said for said, _ in stage.agent.began] == ["again", "again"]
 
 
-# --- stop, new -----------------------------------------------------------------------------------------------
+# --- stop, new -----------------------------------------------------------------------------------------
 
 
 async def test_stop_replies_first_drops_what_waits_and_keeps_the_session(
@@ -343,7 +343,7 @@ async def test_new_in_the_middle_of_a_turn_begins_a_session_and_drops_what_waits
         assert [said for said, _ in stage.agent.began] == ["work", "hello"]
 
 
-# --- undo, retry ---------------------------------------------------------------------------------------------
+# --- undo, retry ---------------------------------------------------------------------------------------
 
 
 async def test_undo_forgets_one_exchange_after_the_other(stage: Stage, autojump_clock: MockClock) -> None:
@@ -469,7 +469,7 @@ async def test_a_retry_during_the_drain_is_answered_by_the_next_life(
         assert stage.platform.chat("42").last == "You said: hello"
 
 
-# --- background ----------------------------------------------------------------------------------------------
+# --- background ----------------------------------------------------------------------------------------
 
 
 async def test_background_works_beside_the_conversation(stage: Stage, autojump_clock: MockClock) -> None:
@@ -482,7 +482,9 @@ async def test_background_works_beside_the_conversation(stage: Stage, autojump_c
         await stage.says("/status", thread_id="7")
         assert "In the background: 1 turn is running" in (stage.platform.chat("42").last or "")
         await trio.sleep(60)
-        assert [(m.text, m.thread_id) for m in stage.platform.chat("42").messages[-1:]] == [("The report.", "7")]
+        assert [(m.text, m.thread_id) for m in stage.platform.chat("42").messages[-1:]] == [
+            ("The report.", "7")
+        ]
 
 
 async def test_background_is_taken_up_after_a_cut(stage: Stage, autojump_clock: MockClock) -> None:
@@ -530,7 +532,7 @@ async def test_stop_all_ends_what_works_beside_this_conversation_and_no_other(
         assert texts[-1] == "The report for 2."
 
 
-# --- restart -------------------------------------------------------------------------------------------------
+# --- restart -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("grace", [0.0, 30.0])
@@ -545,6 +547,6 @@ async def test_restart_promises_no_grace_that_there_is_not(
         await trio.sleep(60)
         assert stage.ended_at == min(grace, 10)
     said = stage.platform.chat("42").texts[0]
-    assert said == ("♻ Restarting. 1 turn is running and may take 30 s to finish." if grace else "♻ Restarting.")
-
-
+    assert said == (
+        "♻ Restarting. 1 turn is running and may take 30 s to finish." if grace else "♻ Restarting."
+    )

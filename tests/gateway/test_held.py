@@ -37,6 +37,14 @@ async def hold(gateway: Gateway, held: bool, *, quiet: bool = False) -> None:
     await trio.testing.wait_all_tasks_blocked()
 
 
+def state_of(gateway: Gateway) -> str:
+    return gateway.board.status.gateway_state
+
+
+def is_held(gateway: Gateway) -> bool:
+    return gateway.control.held
+
+
 async def test_what_runs_goes_on_nothing_begins_and_each_chat_is_told_once(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
@@ -44,7 +52,7 @@ async def test_what_runs_goes_on_nothing_begins_and_each_chat_is_told_once(
     async with stage.life() as gateway:
         await stage.says("work", chat="1")
         await hold(gateway, True)
-        assert gateway.board.status.gateway_state is GatewayState.DRAINING
+        assert state_of(gateway) == GatewayState.DRAINING
         for said in ("one", "two", "three"):
             await trio.sleep(10)
             for chat in "12":
@@ -54,7 +62,7 @@ async def test_what_runs_goes_on_nothing_begins_and_each_chat_is_told_once(
         assert [said for said, _ in stage.agent.began] == ["work"]
         assert stage.pending("1") == stage.pending("2") == ["one", "two", "three"]
         await hold(gateway, False)
-        assert gateway.board.status.gateway_state is GatewayState.RUNNING
+        assert state_of(gateway) == GatewayState.RUNNING
         await trio.sleep(5)
         answers = ["You said: one", "You said: two", "You said: three"]
         assert stage.platform.chat("1").texts[2:] == answers
@@ -103,9 +111,7 @@ async def test_a_cut_turn_whose_platform_comes_meanwhile_is_taken_up_when_it_goe
 
 
 @pytest.mark.parametrize("released", [False, True])
-async def test_a_shutdown_in_between_wins(
-    stage: Stage, autojump_clock: MockClock, *, released: bool
-) -> None:
+async def test_a_shutdown_in_between_wins(stage: Stage, autojump_clock: MockClock, *, released: bool) -> None:
     stage.agent.on("work", Script().takes(20).says("Done."))
     async with stage.life() as gateway:
         await stage.says("work", chat="1")
@@ -117,7 +123,7 @@ async def test_a_shutdown_in_between_wins(
             await hold(gateway, False)
         await stage.says("hello again", chat="3")
         assert stage.platform.chat("3").texts == [words.after_restart()]
-        assert gateway.board.status.gateway_state is GatewayState.DRAINING
+        assert state_of(gateway) == GatewayState.DRAINING
         await trio.sleep(60)
         assert stage.ended_at == 20
     assert stage.pending() == ["hello"]
@@ -135,14 +141,14 @@ async def test_held_again_while_it_goes_on_it_is_held(stage: Stage, autojump_clo
         gateway.control.hold(False)
         gateway.control.hold(True)
         await trio.testing.wait_all_tasks_blocked()
-        assert gateway.board.status.gateway_state is GatewayState.DRAINING
+        assert state_of(gateway) == GatewayState.DRAINING
         gateway.control.hold(False)
         await trio.lowlevel.checkpoint()
         gateway.control.hold(True)  # while that is being seen to
         await trio.testing.wait_all_tasks_blocked()
-        assert gateway.board.status.gateway_state is GatewayState.DRAINING
+        assert state_of(gateway) == GatewayState.DRAINING
         await hold(gateway, False)
-        assert gateway.board.status.gateway_state is GatewayState.RUNNING
+        assert state_of(gateway) == GatewayState.RUNNING
 
 
 # --- the request in the home ------------------------------------------------------------------------------
@@ -208,10 +214,10 @@ async def test_one_that_lies_there_at_the_start_counts_from_the_first_moment(
         await stage.says("hello")
     path = request(stage)
     async with watched(stage) as gateway:
-        assert gateway.control.held
+        assert is_held(gateway)
         await trio.sleep(5)
         assert stage.agent.began == []
-        assert gateway.board.status.gateway_state is GatewayState.DRAINING
+        assert state_of(gateway) == GatewayState.DRAINING
         path.unlink()
         await trio.sleep(1)
         assert stage.platform.chat("42").last == "You said: hello"
@@ -238,8 +244,8 @@ async def test_one_that_cannot_be_read_counts_and_one_of_another_boot_does_not(
             since(stage, path)
             await trio.sleep(5)
             # Where a system tells no boots apart, one of another boot counts.
-            assert gateway.control.held is (held if held is not None else path.exists())
-            assert path.exists() is gateway.control.held
+            assert is_held(gateway) is (held if held is not None else path.exists())
+            assert path.exists() is is_held(gateway)
     warned = [entry for entry in logs if entry["event"] == "a drain request"]
     assert len(warned) <= 1, "what is wrong with it is said once, and not twice a second"
 
@@ -248,9 +254,9 @@ async def test_one_that_was_forgotten_ends_after_a_day(stage: Stage, autojump_cl
     async with watched(stage) as gateway:
         request(stage)
         await trio.sleep(23 * 3600)
-        assert gateway.control.held
+        assert is_held(gateway)
         await trio.sleep(3601)
-        assert not gateway.control.held
+        assert not is_held(gateway)
         assert not (stage.home / DRAIN_REQUEST).exists()
         await stage.says("hello")
         assert stage.platform.chat("42").last == "You said: hello"
@@ -358,8 +364,6 @@ async def test_of_two_accounts_on_one_platform_one_speaks_in_the_home_channel(
     assert [told(main, "home", what) for what in ("Gateway restarting", "back and ready")] == [1, 1]
     assert second.chat("home").texts == []
     assert told(second, "own home", "shutting down") == 1
-
-
 
 
 @pytest.mark.parametrize("halts", range(1, 60, 2))

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals, and command
 
 CONFIG = """\
 agent: {{restart_drain_timeout: 600}}
+web: {{port: 0}}
 platforms:
   loopback:
     allow_from: all

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from hermes_trio.tools.files import LONGEST_PAGE, file_tools
+from hermes_trio.tools.files import LONGEST_PAGE, Files
 from hermes_trio.tools.tool import ToolFailed
 from tests.host.children.kinds import until
 from tests.tools.desk import Desk, desk_in
 
-TOOLS = {tool.name: tool for tool in file_tools()}
+TOOLS = {tool.name: tool for tool in Files().tools}
 READ, WRITE, PATCH = TOOLS["read_file"], TOOLS["write_file"], TOOLS["patch"]
 
 

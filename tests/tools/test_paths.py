@@ -48,11 +48,12 @@ def refused(territory: Territory, text: str, *, writing: bool = False) -> str:
     [
         "/proc/self/environ", "/proc/1/mem", "/dev/zero", "/dev/stdin", "/sys/kernel/notes",
         "/etc/shadow", "/etc/sudoers", "/etc/sudoers.d/x", "/etc/ssh/ssh_host_rsa_key", "/private/etc/shadow",
-        "/ETC/Shadow", "/home/kim/.ssh/id_ed25519", "/root/.ssh", "/home/kim/.SSH/config", 
-        "~/.aws/credentials",        "~/.config/gh/hosts.yml", "~/.netrc", "/srv/app/.env", "/srv/app/.env.production", "/srv/.npmrc",
+        "/ETC/Shadow", "/home/kim/.ssh/id_ed25519", "/root/.ssh", "/home/kim/.SSH/config",
+        "~/.aws/credentials", "~/.config/gh/hosts.yml", "~/.netrc", "/srv/app/.env", "/srv/.env.production",
+        "/srv/.npmrc",
         "/backup/kim/id_rsa", "~/Library/Keychains/login.keychain", "~/.docker/config.json",
-        "../home/gateway.db", "../home/.env", "../home/web.key", "../home/journal/s/r.jsonl", 
-        "../HOME/Web.Key",        "../home", "../home/gateway.db-wal", "x/../../home/config.yaml", "a\0b", "", "  ",
+        "../home/gateway.db", "../home/.env", "../home/web.key", "../home/journal/s/r.jsonl",
+        "../HOME/Web.Key", "../home", "../home/gateway.db-wal", "x/../../home/config.yaml", "a\0b", "", "  ",
     ],
 )  # fmt: skip
 def test_what_opens_other_doors_is_neither_read_nor_written(territory: Territory, path: str) -> None:

@@ -1,4 +1,4 @@
-"""The one place where HTTP clients are built: what all of them share, and what they must not do.
+"""The one place where clients of model servers are built: what they share, and what they must not do.
 
 A client lives as long as a turn. Its pool costs the more CPU per request the more connections it holds
 (0.5 ms with one stream at a time, 2.3 with 50, 5.1 with 200), while one client per turn costs 0.4 to 0.6
@@ -8,20 +8,15 @@ is dear to make, the TLS context, is shared.
 
 from __future__ import annotations
 
-import logging
 import ssl
 from functools import cached_property
 
-# Whoever needs it has it from here, so that another library of this shape is a change of one line.
-import httpx as httpx  # noqa: ASYNC127
-
 from ...errors import ConfigInvalid
+from ...http import httpx as httpx
+from ...http import trusted
 from .endpoint import Endpoint
 
 CONNECT_SECONDS = 30.0
-
-# It writes a line with the whole address, secrets and all, for each request.
-logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class Http:
@@ -50,11 +45,4 @@ class Http:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        try:
-            context = httpx.create_ssl_context()
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigInvalid(
-                "SSL_CERT_FILE", "it names no certificates that can be read", "Correct or unset it."
-            ) from error
-        context.load_default_certs()  # what this machine trusts besides, such as a company's own
-        return context
+        return trusted()

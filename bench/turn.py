@@ -1,0 +1,364 @@
+"""What a turn costs over what its model takes: from a person's message to the first words on the screen, and
+from the model's last word to the answer delivered; how many turns a second; and what one costs in CPU and
+memory.
+
+The model is a server on this machine in a process of its own. Beside the gateway stands a bare client, httpx
+on Trio, that sends the same requests and reads the same answers and does nothing else: no database, no
+journal, no chat. Both are measured in each round, one after the other, in processes of their own, so that the
+noise of the machine hits both. With many at once the server is the narrow place for both: then the CPU says
+what a turn costs.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+
+import msgspec
+import trio
+
+from hermes_trio.agent.agent import open_agent
+from hermes_trio.agent.prompt import system_prompt
+from hermes_trio.agent.providers.endpoint import Endpoint
+from hermes_trio.agent.providers.model import Request, ToolSpec, User
+from hermes_trio.agent.providers.openai import chat_body
+from hermes_trio.config import GatewayConfig, ModelConfig, PlatformConfig
+from hermes_trio.config_file import Loaded
+from hermes_trio.gateway.serve import serve
+from hermes_trio.host.limits import raise_open_files
+from hermes_trio.messages import MessageEvent, SessionSource
+from hermes_trio.platform import Link, Outgoing, Traits
+from hermes_trio.state.entry import SessionEntry
+from hermes_trio.testing.model_replies import Reply
+from hermes_trio.testing.model_server import Asked, open_model_server
+from hermes_trio.tools.registry import toolbox
+from hermes_trio.world import World
+
+from .drain import fresh, logged_home, resident
+from .figures import Figure, beside, show
+
+TURNS = {1: 60, 10: 200, 50: 400, 200: 800}
+"""How many turns are measured with so many at once."""
+ROUNDS = 3
+CROWD = 1_000
+IN_A_SESSION = 5
+"""After so many turns somebody else talks, so that no conversation grows without end."""
+SAID = "Tell me what there is to tell about the sea, please, in some forty words."
+END = "That is all."
+_SENTENCE = "The sea is wide and deep and older than all who sail on it. " * 3 + END
+_HOLD = 25.0
+
+REPLIES = {
+    "steady": Reply(piece=6, seconds_per_event=0.005).says(_SENTENCE).uses(700, 40),
+    "quick": Reply(piece=6).says(_SENTENCE).uses(700, 40),
+    "held": Reply(piece=6).says("The sea is wide. ").pauses(_HOLD).says(END).uses(700, 40),
+}
+"""What the models of these names answer: as a fast model does, at once, and with a long pause."""
+
+
+@dataclass(slots=True)
+class Measured:
+    """What some turns took, in milliseconds."""
+
+    first: list[float] = field(default_factory=list)
+    """To the first words."""
+    rest: list[float] = field(default_factory=list)
+    """From there to the end."""
+    wall: float = 0.0
+    cpu: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Turns in a second."""
+        return len(self.first) / self.wall * 1000
+
+
+def main() -> int:
+    """Measure and print everything; takes a minute or two."""
+    with _model_server() as url:
+        show("turn", [*_latency(url), *_rates(url), *_memory(url)])
+    return 0
+
+
+def _latency(url: str) -> Iterator[Figure]:
+    rounds = [(fresh(_ours, url, "steady", 1), fresh(_bare, url, "steady", 1)) for _ in range(ROUNDS)]
+    for name, of, limit in (("first words shown", "first", 5.0), ("answer delivered", "rest", 5.0)):
+        ours = sorted(taken for mine, _ in rounds for taken in getattr(mine, of))
+        bare = sorted(taken for _, other in rounds for taken in getattr(other, of))
+        for percent in (50, 99):
+            added = _percentile(ours, percent) - median(bare)
+            goal, met = (f"<= {limit:g}", added <= limit) if percent == 50 else ("", None)
+            yield Figure(f"{name}, added, p{percent}", added, "ms", goal=goal, met=met)
+
+
+def _rates(url: str) -> Iterator[Figure]:
+    for count in TURNS:
+        rounds = [
+            (fresh(_ours, url, "quick", count), fresh(_bare, url, "quick", count)) for _ in range(ROUNDS)
+        ]
+        rates = [(ours.rate, bare.rate) for ours, bare in rounds]
+        yield beside(f"turns at once: {count}", "1/s", rates, at_least=0.3 if count == 50 else None)
+        cpus = [(ours.cpu / len(ours.first), bare.cpu / len(bare.first)) for ours, bare in rounds]
+        yield beside(f"turns at once: {count}, CPU of one", "ms", cpus)
+
+
+def _memory(url: str) -> Iterator[Figure]:
+    ours, bare = fresh(_crowded, url), fresh(_crowded_bare, url)
+    name = f"{CROWD:,} answers growing at once, each"
+    yield Figure(name, ours, "KB", bare=bare, ratio=ours / bare, goal="<= 100", met=ours <= 100)
+
+
+def _percentile(values: Sequence[float], percent: int) -> float:
+    return sorted(values)[min(len(values) - 1, math.ceil(len(values) * percent / 100) - 1)]
+
+
+# --- the model ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _model_server() -> Iterator[str]:
+    """The address of a model server in a process of its own."""
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve_models, args=(there,))
+    process.start()
+    try:
+        yield here.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve_models(pipe: Connection) -> None:
+    raise_open_files()
+
+    async def serving() -> None:
+        async with open_model_server() as server:
+
+            def answer(asked: Asked) -> Reply:
+                server.requests.clear()
+                return REPLIES[asked.body["model"]]
+
+            server.otherwise = answer
+            pipe.send(server.openai_url)
+            await trio.sleep_forever()
+
+    trio.run(serving)
+
+
+# --- the gateway -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Somebody who has said something."""
+
+    began: float
+    first: float = 0.0
+    answered: trio.Event = field(default_factory=trio.Event)
+
+
+class Crowd:
+    """A platform in which as many people talk as it takes."""
+
+    name, account, traits = "crowd", "main", Traits(edits=True, typing=True)
+
+    def __init__(self) -> None:
+        self._send, self._receive = trio.open_memory_channel[MessageEvent](math.inf)
+        self._waiting: dict[str, Waiting] = {}
+        self._said = self._begun = 0
+        self.crowd_has_begun = trio.Event()
+
+    async def says(self, chat: str) -> tuple[float, float]:
+        """Somebody asks, and waits for the answer. Returns milliseconds: to the first words, and on."""
+        self._said += 1
+        waiting = self._waiting[chat] = Waiting(time.perf_counter())
+        self._send.send_nowait(
+            MessageEvent(SessionSource("crowd", chat, user_id=chat), SAID, message_id=str(self._said))
+        )
+        await waiting.answered.wait()
+        end = time.perf_counter()
+        return (waiting.first - waiting.began) * 1000, (end - waiting.first) * 1000
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Link]:
+        yield self
+
+    async def receive(self) -> AsyncIterator[MessageEvent]:
+        async for event in self._receive:
+            yield event
+
+    async def send(self, message: Outgoing) -> str:
+        await self.edit(message.chat_id, message.key, message.text)
+        return message.key
+
+    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+        await trio.lowlevel.checkpoint()
+        waiting = self._waiting[chat_id]
+        if not waiting.first:
+            waiting.first = time.perf_counter()
+            self._begun += 1
+            if self._begun == CROWD:
+                self.crowd_has_begun.set()
+        if text.endswith(END):
+            waiting.answered.set()
+
+    async def delete(self, chat_id: str, message_id: str) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def typing(self, chat_id: str, thread_id: str | None) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def find(self, chat_id: str, key: str) -> str | None:
+        await trio.lowlevel.checkpoint()
+        return None
+
+
+@asynccontextmanager
+async def _serving(home: Path, url: str, model: str) -> AsyncIterator[Crowd]:
+    config = GatewayConfig(
+        model=ModelConfig(provider="openai", base_url=url, name=model),
+        platforms={"crowd": PlatformConfig(allow_from="all", gateway_restart_notification=False)},
+    )
+    loaded = Loaded(config, (), home / "config.yaml", {"model.provider": "config.yaml"})
+    crowd = Crowd()
+    async with trio.open_nursery() as nursery:
+
+        async def serving(task_status: trio.TaskStatus[object]) -> None:
+            agent = open_agent(loaded, {}, World())
+            await serve(home, config, agent=agent, adapters=[crowd], task_status=task_status)
+
+        gateway = await nursery.start(serving)
+        yield crowd
+        gateway.stop(grace=0)
+
+
+def _ours(url: str, model: str, at_once: int) -> Measured:
+    async def run(home: Path) -> Measured:
+        async with _serving(home, url, model) as crowd:
+            return await _measured(
+                at_once, lambda worker, number: crowd.says(f"{worker}-{number // IN_A_SESSION}")
+            )
+
+    with logged_home() as home:
+        return trio.run(run, home)
+
+
+def _crowded(url: str) -> float:
+    """Kilobytes for each of many turns whose answers grow at the same time. All of them are answered."""
+
+    async def run(home: Path) -> float:
+        async with _serving(home, url, "held") as crowd:
+            before = resident()
+            async with trio.open_nursery() as nursery:
+                for number in range(CROWD):
+                    nursery.start_soon(crowd.says, str(number))
+                await crowd.crowd_has_begun.wait()
+                return (resident() - before) / CROWD
+        raise AssertionError
+
+    raise_open_files()
+    with logged_home() as home:
+        return trio.run(run, home)
+
+
+# --- the bare client ---------------------------------------------------------------------------------
+
+
+class Bare:
+    """Clients of the same library that ask the same and read the answer."""
+
+    def __init__(self, url: str, model: str, count: int) -> None:
+        import httpx
+
+        self._url, self._begun = f"{url}/chat/completions", 0
+        self.crowd_has_begun = trio.Event()
+        timeout = httpx.Timeout(None)
+        self.clients = [
+            httpx.AsyncClient(verify=False, trust_env=False, timeout=timeout)  # noqa: S501 - no TLS here
+            for _ in range(count)
+        ]
+        tools = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in toolbox().values())
+        system = system_prompt(Path("/"), SessionEntry("", "", 0, 0), World().now())
+        request = Request(messages=(User(SAID),), system=system, tools=tools)
+        self._body = chat_body(request, Endpoint("openai", url, model))
+
+    async def asks(self, worker: int, number: int = 0) -> tuple[float, float]:
+        """Ask, and read the answer. Returns milliseconds: to the first words, and on."""
+        began, first, said = time.perf_counter(), 0.0, ""
+        content = msgspec.json.encode(self._body)
+        headers = {"content-type": "application/json"}
+        async with self.clients[worker].stream("POST", self._url, content=content, headers=headers) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith("data: {"):
+                    choices = msgspec.json.decode(line[6:])["choices"]
+                    delta = choices[0]["delta"].get("content") if choices else None
+                    if delta and not first:
+                        first = time.perf_counter()
+                        self._begun += 1
+                        if self._begun == CROWD:
+                            self.crowd_has_begun.set()
+                    said += delta or ""
+        assert said.endswith(END)
+        return (first - began) * 1000, (time.perf_counter() - first) * 1000
+
+
+@asynccontextmanager
+async def _clients(url: str, model: str, count: int) -> AsyncIterator[Bare]:
+    bare = Bare(url, model, count)
+    async with AsyncExitStack() as open_clients:
+        for client in bare.clients:
+            await open_clients.enter_async_context(client)
+        yield bare
+
+
+def _bare(url: str, model: str, at_once: int) -> Measured:
+    async def run() -> Measured:
+        async with _clients(url, model, at_once) as bare:
+            return await _measured(at_once, bare.asks)
+
+    return trio.run(run)
+
+
+def _crowded_bare(url: str) -> float:
+    async def run() -> float:
+        before = resident()
+        async with _clients(url, "held", CROWD) as bare, trio.open_nursery() as nursery:
+            for number in range(CROWD):
+                nursery.start_soon(bare.asks, number)
+            await bare.crowd_has_begun.wait()
+            return (resident() - before) / CROWD
+        raise AssertionError
+
+    raise_open_files()
+    return trio.run(run)
+
+
+# --- both --------------------------------------------------------------------------------------------
+
+
+async def _measured(at_once: int, turn: Callable[[int, int], Awaitable[tuple[float, float]]]) -> Measured:
+    """So many workers take turns one after another, until there were enough."""
+    measured, left = Measured(), iter(range(TURNS[at_once]))
+
+    async def work(worker: int) -> None:
+        for number, _ in enumerate(left, start=1):
+            first, rest = await turn(worker, number)
+            measured.first.append(first)
+            measured.rest.append(rest)
+
+    for _ in range(3):  # what is imported and made only once
+        await turn(0, 0)
+    wall, cpu = time.perf_counter(), time.process_time()
+    async with trio.open_nursery() as nursery:
+        for worker in range(at_once):
+            nursery.start_soon(work, worker)
+    measured.wall = (time.perf_counter() - wall) * 1000
+    measured.cpu = (time.process_time() - cpu) * 1000
+    return measured

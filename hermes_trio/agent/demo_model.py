@@ -1,0 +1,179 @@
+"""The model for the first five minutes: it needs no network and no key, and shows what the gateway does.
+
+It stands behind the same loop and the same tools as a real one, and knows nothing but what a request
+brings: from the last thing said, or the last thing done, follows what it says and which tools it asks for.
+What it does is an iterator of items and of seconds in between; only `stream` knows how to wait.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+import trio
+
+from ..state.transcript import ToolCall
+from ..world import World
+from .providers.model import (
+    Assistant,
+    Finished,
+    Item,
+    Message,
+    Reason,
+    Request,
+    TextDelta,
+    ToolCallReady,
+    ToolResult,
+    User,
+)
+
+ABOUT = (
+    "I am the demo: no model, no network, only this program. Try:\n"
+    "- **count to 10**: I count slowly, so that you can stop me (/stop, or Ctrl-C in the terminal)\n"
+    "- **work**: I am busy for a minute, so that you can restart the gateway in the middle\n"
+    "- **run**: I start a real process and show what it writes; it ends with my turn, however that ends\n"
+    "- **ask**: I ask you something, and wait for the answer\n"
+    "- **danger**: I want to do something that needs your yes; it does no harm\n"
+    "- anything else: I repeat it, a few words at a time\n\n"
+    "For a real model put its key into the environment (OPENAI_API_KEY or ANTHROPIC_API_KEY), or its "
+    "server into config.yaml:\n\n"
+    "```yaml\nmodel:\n  provider: openai\n  base_url: http://localhost:8080/v1\n  name: your-model\n```\n"
+)
+
+_COUNT = re.compile(r"\bcount\b(?:\D*(\d{1,3}))?", re.IGNORECASE)
+_WORK = re.compile(r"\bwork\b", re.IGNORECASE)
+_RUN = re.compile(r"^\W*run\b", re.IGNORECASE)
+_ASK = re.compile(r"^\W*ask\b", re.IGNORECASE)
+_DANGER = re.compile(r"^\W*danger\b", re.IGNORECASE)
+_HELLO = re.compile(r"^\W*(hi|hello|hey|help|who are you|what are you)\b", re.IGNORECASE)
+_NOTE = re.compile(r"\[System note:[^\[\]]*\]\s*")
+
+_LINES = "import time\nfor n in range(5): print('line', n + 1, flush=True); time.sleep(1)"
+_QUESTION = "What is your favourite colour?"
+_COLOURS = ("red", "green", "blue")
+_REMOVES = 'made="$(mktemp -d)" && rm -rf "$made" && echo "made and removed: $made"'
+
+
+Step = Item | float
+"""Something that is said, or so many seconds in which nothing is."""
+
+
+class Demo:
+    """A model that is a program of few words."""
+
+    name = "demo"
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Item]]:
+        yield _Answer(_steps(request, self._world.new_id()))
+
+
+class _Answer:
+    """The items, each when its time has come."""
+
+    def __init__(self, steps: Iterator[Step]) -> None:
+        self._steps = steps
+
+    def __aiter__(self) -> _Answer:
+        return self
+
+    async def __anext__(self) -> Item:
+        await trio.lowlevel.checkpoint()
+        for step in self._steps:
+            if not isinstance(step, float):
+                return step
+            await trio.sleep(step)
+        raise StopAsyncIteration
+
+
+def _steps(request: Request, call_id: str) -> Iterator[Step]:
+    """Answer what stands behind the model's last words: results, or what somebody said."""
+    messages = request.messages
+    at = max((number for number, one in enumerate(messages) if isinstance(one, Assistant)), default=-1)
+    latest = messages[at + 1 :]
+    results = [one.content for one in latest if isinstance(one, ToolResult)]
+    if results:
+        yield from _stream(_told(messages[at], results), pause=0.02)
+        if meanwhile := _said(latest):
+            yield from _stream(f"\n\nYou said meanwhile: {meanwhile}", pause=0.05)
+        yield Finished("stop")
+        return
+    if not _said(messages[-1:]):
+        # Nothing but a note: a cut turn is taken up again. What it was to answer stands further up.
+        yield TextDelta("Where was I? ")
+    said = _said(latest) or next((text for one in reversed(messages) if (text := _said([one]))), "")
+    reason = yield from _react(said, request, call_id)
+    yield Finished(reason)
+
+
+def _said(messages: Sequence[Message]) -> str:
+    """What people said in these, without the notes of the gateway."""
+    texts = (_NOTE.sub("", one.text).strip() for one in messages if isinstance(one, User))
+    return "\n".join(text for text in texts if text)
+
+
+def _told(asked: Message, results: Sequence[str]) -> str:
+    """What came of the calls, in words."""
+    if isinstance(asked, Assistant) and any(call.name == "clarify" for call in asked.calls):
+        return f"You answered: {results[0]}"
+    shown = "\n".join(result.strip() for result in results)
+    return f"```\n{shown}\n```\nThat is what came of it."
+
+
+def _react(said: str, request: Request, call_id: str) -> Generator[Step, None, Reason]:
+    """Do what this asks for; returns why the answer ends there."""
+
+    def call(text: str, tool: str, arguments: object) -> Generator[Step, None, Reason]:
+        if all(spec.name != tool for spec in request.tools):
+            yield TextDelta(f"For that I need the tool {tool!r}, and it is not among those I was given.")
+            return "stop"
+        yield TextDelta(text)
+        yield ToolCallReady(ToolCall(call_id, tool, msgspec.json.encode(arguments).decode()))
+        return "tool_calls"
+
+    if counting := _COUNT.search(said):
+        yield from _count(int(counting[1] or 10))
+    elif _WORK.search(said):
+        yield from _work()
+    elif _RUN.match(said):
+        command = shlex.join([sys.executable, "-c", _LINES])
+        return (yield from call("Running a process for five seconds.", "terminal", {"command": command}))
+    elif _ASK.match(said):
+        question = {"question": _QUESTION, "choices": _COLOURS}
+        return (yield from call("I have a question.", "clarify", question))
+    elif _DANGER.match(said):
+        text = "I make a directory and remove it again. Removing needs your yes."
+        return (yield from call(text, "terminal", {"command": _REMOVES}))
+    elif _HELLO.match(said):
+        yield from _stream(ABOUT, pause=0.02)
+    else:
+        yield from _stream(f"You said: {said}", pause=0.05)
+    return "stop"
+
+
+def _count(end: int) -> Iterator[Step]:
+    for number in range(1, end + 1):
+        yield TextDelta(f"{number}\n")
+        yield 1.0
+    yield TextDelta("Done.")
+
+
+def _work() -> Iterator[Step]:
+    yield TextDelta("Working for a minute")
+    for _ in range(12):
+        yield 5.0
+        yield TextDelta(" .")
+    yield TextDelta(" done.")
+
+
+def _stream(text: str, *, pause: float) -> Iterator[Step]:
+    for piece in re.findall(r"\s*\S+|\s+$", text):
+        yield TextDelta(piece)
+        yield pause

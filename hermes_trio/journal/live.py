@@ -1,0 +1,120 @@
+"""What happens in all runs, told to whoever watches, as soon as it is in its journal and not before.
+
+Everybody who watches has a list of their own. Who takes nothing from it for so long that it is full is cut
+off: what they have is whole, and what comes behind it is in the journals, so they come again with a cursor.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import outcome
+import trio
+
+from ..host.worker import Runner
+from ..world import World
+from .record import Record
+
+MOST_UNREAD = 4096
+
+T = TypeVar("T")
+
+
+class Watch:
+    """What happens from now on, for one who watches."""
+
+    def __init__(self, most: int) -> None:
+        self._unread: deque[Record] = deque()
+        self._most = most
+        self._news = trio.Event()
+        self.cut = False
+        """Too slow: what comes behind the unread is not told here any more."""
+        self.ended = False
+        """Nothing comes behind the unread."""
+
+    async def next(self) -> Sequence[Record]:
+        """What has happened since it was asked for last, as soon as that is something. Nothing at all
+        says that nothing more comes."""
+        while not self._unread and not self.cut and not self.ended:
+            await self._news.wait()
+        await trio.lowlevel.checkpoint()
+        records = tuple(self._unread)
+        self._unread.clear()
+        return records
+
+    def _tell(self, records: Sequence[Record]) -> None:
+        if len(self._unread) + len(records) > self._most:
+            self.cut = True
+        if not self.cut:
+            self._unread += records
+        self._wake()
+
+    def _end(self) -> None:
+        self.ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
+
+
+class Live:
+    """Everybody who watches, and the order in which things happen."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._watches: set[Watch] = set()
+        self._written: deque[Sequence[Record]] = deque()
+        self._last = 0.0
+        self._over = False
+
+    @property
+    def watchers(self) -> int:
+        """How many watch now."""
+        return len(self._watches)
+
+    def moment(self) -> float:
+        """Now, and never back: the moments of what happens in all runs are the order in which it happened,
+        whatever the clock on the wall does."""
+        self._last = max(self._world.time(), self._last)
+        return self._last
+
+    @contextmanager
+    def watching(self, most: int = MOST_UNREAD) -> Iterator[Watch]:
+        """Watch, for as long as the block."""
+        watch = Watch(most)
+        self._watches.add(watch)
+        if self._over:
+            watch._end()
+        try:
+            yield watch
+        finally:
+            self._watches.discard(watch)
+
+    def written(self, records: Sequence[Record]) -> None:
+        """These are in their journal. Called where they are written."""
+        self._written.append(records)
+
+    def end(self) -> None:
+        """Nothing happens any more."""
+        self._over = True
+        for watch in self._watches:
+            watch._end()
+
+    def telling(self, runner: Runner) -> Runner:
+        """A runner that tells behind each of its jobs what that has written."""
+
+        def run(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
+            def tell(result: outcome.Outcome[T]) -> None:
+                while self._written:
+                    records = self._written.popleft()
+                    for watch in self._watches:
+                        watch._tell(records)
+                done(result)
+
+            runner(job, tell)
+
+        return run

@@ -1,0 +1,109 @@
+"""The HTTP that a Bot API server speaks: requests with their parameters, however they are written (in the
+address, as a form, as JSON, in parts with files), and answers in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from email import policy
+from email.message import EmailMessage
+from email.parser import BytesParser
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+ReceiveSome = Callable[[int], Awaitable[bytes | bytearray]]
+
+_READ_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that came with a request."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it came."""
+
+    method: str
+    path: str
+    params: Mapping[str, Any]
+    files: Mapping[str, File] = field(default_factory=dict)
+
+
+class BadRequest(Exception):
+    """What came is no request that this server understands."""
+
+
+class RequestReader:
+    """Requests out of a stream of bytes. A cancelled read loses nothing."""
+
+    def __init__(self, receive_some: ReceiveSome) -> None:
+        self._receive_some, self._data = receive_some, bytearray()
+
+    async def more(self) -> bool:
+        """Take in what comes; False when nothing will any more."""
+        data = await self._receive_some(_READ_AT_ONCE)
+        self._data += data
+        return bool(data)
+
+    async def read(self) -> Request | None:
+        """The next request; None when the connection has ended, be it within one."""
+        while (end := self._data.find(b"\r\n\r\n")) < 0:
+            if not await self.more():
+                return None
+        first, *lines = self._data[:end].decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        body_at = end + 4
+        body_end = body_at + int(headers.get("content-length", 0))
+        while len(self._data) < body_end:
+            if not await self.more():
+                return None
+        body = bytes(self._data[body_at:body_end])
+        del self._data[:body_end]
+        return _request(first, headers.get("content-type", ""), body)
+
+
+def _request(first: str, kind: str, body: bytes) -> Request:
+    try:
+        method, target, _ = first.split(" ")
+        url = urlsplit(target)
+        params: dict[str, Any] = dict(parse_qsl(url.query, keep_blank_values=True))
+        files: dict[str, File] = {}
+        if body and kind.startswith("application/json"):
+            params |= json.loads(body)
+        elif kind.startswith("application/x-www-form-urlencoded"):
+            params |= parse_qsl(body.decode(), keep_blank_values=True)
+        elif kind.startswith("multipart/form-data"):
+            _take_parts(kind, body, params, files)
+    except (ValueError, TypeError) as error:
+        raise BadRequest(str(error)) from error
+    return Request(method, unquote(url.path), params, files)
+
+
+def _take_parts(kind: str, body: bytes, params: dict[str, Any], files: dict[str, File]) -> None:
+    head = f"Content-Type: {kind}\r\n\r\n".encode("latin-1")
+    whole = BytesParser(policy=policy.HTTP).parsebytes(head + body)
+    for part in whole.iter_parts():
+        if not isinstance(part, EmailMessage):
+            continue
+        name = part.get_param("name", header="content-disposition")
+        data, file_name = part.get_payload(decode=True), part.get_filename()
+        if not isinstance(name, str) or not isinstance(data, bytes):
+            raise ValueError("A part without a name.")
+        if file_name is None:
+            params[name] = data.decode()
+        else:
+            files[name] = File(file_name, data)
+
+
+def response(status: int, body: object) -> bytes:
+    """An answer, in JSON unless it is bytes already."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
+    head = f"HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\ncontent-length: {len(data)}\r\n\r\n"
+    return head.encode("latin-1") + data

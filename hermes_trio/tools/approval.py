@@ -1,0 +1,82 @@
+"""A person's yes, before a command runs that may do harm.
+
+It counts once, for the session, or for always; for a session or for always it is given to a kind of harm, as
+`danger` names them, and not to one command. What was allowed for a session is known in memory, and goes with
+the session. What was allowed for always is a fact in the store, which `hermes-trio doctor` shows and
+`/deny always` takes back. What is refused is refused whoever says yes.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..state import meta
+from ..state.approvals import ALWAYS
+from .danger import NeedsYes, Refused, judge
+from .output import redaction
+from .places import Places
+from .tool import ToolFailed, Workplace
+
+MOST_REMEMBERED = 1000
+"""So many sessions, the latest."""
+SHOWN = 1500
+"""Characters of a command that a person is shown."""
+
+_NO_WAY_AROUND = "Do not try it again, and do not try to get the same done in another way."
+
+
+class Permissions:
+    """What may run."""
+
+    def __init__(self) -> None:
+        self._of_session: dict[str, set[str]] = {}
+
+    async def permit(self, command: str, place: Workplace, *, cwd: Path) -> None:
+        """Return if this may run in `cwd`. Raises `ToolFailed` if not."""
+        verdict = judge(command, Places(str(Path.home()), str(place.home), str(cwd), os.getpid()))
+        if isinstance(verdict, Refused):
+            raise ToolFailed(
+                f"BLOCKED: this is never run, whoever allows it: {verdict.why}. {_NO_WAY_AROUND}"
+            )
+        if not isinstance(verdict, NeedsYes) or place.config.approvals.mode == "off":
+            return
+        always = {name.removeprefix(ALWAYS) for name, _ in await place.database.read(meta.every, ALWAYS)}
+        kinds = [
+            kind
+            for kind in verdict.kinds
+            if kind not in always | self._of_session.get(place.session_id, set())
+        ]
+        if kinds:
+            await self._ask(command, kinds, place)
+
+    async def _ask(self, command: str, kinds: list[str], place: Workplace) -> None:
+        does = "; ".join(kinds)
+        said = await place.may(f"{_shown(command, place)}\n\nThis {does}.")
+        if said == "session":
+            self._allow(place.session_id, kinds)
+        elif said == "always":
+            at = str(place.world.time())
+            for kind in kinds:
+                await place.database.write(meta.put, ALWAYS + kind, at)
+        elif said != "once":
+            raise ToolFailed(
+                f"BLOCKED: this {does}. That needs a person's yes, and none came: they said no, did not "
+                f"answer in time, or nobody is there. {_NO_WAY_AROUND} Go on without it, or say what you need."
+            )
+
+    def _allow(self, session_id: str, kinds: list[str]) -> None:
+        allowed = self._of_session.pop(session_id, set())
+        self._of_session[session_id] = allowed | set(kinds)
+        if len(self._of_session) > MOST_REMEMBERED:
+            del self._of_session[next(iter(self._of_session))]
+
+
+def _shown(command: str, place: Workplace) -> str:
+    """A command as a person is shown it: all that counts is seen, and secrets are not."""
+    text = redaction(place)(command)
+    text = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
+    if len(text) <= SHOWN:
+        return text
+    first, last = text[: SHOWN * 2 // 3], text[-(SHOWN // 3) :]
+    return f"{first}\n[... {len(text) - len(first) - len(last)} characters are not shown ...]\n{last}"

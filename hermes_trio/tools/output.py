@@ -1,0 +1,47 @@
+"""What a command has written, as a model may be sent it: without what only a terminal understands, without
+secrets, and not endless."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ..redaction import Redact, redactor, secrets_of
+from .tool import Workplace
+
+MOST = 50_000
+"""Characters of one result."""
+MARGIN = 4096
+"""Characters around a cut that are looked at too: a secret that is cut in two looks like none."""
+
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
+)
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n|$)", re.MULTILINE)
+_UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def redaction(place: Workplace) -> Redact:
+    """What masks the secrets of this gateway, and whatever looks like one."""
+    return redactor(secrets_of(place.config, os.environ))
+
+
+def cleaned(text: str, redact: Redact) -> str:
+    """A piece of output as it is read. Of a line that was written over, as a progress bar is, the last
+    state is left."""
+    text = _OVERWRITTEN.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
+    return redact(_UNPRINTABLE.sub("", text))
+
+
+def fitted(head: str, tail: str, redact: Redact, *, total: int | None = None) -> str:
+    """The beginning and the end of an output: two fifths and three fifths of what a result may be. With no
+    `total` nothing lies between them; else all of it is so many bytes."""
+    if total is None:
+        head = tail = cleaned(head + tail, redact)
+        if len(head) <= MOST:
+            return head
+    else:
+        head, tail = cleaned(head, redact), cleaned(tail, redact)
+    size = f"{len(head)} characters" if total is None else f"{total} bytes"
+    first, last = head[: MOST * 2 // 5], tail[-(MOST * 3 // 5) :]
+    return f"{first}\n[... something is left out here: all of it is {size} ...]\n{last}"

@@ -1,0 +1,164 @@
+"""The web of one gateway: the table of its routes, the gate in front of them, and the door they are behind.
+
+Every route needs the key or the cookie, unless the table says that it is open. The gate is in front of all
+of them: it refuses what a browser was made to ask, and says with each answer what a browser may do with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..config import GatewayConfig
+from ..errors import GatewayError
+from ..host.status import GatewayState
+from . import events, health, metrics, sessions
+from .auth import Auth, web_key
+from .errors import HANDLERS, Refusal, told
+from .platform import ApiPlatform
+from .server import listen, serve_connections
+
+if TYPE_CHECKING:
+    from ..gateway.gateway import Gateway
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+SECURITY_HEADERS = {
+    b"content-security-policy": _POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+    b"cache-control": b"no-store",
+}
+
+Handler = Callable[["Web", Request], Awaitable[ASGIApp]]
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+class Web:
+    """What the handlers share. `adapters` and `door` are what a gateway is given of it."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self.platform = ApiPlatform()
+        self.address = ""
+        """Where it listens, once it does: `http://127.0.0.1:8642`."""
+        self._config = config.web
+        self.gateway: Gateway
+        self.auth: Auth
+        self.metrics: metrics.Metrics
+
+    async def door(
+        self, gateway: Gateway, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Listen until the gateway's work is over, and whoever watches has seen the end of it."""
+        try:
+            key = web_key(gateway.home, self._config)
+            listeners = await listen(self._config)
+        except GatewayError:
+            gateway.board.set(state=GatewayState.STARTUP_FAILED)
+            raise
+        port = listeners[0].socket.getsockname()[1]
+        host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
+        self.address = f"http://{host}:{port}"
+        self.gateway, self.metrics = gateway, metrics.Metrics(gateway)
+        self.auth = Auth(key, self._config.host, port, gateway.world)
+        closed = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_connections, listeners, application(self), closed)
+            log.info("listening", address=self.address)
+            task_status.started()
+            await gateway.over.wait()
+            closed.set()
+            await gateway.journals.nothing_more()
+
+    def link(self) -> str:
+        """An address that lets somebody in, once and for some minutes. It must not be logged."""
+        return f"{self.address}/login?token={self.auth.new_link_token()}"
+
+
+def application(web: Web) -> Starlette:
+    """All there is to ask for."""
+    return Starlette(routes=routes(web), middleware=[Middleware(Gate, web=web)], exception_handlers=HANDLERS)
+
+
+def routes(web: Web) -> list[BaseRoute]:
+    """The table."""
+    is_open, closed = partial(_route, web, is_open=True), partial(_route, web)
+    return [
+        is_open("GET", "/health", health.health),
+        is_open("GET", "/ready", health.ready),
+        is_open("GET", "/metrics", metrics.metrics),
+        is_open("GET", "/login", _log_in_by_link),
+        is_open("POST", "/login", _log_in_by_key),
+        closed("GET", "/health/detailed", health.detailed),
+        closed("GET", "/api/sessions", sessions.every),
+        closed("POST", "/api/sessions", sessions.make),
+        closed("GET", "/api/sessions/{session_id}", sessions.one),
+        closed("PATCH", "/api/sessions/{session_id}", sessions.change),
+        closed("DELETE", "/api/sessions/{session_id}", sessions.delete),
+        closed("GET", "/api/sessions/{session_id}/messages", sessions.messages),
+        closed("POST", "/api/sessions/{session_id}/messages", sessions.say),
+        closed("POST", "/api/sessions/{session_id}/stop", sessions.stop_turn),
+        closed("GET", "/api/events", events.events),
+        closed("POST", "/api/admin/stop", health.stop),
+        closed("POST", "/api/admin/restart", health.restart),
+        closed("POST", "/api/admin/drain", health.drain),
+    ]
+
+
+def _route(web: Web, method: str, path: str, handler: Handler, *, is_open: bool = False) -> Route:
+    async def endpoint(request: Request) -> ASGIApp:
+        if not is_open:
+            web.auth.check(request)
+        return await handler(web, request)
+
+    return Route(path, endpoint, methods=[method])
+
+
+async def _log_in_by_link(web: Web, request: Request) -> ASGIApp:
+    return await web.auth.log_in_by_link(request)
+
+
+async def _log_in_by_key(web: Web, request: Request) -> ASGIApp:
+    return await web.auth.log_in_by_key(request)
+
+
+class Gate:
+    """In front of every route."""
+
+    def __init__(self, app: ASGIApp, web: Web) -> None:
+        self._app, self._web = app, web
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                more = [pair for pair in SECURITY_HEADERS.items() if pair[0] not in given]
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        app = self._app
+        try:
+            self._web.auth.check_origin(Request(scope))
+        except Refusal as refusal:
+            app = told(refusal)
+        await app(scope, receive, send_with_headers)

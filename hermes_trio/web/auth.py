@@ -1,0 +1,206 @@
+"""Who may come in by HTTP: who has the key, or a cookie that was got for it.
+
+A program sends `Authorization: Bearer <key>`. A page has a cookie, and gets it by a link that `run` prints,
+which works once and for ten minutes, or for the key itself. The cookie holds when it expires, signed with
+the key: so it is good also after a restart, and a new key ends all of them.
+
+A browser can be made to ask us by any page its person looks at. So whoever comes without the key must have
+asked for a name that cannot be somebody else's (else a stranger's name could be pointed at this machine), and
+what changes anything must come from our own page. Cookies are kept by name and not by port, so the port is in
+the name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+from collections import deque
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from ..config import WebConfig
+from ..errors import HomeUnusable
+from ..host.files import open_private
+from ..world import World
+from .errors import Refusal, read_json
+from .server import is_loopback
+
+KEY_FILE = "web.key"
+LINK_SECONDS = 600.0
+COOKIE_SECONDS = 30 * 86400
+MOST_TRIES, TRIES_WITHIN = 5, 60.0
+MOST_ADDRESSES = 1000
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+def web_key(home: Path, web: WebConfig) -> str:
+    """The key of the configuration, or else that of the home, made if there is none. Raises
+    `HomeUnusable`."""
+    if web.key is not None:
+        return web.key
+    try:
+        fd = open_private(home / KEY_FILE, os.O_RDWR)
+        with open(fd, "r+", encoding="ascii") as file:
+            key = file.read(1024).strip()
+            if not key:
+                key = secrets.token_urlsafe(32)
+                file.write(key + "\n")
+                file.flush()
+                os.fsync(fd)
+    except (OSError, UnicodeDecodeError) as error:
+        raise HomeUnusable(home, f"{KEY_FILE} cannot be used ({error})") from error
+    return key
+
+
+class Auth:
+    """Lets in, or refuses. One for each gateway."""
+
+    def __init__(self, key: str, host: str, port: int, world: World) -> None:
+        self._key, self._host, self._world = key.encode(), host, world
+        self._names = {"localhost", host.lower(), socket.gethostname().lower()}
+        self._links: dict[bytes, float] = {}
+        self._wrong: dict[str, deque[float]] = {}
+        self.cookie = f"hermes_trio_{port}"
+
+    def has_key(self, request: Request) -> bool:
+        """Whether it has the key itself."""
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and self._is_key(given.strip())
+
+    def check(self, request: Request) -> None:
+        """Refuse who has neither key nor cookie, and who has a wrong key whatever else they have."""
+        if self.has_key(request):
+            return
+        if "authorization" in request.headers:
+            raise Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
+        if not self._has_cookie(request):
+            raise Refusal(401, "no_key", "This needs the key.", _WHERE, _CHALLENGE)
+
+    def check_origin(self, request: Request) -> None:
+        """Refuse what a browser was made to ask by somebody else's page. Who has the key was not."""
+        if self.has_key(request):
+            return
+        host = request.headers.get("host", "")
+        if not self._is_ours(host):
+            raise Refusal(
+                403, "foreign_host", "This is not a name of ours.", "Use 127.0.0.1, or send the key."
+            )
+        if request.method in SAFE:
+            return
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            raise Refusal(
+                403, "foreign_origin", "This comes from somebody else's page.", "Use the gateway's own."
+            )
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            raise Refusal(
+                403, "foreign_origin", "This comes from somebody else's page.", "Use the gateway's own."
+            )
+        if origin is None and self.cookie in request.cookies:
+            raise Refusal(403, "no_origin", "A cookie alone does not allow this.", "Send the key.")
+
+    # --- the cookie, and how it is got ---
+
+    def new_link_token(self) -> str:
+        """What a link holds that lets somebody in, once and soon."""
+        now, token = self._world.time(), secrets.token_urlsafe(32)
+        self._links = {seal: until for seal, until in self._links.items() if until > now}
+        self._links[_sealed(token)] = now + LINK_SECONDS
+        return token
+
+    async def log_in_by_link(self, request: Request) -> Response:
+        """`GET /login?token=`: the cookie for the link that `run` has printed."""
+        self._count_tries(request)
+        until = self._links.pop(_sealed(request.query_params.get("token", "")), 0.0)
+        if self._world.time() >= until:
+            self._note_mistake(request)
+            raise Refusal(
+                401,
+                "link_used",
+                "This link was used before, or is too old.",
+                "Restart the gateway for another one, or log in with the key, which is in <home>/web.key.",
+            )
+        return self._let_in(RedirectResponse("/", 303))
+
+    async def log_in_by_key(self, request: Request) -> Response:
+        """`POST /login` `{key}`: the cookie for the key."""
+        self._count_tries(request)
+        given = await read_json(request, dict[str, str])
+        if not self._is_key(given.get("key", "")):
+            self._note_mistake(request)
+            raise Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
+        return self._let_in(Response(status_code=204))
+
+    def _let_in(self, response: Response) -> Response:
+        until = f"{int(self._world.time()) + COOKIE_SECONDS}.{secrets.token_urlsafe(16)}"
+        value = f"{until}.{self._signed(until)}"
+        response.set_cookie(
+            self.cookie, value, max_age=COOKIE_SECONDS, path="/", httponly=True, samesite="strict"
+        )
+        return response
+
+    def _has_cookie(self, request: Request) -> bool:
+        until, _, signature = request.cookies.get(self.cookie, "").rpartition(".")
+        expires = until.partition(".")[0]
+        return (
+            hmac.compare_digest(signature.encode(), self._signed(until).encode())
+            and int(expires) > self._world.time()
+        )
+
+    def _signed(self, text: str) -> str:
+        return hmac.new(self._key, b"cookie " + text.encode(), hashlib.sha256).hexdigest()
+
+    def _is_key(self, given: str) -> bool:
+        return hmac.compare_digest(_sealed(given), _sealed(self._key.decode()))
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether a name that was asked for can only be ours: an address, or what this machine is called.
+        Any other name belongs to somebody, who can point it here."""
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").lower()
+            if name in self._names or is_loopback(name):
+                return True
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    # --- guessing ---
+
+    def _count_tries(self, request: Request) -> None:
+        wrong = self._wrong.get(_address(request))
+        if wrong and len(wrong) == MOST_TRIES:
+            wait = wrong[0] + TRIES_WITHIN - self._world.time()
+            if wait > 0:
+                raise Refusal(
+                    429,
+                    "too_many_tries",
+                    "Too many wrong tries.",
+                    "Wait a minute.",
+                    {"Retry-After": str(int(wait) + 1)},
+                )
+
+    def _note_mistake(self, request: Request) -> None:
+        if len(self._wrong) >= MOST_ADDRESSES:
+            del self._wrong[next(iter(self._wrong))]
+        self._wrong.setdefault(_address(request), deque(maxlen=MOST_TRIES)).append(self._world.time())
+
+
+_WHERE = "It is web.key in config.yaml, or in <home>/web.key: send it as `Authorization: Bearer <key>`."
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _sealed(secret: str) -> bytes:
+    """As long for every secret, so that comparing tells nothing of it."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,129 @@
+"""What a client is told that does not get what it asked for: `{error: {code, message, remedy}}`; and how a
+body is read, since most of that is found out there."""
+
+from __future__ import annotations
+
+import logging
+from typing import TypeVar
+
+import msgspec
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..errors import GatewayError, InvalidId, StoreError
+from .connection import Hangup
+
+LONGEST_BODY = 10 * 1024 * 1024
+RETRY_AFTER = 5
+"""Seconds after which it is worth asking again."""
+
+T = TypeVar("T")
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+class Refusal(GatewayError):
+    """Something a client asked for and does not get."""
+
+    def __init__(
+        self, status: int, code: str, message: str, remedy: str, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(f"{message} {remedy}")
+        self.status, self.code, self.message, self.remedy = status, code, message, remedy
+        self.headers = headers
+
+
+class NotThere(Refusal):
+    """There is nothing of this name."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(404, "not_found", f"There is no such {what}.", "Look it up in the list first.")
+
+
+class Draining(Refusal):
+    """No turn begins now."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            503,
+            "gateway_draining",
+            "The gateway is ending or held, and begins no turn now.",
+            "Ask again when GET /ready answers 200.",
+            {"Retry-After": str(RETRY_AFTER)},
+        )
+
+
+def answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A value as JSON."""
+    body = msgspec.json.encode(value)
+    return Response(body, status, headers=headers, media_type="application/json")
+
+
+def told(refusal: Refusal) -> Response:
+    """What the client reads."""
+    error = {"code": refusal.code, "message": refusal.message, "remedy": refusal.remedy}
+    return answer({"error": error}, refusal.status, refusal.headers)
+
+
+async def read_json(request: Request, kind: type[T]) -> T:
+    """The body of a request, as a value of this type; no body is an empty object."""
+    body = await read_body(request)
+    try:
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except msgspec.ValidationError as error:
+        raise Refusal(400, "wrong_type", f"{error}.", "Send the fields in the types they have.") from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Refusal(400, "bad_json", f"The body is no JSON: {error}.", "Send one JSON object.") from None
+
+
+async def read_body(request: Request) -> bytes:
+    """The body of a request, if it is not too large."""
+    length = request.headers.get("content-length", "0")
+    size, pieces, more = 0, [], True
+    while more and int(length) <= LONGEST_BODY >= size:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Hangup
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        more = message.get("more_body", False)
+    if more or size > LONGEST_BODY:
+        limit = f"{LONGEST_BODY // 1024 // 1024} MB"
+        raise Refusal(413, "too_large", f"The body is larger than {limit}.", "Send less at a time.")
+    return b"".join(pieces)
+
+
+async def on_refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)  # noqa: S101 - what it is registered for
+    return told(error)
+
+
+async def on_http_error(_: Request, error: Exception) -> Response:
+    """What the router refuses: no such path, no such method."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")
+    remedy = "GET /health is the simplest path there is; the documentation has the others."
+    headers = dict(error.headers) if error.headers else None
+    return told(Refusal(error.status_code, code, f"{error.detail}.", remedy, headers))
+
+
+async def on_invalid_id(_: Request, error: Exception) -> Response:
+    assert isinstance(error, InvalidId)  # noqa: S101 - what it is registered for
+    return told(Refusal(400, "bad_id", f"This is no {error.what}.", f"It has {error.rule}."))
+
+
+async def on_gateway_error(request: Request, error: Exception) -> Response:
+    """What we could not do: the disk is full, say."""
+    log.error("a request could not be answered", path=request.url.path, error=str(error))
+    status, code = (503, "store_unavailable") if isinstance(error, StoreError) else (500, "gateway_error")
+    return told(Refusal(status, code, "The gateway could not do that.", str(error)))
+
+
+HANDLERS = {
+    Refusal: on_refusal,
+    InvalidId: on_invalid_id,
+    GatewayError: on_gateway_error,
+    HTTPException: on_http_error,
+}

@@ -1,0 +1,177 @@
+"""`GET /api/events`: what happens in all sessions, as one stream of server-sent events for a page.
+
+Each event is a JSON object with `event`, `session_id`, `run_id`, `seq` and `at` beside its own fields, and
+its id, `<run>:<seq>`, is a cursor. A client that comes again with the last id it has (`Last-Event-ID`) gets
+exactly what it has missed, out of the journals, and then what happens now. Without a cursor it gets the runs
+that go on, from their start.
+
+| also sent | |
+|---|---|
+| `gap` | something may be missing here, of one run if it is named: what is shown of it is to be read again |
+| `cut` | the client took too long to take what was sent. It comes again with its cursor |
+| `gateway.ending` | the gateway goes, and this is the last |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from ..journal.live import Watch
+from ..journal.record import Record
+from ..journal.replay import KnownRun, Missed, parse_cursor
+from ..state import turns
+from ..state.turns import Outcome, Turn
+
+if TYPE_CHECKING:
+    from ..gateway.gateway import Gateway
+    from .app import Web
+
+HEARTBEAT = 15.0
+MOST_RUNS = 200
+"""More runs are not searched for what a client has missed: it reads what it shows again."""
+END_MARGIN = 120.0
+HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
+
+Write = Callable[[bytes], Awaitable[None]]
+
+
+class EventStream:
+    """A response that goes on until its writer has said all, or the client has gone."""
+
+    def __init__(self, writer: Callable[[Write], Awaitable[None]]) -> None:
+        self._writer = writer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
+
+            async def write(data: bytes) -> None:
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+
+            await self._writer(write)
+            await send({"type": "http.response.body", "body": b""})
+            nursery.cancel_scope.cancel(reason="all is said")
+
+
+async def _until_gone(receive: Receive, stream: trio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    stream.cancel(reason="the client has gone")
+
+
+async def events(web: Web, request: Request) -> EventStream:
+    """All that happens, from the cursor on."""
+    gateway, cursor = web.gateway, request.headers.get("last-event-id", "").strip()
+
+    async def writer(write: Write) -> None:
+        await write(b"retry: 1000\n: connected\n\n")
+        with gateway.journals.live.watching() as watch:
+            told = _Told()
+            await write(told.of_missed(await _missed(gateway, cursor), signal=bool(cursor)))
+            await _live(watch, told, write)
+            if watch.cut:
+                await write(frame({"event": "cut"}))
+            elif (ending := gateway.control.current) is not None:
+                await write(frame({"event": "gateway.ending", "kind": ending.kind}))
+
+    return EventStream(writer)
+
+
+async def _live(watch: Watch, told: _Told, write: Write) -> None:
+    while True:
+        records = None
+        with trio.move_on_after(HEARTBEAT):
+            records = await watch.next()
+        if records is None:
+            await write(b": heartbeat\n\n")
+        elif records:
+            await write(told.of_live(records))
+        else:
+            return
+
+
+async def _missed(gateway: Gateway, cursor: str) -> Missed:
+    """What happened behind the cursor; without one that is known, what happened in the runs that go on."""
+    after = parse_cursor(cursor)
+    found: list[Turn] = []
+    if after is not None:
+        found = await gateway.database.read(turns.since, after.run_id, margin=END_MARGIN, limit=MOST_RUNS + 1)
+    if not any(turn.run_id == after.run_id for turn in found) if after else True:
+        found = await gateway.database.read(turns.unended)
+    if len(found) > MOST_RUNS:
+        return Missed(whole=False)
+    return await gateway.journals.missed([_known(turn, gateway.life) for turn in found], cursor)
+
+
+def _known(turn: Turn, life: str) -> KnownRun:
+    is_cut = turn.outcome in (Outcome.CUT, Outcome.UNSTARTED)
+    return KnownRun(
+        turn.session_id,
+        turn.run_id,
+        cut_at=turn.ended_at if is_cut else None,
+        over=turn.outcome is not None and not is_cut and turn.life != life,
+    )
+
+
+class _Told:
+    """How far a client has come in each run: it is told nothing twice, and never skips a thing unsaid."""
+
+    def __init__(self) -> None:
+        self._seqs: dict[str, int] = {}
+
+    def of_missed(self, missed: Missed, *, signal: bool) -> bytes:
+        frames = [] if missed.whole or not signal else [frame({"event": "gap"})]
+        frames += [_gap(run.session_id, run.run_id) for run in missed.gaps]
+        for record in missed.records:
+            self._seqs[record.run_id] = record.seq
+            frames.append(_frame_of(record))
+        return b"".join(frames)
+
+    def of_live(self, records: Iterable[Record]) -> bytes:
+        frames = []
+        for record in records:
+            before = self._seqs.get(record.run_id, 0)
+            if record.seq <= before:
+                continue  # it was written while the journals were read
+            if record.seq > before + 1:
+                frames.append(_gap(record.session_id, record.run_id))
+            self._seqs[record.run_id] = record.seq
+            if record.terminal:
+                del self._seqs[record.run_id]
+            frames.append(_frame_of(record))
+        return b"".join(frames)
+
+
+def _frame_of(record: Record) -> bytes:
+    return frame(
+        {
+            **msgspec.to_builtins(record.payload),
+            "event": record.event,
+            "session_id": record.session_id,
+            "run_id": record.run_id,
+            "seq": record.seq,
+            "at": record.created_at,
+        },
+        record.event_id,
+    )
+
+
+def _gap(session_id: str, run_id: str) -> bytes:
+    return frame({"event": "gap", "session_id": session_id, "run_id": run_id})
+
+
+def frame(data: dict[str, Any], event_id: str | None = None) -> bytes:
+    """One event as it goes over the wire. In JSON no line ends."""
+    head = f"id: {event_id}\n".encode() if event_id else b""
+    return head + b"data: " + msgspec.json.encode(data) + b"\n\n"

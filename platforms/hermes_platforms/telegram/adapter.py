@@ -1,0 +1,90 @@
+"""A bot of Telegram as an adapter: connecting, and what is said of us there."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from hermes_trio import COMMANDS, sole_use
+from hermes_trio.platform import CredentialsRefused, LinkLost, Traits
+
+from .api import BASE_URL, Api, Denied, NoAnswer, NotReached, open_api
+from .link import TelegramLink
+from .parsing import Bot
+
+GREET_WITHIN = 30.0
+
+TRAITS = Traits(
+    limit=4096,
+    counting="utf-16",
+    edits=True,
+    deletes=True,
+    typing=True,
+    threads=True,
+    dialect="markdown",
+)
+
+_COMMAND = re.compile(r"[a-z0-9_]{1,32}")
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+class TelegramAdapter:
+    """An adapter for one bot."""
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        base_url: str | None = None,
+        require_mention: bool = True,
+        name: str = "telegram",
+        account: str = "main",
+    ) -> None:
+        self.name, self.account, self.traits = name, account, TRAITS
+        self._token, self._base_url = token, base_url or BASE_URL
+        self._require_mention = require_mention
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[TelegramLink]:
+        """As `Adapter.connect`. A bot has one reader: two would take each other's messages."""
+        with sole_use(self.name, self._token) as alone:
+            if not alone:
+                raise LinkLost("Another process on this machine uses this bot. Stop it, or use another bot.")
+            async with open_api(self._token, self._base_url) as api:
+                yield TelegramLink(api, await self._greet(api))
+
+    async def _greet(self, api: Api) -> Bot:
+        """Learn who we are, and put everything as we need it."""
+        try:
+            me = await api.call("getMe", {}, within=GREET_WITHIN)
+            # Where updates go to an address there is none for us. Those that wait there are kept.
+            await api.call("deleteWebhook", {}, within=GREET_WITHIN)
+        except Denied as no:
+            if no.refuses_token:
+                raise CredentialsRefused(self.name) from no
+            raise LinkLost(f"Telegram refuses to talk to us: {no}.") from no
+        except (NotReached, NoAnswer) as error:
+            raise LinkLost(f"Telegram cannot be reached: {error}.") from error
+        await _offer_commands(api)
+        try:
+            bot_id, username = int(me["id"]), str(me.get("username", ""))
+        except (TypeError, KeyError, ValueError, AttributeError):
+            raise LinkLost("What answers there does not know who we are: is it a Bot API server?") from None
+        return Bot(bot_id, username, self.name, self.account, self._require_mention)
+
+
+async def _offer_commands(api: Api) -> None:
+    menu = [
+        {"command": name, "description": known.help[:256]}
+        for name, known in COMMANDS.items()
+        if known.help and _COMMAND.fullmatch(name)
+    ]
+    try:
+        await api.call("setMyCommands", {"commands": menu}, within=GREET_WITHIN)
+    except (Denied, NotReached, NoAnswer) as error:
+        log.warning("the menu of commands was not set", error=str(error))

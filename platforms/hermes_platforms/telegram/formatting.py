@@ -1,0 +1,230 @@
+"""From the Markdown that models write to MarkdownV2, which Telegram takes only if every character is right.
+
+A text is parsed once, by a real parser, and written anew; so what comes out is well formed whatever goes in,
+also in the middle of an answer with its last fence still open. What Telegram has no form for becomes what
+looks most like it: headings are bold, tables are preformatted, a quote in a list has a bar in front.
+
+| Telegram's rule | what follows |
+|---|---|
+| `__` is underline, read greedily | between two italics stands an empty bold, as its manual has it |
+| a mark of the kind that is open closes it | nothing is italic in italic, or bold in bold |
+| a quote is lines that begin with `>` | within one, code is marked line by line |
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+
+_RESERVED = re.compile(r"([_*\[\]()~`>#+\-=|{}.!\\])")
+_IN_CODE = re.compile(r"([`\\])")
+_IN_URL = re.compile(r"([)\\])")
+_LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
+_ADDRESS = re.compile(r"(?i)(?:https?|tg)://\S")
+
+_PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in the text we are."""
+
+    indent: str = ""
+    quoted: bool = False
+    open: frozenset[str] = frozenset()
+
+    def within(self, kind: str) -> _Place:
+        return replace(self, open=self.open | {kind})
+
+
+def to_markdown_v2(text: str) -> str:
+    """The same in MarkdownV2. Blank if there is nothing to see in it."""
+    return _blocks(SyntaxTreeNode(_PARSER.parse(text)).children, _Place())
+
+
+def escaped(text: str) -> str:
+    """A text that means nothing but itself."""
+    return _RESERVED.sub(r"\\\1", text)
+
+
+# --- blocks: what is returned has no indentation in its first line, which the caller has begun ---
+
+
+def _blocks(nodes: Iterable[SyntaxTreeNode], place: _Place, between: str = "\n\n") -> str:
+    blocks = (_BLOCKS[node.type](node, place) for node in nodes)
+    return f"{between}{place.indent}".join(block for block in blocks if block.strip())
+
+
+def _paragraph(node: SyntaxTreeNode, place: _Place) -> str:
+    return _inlines(node.children, place)
+
+
+def _heading(node: SyntaxTreeNode, place: _Place) -> str:
+    return _marked("*", _inlines(node.children, place.within("strong")))
+
+
+def _fence(node: SyntaxTreeNode, place: _Place) -> str:
+    language = _LANGUAGE.match(node.info.strip()) if node.type == "fence" else None
+    return _preformatted(node.content.rstrip("\n"), place, language[0] if language else "")
+
+
+def _preformatted(code: str, place: _Place, language: str = "") -> str:
+    if not code.strip():
+        return ""
+    if place.quoted:
+        lines = code.split("\n")
+        return f"\n{place.indent}".join(f"`{_in_code(line)}`" if line.strip() else "" for line in lines)
+    return f"```{language}\n{_in_code(code)}\n```"
+
+
+def _in_code(code: str) -> str:
+    return _IN_CODE.sub(r"\\\1", code)
+
+
+def _quote(node: SyntaxTreeNode, place: _Place) -> str:
+    if place.quoted:
+        return _blocks(node.children, place)
+    if place.indent:  # only at the very beginning of a line it would be a quote
+        lines = _blocks(node.children, replace(place, indent="", quoted=True)).split("\n")
+        return f"\n{place.indent}".join(f"│ {line}" for line in lines)
+    inner = _blocks(node.children, replace(place, quoted=True))
+    return "\n".join(f">{line}" for line in inner.split("\n")) if inner else ""
+
+
+def _list(node: SyntaxTreeNode, place: _Place) -> str:
+    number, is_numbered = int(node.attrs.get("start", 1)), node.type == "ordered_list"
+    tight = all(
+        child.hidden for item in node.children for child in item.children if child.type == "paragraph"
+    )
+    between = "\n" if tight else "\n\n"
+    items = []
+    for place_in_list, item in enumerate(node.children):
+        mark = f"{number + place_in_list}\\. " if is_numbered else "• "
+        inner = replace(place, indent=place.indent + " " * (3 if is_numbered else 2))
+        items.append(mark + _blocks(item.children, inner, between))
+    return f"{between}{place.indent}".join(items)
+
+
+def _rule(node: SyntaxTreeNode, place: _Place) -> str:
+    return "———"
+
+
+def _table(node: SyntaxTreeNode, place: _Place) -> str:
+    rows = [
+        [" ".join(_plain(cell).split()) for cell in row.children]
+        for part in node.children
+        for row in part.children
+    ]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    lines = [_row(row, widths) for row in rows]
+    lines.insert(1, "-+-".join("-" * width for width in widths))
+    return _preformatted("\n".join(lines), place)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True))
+    return " | ".join(padded).rstrip()
+
+
+def _width(text: str) -> int:
+    """How many columns this takes where every letter takes as many."""
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)
+
+
+def _plain(node: SyntaxTreeNode) -> str:
+    if node.type in ("text", "code_inline"):
+        return node.content
+    if node.type in ("softbreak", "hardbreak"):
+        return " "
+    return "".join(map(_plain, node.children))
+
+
+# --- within a line ---
+
+
+def _inlines(nodes: Iterable[SyntaxTreeNode], place: _Place) -> str:
+    written = ""
+    for node in nodes:
+        piece = _INLINES[node.type](node, place)
+        if piece.startswith("_") and written.endswith("_") and not written.endswith("\\_"):
+            written += "**"
+        written += piece
+    return written
+
+
+def _inline(node: SyntaxTreeNode, place: _Place) -> str:
+    return _inlines(node.children, place)
+
+
+def _text(node: SyntaxTreeNode, place: _Place) -> str:
+    return escaped(node.content)
+
+
+def _break(node: SyntaxTreeNode, place: _Place) -> str:
+    return f"\n{place.indent}"
+
+
+def _code(node: SyntaxTreeNode, place: _Place) -> str:
+    return _marked("`", _in_code(node.content))
+
+
+def _styled(node: SyntaxTreeNode, place: _Place) -> str:
+    inner = _inlines(node.children, place.within(node.type))
+    return inner if node.type in place.open else _marked(_MARKS[node.type], inner)
+
+
+def _link(node: SyntaxTreeNode, place: _Place) -> str:
+    return _linked(_inlines(node.children, place.within("link")), str(node.attrs.get("href", "")), place)
+
+
+def _image(node: SyntaxTreeNode, place: _Place) -> str:
+    return _linked(escaped(f"🖼 {_plain(node)}".strip()), str(node.attrs.get("src", "")), place)
+
+
+def _linked(shown: str, url: str, place: _Place) -> str:
+    shown = shown if shown.strip() else escaped(url)
+    if not url or "link" in place.open or shown == escaped(url):
+        return shown
+    if not _ADDRESS.match(url):  # Telegram would drop it: better seen than lost
+        return f"{shown} \\({escaped(url)}\\)"
+    url = _IN_URL.sub(r"\\\1", url)
+    return f"[{shown}]({url})"
+
+
+def _marked(mark: str, inner: str) -> str:
+    return f"{mark}{inner}{mark}" if inner.strip() else inner
+
+
+_Write = Callable[[SyntaxTreeNode, _Place], str]
+
+_MARKS = {"strong": "*", "em": "_", "s": "~"}
+
+_BLOCKS: Mapping[str, _Write] = {
+    "paragraph": _paragraph,
+    "heading": _heading,
+    "fence": _fence,
+    "code_block": _fence,
+    "blockquote": _quote,
+    "bullet_list": _list,
+    "ordered_list": _list,
+    "hr": _rule,
+    "table": _table,
+}
+
+_INLINES: Mapping[str, _Write] = {
+    "inline": _inline,
+    "text": _text,
+    "softbreak": _break,
+    "hardbreak": _break,
+    "code_inline": _code,
+    "strong": _styled,
+    "em": _styled,
+    "s": _styled,
+    "link": _link,
+    "image": _image,
+}

@@ -1,0 +1,299 @@
+"""Telegram as the gateway sees it: the thin shell around `parsing`, `formatting` and `api`.
+
+Received is what `getUpdates` is asked *behind*: the next offset confirms every update before it, so it is
+sent only when the gateway has asked for the next event. What was handed out and not confirmed comes again.
+
+What became of a send is told as precisely as it is known:
+
+| what happened | what the gateway is told |
+|---|---|
+| the server was not reached | tried again here, for some seconds; then `NotSent`, and the link is lost |
+| the answer was lost, or is a 5xx | `OutcomeUnknown`; of an edit, which may be repeated, `LinkLost` |
+| 429 | `FloodWait` |
+| 403, or the chat is not found | `ChatGone` |
+| the markup is refused | the same once more, plain |
+| the topic is gone | the same once more, outside of it |
+| the group has become another chat | the same once more, there |
+| the token is refused | `NotSent`; the poll finds out by itself, and ends the link for good |
+| anything else | `Refused` |
+
+A poll that fails is tried again for about 40 seconds before the link counts as lost: Telegram has a bad
+second several times a day, and a lost link is deaf and dumb for half a minute.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import structlog
+import trio
+import trio.lowlevel
+
+from hermes_trio import Attachment, MessageEvent
+from hermes_trio.platform import (
+    ChatGone,
+    CredentialsRefused,
+    FloodWait,
+    LinkLost,
+    NotSent,
+    OutcomeUnknown,
+    Outgoing,
+    PlatformError,
+    Refused,
+)
+
+from .api import Api, Denied, NoAnswer, NotReached
+from .formatting import to_markdown_v2
+from .parsing import GENERAL, Bot, Unreadable, parse, update_id_of
+
+POLL_SECONDS = 50
+POLL_AGAIN_AFTER = (1.0, 2.0, 5.0, 10.0, 20.0)
+REACH_AGAIN_AFTER = (1.0, 2.0, 4.0)
+LONGEST_CAPTION = 1024
+LONGEST_SHOWN = 16_000
+"""So much of an update that cannot be read goes into the log."""
+
+_METHODS = {"photo": "sendPhoto", "voice": "sendVoice"}
+
+_T = TypeVar("_T")
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+class TelegramLink:
+    """A link to the Bot API, as long as it can be reached."""
+
+    def __init__(self, api: Api, bot: Bot) -> None:
+        self._api, self._bot = api, bot
+        self._loss: str | None = None
+        self._polling = trio.CancelScope()
+
+    # --- what people say ---
+
+    def receive(self) -> AsyncIterator[MessageEvent]:
+        """As `Link.receive`."""
+        return _Incoming(self, self._bot)
+
+    async def updates_behind(self, offset: int | None) -> list[object]:
+        """What comes behind this offset, with patience for a network that has none."""
+        with trio.CancelScope() as self._polling:
+            for pause in (*POLL_AGAIN_AFTER, None):
+                if self._loss is not None:
+                    break
+                try:
+                    return await self._poll(offset)
+                except Denied as no:
+                    if no.refuses_token:
+                        raise CredentialsRefused(self._bot.platform) from no
+                    if no.code == 409:
+                        raise LinkLost(f"Another program reads this bot's messages. ({no})") from no
+                    trouble, pause = str(no), pause and max(pause, no.retry_after or 0.0)
+                except (NotReached, NoAnswer) as error:
+                    trouble = str(error)
+                if pause is None:
+                    raise LinkLost(f"Telegram cannot be reached: {trouble}.")
+                log.info("a poll failed", platform=self._bot.platform, error=trouble, again_after=pause)
+                await trio.sleep(pause)
+        await trio.lowlevel.checkpoint()
+        raise LinkLost(f"Telegram cannot be reached: {self._loss}.")
+
+    async def _poll(self, offset: int | None) -> list[object]:
+        params = {"timeout": POLL_SECONDS, "allowed_updates": ["message", "edited_message"]}
+        if offset is not None:
+            params["offset"] = offset
+        updates = await self._api.call("getUpdates", params, within=POLL_SECONDS + 15)
+        if not isinstance(updates, list):
+            raise NoAnswer("no list of updates")
+        return updates
+
+    def _lose(self, why: str) -> None:
+        """There is no network: who waits for updates need not find out by himself."""
+        self._loss = why
+        self._polling.cancel(reason="the server cannot be reached")
+
+    # --- what is said to them ---
+
+    async def send(self, message: Outgoing) -> str | None:
+        """As `Link.send`."""
+        params = self._address(message)
+        if not message.attachments:
+            return _id_of(await self._say("sendMessage", params, message.text, "text", OutcomeUnknown))
+        text, sent = message.text, None
+        if _is_long(text):
+            sent = _id_of(await self._say("sendMessage", params, text, "text", OutcomeUnknown))
+            text = ""
+        for file in message.attachments:
+            try:
+                sent = _id_of(await self._send_file(params, file, text)) or sent
+            except PlatformError as error:
+                if sent is None:
+                    raise
+                raise OutcomeUnknown(f"A part of it arrived: {error}") from error
+            text = ""
+        return sent
+
+    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+        """As `Link.edit`. Said twice is said once, so what is lost may be asked for again."""
+        params = {"chat_id": chat_id, "message_id": int(message_id)}
+        try:
+            await self._say("editMessageText", params, text, "text", LinkLost)
+        except Refused as no:
+            if "message is not modified" not in str(no):
+                raise
+
+    async def delete(self, chat_id: str, message_id: str) -> None:
+        """As `Link.delete`."""
+        params = {"chat_id": chat_id, "message_id": int(message_id)}
+        await self._told(lambda: self._api.call("deleteMessage", params), LinkLost)
+
+    async def typing(self, chat_id: str, thread_id: str | None) -> None:
+        """As `Link.typing`. Here, and only here, the general topic has to be named."""
+        params: dict[str, object] = {"chat_id": chat_id, "action": "typing"}
+        if thread_id is not None:
+            params["message_thread_id"] = int(thread_id)
+        await self._told(lambda: self._api.call("sendChatAction", params), LinkLost)
+
+    async def find(self, chat_id: str, key: str) -> str | None:
+        """Telegram cannot be asked, as the traits say."""
+        raise AssertionError("A platform was asked for what its traits deny: finds.")
+
+    def _address(self, message: Outgoing) -> dict[str, object]:
+        params: dict[str, object] = {"chat_id": message.chat_id}
+        if message.thread_id is not None and message.thread_id != GENERAL:
+            params["message_thread_id"] = int(message.thread_id)
+        # In a topic of a group it is seen what an answer belongs to.
+        in_topic = message.thread_id is not None and message.chat_id.startswith("-")
+        if message.reply_to is not None and not in_topic:
+            params["reply_parameters"] = {
+                "message_id": int(message.reply_to),
+                "allow_sending_without_reply": True,
+            }
+        if message.silent:
+            params["disable_notification"] = True
+        return params
+
+    async def _send_file(self, params: Mapping[str, object], file: Attachment, caption: str) -> Any:
+        field = file.kind if file.kind in _METHODS else "document"
+        method = _METHODS.get(file.kind, "sendDocument")
+        if file.path is None:
+            return await self._say(
+                method, {**params, field: file.url or file.file_id}, caption, "caption", OutcomeUnknown
+            )
+        try:
+            data = await trio.Path(file.path).read_bytes()
+        except OSError as error:
+            raise Refused(f"{file.path} cannot be read: {error.strerror}.") from error
+        name = file.name or trio.Path(file.path).name
+        return await self._say(
+            method, params, caption, "caption", OutcomeUnknown, files={field: (name, data)}
+        )
+
+    async def _say(
+        self,
+        method: str,
+        params: Mapping[str, object],
+        text: str,
+        key: str,
+        lost: type[PlatformError],
+        files: Mapping[str, tuple[str, bytes]] | None = None,
+    ) -> Any:
+        """Say this, in Telegram's own dialect if it takes that; `lost` if nobody knows whether it arrived.
+        Each thing that Telegram may object to, and that can do without, is left out at most once."""
+        plain, params = {key: text}, dict(params)
+        formatted = to_markdown_v2(text)
+        said = {key: formatted, "parse_mode": "MarkdownV2"} if formatted.strip() else plain
+        while True:
+            sending = {**params, **said}
+            try:
+                return await self._reached(lambda: self._api.call(method, sending, files=files))  # noqa: B023
+            except NoAnswer as error:
+                raise lost(f"Telegram did not answer: {error}.") from error
+            except Denied as no:
+                if said is not plain and no.says("can't parse entities", "is too long", "text is empty"):
+                    log.warning("a text goes without its markup", error=str(no))
+                    said = plain
+                elif "message_thread_id" in params and no.says("thread not found"):
+                    del params["message_thread_id"]
+                elif no.moved_to is not None and no.moved_to != params["chat_id"]:
+                    params["chat_id"] = no.moved_to
+                else:
+                    raise self._refusal(no) from no
+
+    async def _told(self, call: Callable[[], Awaitable[_T]], lost: type[PlatformError]) -> _T:
+        try:
+            return await call()
+        except (NotReached, NoAnswer) as error:
+            raise lost(f"Telegram did not answer: {error}.") from error
+        except Denied as no:
+            raise self._refusal(no) from no
+
+    async def _reached(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Call, and again while the server is not reached: then surely nothing was done."""
+        for pause in (*REACH_AGAIN_AFTER, None):
+            try:
+                return await call()
+            except NotReached as error:
+                if pause is None:
+                    self._lose(str(error))
+                    raise NotSent(f"Telegram cannot be reached: {error}.") from error
+            await trio.sleep(pause)
+        raise AssertionError("The last pause is none.")
+
+    def _refusal(self, no: Denied) -> PlatformError:
+        if no.code == 429:
+            return FloodWait(no.retry_after or 1.0)
+        if no.refuses_token:
+            return NotSent("Telegram does not know our token any more.")
+        if no.code == 403 or no.says(
+            "chat not found", "group chat was deactivated", "group chat was upgraded"
+        ):
+            return ChatGone(f"Telegram: {no.description}.")
+        return Refused(f"Telegram: {no.description}.")
+
+
+class _Incoming:
+    """What people say, update for update. By the time there is none in hand the gateway has asked behind
+    all of them, and the next offset may confirm them."""
+
+    def __init__(self, link: TelegramLink, bot: Bot) -> None:
+        self._link, self._bot = link, bot
+        self._in_hand: deque[object] = deque()
+        self._offset: int | None = None
+
+    def __aiter__(self) -> _Incoming:
+        return self
+
+    async def __anext__(self) -> MessageEvent:
+        while True:
+            await trio.lowlevel.checkpoint()
+            while not self._in_hand:
+                self._in_hand.extend(await self._link.updates_behind(self._offset))
+            if (event := self._next()) is not None:
+                return event
+
+    def _next(self) -> MessageEvent | None:
+        update = self._in_hand.popleft()
+        number = update_id_of(update)
+        if number is None:
+            raise LinkLost("What answers there sends updates without a number.")
+        self._offset = number + 1
+        event = parse(update, self._bot)
+        if isinstance(event, Unreadable):
+            shown = json.dumps(update, ensure_ascii=False)[:LONGEST_SHOWN]
+            log.error("an update could not be read; this is it", why=event.why, update=shown)
+            return None
+        return event
+
+
+def _id_of(sent: Any) -> str | None:
+    """The id of what was sent. Without one it has arrived all the same."""
+    number = sent.get("message_id") if isinstance(sent, dict) else None
+    return str(number) if isinstance(number, int) else None
+
+
+def _is_long(text: str) -> bool:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2 > LONGEST_CAPTION

@@ -1,0 +1,268 @@
+"""From an update of Telegram to what somebody said. Pure, and never at a loss: whatever JSON comes, the
+answer is an event, nothing (it was not said to us), or `Unreadable`.
+
+Of a group's talk only what is meant for the bot is taken, if mentions are required: a mention, a command
+that names it, a reply to something it wrote. A command that names another bot is never ours.
+
+Two things in the fields are not what they seem. `message_thread_id` also stands at plain replies in groups
+without topics; only with `is_topic_message` it is a topic. And in a topic every message is a reply to the
+one that opened it, which nobody meant by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hermes_trio import Attachment, MessageEvent, SessionSource
+
+GENERAL = "1"
+"""The topic of a forum that has no number: our name for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bot:
+    """Who we are there, and what we listen to."""
+
+    id: int
+    username: str = ""
+    platform: str = "telegram"
+    account: str = "main"
+    require_mention: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An update that is not what we know of updates."""
+
+    why: str
+
+
+class _User(msgspec.Struct, frozen=True):
+    id: int
+    is_bot: bool = False
+    first_name: str = ""
+    last_name: str = ""
+    username: str = ""
+
+    @property
+    def name(self) -> str | None:
+        return f"{self.first_name} {self.last_name}".strip() or self.username or None
+
+
+class _Chat(msgspec.Struct, frozen=True):
+    id: int
+    type: str
+    title: str | None = None
+    is_forum: bool = False
+
+
+class _Entity(msgspec.Struct, frozen=True):
+    type: str
+    offset: int
+    length: int
+    user: _User | None = None
+
+    def of(self, text: str) -> str:
+        """The part of the text that it marks. Places are in UTF-16 units."""
+        units = text.encode("utf-16-le", "surrogatepass")
+        return units[2 * self.offset : 2 * (self.offset + self.length)].decode("utf-16-le", "replace")
+
+
+class _File(msgspec.Struct, frozen=True):
+    file_id: str
+    file_size: int | None = None
+    file_name: str | None = None
+    mime_type: str | None = None
+    width: int = 0
+    emoji: str = ""
+
+
+class _Location(msgspec.Struct, frozen=True):
+    latitude: float
+    longitude: float
+
+
+class _Contact(msgspec.Struct, frozen=True):
+    phone_number: str
+    first_name: str = ""
+    last_name: str = ""
+
+
+class _Quote(msgspec.Struct, frozen=True):
+    text: str = ""
+
+
+class _Quoted(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+    message_id: int
+    sender: _User | None = None
+    text: str = ""
+    caption: str = ""
+    forum_topic_created: Any = None
+
+
+class _Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+    message_id: int
+    chat: _Chat
+    date: int
+    sender: _User | None = None
+    sender_chat: _Chat | None = None
+    edit_date: int | None = None
+    message_thread_id: int | None = None
+    is_topic_message: bool = False
+    is_automatic_forward: bool = False
+    reply_to_message: _Quoted | None = None
+    quote: _Quote | None = None
+    text: str = ""
+    entities: list[_Entity] = []
+    caption: str = ""
+    caption_entities: list[_Entity] = []
+    photo: list[_File] = []
+    document: _File | None = None
+    voice: _File | None = None
+    audio: _File | None = None
+    video: _File | None = None
+    video_note: _File | None = None
+    animation: _File | None = None
+    sticker: _File | None = None
+    location: _Location | None = None
+    contact: _Contact | None = None
+
+
+class _Update(msgspec.Struct, frozen=True):
+    update_id: int
+    message: _Message | None = None
+    edited_message: _Message | None = None
+
+
+def update_id_of(update: object) -> int | None:
+    """The number by which an update is confirmed, whatever else is in it."""
+    number = update.get("update_id") if isinstance(update, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def parse(update: object, bot: Bot) -> MessageEvent | Unreadable | None:
+    """What was said, if anything was and it was said to us."""
+    try:
+        read = msgspec.convert(update, _Update)
+    except (msgspec.ValidationError, OverflowError) as error:
+        return Unreadable(str(error))
+    message = read.message or read.edited_message
+    if message is None or message.chat.type not in ("private", "group", "supergroup"):
+        return None
+    if not _is_somebody(message) or not (message.chat.type == "private" or _is_for(message, bot)):
+        return None
+    files, text = tuple(_files(message)), _text(message, bot)
+    if not files and not text:
+        return None  # somebody joined, a title was changed: nothing that was said
+    quoted = _quoted(message)
+    return MessageEvent(
+        source=_source(message, bot),
+        text=text,
+        message_id=str(message.message_id),
+        kind="command" if text.startswith("/") else "text",
+        attachments=files,
+        reply_to=str(quoted.message_id) if quoted else None,
+        reply_to_text=_words_of(message, quoted) if quoted else None,
+        sent_at=float(message.edit_date or message.date),
+        edited=read.message is None,
+    )
+
+
+def _is_somebody(message: _Message) -> bool:
+    """Not another bot, and not a channel's post that Telegram copies into its group."""
+    is_bot = message.sender is not None and message.sender.is_bot and message.sender_chat is None
+    return not is_bot and not message.is_automatic_forward
+
+
+def _is_for(message: _Message, bot: Bot) -> bool:
+    mine = f"@{bot.username}".lower()
+    named = False
+    for text, entities in ((message.text, message.entities), (message.caption, message.caption_entities)):
+        for entity in entities:
+            marked = entity.of(text).lower()
+            if entity.type == "bot_command" and "@" in marked:
+                if entity.offset == 0 and not marked.endswith(mine):
+                    return False
+                named |= marked.endswith(mine)
+            named |= entity.type == "mention" and marked == mine
+            named |= entity.type == "text_mention" and entity.user is not None and entity.user.id == bot.id
+    quoted = _quoted(message)
+    answers = quoted is not None and quoted.sender is not None and quoted.sender.id == bot.id
+    return named or answers or not bot.require_mention
+
+
+def _source(message: _Message, bot: Bot) -> SessionSource:
+    chat, who = message.chat, message.sender
+    # Who speaks as a group or a channel shares the user of all who do.
+    user_id, user_name = (who.id, who.name) if who else (None, None)
+    if message.sender_chat is not None:
+        user_id, user_name = message.sender_chat.id, message.sender_chat.title
+    return SessionSource(
+        platform=bot.platform,
+        account=bot.account,
+        chat_id=str(chat.id),
+        chat_type="dm" if chat.type == "private" else "group",
+        chat_name=chat.title,
+        user_id=None if user_id is None else str(user_id),
+        user_name=user_name,
+        thread_id=_thread(message),
+    )
+
+
+def _thread(message: _Message) -> str | None:
+    if message.is_topic_message and message.message_thread_id is not None:
+        return str(message.message_thread_id)
+    return GENERAL if message.chat.is_forum and message.chat.type != "private" else None
+
+
+def _quoted(message: _Message) -> _Quoted | None:
+    quoted = message.reply_to_message
+    return None if quoted is None or quoted.forum_topic_created is not None else quoted
+
+
+def _words_of(message: _Message, quoted: _Quoted) -> str | None:
+    marked = message.quote.text if message.quote else ""
+    return marked or quoted.text or quoted.caption or None
+
+
+def _text(message: _Message, bot: Bot) -> str:
+    text = message.text or message.caption
+    if bot.username and message.chat.type != "private":
+        # Behind the mention may stand a command.
+        text = re.sub(rf"(?i)\A\s*@{re.escape(bot.username)}\b[\s,:]*(?=\S)", "", text)
+    if not text and message.sticker:
+        return message.sticker.emoji
+    if not text and message.location:
+        return f"Location: {message.location.latitude}, {message.location.longitude}"
+    if not text and (contact := message.contact):
+        return f"Contact: {contact.first_name} {contact.last_name}".strip() + f", {contact.phone_number}"
+    return text
+
+
+def _files(message: _Message) -> Iterator[Attachment]:
+    if message.photo:
+        largest = max(message.photo, key=lambda size: size.width)
+        yield Attachment("photo", size=largest.file_size, file_id=largest.file_id)
+    document = message.document if message.animation is None else None  # it is there a second time
+    if document:
+        yield _attachment("document", document)
+    if message.voice:
+        yield _attachment("voice", message.voice)
+    if message.audio:
+        yield _attachment("audio", message.audio)
+    for video in (message.video, message.video_note, message.animation):
+        if video:
+            yield _attachment("video", video)
+    if message.sticker:
+        yield _attachment("sticker", message.sticker)
+
+
+def _attachment(kind: Any, file: _File) -> Attachment:
+    return Attachment(
+        kind, name=file.file_name, mime_type=file.mime_type, size=file.file_size, file_id=file.file_id
+    )

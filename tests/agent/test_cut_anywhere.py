@@ -1,0 +1,298 @@
+"""Wherever a turn is cut, the next life can go on with it: whatever was said and done is asked about in a way
+that every server takes, nothing was done that the transcript does not tell of, and nothing is told twice.
+
+Anywhere means anywhere: before any step that any task takes. The gateway is stopped there, or its home is
+copied there, as a kill at that moment would have left it. Time and threads are played, so that each place
+can be reached again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import trio
+import trio.testing
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hermes_trio.agent.agent import Agent
+from hermes_trio.agent.delegate import NAME, delegating
+from hermes_trio.agent.providers.anthropic import messages_body
+from hermes_trio.agent.providers.endpoint import Endpoint
+from hermes_trio.agent.providers.model import (
+    Finished,
+    Item,
+    ReasoningDelta,
+    Request,
+    TextDelta,
+    ToolCallBroken,
+    ToolCallReady,
+    ToolSpec,
+)
+from hermes_trio.agent.providers.openai import chat_body
+from hermes_trio.platform import Traits
+from hermes_trio.state import sessions, transcript
+from hermes_trio.state.transcript import Message, ToolCall
+from hermes_trio.testing import MemoryPlatform
+from hermes_trio.tools.tool import Result, Tool, ToolFailed, Workplace
+from hermes_trio.world import World
+from tests.agent.wire_rules import check_chat, check_messages
+from tests.stage import KEY, Stage, everyone
+
+SERVERS = (
+    Endpoint("openai", "http://127.0.0.1/v1", "m"),
+    Endpoint("anthropic", "http://127.0.0.1", "claude-4"),
+)
+START = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a model says in one answer, and what it asks for: tools and their words, `broken` for a call
+    that cannot be made."""
+
+    text: str
+    calls: tuple[tuple[str, str], ...]
+
+
+class Word(msgspec.Struct, frozen=True):
+    word: str
+
+
+class Goal(msgspec.Struct, frozen=True):
+    goal: str
+
+
+@dataclass
+class Scripted:
+    """A model that goes through its rounds, and then is done. Who has another agent's task just spells."""
+
+    rounds: Sequence[Round] = ()
+    requests: list[Request] = field(default_factory=list)
+    name: str = "scripted"
+    _number: int = 0
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Item]]:
+        self.requests.append(request)
+        await trio.sleep(0.1)
+        if all(tool.name != NAME for tool in request.tools):
+            asked = len(request.messages) == 1
+            yield _Items(Round("On it.", (("spell", "child"),) if asked else ()))
+            return
+        number, self._number = self._number, self._number + 1
+        yield _Items(self.rounds[number] if number < len(self.rounds) else Round("Done.", ()))
+
+
+class _Items:
+    def __init__(self, said: Round) -> None:
+        items: list[Item] = [ReasoningDelta("Hm.")]
+        items += [TextDelta(piece) for piece in (said.text[:3], said.text[3:]) if piece]
+        for number, (tool, word) in enumerate(said.calls):
+            # Small servers number their calls anew in each answer.
+            arguments = '{"goal": "%s"}' if tool == NAME else '{"word": "%s"}'
+            if tool == "broken":
+                items.append(ToolCallBroken(f"call_{number}", "spell", '{"wor', "it is cut off"))
+            else:
+                items.append(ToolCallReady(ToolCall(f"call_{number}", tool, arguments % word)))
+        self._items = iter([*items, Finished("tool_calls" if said.calls else "stop")])
+
+    def __aiter__(self) -> _Items:
+        return self
+
+    async def __anext__(self) -> Item:
+        await trio.sleep(0.01)
+        for item in self._items:
+            return item
+        raise StopAsyncIteration
+
+
+@dataclass
+class Bench:
+    """Tools, and what they did."""
+
+    done: list[str] = field(default_factory=list)
+
+    async def _spell(self, arguments: Word, place: Workplace) -> Result:
+        await trio.sleep(0.1)
+        self.done.append(arguments.word)
+        await trio.sleep(0.1)
+        return Result(f"spelled {arguments.word}")
+
+    async def _look(self, arguments: Word, place: Workplace) -> Result:
+        await trio.sleep(0.1 * len(arguments.word))
+        return Result("")
+
+    async def _fail(self, arguments: Word, place: Workplace) -> Result:
+        await trio.sleep(0.1)
+        raise ToolFailed("No \ud83d.")
+
+    async def _ask(self, arguments: Word, place: Workplace) -> Result:
+        with trio.move_on_after(1):
+            await place.ask("Which?", ["a", "b"])
+        return Result("Nobody answered.", status="unanswered")
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        made = (
+            Tool("spell", "Spells.", Word, self._spell),
+            Tool("look", "Looks.", Word, self._look, reads_only=True, untrusted=True),
+            Tool("fail", "Fails.", Word, self._fail),
+            Tool("clarify", "Asks.", Word, self._ask),
+        )
+        return {tool.name: tool for tool in made}
+
+
+class Moment(trio.abc.Instrument):
+    """Does something before one of the steps that tasks take, counted from when it is armed."""
+
+    def __init__(self) -> None:
+        self.steps = -1
+        self.plans: dict[int, Callable[[], None]] = {}
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self.steps >= 0:
+            self.steps += 1
+            if plan := self.plans.pop(self.steps, None):
+                plan()
+
+
+def stage_at(home: Path, model: Scripted, bench: Bench) -> Stage:
+    ids = itertools.count(1)
+    life = random.randrange(16**6)  # noqa: S311
+    world = World(
+        now=lambda: START + timedelta(seconds=trio.current_time()),
+        new_id=lambda: f"{life:06x}{next(ids):04x}",
+        jitter=lambda: 0.0,
+        zone=UTC,
+    )
+
+    def open_model() -> nullcontext[Scripted]:
+        return nullcontext(model)
+
+    tools = bench.tools
+    delegate = delegating(open_model, tools)
+    tools[delegate.name] = delegate
+    specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools.values())
+    agent = Agent(open_model, tools, specs, world, window=None, most=10)
+    platform = MemoryPlatform(traits=Traits(edits=True))
+    return Stage(home, world, platform, agent, everyone(busy="steer"))  # type: ignore[arg-type]
+
+
+async def first_life(
+    home: Path, images: Path, rounds: Sequence[Round], at: Sequence[int], meanwhile: int, moment: Moment
+) -> dict[Path, list[str]]:
+    """A life that is copied at these steps, as a kill would leave it, and stopped at the last of them;
+    returns the copies, and what its tools had done by then."""
+    bench = Bench()
+    stage = stage_at(home, Scripted(rounds), bench)
+    done: dict[Path, list[str]] = {}
+    over = trio.Event()
+
+    def copy() -> None:
+        image = images / str(len(done))
+        done[image] = list(bench.done)
+        shutil.copytree(home, image)
+
+    def stop() -> None:
+        token.run_sync_soon(over.set)
+        token.run_sync_soon(lambda: gateway.stop(grace=0, asked_by="the story"))
+
+    def speak() -> None:
+        token.run_sync_soon(lambda: stage.platform.post("and blue"))
+
+    token = trio.lowlevel.current_trio_token()
+    async with stage.life() as gateway:
+        await trio.testing.wait_all_tasks_blocked()
+        moment.plans = {meanwhile: speak} | dict.fromkeys(at, copy) | {max(at): stop}
+        moment.steps = 0
+        stage.platform.post("paint it")
+        with trio.move_on_after(60):
+            await over.wait()
+    moment.steps = -1
+    copy()
+    return done
+
+
+def rows_in(home: Path) -> list[Message]:
+    db = sqlite3.connect(home / "gateway.db")
+    try:
+        entry = sessions.open_by_key(db, KEY.format("42"))
+        return transcript.load(db, entry.session_id) if entry else []
+    finally:
+        db.close()
+
+
+async def second_life(home: Path) -> tuple[list[Request], list[str]]:
+    """What the model is asked in the next life, when somebody says something more, and what is done then."""
+    model, bench = Scripted(), Bench()
+    stage = stage_at(home, model, bench)
+    async with stage.life() as gateway:
+        await trio.sleep(30)
+        stage.platform.post("and now?", message_id="later")
+        await trio.sleep(30)
+        assert not gateway.sessions.running
+        assert stage.platform.chat("42").last == "Done."
+    return model.requests, bench.done
+
+
+def check(request: Request) -> None:
+    """Both kinds of servers take it."""
+    chat, messages = (
+        msgspec.json.decode(msgspec.json.encode(build(request, server)))
+        for build, server in zip((chat_body, messages_body), SERVERS, strict=True)
+    )
+    check_chat(chat)
+    check_messages(messages)
+
+
+words = st.sampled_from(["a", "b", "cc"])
+tool_names = st.sampled_from(["spell", "spell", "look", "look", "fail", "clarify", "dance", "broken", NAME])
+rounds_of = st.lists(
+    st.builds(
+        Round,
+        st.sampled_from(["", "I do it."]),
+        st.lists(st.tuples(tool_names, words), min_size=1, max_size=4).map(tuple),
+    ),
+    max_size=3,
+)
+steps = st.integers(1, 400)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(rounds=rounds_of, at=st.sets(steps, min_size=2, max_size=8), meanwhile=steps)
+def test_the_next_life_goes_on(rounds: list[Round], at: set[int], meanwhile: int) -> None:
+    moment = Moment()
+
+    async def lives(folder: Path) -> None:
+        images = await first_life(folder / "home", folder, rounds, sorted(at), meanwhile, moment)
+        for image, done in images.items():
+            rows = rows_in(image)
+            calls = [call for row in rows for call in row.tool_calls]
+            wanted = Counter(call.arguments for call in calls if call.name == "spell")
+            assert Counter(json.dumps({"word": word}) for word in done if word != "child") <= wanted, (
+                "stored first"
+            )
+            assert done.count("child") <= sum(call.name == NAME for call in calls)
+            assert len([row for row in rows if row.role == "tool"]) <= len(calls), "no result is told twice"
+            requests, done_again = await second_life(image)
+            assert requests, "somebody had said something"
+            for request in requests:
+                check(request)
+            assert done_again == [], "nothing is done again by itself"
+
+    with tempfile.TemporaryDirectory() as folder:
+        clock = trio.testing.MockClock(autojump_threshold=0)
+        trio.run(lives, Path(folder), clock=clock, instruments=[moment])

@@ -1,0 +1,172 @@
+"""The demo: a model without a network, behind the loop and the tools that every model has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.agent.agent import open_agent
+from hermes_trio.agent.demo_model import ABOUT
+from hermes_trio.config import GatewayConfig, ModelConfig
+from hermes_trio.config_file import Loaded
+from hermes_trio.gateway import words
+from hermes_trio.tools.tool import Result, Tool, Workplace
+from tests.stage import Stage
+
+
+class Command(msgspec.Struct, frozen=True):
+    command: str
+
+
+class Question(msgspec.Struct, frozen=True):
+    question: str
+    choices: tuple[str, ...] = ()
+
+
+async def _run(arguments: Command, place: Workplace) -> Result:
+    if "rm -rf" in arguments.command:
+        said = await place.may(arguments.command)
+        return Result("gone" if said else "You may not.")
+    return Result(f"ran {arguments.command.split()[-1]}")
+
+
+async def _ask(arguments: Question, place: Workplace) -> Result:
+    return Result(await place.ask(arguments.question, arguments.choices) or "nobody there")
+
+
+TOOLS = [Tool("terminal", "Runs.", Command, _run), Tool("clarify", "Asks.", Question, _ask)]
+
+Demo = Callable[..., Stage]
+
+
+@pytest.fixture
+def demo(stage: Stage) -> Demo:
+    def made(*tools: Tool, told: Callable[[str], object] | None = None) -> Stage:
+        config = GatewayConfig(model=ModelConfig(provider="demo"))
+        loaded = Loaded(config, (), Path("config.yaml"), {"model.provider": "config.yaml"})
+        box = {tool.name: tool for tool in tools}
+        stage.opened_agent = open_agent(loaded, {}, stage.world, tools=box, tell=told)
+        return stage
+
+    return made
+
+
+def last(stage: Stage) -> str:
+    return stage.platform.chat("42").last or ""
+
+
+async def test_it_says_what_it_is_and_how_a_real_one_is_connected(
+    demo: Demo, autojump_clock: MockClock
+) -> None:
+    told: list[str] = []
+    stage = demo(told=told.append)
+    async with stage.life():
+        await stage.says("hi")
+        await trio.sleep(30)
+        assert last(stage) == ABOUT.strip()
+    assert told == ["The demo answers, because config.yaml says so."]
+
+
+async def test_it_repeats_a_few_words_at_a_time(demo: Demo, autojump_clock: MockClock) -> None:
+    stage = demo()
+    async with stage.life():
+        await stage.says("the quick brown fox " * 20)
+        await trio.sleep(2)
+        assert last(stage).endswith("▉"), "it grows"
+        await trio.sleep(10)
+        assert last(stage) == f"You said: {'the quick brown fox ' * 20}".strip()
+
+
+async def test_it_counts_slowly_and_can_be_stopped(demo: Demo, autojump_clock: MockClock) -> None:
+    stage = demo()
+    async with stage.life():
+        await stage.says("count to 3")
+        await trio.sleep(2.9)
+        assert [turn.outcome for turn in stage.turns()] == [None]
+        await trio.sleep(0.2)
+        assert last(stage) == "1\n2\n3\nDone."
+        await stage.says("count to 50")
+        await trio.sleep(5.5)
+        await stage.says("/stop")
+        await trio.sleep(10)
+        assert [turn.outcome for turn in stage.turns()] == ["answered", "stopped"]
+        assert any(words.cut_off("1\n2\n3\n4\n5\n6\n") in text for text in stage.platform.chat("42").texts)
+
+
+async def test_it_works_for_a_minute(demo: Demo, autojump_clock: MockClock) -> None:
+    stage = demo()
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(59.9)
+        assert [turn.outcome for turn in stage.turns()] == [None]
+        await trio.sleep(0.2)
+        assert last(stage) == "Working for a minute" + " ." * 12 + " done."
+
+
+async def test_a_cut_one_is_taken_up_again(demo: Demo, autojump_clock: MockClock) -> None:
+    stage = demo()
+    async with stage.life() as gateway:
+        await stage.says("count to 4")
+        await trio.sleep(2.5)
+        gateway.stop(grace=0)
+    stage = demo()
+    async with stage.life():
+        await trio.sleep(30)
+        assert last(stage) == "Where was I? 1\n2\n3\n4\nDone."
+
+
+async def test_it_runs_a_tool_and_tells_what_came_of_it(demo: Demo, autojump_clock: MockClock) -> None:
+    stage = demo(*TOOLS)
+    async with stage.life() as gateway:
+        await stage.says("run")
+        await trio.sleep(30)
+        assert "Running a process" in last(stage)
+        assert "ran time.sleep(1)'" in last(stage)
+        rows = await gateway.store.load_transcript(stage.entry().session_id)
+        assert [row.role for row in rows] == ["user", "assistant", "tool", "assistant"]
+        assert json.loads(rows[1].tool_calls[0].arguments).keys() == {"command"}
+
+
+async def test_it_asks_and_needs_a_yes(demo: Demo, autojump_clock: MockClock) -> None:
+    stage = demo(*TOOLS)
+    async with stage.life():
+        await stage.says("ask")
+        await trio.sleep(1)
+        assert "favourite colour?\n1. red\n2. green\n3. blue" in last(stage)
+        await stage.says("3")
+        await trio.sleep(5)
+        texts = stage.platform.chat("42").texts
+        assert any(text.endswith("You answered: blue") for text in texts)
+        for answer, outcome in (("yes", "gone"), ("no", "You may not.")):
+            await stage.says("danger")
+            await trio.sleep(1)
+            assert "rm -rf" in last(stage)
+            await stage.says(answer)
+            await trio.sleep(5)
+            texts = stage.platform.chat("42").texts
+            assert any(f"```\n{outcome}\n```" in text for text in texts)
+
+
+async def test_without_the_tool_it_says_so(demo: Demo, autojump_clock: MockClock) -> None:
+    stage = demo()
+    async with stage.life():
+        for said, tool in (("run", "terminal"), ("ask", "clarify"), ("danger", "terminal")):
+            await stage.says(said)
+            await trio.sleep(5)
+            assert f"I need the tool '{tool}'" in last(stage)
+
+
+async def test_it_has_nothing_to_shorten(demo: Demo, autojump_clock: MockClock) -> None:
+    stage = demo()
+    async with stage.life():
+        await stage.says("x")
+        await trio.sleep(5)
+        await stage.says("/compress")
+        await trio.sleep(5)
+        assert last(stage) == words.nothing_to_compress()

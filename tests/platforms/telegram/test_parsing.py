@@ -1,0 +1,265 @@
+"""What Telegram tells, and what we make of it: nothing it may say gets the better of the parser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes_platforms.telegram.parsing import Bot, Unreadable, parse, update_id_of
+from hermes_trio.messages import Attachment, MessageEvent, SessionSource, build_session_key
+from hermes_trio.testing.bot_api_entities import utf16_length
+from hermes_trio.testing.bot_api_updates import entities_of, update_of
+
+BOT = Bot(99, "hermes_bot")
+PRIVATE = {"id": 42, "type": "private", "first_name": "Kim"}
+GROUP = {"id": -100, "type": "supergroup", "title": "Friends"}
+FORUM = {**GROUP, "is_forum": True}
+KIM = {"id": 7, "is_bot": False, "first_name": "Kim", "last_name": "Lee"}
+MINE = {"message_id": 4, "date": 1, "chat": GROUP, "from": {"id": 99, "is_bot": True}, "text": "Hm?"}
+
+bounded = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+
+
+def update(**message: Any) -> dict[str, Any]:
+    if "text" in message and "entities" not in message:
+        message["entities"] = entities_of(message["text"])
+    return {"update_id": 1, "message": {"message_id": 5, "date": 1000, "from": KIM, **message}}
+
+
+def said(**message: Any) -> MessageEvent:
+    event = parse(update(**message), BOT)
+    assert isinstance(event, MessageEvent)
+    return event
+
+
+def is_ours(**message: Any) -> bool:
+    return parse(update(chat=GROUP, **message), BOT) is not None
+
+
+def test_what_somebody_says_directly() -> None:
+    event = said(chat=PRIVATE, text="hello")
+    source = event.source
+    assert (source.platform, source.chat_id, source.chat_type) == ("telegram", "42", "dm")
+    assert (source.user_id, source.user_name, source.thread_id) == ("7", "Kim Lee", None)
+    assert (event.text, event.message_id, event.sent_at, event.kind) == ("hello", "5", 1000.0, "text")
+
+
+def test_a_topic_of_a_direct_chat_is_a_conversation_of_its_own() -> None:
+    event = said(chat=PRIVATE, text="hello", message_thread_id=8, is_topic_message=True)
+    assert build_session_key(event.source) == "agent:main:telegram:dm:42:8"
+
+
+def test_a_reply_in_a_group_without_topics_has_a_thread_id_and_is_in_no_topic() -> None:
+    assert said(chat=GROUP, text="@hermes_bot hm", message_thread_id=8).source.thread_id is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "thread_id"), [({"message_thread_id": 8, "is_topic_message": True}, "8"), ({}, "1")]
+)
+def test_a_forum_has_topics_and_a_general_one(fields: dict[str, Any], thread_id: str) -> None:
+    assert said(chat=FORUM, text="@hermes_bot hm", **fields).source.thread_id == thread_id
+
+
+def test_in_a_group_everybody_has_a_conversation_in_a_topic_all_have_one() -> None:
+    apart = said(chat=GROUP, text="@hermes_bot hm").source
+    together = said(chat=FORUM, text="@hermes_bot hm").source
+    assert build_session_key(apart) == "agent:main:telegram:group:-100:7"
+    assert build_session_key(together) == "agent:main:telegram:group:-100:1:"
+
+
+@pytest.mark.parametrize(
+    ("message", "ours"),
+    [
+        ({"text": "hello all"}, False),
+        ({"text": "hello @Hermes_Bot"}, True),
+        ({"text": "hello @hermes_bot2"}, False),
+        ({"text": "mail to me@hermes_bot.com", "entities": []}, False),
+        ({"text": "/status@hermes_bot"}, True),
+        ({"text": "/status"}, False),
+        ({"text": "/status@other_bot ask @hermes_bot"}, False),
+        ({"text": "really?", "reply_to_message": MINE}, True),
+        ({"text": "really?", "reply_to_message": {**MINE, "from": KIM}}, False),
+        ({"text": "in a topic", "reply_to_message": {**MINE, "forum_topic_created": {"name": "T"}}}, False),
+        ({"caption": "look", "photo": [{"file_id": "p"}]}, False),
+        (
+            {
+                "caption": "😀 @hermes_bot",
+                "caption_entities": [{"type": "mention", "offset": 3, "length": 11}],
+                "photo": [{"file_id": "p"}],
+            },
+            True,
+        ),
+        (
+            {
+                "text": "hey you",
+                "entities": [
+                    {"type": "text_mention", "offset": 4, "length": 3, "user": {"id": 99, "is_bot": True}}
+                ],
+            },
+            True,
+        ),
+    ],
+)
+def test_of_a_groups_talk_only_what_is_meant_for_the_bot_is_taken(
+    message: dict[str, Any], ours: bool
+) -> None:
+    assert is_ours(**message) is ours
+
+
+def test_without_required_mentions_all_of_it_but_what_names_another_bot() -> None:
+    listening = Bot(99, "hermes_bot", require_mention=False)
+    assert parse(update(chat=GROUP, text="hello all"), listening) is not None
+    assert parse(update(chat=GROUP, text="/start@other_bot"), listening) is None
+
+
+@pytest.mark.parametrize("text", ["@hermes_bot /status", "@Hermes_Bot, /status", "@hermes_bot: /status"])
+def test_behind_the_mention_may_stand_a_command(text: str) -> None:
+    event = said(chat=GROUP, text=text)
+    assert (event.text, event.kind) == ("/status", "command")
+
+
+def test_a_mention_alone_stays() -> None:
+    assert said(chat=GROUP, text="@hermes_bot").text == "@hermes_bot"
+
+
+def test_an_edit_is_another_message_with_the_time_of_its_change() -> None:
+    message = update(chat=PRIVATE, text="hello!", edit_date=2000)["message"]
+    event = parse({"update_id": 2, "edited_message": message}, BOT)
+    assert isinstance(event, MessageEvent)
+    assert (event.edited, event.sent_at) == (True, 2000.0)
+    assert event.message_key != said(chat=PRIVATE, text="hello").message_key
+
+
+def test_a_reply_brings_what_it_replies_to() -> None:
+    quoted = {**MINE, "text": "A long story."}
+    event = said(chat=PRIVATE, text="go on", reply_to_message=quoted)
+    assert (event.reply_to, event.reply_to_text) == ("4", "A long story.")
+    event = said(chat=PRIVATE, text="this?", reply_to_message=quoted, quote={"text": "story"})
+    assert event.reply_to_text == "story"
+
+
+@pytest.mark.parametrize(
+    ("fields", "file"),
+    [
+        (
+            {"photo": [{"file_id": "s", "width": 90}, {"file_id": "l", "width": 900, "file_size": 5}]},
+            Attachment("photo", file_id="l", size=5),
+        ),
+        (
+            {"document": {"file_id": "d", "file_name": "a.pdf", "mime_type": "application/pdf"}},
+            Attachment("document", name="a.pdf", mime_type="application/pdf", file_id="d"),
+        ),
+        (
+            {"voice": {"file_id": "v", "mime_type": "audio/ogg"}},
+            Attachment("voice", mime_type="audio/ogg", file_id="v"),
+        ),
+        ({"audio": {"file_id": "a"}}, Attachment("audio", file_id="a")),
+        ({"video_note": {"file_id": "n"}}, Attachment("video", file_id="n")),
+        ({"animation": {"file_id": "g"}, "document": {"file_id": "g"}}, Attachment("video", file_id="g")),
+        ({"sticker": {"file_id": "k", "emoji": "👍"}}, Attachment("sticker", file_id="k")),
+    ],
+)
+def test_files_come_by_their_id(fields: dict[str, Any], file: Attachment) -> None:
+    event = said(chat=PRIVATE, caption="look", **fields)
+    assert (event.text, event.attachments) == ("look", (file,))
+
+
+def test_what_has_no_words_gets_some() -> None:
+    assert said(chat=PRIVATE, sticker={"file_id": "k", "emoji": "👍"}).text == "👍"
+    assert said(chat=PRIVATE, location={"latitude": 1.5, "longitude": 2}).text == "Location: 1.5, 2.0"
+    contact = {"phone_number": "+1", "first_name": "Kim"}
+    assert said(chat=PRIVATE, contact=contact).text == "Contact: Kim, +1"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"chat": PRIVATE, "pinned_message": {"message_id": 1}},
+        {"chat": GROUP, "new_chat_members": [KIM]},
+        {"chat": GROUP, "text": "@hermes_bot", "from": {"id": 8, "is_bot": True, "first_name": "Robot"}},
+        {"chat": GROUP, "text": "@hermes_bot", "is_automatic_forward": True},
+        {"chat": {"id": -200, "type": "channel"}, "text": "@hermes_bot"},
+    ],
+)
+def test_what_nobody_said_to_us_is_nothing(message: dict[str, Any]) -> None:
+    assert parse(update(**message), BOT) is None
+
+
+def test_an_admin_who_speaks_as_the_group_is_the_group_and_not_the_user_of_all_admins() -> None:
+    anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
+    event = said(chat=GROUP, text="@hermes_bot hm", sender_chat=GROUP, **{"from": anonymous})
+    assert (event.source.user_id, event.source.user_name) == ("-100", "Friends")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"update_id": 3, "message": "hello"},
+        {"update_id": 3, "message": {"message_id": 5}},
+        {"update_id": 3, "message": {"message_id": "5", "date": 1, "chat": PRIVATE, "text": "x"}},
+        {"update_id": 3, "message": {"message_id": 5, "date": 1, "chat": PRIVATE, "text": {"x": 1}}},
+    ],
+)
+def test_what_is_no_message_says_why_and_can_be_confirmed(odd: dict[str, Any]) -> None:
+    unreadable = parse(odd, BOT)
+    assert isinstance(unreadable, Unreadable)
+    assert "$.message" in unreadable.why
+    assert update_id_of(odd) == 3
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = [
+    *("message_id", "date", "chat", "from", "text", "entities", "caption", "caption_entities", "photo"),
+    *(
+        "voice",
+        "reply_to_message",
+        "quote",
+        "message_thread_id",
+        "is_topic_message",
+        "sender_chat",
+        "sticker",
+    ),
+]
+
+
+@bounded
+@given(JSON)
+def test_whatever_comes_nothing_is_raised(update: object) -> None:
+    parse(update, BOT)
+    update_id_of(update)
+
+
+@bounded
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON), st.sampled_from([PRIVATE, GROUP, FORUM]))
+def test_nor_by_what_is_nearly_an_update(fields: dict[str, Any], chat: dict[str, Any]) -> None:
+    near = update(chat=chat, text="@hermes_bot hm")
+    near["message"].update(fields)
+    assert isinstance(parse(near, BOT), MessageEvent | Unreadable | None)
+
+
+@bounded
+@given(
+    st.text(alphabet=st.characters(), max_size=20),
+    st.lists(st.tuples(st.integers(-50, 50), st.integers(-50, 50)), max_size=3),
+)
+def test_nor_by_marks_that_lie_outside_of_the_text(text: str, places: list[tuple[int, int]]) -> None:
+    entities = [{"type": "mention", "offset": at, "length": length} for at, length in places]
+    assert parse(update(chat=GROUP, text=text, entities=entities), BOT) is None
+
+
+@bounded
+@given(st.text(min_size=1, max_size=50), st.sampled_from(["1", "5"]))
+def test_what_the_simulated_people_say_is_understood_as_they_mean_it(text: str, thread_id: str) -> None:
+    source = SessionSource("telegram", "42", user_id="42", user_name="Kim")
+    meant = MessageEvent(source, text, message_id="8", sent_at=5.0, kind="text")
+    heard = parse(update_of(3, meant, 5), BOT)
+    assert isinstance(heard, MessageEvent)
+    assert (heard.text, heard.source) == (meant.text, source)
+    assert utf16_length(heard.text) == utf16_length(text)

@@ -1,0 +1,118 @@
+"""A real gateway whose agent does what a test tells it: each message of the test is a list of calls, which
+are made in one turn, with the turn as their place. What else comes in is noted."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from hermes_trio import open_gateway
+from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.gateway.turn import Turn
+from hermes_trio.tools.process import PROCESS
+from hermes_trio.tools.terminal import Terminal
+from hermes_trio.tools.tool import Result, Tool, ToolFailed
+from tests.stage import Stage
+
+PATIENCE = 40.0
+"""Seconds in which anything has happened on a busy machine."""
+
+
+@dataclass
+class Bench:
+    """The agent, and what has become of its calls."""
+
+    stage: Stage
+    gateway: Gateway | None = None
+    results: list[Result] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
+    """What began a turn and was no list of calls, as the model gets it: with the gateway's note."""
+    within: list[str] = field(default_factory=list)
+    """What went into a turn that ran."""
+    prompts: list[str] = field(default_factory=list)
+    tools: dict[str, Tool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tools = {tool.name: tool for tool in (*Terminal().tools, PROCESS)}
+
+    async def __call__(self, turn: Turn) -> str:
+        await turn.requesting()
+        self.prompts.append(turn.prompt)
+        said = " ".join(event.text for event in turn.said)
+        if not said.startswith("["):
+            self.heard.append(turn.prompt)
+            return f"Heard: {said[:60]}"
+        for arguments in json.loads(said):
+            if "sleep" in arguments:
+                await trio.sleep(arguments["sleep"])
+            elif "until" in arguments:
+                while not any(arguments["until"] in text for text in self.within):
+                    self.within += await turn.steered()
+                    await trio.sleep(0.02)
+            else:
+                self.results.append(await self._made(turn, dict(arguments)))
+        self.within += await turn.steered()
+        return f"Made {len(self.results)} calls."
+
+    async def _made(self, turn: Turn, arguments: dict[str, Any]) -> Result:
+        tool = self.tools["process" if "action" in arguments else "terminal"]
+        if arguments.get("process_id") == "last":
+            arguments["process_id"] = turn.background()[-1].id
+        try:
+            return await tool.run(tool.read(json.dumps(arguments)), turn)
+        except ToolFailed as error:
+            return Result(str(error), is_error=True)
+
+    @asynccontextmanager
+    async def life(self) -> AsyncIterator[Gateway]:
+        """One life of the gateway."""
+        stage = self.stage
+        async with open_gateway(stage.home, stage.config, agent=self, adapters=[stage.platform]) as gateway:
+            self.gateway = gateway
+            yield gateway
+
+    async def begin(self, *calls: dict[str, Any], chat: str = "42") -> None:
+        """Have calls made in one turn, and do not wait for it."""
+        await self.stage.platform.says(json.dumps(calls), chat=chat)
+
+    async def do(self, *calls: dict[str, Any], chat: str = "42") -> list[Result]:
+        """Have calls made in one turn, and return what came of them when it is over."""
+        before = len(self.results)
+        with trio.fail_after(PATIENCE):
+            await self.begin(*calls, chat=chat)
+            made = sum("sleep" not in call and "until" not in call for call in calls)
+            answer = f"Made {before + made} calls."
+            await self.stage.platform.until(lambda: self.stage.platform.chat(chat).last == answer)
+            await self.quiet()
+        return self.results[before:]
+
+    async def run(self, command: str, **how: Any) -> Result:
+        """One command, in a turn of its own."""
+        (result,) = await self.do({"command": command, **how})
+        return result
+
+    async def quiet(self) -> None:
+        """Wait until no turn runs and no message waits for one."""
+        with trio.fail_after(PATIENCE):
+            while self.busy():  # noqa: ASYNC110 - the end of a turn is no event for others
+                await trio.sleep(0.02)
+
+    def busy(self) -> bool:
+        assert self.gateway is not None
+        waiting = self.rows("SELECT 1 FROM inbox WHERE state = 'pending'")
+        return bool(self.gateway.sessions.running or waiting)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.stage.home / "gateway.db")) as db:
+            return db.execute(query).fetchall()
+
+    async def until(self, condition: Any) -> None:
+        with trio.fail_after(PATIENCE):
+            while not condition():  # noqa: ASYNC110 - there is no event for all that is waited for
+                await trio.sleep(0.02)

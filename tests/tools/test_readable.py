@@ -1,0 +1,90 @@
+"""From HTML to text: what a reader gets, and pages that are written to be hard."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_trio.tools.readable import readable
+
+PAGE = """<!DOCTYPE html><html><head><title>News &amp; more</title><style>p > a {color: red}</style>
+<script>if (a < b) document.write("<p>not this</p>")</script></head>
+<body><!-- <p>nor this</p> --><h1>Today</h1>
+<p>First   <b>paragraph</b>,
+with a <a href="/more?a=1&amp;b=2" title="a > b">link
+  to more</a>.</p><ul><li>one<li>two <a href='#x'>here</a></ul>
+<a href="javascript:alert(1)">click</a><br>next line<img src="x.png" alt="A cat">
+<table><tr><td>a</td><td>b</td></tr></table><pre>  x = 1
+    y</pre><p>5 < 6 &lt; 7</p></body></html>"""
+
+
+def test_a_page_is_what_a_person_would_read() -> None:
+    assert readable(PAGE, "https://example.org/a/") == (
+        "News & more\n\n# Today\n\n"
+        "First paragraph, with a [link to more](https://example.org/more?a=1&b=2).\n\n"
+        "- one\n- two here\n\nclick\nnext line[A cat]\n\na | b |\n\n```\n  x = 1\n    y\n```\n\n5 < 6 < 7"
+    )
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("", ""),
+        ("plain", "plain"),
+        ("a < b", "a < b"),
+        ("<", "<"),
+        ("a<!-- never closed", "a"),
+        ("a<script>never closed", "a"),
+        ("a<SCRIPT>x</Script >b", "ab"),
+        ("a<svg><title>x</title></svg>b<svg/>c", "abc"),
+        ('a<p title="never closed>b', "a\n\nb"),
+        ("<a href=http://x.org/y>z</a>", "[z](http://x.org/y)"),
+        ("<a href='http://[bad'>z</a>", "z"),
+        ("<a data-href='http://x.org'>z</a>", "z"),
+        ("<a href='http://x.org'></a>", ""),
+        ("<a href=http://x.org>one<a href=http://y.org>two</a>", "[one](http://x.org)[two](http://y.org)"),
+        ("&#0;&bogus;&nbsp;&copy", "\N{REPLACEMENT CHARACTER}&bogus; ©"),
+        ("</pre>a</pre>", "```\n\na\n```"),
+        ("<?xml version='1'?><p>a", "a"),
+    ],
+)
+def test_bad_pages_too(page: str, text: str) -> None:
+    assert readable(page) == text
+
+
+@given(st.text(alphabet="<>/!-'\"= apre&;#x1\n"))
+def test_nothing_makes_it_fail(page: str) -> None:
+    readable(page, "http://example.org")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<!--",
+        "<a ",
+        "<a '",
+        '<a "',
+        "<",
+        "</",
+        "<script",
+        "<script>",
+        "<pre>",
+        "<a href=",
+        "&",
+        "<!",
+        "<p>",
+        "> ",
+    ],
+)
+def test_hard_pages_take_no_longer_than_others(piece: str) -> None:
+    def seconds(length: int) -> float:
+        page = piece * (length // len(piece))
+        start = time.process_time()
+        readable(page)
+        return time.process_time() - start
+
+    # A square would take a hundred times as long.
+    assert seconds(500_000) < 30 * max(seconds(50_000), 0.01)

@@ -1,0 +1,132 @@
+"""A gateway with its door to HTTP open, on a port of this machine, and clients that ask there."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import trio
+
+from hermes_trio.config import WebConfig
+from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.testing import MemoryPlatform
+from hermes_trio.web.app import Web
+from hermes_trio.world import World
+from tests.stage import Agent, Stage, everyone
+
+KEY = "a-key-for-tests-only"
+PATIENCE = 30.0
+"""Longer than anything takes on a machine that has other things to do."""
+
+
+@dataclass
+class WebStage(Stage):
+    """A stage that is also asked by HTTP."""
+
+    away: timedelta = timedelta()
+    """By how much its time of day is ahead."""
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
+        """One life of the gateway, and a client that has the key."""
+        self.web = Web(self.config)
+        with trio.fail_after(PATIENCE):
+            async with self.life() as gateway, client(self.web) as http:
+                yield gateway, http
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until this is so, asked again and again: it may depend on anything."""
+        with trio.fail_after(PATIENCE):
+            while not condition():  # noqa: ASYNC110
+                await trio.sleep(0.01)
+
+
+def client(web: Web, key: str | None = KEY) -> httpx.AsyncClient:
+    """Somebody who asks there."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return httpx.AsyncClient(base_url=web.address, headers=headers, timeout=PATIENCE)
+
+
+@dataclass
+class Heard:
+    """What came over a stream of events."""
+
+    frames: list[tuple[str | None, dict[str, Any]]] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+    over: trio.Event = field(default_factory=trio.Event)
+    _news: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def names(self) -> list[str]:
+        return [data["event"] for _, data in self.frames]
+
+    @property
+    def ids(self) -> list[str]:
+        return [event_id for event_id, _ in self.frames if event_id]
+
+    @property
+    def text(self) -> str:
+        """All of the answer that was heard."""
+        return "".join(data["delta"] for _, data in self.frames if data["event"] == "message.delta")
+
+    async def until(self, name: str, times: int = 1) -> None:
+        """Wait until this was heard so often."""
+        with trio.fail_after(PATIENCE):
+            while self.names.count(name) < times:
+                await self._news.wait()
+
+    async def listen(self, response: httpx.Response) -> None:
+        event_id = None
+        async for line in response.aiter_lines():
+            if line.startswith("id: "):
+                event_id = line[4:]
+            elif line.startswith("data: "):
+                self.frames.append((event_id, json.loads(line[6:])))
+                event_id = None
+            elif line.startswith(":"):
+                self.comments.append(line[1:].strip())
+            self._news.set()
+            self._news = trio.Event()
+        self.over.set()
+
+
+@asynccontextmanager
+async def hearing(http: httpx.AsyncClient, cursor: str | None = None) -> AsyncIterator[Heard]:
+    """Listen to the events of all sessions, for as long as the block."""
+    heard, headers = Heard(), {"Last-Event-ID": cursor} if cursor is not None else {}
+    connected = trio.Event()
+
+    async def listen() -> None:
+        async with http.stream("GET", "/api/events", headers=headers) as response:
+            assert response.status_code == 200
+            connected.set()
+            await heard.listen(response)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        await connected.wait()
+        while not heard.comments:
+            await heard._news.wait()
+        yield heard
+        nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def web_stage(tmp_path: Path) -> WebStage:
+    """A gateway that can be asked by HTTP, on the real clock."""
+    ids = itertools.count(1)
+    world = World(
+        now=lambda: datetime.now(UTC) + stage.away, new_id=lambda: f"{next(ids):08x}", jitter=lambda: 0.0
+    )
+    stage = WebStage(tmp_path / "home", world, MemoryPlatform(), Agent(), everyone())
+    stage.config = msgspec.structs.replace(stage.config, web=WebConfig(port=0, key=KEY))
+    return stage
