@@ -50,14 +50,20 @@ _SHAPES = tuple(
 )
 
 
-def redactor(known: Iterator[str]) -> Redact:
-    """A function that masks these secrets, and whatever looks like one."""
+def masking(known: Iterator[str]) -> Redact:
+    """A function that masks these secrets, and leaves alone what only looks like one."""
     spellings = {one for secret in known if len(secret) >= SHORTEST for one in _spelled(secret)}
     # The longest first: one secret may be a part of another.
     ours = re.compile("|".join(map(re.escape, sorted(spellings, key=len, reverse=True))) or r"(?!)")
+    return lambda text: ours.sub(MASK, text)
+
+
+def redactor(known: Iterator[str]) -> Redact:
+    """A function that masks these secrets, and whatever looks like one."""
+    mask = masking(known)
 
     def redact(text: str) -> str:
-        text = ours.sub(MASK, text)
+        text = mask(text)
         for shape, put in _SHAPES:
             text = shape.sub(put, text)
         return str(masked("", text))

@@ -86,7 +86,7 @@ async def _run(
 ) -> Gateway:
     control, world, me = Control(), World(), own()
     grace = loaded.config.agent.restart_drain_timeout
-    web = Web(loaded.config)
+    web = Web(loaded.config, __version__)
     serving = partial(
         serve,
         home,

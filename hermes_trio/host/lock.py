@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from ..errors import GatewayError
+
 # A byte that is locked on Windows cannot be read by others, so it is far behind any data. It may lie
 # behind the end of the file, but some C libraries count no further than 2 GiB.
 _FAR_BYTE = (1 << 31) - 2
@@ -43,12 +45,17 @@ class _Msvcrt(Protocol):
 @contextmanager
 def sole_use(of: str, identity: str) -> Iterator[bool]:
     """Whether nobody else of this account on this machine has it, for as long as the block: a bot whose
-    messages only one may read, say, whatever home he has. The identity may be a secret: no file shows it."""
+    messages only one may read, say, whatever home he has. The identity may be a secret: no file shows it.
+    GatewayError where no lock can be made."""
     sealed = hashlib.sha256(f"{of}:{identity}".encode()).hexdigest()[:24]
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     path = Path(state).expanduser() / "hermes-trio" / "locks" / f"{of}-{sealed}"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        remedy = "Set XDG_STATE_HOME to a directory of yours."
+        raise GatewayError(f"{path.parent}: no lock can be made there, {error.strerror}. {remedy}") from error
     try:
         yield try_lock(fd)
     finally:

@@ -82,6 +82,7 @@ class Took:
         """How many took as long as each of the steps, and longer than the one before."""
 
     def note(self, seconds: float) -> None:
+        """Another one took so long."""
         self.seconds += seconds
         self.counts[bisect_left(STEPS, seconds)] += 1
 

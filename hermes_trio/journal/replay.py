@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from ..errors import InvalidId
+from ..errors import InvalidId, JournalError
 from ..events import INTERRUPTED, RunFailed
 from ..ids import path_safe_id
 from .reader import Damage, Reading, read_run, scan
@@ -203,7 +203,13 @@ def missed(root: Path, runs: Sequence[KnownRun], cursor: str) -> Missed:
     other runs did in that very moment is told, be it for the second time. With a cursor that cannot be used
     all of these runs are told from their start."""
     found, after = Missed(), parse_cursor(cursor)
-    readings = {run.run_id: (run, read_run(root, run.session_id, run.run_id)) for run in runs}
+    readings: dict[str, tuple[KnownRun, Reading]] = {}
+    for run in runs:
+        try:
+            readings[run.run_id] = run, read_run(root, run.session_id, run.run_id)
+        except JournalError as error:
+            log.warning("a run journal could not be read", run=run.run_id, error=str(error))
+            found.gaps.append(run)
     since = _moment(*readings[after.run_id], after) if after and after.run_id in readings else None
     found.whole = since is not None
     size = 0

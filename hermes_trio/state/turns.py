@@ -188,7 +188,7 @@ def since(db: sqlite3.Connection, run_id: str, *, margin: float, limit: int) -> 
     """The turns in which anything may have happened since this run began, the oldest first; at most so many.
     The end of a turn is stored a moment before its last event, hence the margin in seconds."""
     query = (
-        f"{_SELECT}, (SELECT turn_id AS first, started_at AS began FROM turns WHERE run_id = ?) "
+        f"{_SELECT}, (SELECT turn_id AS first, started_at AS began FROM turns WHERE run_id = ?) "  # noqa: S608
         "WHERE ended_at IS NULL OR turn_id >= first OR ended_at >= began - ? ORDER BY turn_id LIMIT ?"
     )
     return [_turn(row) for row in db.execute(query, (run_id, margin, limit))]

@@ -87,7 +87,7 @@ class BotApi(Stage):
         self._answers: dict[str, deque[ApiError | bytes]] = {}
         self._poll = trio.CancelScope()
         self._listening = trio.CancelScope()
-        self._back = trio.Event()
+        self._listens, self._back = trio.Event(), trio.Event()
         self._back.set()
 
     @property
@@ -125,13 +125,14 @@ class BotApi(Stage):
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
         """Nobody listens while inside."""
-        self._back = trio.Event()
+        self._back, self._listens = trio.Event(), trio.Event()
         self.drop()
         await self.until(lambda: self.open == 0)
         try:
             yield
         finally:
             self._back.set()
+        await self._listens.wait()
 
     def cuts_after(self, *, sent: float = math.inf, received: float = math.inf) -> None:
         """The connection is closed when so many more bytes were sent to the adapter, or received from it."""
@@ -156,6 +157,7 @@ class BotApi(Stage):
     async def listen(self, listener: trio.SocketListener) -> None:
         """Take connections, except while away."""
         while True:
+            self._listens.set()
             with trio.CancelScope() as self._listening:
                 await trio.serve_listeners(self.serve, [listener])
             await self._back.wait()

@@ -36,9 +36,7 @@ class Permissions:
         """Return if this may run in `cwd`. Raises `ToolFailed` if not."""
         verdict = judge(command, Places(str(Path.home()), str(place.home), str(cwd), os.getpid()))
         if isinstance(verdict, Refused):
-            raise ToolFailed(
-                f"BLOCKED: this is never run, whoever allows it: {verdict.why}. {_NO_WAY_AROUND}"
-            )
+            raise ToolFailed(f"BLOCKED: nobody can allow this: {verdict.why}. {_NO_WAY_AROUND}")
         if not isinstance(verdict, NeedsYes) or place.config.approvals.mode == "off":
             return
         always = {name.removeprefix(ALWAYS) for name, _ in await place.database.read(meta.every, ALWAYS)}
@@ -61,8 +59,8 @@ class Permissions:
                 await place.database.write(meta.put, ALWAYS + kind, at)
         elif said != "once":
             raise ToolFailed(
-                f"BLOCKED: this {does}. That needs a person's yes, and none came: they said no, did not "
-                f"answer in time, or nobody is there. {_NO_WAY_AROUND} Go on without it, or say what you need."
+                f"BLOCKED: this {does}. That needs a person's yes, and none came: they said no, or "
+                f"not in time, or nobody is there. {_NO_WAY_AROUND} Go on without it, or say what is missing."
             )
 
     def _allow(self, session_id: str, kinds: list[str]) -> None:

@@ -19,6 +19,7 @@ import trio
 from msgspec import Meta
 
 from .editing import Edit, difference, edited
+from .output import without_ours
 from .paths import PathRefused, Territory, facts_of, open_to_read, replace
 from .tool import Result, Tool, ToolFailed, Workplace
 
@@ -84,7 +85,7 @@ class Files:
         territory = Territory(place.home, place.cwd)
         real, facts, text = await _beside(partial(_read, territory, arguments))
         self._remember(place, real, facts)
-        return Result(text)
+        return Result(without_ours(text, place))
 
     async def _write(self, arguments: Write, place: Workplace) -> Result:
         territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
@@ -96,7 +97,7 @@ class Files:
         territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
         real, facts, told = await _beside(partial(_patch, territory, arguments, seen))
         self._remember(place, real, facts)
-        return Result(told)
+        return Result(without_ours(told, place))
 
     def _as_seen(self, place: Workplace, real: Path) -> tuple[int, int] | None:
         return self._seen.get((place.session_id, real))

@@ -9,7 +9,6 @@ found in a file is looked at in the same way before it goes into a prompt.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import threading
 import unicodedata
@@ -24,7 +23,8 @@ from msgspec import Meta
 
 from ..host.files import make_private_dir
 from ..host.small_files import Unreadable, read_small, write_small
-from ..redaction import Redact, redactor, secrets_of
+from ..redaction import Redact
+from .output import redaction
 from .tool import Result, Tool, ToolFailed, Workplace
 
 Target = Literal["memory", "user"]
@@ -85,7 +85,7 @@ class Memory:
         )
 
     async def _remember(self, arguments: Remember, place: Workplace) -> Result:
-        redact = redactor(secrets_of(place.config, os.environ))
+        redact = redaction(place)
         content = arguments.content.strip()
         if arguments.action != "remove" and (why := _unwelcome(content, redact)):
             raise ToolFailed(f"Not remembered: {why}.")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 
-from ..redaction import Redact, redactor, secrets_of
+from ..redaction import Redact, masking, redactor, secrets_of
 from .tool import Workplace
 
 MOST = 50_000
@@ -17,13 +17,19 @@ MARGIN = 4096
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
 )
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n|$)", re.MULTILINE)
+_OVERWRITTEN = re.compile(r"^[^\n]*\r(?!\n|$)", re.MULTILINE)
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def redaction(place: Workplace) -> Redact:
     """What masks the secrets of this gateway, and whatever looks like one."""
     return redactor(secrets_of(place.config, os.environ))
+
+
+def without_ours(text: str, place: Workplace) -> str:
+    """Text of a file without our own secrets. What only looks like one stays: who changes a file has to see
+    what stands in it."""
+    return masking(secrets_of(place.config, os.environ))(text)
 
 
 def cleaned(text: str, redact: Redact) -> str:

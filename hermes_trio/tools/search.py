@@ -10,6 +10,7 @@ import msgspec
 import trio
 from msgspec import Meta
 
+from .output import without_ours
 from .paths import Territory
 from .tool import Result, Tool, ToolFailed, Workplace
 
@@ -59,7 +60,7 @@ async def _search(arguments: Search, place: Workplace) -> Result:
             found = process.output.tail.decode("utf-8", "replace").rstrip("\n")
             if code != 0:
                 raise ToolFailed(f"The search broke: {found[-1000:]}")
-            return Result(found or "[Nothing was found.]")
+            return Result(without_ours(found, place) or "[Nothing was found.]")
     raise ToolFailed(
         f"The search was not over in {LONGEST_SEARCH:.0f} s. Search in a smaller place, or something simpler."
     )

@@ -233,9 +233,10 @@ def _read_head(path: Path, size: int) -> bytes:
 
 def _read_place(path: Path) -> Path | None:
     try:
-        return Path(path.read_text("utf-8", "surrogateescape").removesuffix("\n"))
+        place = Path(path.read_text("utf-8", "surrogateescape").removesuffix("\n"))
     except OSError:  # it did not exit as commands do
         return None
+    return place if place.is_absolute() else None  # it says nothing where there is no directory any more
 
 
 def _told(code: int | None, commands: list[Command]) -> str:

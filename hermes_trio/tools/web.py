@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
@@ -13,7 +12,7 @@ import msgspec
 import trio
 from msgspec import Meta
 
-from ..redaction import redactor, secrets_of
+from .output import redaction
 from .readable import readable
 from .tool import Result, Tool, ToolFailed, Workplace
 
@@ -61,7 +60,7 @@ class Web:
         return Fetcher()
 
     async def _fetch(self, arguments: Fetch, place: Workplace) -> Result:
-        redact = redactor(secrets_of(place.config, os.environ))
+        redact = redaction(place)
         if any(redact(part) != part for part in _parts(arguments.url)):
             raise ToolFailed("The address holds what looks like a secret. It is not sent anywhere.")
         with trio.move_on_after(self._within):

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -52,9 +51,10 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Web:
-    """What the handlers share. `adapters` and `door` are what a gateway is given of it."""
+    """What the handlers share. A gateway is given its `platform` and its `door`."""
 
-    def __init__(self, config: GatewayConfig) -> None:
+    def __init__(self, config: GatewayConfig, version: str = "") -> None:
+        self.version = version
         self.platform = ApiPlatform()
         self.address = ""
         """Where it listens, once it does: `http://127.0.0.1:8642`."""
@@ -92,9 +92,9 @@ class Web:
         return f"{self.address}/login?token={self.auth.new_link_token()}"
 
 
-def application(web: Web) -> Starlette:
+def application(web: Web) -> ASGIApp:
     """All there is to ask for."""
-    return Starlette(routes=routes(web), middleware=[Middleware(Gate, web=web)], exception_handlers=HANDLERS)
+    return Gate(Starlette(routes=routes(web), exception_handlers=HANDLERS), web)
 
 
 def routes(web: Web) -> list[BaseRoute]:

@@ -32,7 +32,7 @@ IDLE = 75.0
 """Seconds that a connection may be silent between two requests."""
 TAKEN_WITHIN = 20.0
 """Seconds in which a client takes the next piece of an answer."""
-LINGER = 1.0
+LINGER = 5.0
 """Seconds for which a client that is refused while it still sends may go on, to hear the refusal."""
 LONGEST_HEAD = 32 * 1024
 MOST_AHEAD = 64 * 1024
@@ -117,9 +117,8 @@ class Connection:
             return
         with trio.move_on_after(LINGER):
             await self._stream.send_eof()
-            left = 16 * PIECE
-            while left > 0 and (data := await self._stream.receive_some(PIECE)):
-                left -= len(data)
+            while await self._stream.receive_some(PIECE):
+                pass
 
 
 class Exchange:
@@ -136,7 +135,7 @@ class Exchange:
         self._started = False
 
     async def answer(self, app: App) -> bool:
-        """Have it answered. True if the client may ask for more."""
+        """Have it answered. True if the client may ask for more. Raises `Hangup` if it has gone."""
         scope = self._scope()
         if scope is None:
             await self._plainly(405 if self._request.method == b"CONNECT" else 400)
@@ -149,15 +148,17 @@ class Exchange:
             # A mistake of ours in one answer. It is told loudly, and is nobody else's trouble.
             log.error("a request could not be answered", path=scope["path"], exc_info=True)
         if self._gone:
-            return False
+            raise Hangup
         if not self._started:
             await self._plainly(500)
         return self._is_whole() and self._http.our_state is h11.DONE and not self._connection.closing
 
     def _is_whole(self) -> bool:
-        """Whether the request has come to its end, be it that the application did not care."""
-        while self._http.their_state is h11.SEND_BODY and not isinstance(self._http.next_event(), type):
-            pass
+        """Whether the request has come to its end. What an application has not read before it answers is
+        passed over."""
+        with suppress(h11.RemoteProtocolError):
+            while self._http.their_state is h11.SEND_BODY and not isinstance(self._http.next_event(), type):
+                pass
         return self._http.their_state is h11.DONE
 
     def _scope(self) -> Message | None:
@@ -192,7 +193,7 @@ class Exchange:
     # --- what the application calls ---
 
     async def _receive(self) -> Message:
-        while not (self._body_over or self._gone):
+        while not (self._body_over or self._gone or self._head is not None):
             try:
                 event = self._http.next_event()
                 if event is h11.NEED_DATA:
@@ -206,7 +207,7 @@ class Exchange:
                 self._body_over = True
                 return {"type": "http.request", "body": b"", "more_body": False}
             break
-        if self._body_over:
+        if self._body_over or self._head is not None:
             await self._hangup()
         self._gone = True
         return {"type": "http.disconnect"}
@@ -236,7 +237,7 @@ class Exchange:
             raise Hangup
         if message["type"] == "http.response.start":
             headers = [*message.get("headers", ()), (b"date", formatdate(usegmt=True).encode())]
-            if self._connection.closing:
+            if self._connection.closing or not self._is_whole():
                 headers.append((b"connection", b"close"))
             self._head = h11.Response(status_code=message["status"], headers=headers)
             return

@@ -121,9 +121,16 @@ async def on_gateway_error(request: Request, error: Exception) -> Response:
     return told(Refusal(status, code, "The gateway could not do that.", str(error)))
 
 
+async def on_mistake(_: Request, error: Exception) -> Response:
+    """A mistake of ours. Whoever called us logs it."""
+    remedy = "Look into the log of the gateway, and report it."
+    return told(Refusal(500, "internal", "The gateway made a mistake.", remedy))
+
+
 HANDLERS = {
     Refusal: on_refusal,
     InvalidId: on_invalid_id,
     GatewayError: on_gateway_error,
     HTTPException: on_http_error,
+    Exception: on_mistake,
 }

@@ -72,7 +72,9 @@ async def _until_gone(receive: Receive, stream: trio.CancelScope) -> None:
 
 async def events(web: Web, request: Request) -> EventStream:
     """All that happens, from the cursor on."""
-    gateway, cursor = web.gateway, request.headers.get("last-event-id", "").strip()
+    gateway = web.gateway
+    # A browser that connects again by itself asks for the same address, and says how far it is in the header.
+    cursor = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
 
     async def writer(write: Write) -> None:
         await write(b"retry: 1000\n: connected\n\n")
@@ -104,10 +106,9 @@ async def _live(watch: Watch, told: _Told, write: Write) -> None:
 async def _missed(gateway: Gateway, cursor: str) -> Missed:
     """What happened behind the cursor; without one that is known, what happened in the runs that go on."""
     after = parse_cursor(cursor)
-    found: list[Turn] = []
-    if after is not None:
-        found = await gateway.database.read(turns.since, after.run_id, margin=END_MARGIN, limit=MOST_RUNS + 1)
-    if not any(turn.run_id == after.run_id for turn in found) if after else True:
+    run_id = after.run_id if after is not None else ""
+    found = await gateway.database.read(turns.since, run_id, margin=END_MARGIN, limit=MOST_RUNS + 1)
+    if not found:
         found = await gateway.database.read(turns.unended)
     if len(found) > MOST_RUNS:
         return Missed(whole=False)

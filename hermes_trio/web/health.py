@@ -9,7 +9,6 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .. import __version__
 from ..gateway.ending import Cause
 from ..host.markers import DRAIN_REQUEST, consume, write_drain_request
 from ..state import endings
@@ -52,7 +51,7 @@ async def detailed(web: Web, request: Request) -> Response:
     return answer(
         {
             "status": "ok",
-            "version": __version__,
+            "version": web.version,
             "pid": status.pid,
             "instance": status.instance,
             "state": status.gateway_state,

@@ -4,7 +4,7 @@ told: what it asks for is done, shown, stored, and told to it in turn."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +121,7 @@ async def scene(
     config: AgentConfig | None = None,
     mode: Busy = "queue",
     window: int | None = None,
+    tools: Mapping[str, Tool] | None = None,
 ) -> AsyncIterator[Scene]:
     bench, platform = Bench(), MemoryPlatform(traits=Traits(edits=True))
     async with open_model_server() as server:
@@ -134,7 +135,7 @@ async def scene(
             platforms={"memory": PlatformConfig(allow_from="all")},
         )
         loaded = Loaded(everything, (), home / "config.yaml", {"model.provider": "config.yaml"})
-        agent = open_agent(loaded, {}, World(), tools=bench.tools)
+        agent = open_agent(loaded, {}, World(), tools=bench.tools if tools is None else tools)
         async with open_gateway(home, everything, agent=agent, adapters=[platform]) as gateway:
             yield Scene(gateway, platform, server, bench)
 

@@ -129,6 +129,14 @@ async def test_what_the_server_counts_is_believed(tmp_path: Path) -> None:
         assert len(split(told)[1]) == 1
 
 
+async def test_it_is_believed_in_the_middle_of_a_turn_too(tmp_path: Path) -> None:
+    calls = Reply().calls("spell", {"word": "cat"}).uses(5_300, 1).finishes("tool_calls")
+    async with scene(tmp_path, window=WINDOW) as told:
+        told.server.otherwise = answering(calls, Reply().says("Spelled."))
+        await told.says("spell cat", until="Spelled.")
+        assert (await compaction(told)).wasted == 1, "it was tried, and there was nothing to shorten"
+
+
 async def test_where_nobody_knows_what_the_model_can_take_it_says_so(tmp_path: Path) -> None:
     async with scene(tmp_path) as told:
         told.server.otherwise = answering(*HEARD[:3], TOO_LONG, Reply().says("It was 1."))

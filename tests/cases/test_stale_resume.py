@@ -6,8 +6,11 @@ the turn, so the cases about numbers assert what those protect.
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from collections.abc import Iterator
 
+import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
@@ -19,7 +22,11 @@ from hermes_trio.state import sessions, transcript
 from hermes_trio.state.entry import Mark
 from hermes_trio.state.transcript import Message, ToolCall
 from hermes_trio.testing import Script
-from tests.stage import Stage, everyone
+from tests.host.children.kinds import alive, soon, token
+from tests.stage import KEY, Stage, everyone
+from tests.tools.bench import Bench
+
+posix = pytest.mark.skipif(os.name != "posix", reason="these commands are for a POSIX shell")
 
 ASKED = Message("user", "Deploy it.", 0)
 ANSWERED = Message("assistant", "Done.", 0, finish="stop")
@@ -173,3 +180,149 @@ async def test_queued_messages_are_consumed_in_order_none_lost(
             "First.",
             *(f"You said: message {number}" for number in range(1, 6)),
         ]
+
+
+# Watch matches, and the ends of background processes. The processes are real, and so is the clock.
+
+
+@pytest.fixture
+def mine() -> Iterator[str]:
+    """A number that all processes of a test carry; none of them is left."""
+    yield (number := token())
+    soon(lambda: not alive(number))
+
+
+def waits_for_a_line(mine: str) -> dict[str, object]:
+    """A command in the background that says READY as often as it is given a line."""
+    command = f"while read x; do echo READY $x; done; exec sleep {mine}"
+    return {"command": command, "background": True, "watch_patterns": ["READY"]}
+
+
+async def say(bench: Bench, line: str, *, of: str = "42") -> None:
+    """Give the youngest process of a chat's session a line, and see that it has been answered."""
+    gateway = bench.gateway
+    assert gateway is not None
+    entry = await gateway.store.get_session_entry(KEY.format(of))
+    assert entry is not None
+    process = gateway.background.of(entry.session_id)[-1].process
+    assert process.stdin is not None
+    await process.stdin.send_all(f"{line}\n".encode())
+    await bench.until(lambda: f"READY {line}".encode() in process.output.tail)
+
+
+@posix
+async def test_match_carries_run_generation(stage: Stage, mine: str) -> None:
+    """Ours carries no number: it goes to the turn that asked for it and to no other, whatever else runs."""
+    bench = Bench(stage)
+    async with bench.life() as gateway:
+        await bench.begin({"sleep": 300}, chat="43")
+        await bench.until(lambda: gateway.sessions.running)
+        await bench.begin(waits_for_a_line(mine), {"until": "READY"})
+        await bench.until(lambda: alive_in(bench))
+        await say(bench, "one")
+        await bench.until(lambda: (stage.platform.chat("42").last or "").startswith("Made"))
+        (match,) = bench.within
+        assert match.startswith("Background process proc_")
+        where = bench.rows("SELECT session_key FROM messages JOIN sessions USING (session_id) "
+                           "WHERE content LIKE 'Background process%'")  # fmt: skip
+        assert where == [(KEY.format("42"),)]
+
+
+@posix
+async def test_same_turn_watch_match_does_not_reenter_session(stage: Stage, mine: str) -> None:
+    bench = Bench(stage)
+    async with bench.life():
+        await bench.begin(waits_for_a_line(mine), {"sleep": 1.5})
+        await bench.until(lambda: alive_in(bench))
+        await say(bench, "one")
+        await bench.until(lambda: (stage.platform.chat("42").last or "").startswith("Made"))
+        await trio.sleep(0.5)
+        await bench.quiet()
+        assert len(bench.within) == 1
+        assert bench.heard == []
+        assert len(bench.prompts) == 1
+
+
+@posix
+async def test_set_session_env_sets_contextvars(stage: Stage, mine: str) -> None:
+    """There it is a variable that tells a tool which run it works for. Here it is the place that the tool
+    is given: two sessions at work at the same time never see what is the other's."""
+    bench = Bench(stage)
+    async with bench.life():
+        for chat in ("42", "43"):
+            calls = [{"command": f"cd /{'usr' if chat == '42' else 'dev'}"}, {"sleep": 0.5}]
+            run = {"command": f"echo {chat}; exec sleep {mine}", "background": True}
+            await bench.begin(*calls, run, {"action": "list"}, chat=chat)
+        await bench.until(lambda: len(bench.results) == 6)
+        await bench.quiet()
+        lists = [result.content for result in bench.results if "running, pid" in result.content]
+        assert sorted("echo 42" in listed for listed in lists) == [False, True]
+        assert all(len(listed.splitlines()) == 1 for listed in lists)
+        for chat, cwd in (("42", "/usr"), ("43", "/dev")):
+            (result,) = await bench.do({"command": "pwd"}, chat=chat)
+            assert result.content.startswith(f"{cwd}\n")
+
+
+@posix
+async def test_stale_watch_match_generation_is_dropped(stage: Stage, mine: str) -> None:
+    bench = Bench(stage)
+    async with bench.life():
+        await bench.do(waits_for_a_line(mine))
+        await bench.do({"action": "list"})  # the next turn has begun: the watch was the one before's
+        await say(bench, "late")
+        await trio.sleep(0.5)
+        await bench.quiet()
+        assert bench.heard == []
+        await bench.do({"sleep": 0.1})
+        assert bench.within == [], "nor is it kept for later"
+
+
+@posix
+@pytest.mark.parametrize("has_ended", [False, True])
+async def test_kill_consumes_the_completion(stage: Stage, mine: str, has_ended: bool) -> None:
+    bench = Bench(stage)
+    command = "true" if has_ended else f"exec sleep {mine}"
+    async with bench.life():
+        await bench.do(
+            {"command": command, "background": True, "notify_on_complete": True},
+            {"sleep": 0.5},
+            {"action": "kill", "process_id": "last"},
+        )
+        await trio.sleep(0.5)
+        await bench.quiet()
+        assert bench.heard == []
+    async with bench.life():
+        await bench.do({"action": "list"})
+        assert "[System note:" not in bench.prompts[-1], "nor is it told by the next life"
+
+
+@posix
+async def test_killed_notify_process_stays_silent(stage: Stage, mine: str) -> None:
+    bench = Bench(stage)
+    async with bench.life():
+        await bench.do({"command": f"exec sleep {mine}", "background": True, "notify_on_complete": True})
+        await bench.do({"action": "kill", "process_id": "last"})
+        await trio.sleep(0.5)
+        await bench.quiet()
+        assert bench.heard == []
+        assert stage.platform.chat("42").texts == ["Made 1 calls.", "Made 2 calls."], "nor is the person told"
+
+
+@posix
+async def test_match_of_another_session_still_arrives(stage: Stage, mine: str) -> None:
+    bench = Bench(stage)
+    async with bench.life():
+        await bench.do(waits_for_a_line(mine), chat="43")
+        await bench.do(waits_for_a_line(mine))
+        await bench.do({"action": "kill", "process_id": "last"})  # a new turn here ends the watch here
+        await say(bench, "one", of="43")
+        await bench.until(lambda: bench.heard)
+        await bench.quiet()
+        (heard,) = bench.heard
+        assert heard.endswith("READY one")
+        assert (stage.platform.chat("43").last or "").startswith("Heard: Background process")
+
+
+def alive_in(bench: Bench) -> bool:
+    """Whether a process runs in the background."""
+    return bool(bench.rows("SELECT 1 FROM processes WHERE background AND ended_at IS NULL"))

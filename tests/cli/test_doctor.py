@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from hermes_trio.cli.doctor import CHECKS
 from hermes_trio.host.home import locked_home
 from hermes_trio.host.status import PlatformState, PlatformStatus
 from hermes_trio.host.status_board import StatusBoard
+from hermes_trio.state import meta
+from hermes_trio.state.approvals import ALWAYS
 from hermes_trio.state.opening import open_connections, shipped_steps
 from hermes_trio.world import World
 from tests.machine import configure, environment, write_systemctl
@@ -36,6 +40,11 @@ class Patient:
         opened = open_connections(self.home / "gateway.db", World(), shipped_steps())
         opened.reading.close()
         opened.writing.close()
+
+    def store(self, function: Callable[..., object], *arguments: object) -> None:
+        """Store something, as the gateway would."""
+        with closing(sqlite3.connect(self.home / "gateway.db")) as db, db:
+            function(db, *arguments)
 
     def hermes(self, *arguments: str) -> Result:
         path = f"{self._bin}:/usr/bin:/bin"
@@ -70,6 +79,7 @@ def test_a_home_that_is_well(patient: Patient) -> None:
 
 
 def test_for_programs_each_finding_names_its_check(patient: Patient) -> None:
+    patient.store(meta.put, f"{ALWAYS}deletes files", "0.0")
     findings = json.loads(patient.hermes("doctor", "--json").stdout)
     assert {finding["check"] for finding in findings} == {check.__name__ for check in CHECKS}
     assert {finding["level"] for finding in findings} <= {"ok", "warning", "problem"}
@@ -80,6 +90,16 @@ def test_a_home_that_is_not_there_yet_is_no_problem_and_is_not_made(tmp_path: Pa
     result = CliRunner().invoke(main, ["doctor"], env={**dict.fromkeys(os.environ), **environ})
     assert result.exit_code == 0
     assert not (tmp_path / "new").exists()
+
+
+def test_what_may_run_without_being_asked_about_is_shown(patient: Patient) -> None:
+    patient.store(meta.put, f"{ALWAYS}deletes files", "86400.0")
+    (line,) = [line for line in patient.finding("ok") if "without being asked" in line]
+    assert re.fullmatch(
+        r"commands run without being asked about that: deletes files \(since 1970-01-0[123]\); "
+        "/deny always in a chat takes that back.",
+        line,
+    )
 
 
 def test_a_configuration_that_cannot_be(patient: Patient) -> None:

@@ -61,8 +61,8 @@ async def test_when_every_platform_refuses_us_the_page_still_serves(home: Path) 
         configure(home, port=platform.port)
         platform.refuses()
         async with living(home) as life:
+            status = await life.until(lambda status: status.gateway_state is GatewayState.DEGRADED)
             status = await life.until(lambda status: status.platforms["loopback"].state == "fatal")
-            assert status.gateway_state is GatewayState.DEGRADED
             assert "Renew platforms.loopback.token" in (status.platforms["loopback"].error or "")
             assert (await ask(life, "/health")).status_code == 200
 

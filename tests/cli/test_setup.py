@@ -81,7 +81,7 @@ def mode(path: Path) -> int:
 
 
 def test_a_newcomer_who_agrees_to_everything_has_the_demo_in_the_terminal(cli: Cli, home: Path) -> None:
-    result = cli(said="\n")
+    result = cli(said="\n\n")
     assert result.exit_code == 0
     assert result.stdout.endswith(f"Written: {home / 'config.yaml'}\nNext: `hermes-trio chat`.\n")
     assert load_config(home, {}).config.model.provider == "demo"
@@ -90,7 +90,7 @@ def test_a_newcomer_who_agrees_to_everything_has_the_demo_in_the_terminal(cli: C
 
 
 def test_a_key_that_is_typed_is_stored_in_env_and_shown_nowhere(cli: Cli, home: Path) -> None:
-    result = cli(said=f"anthropic\nnone\n\n{KEY}\n")
+    result = cli(said=f"anthropic\nnone\n\n{KEY}\n\n")
     assert result.exit_code == 0
     assert KEY not in result.output
     assert (home / ".env").read_text() == f"ANTHROPIC_API_KEY='{KEY}'\n"
@@ -129,7 +129,7 @@ def test_a_server_of_ones_own_may_want_no_key(cli: Cli, home: Path) -> None:
         (["--model", "openai", "--key-env", KEY], "--key-env: not usable. The name of a variable"),
         (["--model", "openai", "--base-url", "http://h", "--key-env", "NONE_SUCH"], "NONE_SUCH: missing."),
         (["--model", "demo", "--allow", "x"], ""),
-        (["parrot"], "PLATFORM: not usable. One of terminal."),
+        (["parrot"], "PLATFORM: not usable. One of terminal, telegram."),
     ],
 )
 def test_what_is_not_usable_is_named_with_a_remedy_and_nothing_is_written(
@@ -145,7 +145,7 @@ def test_what_is_not_usable_is_named_with_a_remedy_and_nothing_is_written(
 
 def test_a_person_is_asked_again_until_the_answer_is_good(cli: Cli, home: Path) -> None:
     pasted = "two words"
-    answers = ["gpt", "openai", "localhost", "https://host/v1", "m-1", KEY, "MY_KEY", pasted, KEY]
+    answers = ["gpt", "openai", "localhost", "https://host/v1", "m-1", KEY, "MY_KEY", pasted, KEY, ""]
     result = cli(said="\n".join(answers) + "\n")
     assert result.exit_code == 0
     for remedy in (

@@ -240,7 +240,7 @@ def test_the_guard_of_a_gateway_below_a_killed_gateway(tmp_path: Path) -> None:
     command = (
         f"cd {ROOT} && {sys.executable} -m tests.host.children.gateway {inner} {mark} wait 'sleep {mark}'"
     )
-    with gateway(tmp_path, "wait", f"{command} # {{t}}") as it:
+    with gateway(tmp_path, "wait", f"{command}; : {{t}}") as it:
         soon(lambda: len([pid for pid in alive(mark) if psutil.Process(pid).name() == "sleep"]) == 1)
         it.die()
         soon(lambda: not alive(mark))

@@ -142,7 +142,9 @@ async def test_a_program_shows_its_tree_for_as_long_as_it_can_be_asked(tmp_path:
             await wait_all_tasks_blocked()
             os.kill(os.getpid(), signal.SIGUSR2)
             await until(lambda: "somebody who waits" in file.read_text())
-            assert re.search(r"somebody who waits \[.* s left\]  \d+\.\d s in .*:\d+ waits\n", file.read_text())
+            assert re.search(
+                r"somebody who waits \[.* s left\]  \d+\.\d s in .*:\d+ waits\n", file.read_text()
+            )
             nursery.cancel_scope.cancel()
     assert not file.exists(), "who asks now would kill us"
 

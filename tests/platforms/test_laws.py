@@ -235,3 +235,25 @@ async def test_calls_of_many_chats_do_not_wait_for_each_other(platform: Platform
                 others.start_soon(link.send, message(chat=str(n)))
         assert all(platform.stage.chat(str(n)).texts == [PLAIN] for n in range(2, 42))
         nursery.cancel_scope.cancel()
+
+
+async def test_whoever_still_holds_a_link_that_was_left_is_told_what_is_known(platform: Platform) -> None:
+    told: list[type[PlatformError]] = []
+    platform.stage.hangs("send", chat="1")
+
+    async def send(link: Link, chat: str) -> None:
+        try:
+            await link.send(message(chat=chat))
+        except PlatformError as error:
+            told.append(type(error))
+
+    async with trio.open_nursery() as nursery, platform.adapter.connect() as link:
+        nursery.start_soon(send, link, "1")  # noqa: ASYNC111
+        await platform.stage.until(lambda: sends(platform) == 1)
+    await send(link, "2")
+    assert told == [OutcomeUnknown, NotSent]
+    for call in (link.edit("42", "1", "Other words"), link.delete("42", "1"), link.typing("42", None)):
+        with pytest.raises(LinkLost):
+            await call
+    with pytest.raises(LinkLost):
+        await anext(link.receive())

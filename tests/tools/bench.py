@@ -13,14 +13,15 @@ from typing import Any
 import trio
 
 from hermes_trio import open_gateway
+from hermes_trio.errors import GatewayError
 from hermes_trio.gateway.gateway import Gateway
 from hermes_trio.gateway.turn import Turn
 from hermes_trio.tools.process import PROCESS
 from hermes_trio.tools.terminal import Terminal
-from hermes_trio.tools.tool import Result, Tool, ToolFailed
+from hermes_trio.tools.tool import Result, Tool
 from tests.stage import Stage
 
-PATIENCE = 40.0
+PATIENCE = 30.0
 """Seconds in which anything has happened on a busy machine."""
 
 
@@ -37,9 +38,6 @@ class Bench:
     """What went into a turn that ran."""
     prompts: list[str] = field(default_factory=list)
     tools: dict[str, Tool] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.tools = {tool.name: tool for tool in (*Terminal().tools, PROCESS)}
 
     async def __call__(self, turn: Turn) -> str:
         await turn.requesting()
@@ -66,7 +64,7 @@ class Bench:
             arguments["process_id"] = turn.background()[-1].id
         try:
             return await tool.run(tool.read(json.dumps(arguments)), turn)
-        except ToolFailed as error:
+        except GatewayError as error:
             return Result(str(error), is_error=True)
 
     @asynccontextmanager
@@ -75,6 +73,7 @@ class Bench:
         stage = self.stage
         async with open_gateway(stage.home, stage.config, agent=self, adapters=[stage.platform]) as gateway:
             self.gateway = gateway
+            self.tools = {tool.name: tool for tool in (*Terminal().tools, PROCESS)}
             yield gateway
 
     async def begin(self, *calls: dict[str, Any], chat: str = "42") -> None:

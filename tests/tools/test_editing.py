@@ -93,6 +93,11 @@ def test_a_diff_is_what_patch_understands(
     assert made == new
 
 
+def test_a_diff_counts_from_the_beginning_of_the_file() -> None:
+    before = "".join(f"{number}\n" for number in range(1, 41))
+    assert difference(before, before.replace("20\n", "x\n"), "f").split("\n")[2] == "@@ -17,7 +17,7 @@"
+
+
 def test_a_change_of_everything_is_told_in_a_line() -> None:
     before, after = "\n".join(map(str, range(9000))), "\n".join(map(str, range(9000, 18000)))
     assert difference(before, after, "file") == "file: lines 1 to 9000 are now 1 to 9000."

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from hermes_trio.config import GatewayConfig, ModelConfig
 from hermes_trio.tools.files import LONGEST_PAGE, Files
 from hermes_trio.tools.tool import ToolFailed
 from tests.host.children.kinds import until
@@ -137,3 +138,12 @@ async def test_who_is_cancelled_puts_nothing_in_place(desk: Desk) -> None:
         nursery.cancel_scope.cancel()
     go_on.set()
     await until(lambda: not os.listdir(desk.cwd))
+
+
+async def test_our_own_secrets_are_not_read_out(desk: Desk) -> None:
+    desk.config = GatewayConfig(model=ModelConfig(api_key="our-own-secret"))
+    (desk.cwd / "a.py").write_text("key = 'our-own-secret'\npassword = ask_for_it()\n")
+    assert (await desk.use(READ, path="a.py")).content == "1|key = '***'\n2|password = ask_for_it()"
+    edits = [{"old_string": "ask_for_it", "new_string": "asked"}]
+    assert "our-own-secret" not in (await desk.use(PATCH, path="a.py", edits=edits)).content
+    assert (desk.cwd / "a.py").read_text() == "key = 'our-own-secret'\npassword = asked()\n"

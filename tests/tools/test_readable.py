@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.tools.readable import readable
+from hermes_trio.tools.readable import LONGEST_QUOTE, readable
 
 PAGE = """<!DOCTYPE html><html><head><title>News &amp; more</title><style>p > a {color: red}</style>
 <script>if (a < b) document.write("<p>not this</p>")</script></head>
@@ -53,6 +53,10 @@ def test_a_page_is_what_a_person_would_read() -> None:
 )
 def test_bad_pages_too(page: str, text: str) -> None:
     assert readable(page) == text
+
+
+def test_a_quotation_mark_that_is_forgotten_does_not_take_the_page_with_it() -> None:
+    assert "b" * LONGEST_QUOTE in readable(f'a<p title="x>{"b" * LONGEST_QUOTE}<p title="y">c')
 
 
 @given(st.text(alphabet="<>/!-'\"= apre&;#x1\n"))

@@ -82,6 +82,7 @@ def test_lines_around_are_told_once(desk: Desk) -> None:
         "a.py:4-y = 2",
         "a.py:5:print('bye')",
     ]
+    assert len(found(desk, "print", path=str(desk.cwd / "a.py"), context=2)) == 5
     assert found(desk, "x =", path=str(desk.cwd / "a.py"), context=1) == [
         "a.py:2-print('hello')",
         "a.py:3:x = 1",

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import trio
 
-from hermes_trio.config import AgentConfig, TerminalConfig
+from hermes_trio.config import AgentConfig, ApprovalsConfig, TerminalConfig
 from hermes_trio.redaction import redactor
 from hermes_trio.tools.output import MOST, cleaned, fitted
 from hermes_trio.tools.terminal import Terminal
@@ -76,7 +75,9 @@ async def test_the_next_command_begins_where_the_last_one_went(bench: Bench, tmp
         told = (await bench.run("pwd", workdir="c")).content
         assert told.startswith(f"{work / 'a b' / 'c'}\n"), "for this one only, and from where it is"
         assert (await bench.run("pwd")).content.startswith(f"{work / 'a b'}\n")
-        await bench.do({"command": "cd c && rmdir ../c"}, {"command": "cd .. && mv 'a b' gone"})
+        await bench.do({"command": "cd c && rmdir ../c"})
+        assert (await bench.run("pwd")).content.startswith(f"{work / 'a b'}\n")
+        (work / "a b").rmdir()
         assert (await bench.run("pwd")).content.startswith(f"{work}\n"), "where there is something"
         assert not list(bench.stage.home.glob("spools/cwd-*"))
 
@@ -122,6 +123,7 @@ def test_what_only_a_terminal_understands_is_taken_out() -> None:
 
 @pytest.mark.parametrize("kind", sorted(KINDS | MORE))
 async def test_nothing_of_a_command_is_left_behind_it(bench: Bench, mine: str, kind: str) -> None:
+    bench.stage.config = msgspec.structs.replace(bench.stage.config, approvals=ApprovalsConfig(mode="off"))
     async with bench.life():
         result = await bench.run((KINDS | MORE)[kind].format(t=mine), timeout=2)
         assert alive(mine) == []
@@ -145,21 +147,22 @@ async def test_a_command_that_writes_keeps_its_turn_alive(bench: Bench) -> None:
 
 async def test_where_it_cannot_begin_is_said(bench: Bench) -> None:
     async with bench.life():
-        bench.results.clear()
-        with pytest.raises(trio.TooSlowError), trio.fail_after(3):
-            await bench.run("pwd", workdir="nowhere")
-        said = bench.stage.platform.chat("42").last or ""
-        assert "cannot work in" in said
-        assert "Choose a directory that exists" in said
+        result = await bench.run("pwd", workdir="nowhere")
+        assert "cannot work in" in result.content
+        assert "Choose a directory that exists" in result.content
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "sleep 5 &", "sleep 5 & ", "make; (sleep 5 &)", "nohup make", "setsid make", "make & disown", "/usr/bin/nohup make",
-        "npm run dev", "cd web && npm start", "yarn dev", "python3 -m http.server 8000", "uvicorn app:app --reload",
-        "python manage.py runserver", "flask --app x run", "docker compose up", "docker-compose -f x.yml up --build",
-        "vite", "npx vite --port 3", "tail -f log", "tail -n 5 -f log", "jupyter lab", "redis-server", "PORT=1 npm run start",
+        "sleep 5 &", "sleep 5 & ", "make; (sleep 5 &)", "nohup make", "setsid make", "make & disown",
+        "/usr/bin/nohup make",
+        "npm run dev", "cd web && npm start", "yarn dev", "python3 -m http.server 8000",
+        "uvicorn app:app --reload",
+        "python manage.py runserver", "flask --app x run", "docker compose up",
+        "docker-compose -f x.yml up --build",
+        "vite", "npx vite --port 3", "tail -f log", "tail -n 5 -f log", "jupyter lab", "redis-server",
+        "PORT=1 npm run start",
         "next dev", "watch ls", "php -S localhost:1", "bundle exec rails s",
     ],
 )  # fmt: skip
@@ -172,8 +175,10 @@ async def test_what_does_not_end_is_sent_to_the_background(tmp_path: Path, comma
 @pytest.mark.parametrize(
     "command",
     [
-        "sleep 0.1 & wait", "sleep 60 & echo $!", "echo 'npm start &'", "timeout 1 tail -f /dev/null", "echo a && echo b",
-        "tail --help", "echo vite build", "tail -n 3 /dev/null", "python3 -m http.server --help", "tail -f /dev/null & sleep 0.1",
+        "sleep 0.1 & wait", "sleep 60 & echo $!", "echo 'npm start &'", "timeout 1 tail -f /dev/null",
+        "echo a && echo b",
+        "tail --help", "echo vite build", "tail -n 3 /dev/null", "python3 -m http.server --help",
+        "tail -f /dev/null & sleep 0.1",
         "echo nohup",
     ],
 )  # fmt: skip

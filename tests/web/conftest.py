@@ -38,7 +38,7 @@ class WebStage(Stage):
     @asynccontextmanager
     async def served(self) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
         """One life of the gateway, and a client that has the key."""
-        self.web = Web(self.config)
+        self.web = Web(self.config, "1.2.3")
         with trio.fail_after(PATIENCE):
             async with self.life() as gateway, client(self.web) as http:
                 yield gateway, http

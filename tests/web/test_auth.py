@@ -203,7 +203,7 @@ async def test_metrics_are_for_this_machine_or_for_the_key() -> None:
     for other in (
         "192.0.2.1",
         "::ffff:192.0.2.1",
-        "0.0.0.0",
+        "0.0.0.0",  # noqa: S104
         "::",
         "",
         "evil.example",

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from hermes_trio.events import MessageDelta
+from hermes_trio.gateway.serve import FLUSH_WITHIN
 from hermes_trio.gateway.turn import Turn
-from hermes_trio.host.worker import inline_worker
+from hermes_trio.host.worker import Runner, inline_worker, worker_thread
 from hermes_trio.journal import live, replay
 from hermes_trio.journal.writer import open_journals
 from hermes_trio.state import turns
@@ -110,6 +115,7 @@ async def test_a_cursor_is_good_in_the_next_life_and_what_was_cut_has_an_end(web
 
 
 async def test_the_last_is_that_the_gateway_goes(web_stage: WebStage) -> None:
+    web_stage.worker = worker_thread
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         await http.post("/api/sessions/one/messages", json={"text": "hang"})
@@ -236,6 +242,70 @@ async def test_a_slow_reader_is_told_that_it_was_cut(web_stage: WebStage) -> Non
     assert b"run.completed" not in got
     seqs = [int(seq) for seq in re.findall(rb"^id: \w+:(\d+)$", got, re.MULTILINE)]
     assert seqs == list(range(1, len(seqs) + 1)), "what it has is whole"
+
+
+async def test_what_is_written_while_the_journals_are_read_is_told_once(web_stage: WebStage) -> None:
+    held: list[Callable[[], None]] = []
+
+    @contextmanager
+    def slow(name: str) -> Iterator[Runner]:
+        with inline_worker(name) as runner:
+
+            def later(job: Any, done: Any) -> None:
+                held.append(lambda: runner(job, done))
+
+            yield later if name == "journal-reader" else runner
+
+    web_stage.worker = slow
+    async with web_stage.served() as (_, http), hearing(http) as heard:
+        await http.post("/api/sessions/one/messages", json={"text": "hello"})
+        await web_stage.until(lambda: [turn.outcome for turn in turns_of(web_stage)] == ["answered"])
+        assert heard.frames == []
+        await http.post("/api/sessions/two/messages", json={"text": "hello"})
+        await web_stage.until(lambda: len(web_stage.agent.left) == 2)
+        held.pop()()
+        await heard.until("run.completed", 2)
+        assert len(heard.ids) == len(set(heard.ids)) == 4
+
+
+async def test_who_takes_nothing_does_not_keep_the_gateway(
+    web_stage: WebStage, autojump_clock: MockClock
+) -> None:
+    async def agent(turn: Turn) -> str:
+        for _ in range(60):  # more than the system keeps for who does not read
+            await turn.say("x" * 500_000)
+        return "done"
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    async with web_stage.served() as (gateway, http):
+        assert web_stage.web is not None
+        port = int(web_stage.web.address.rpartition(":")[2])
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(
+                b"GET /api/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n"
+                % KEY.encode()
+            )
+            assert b": connected" in await stream.receive_some(10_000)
+            await http.post("/api/sessions/one/messages", json={"text": "long"})
+            await web_stage.until(lambda: [turn.outcome for turn in turns_of(web_stage)] == ["answered"])
+            began = trio.current_time()
+            gateway.stop(grace=60)
+            await web_stage.until(lambda: web_stage.ended_at is not None)
+            assert (web_stage.ended_at or 0) - began == pytest.approx(FLUSH_WITHIN, abs=0.1)
+
+
+async def test_a_run_whose_process_died_has_an_end_for_who_watches(tmp_path: Path) -> None:
+    async with open_journals(tmp_path, World(), worker=inline_worker) as journals:
+        async with journals.open_run("s", "r") as run:
+            await run.append(MessageDelta("one"), MessageDelta("two"))
+        dead = replay.KnownRun("s", "r", cut_at=World().time())
+        [end] = (await journals.missed([dead], "r:2")).records
+        assert (end.event_id, end.event, end.payload["code"]) == ("r:3", "run.failed", "interrupted")
+        after = await journals.missed([dead], "r:3")
+        assert (after.records, after.whole) == ([], True), "it was shown, so it is a cursor"
+        answered = replay.KnownRun("s", "r", over=True)
+        found = await journals.missed([answered], "r:1")
+        assert ([record.seq for record in found.records], found.gaps) == ([2], [answered])
 
 
 async def test_silence_is_filled_with_heartbeats(web_stage: WebStage, autojump_clock: MockClock) -> None:

@@ -29,7 +29,7 @@ class Http:
         try:
             return httpx.AsyncClient(
                 # Who speaks no TLS need not wait for the certificates: reading them takes 20 ms.
-                verify=self._tls if endpoint.base_url.startswith("https:") else False,
+                verify=self._tls if endpoint.base_url.startswith("https:") else self._no_tls,
                 trust_env=not endpoint.is_local,
                 timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=4, keepalive_expiry=60),
@@ -42,6 +42,11 @@ class Http:
                 "the proxy that the environment names cannot be used",
                 "Name one that speaks HTTP, like http://proxy:3128, or unset it.",
             ) from error
+
+    @cached_property
+    def _no_tls(self) -> ssl.SSLContext:
+        """A context without certificates, for who needs none: each client would make one of its own."""
+        return httpx.create_ssl_context(verify=False)
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:

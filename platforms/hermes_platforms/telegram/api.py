@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx  # noqa: ASYNC127
 import trio
+import trio.lowlevel
 
 BASE_URL = "https://api.telegram.org"
 CONNECT_SECONDS = 10.0
@@ -60,6 +62,15 @@ class Api:
     def __init__(self, client: httpx.AsyncClient, token: str, base_url: str) -> None:
         self._client, self._token = client, token
         self._root = f"{base_url.rstrip('/')}/bot{token}/"
+        self._calls: set[trio.CancelScope] = set()
+        self.closed = False
+
+    def close(self) -> None:
+        """What is under way ends, and nothing begins any more: somebody may hold this for longer than the
+        connections live."""
+        self.closed = True
+        for call in self._calls:
+            call.cancel(reason="the connections are closed")
 
     async def call(
         self,
@@ -70,10 +81,17 @@ class Api:
         within: float = 60.0,
     ) -> Any:
         """The result. Raises `NotReached`, `NoAnswer` or `Denied`."""
-        with trio.move_on_after(within):
-            response = await self._post(method, params, files)
+        if self.closed:
+            await trio.lowlevel.checkpoint()
+            raise NotReached("the connections are closed")
+        with trio.move_on_after(within) as scope:
+            self._calls.add(scope)
+            try:
+                response = await self._post(method, params, files)
+            finally:
+                self._calls.discard(scope)
             return _result(response.status_code, response.content.replace(self._token.encode(), b"***"))
-        raise NoAnswer(f"no answer within {within:g} seconds")
+        raise NoAnswer("the connections are closed" if self.closed else f"none within {within:g} seconds")
 
     async def _post(
         self, method: str, params: Mapping[str, object], files: Mapping[str, tuple[str, bytes]] | None
@@ -126,12 +144,18 @@ def _result(status: int, content: bytes) -> Any:
     raise Denied(status, description, parameters if isinstance(parameters, dict) else {})
 
 
+def _tls() -> ssl.SSLContext:
+    context = httpx.create_ssl_context()
+    context.load_default_certs()  # what this machine trusts besides, such as a company's own
+    return context
+
+
 @asynccontextmanager
 async def open_api(token: str, base_url: str) -> AsyncIterator[Api]:
     """A bot's connections, while inside. A server on this machine is never asked through a proxy."""
     local = urlsplit(base_url).hostname in ("localhost", "127.0.0.1", "::1")
     client = httpx.AsyncClient(
-        verify=base_url.startswith("https:"),
+        verify=_tls() if base_url.startswith("https:") else False,
         trust_env=not local,
         timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
         limits=httpx.Limits(
@@ -140,4 +164,8 @@ async def open_api(token: str, base_url: str) -> AsyncIterator[Api]:
         headers={"user-agent": "hermes-trio"},
     )
     async with client:
-        yield Api(client, token, base_url)
+        api = Api(client, token, base_url)
+        try:
+            yield api
+        finally:
+            api.close()

@@ -14,7 +14,7 @@ What became of a send is told as precisely as it is known:
 | the markup is refused | the same once more, plain |
 | the topic is gone | the same once more, outside of it |
 | the group has become another chat | the same once more, there |
-| the token is refused | `NotSent`; the poll finds out by itself, and ends the link for good |
+| the token is refused | `NotSent`, and the link is lost: the next one is refused for good |
 | anything else | `Refused` |
 
 A poll that fails is tried again for about 40 seconds before the link counts as lost: Telegram has a bad
@@ -26,8 +26,8 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import structlog
 import trio
@@ -58,8 +58,6 @@ LONGEST_SHOWN = 16_000
 """So much of an update that cannot be read goes into the log."""
 
 _METHODS = {"photo": "sendPhoto", "voice": "sendVoice"}
-
-_T = TypeVar("_T")
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
@@ -111,9 +109,9 @@ class TelegramLink:
         return updates
 
     def _lose(self, why: str) -> None:
-        """There is no network: who waits for updates need not find out by himself."""
+        """Nothing goes through any more: who waits for updates need not find out by himself."""
         self._loss = why
-        self._polling.cancel(reason="the server cannot be reached")
+        self._polling.cancel(reason=why)
 
     # --- what is said to them ---
 
@@ -138,7 +136,7 @@ class TelegramLink:
 
     async def edit(self, chat_id: str, message_id: str, text: str) -> None:
         """As `Link.edit`. Said twice is said once, so what is lost may be asked for again."""
-        params = {"chat_id": chat_id, "message_id": int(message_id)}
+        params: dict[str, object] = {"chat_id": chat_id, "message_id": _number(message_id)}
         try:
             await self._say("editMessageText", params, text, "text", LinkLost)
         except Refused as no:
@@ -147,15 +145,15 @@ class TelegramLink:
 
     async def delete(self, chat_id: str, message_id: str) -> None:
         """As `Link.delete`."""
-        params = {"chat_id": chat_id, "message_id": int(message_id)}
-        await self._told(lambda: self._api.call("deleteMessage", params), LinkLost)
+        params: dict[str, object] = {"chat_id": chat_id, "message_id": _number(message_id)}
+        await self._told("deleteMessage", params)
 
     async def typing(self, chat_id: str, thread_id: str | None) -> None:
         """As `Link.typing`. Here, and only here, the general topic has to be named."""
         params: dict[str, object] = {"chat_id": chat_id, "action": "typing"}
         if thread_id is not None:
-            params["message_thread_id"] = int(thread_id)
-        await self._told(lambda: self._api.call("sendChatAction", params), LinkLost)
+            params["message_thread_id"] = _number(thread_id)
+        await self._told("sendChatAction", params)
 
     async def find(self, chat_id: str, key: str) -> str | None:
         """Telegram cannot be asked, as the traits say."""
@@ -164,12 +162,12 @@ class TelegramLink:
     def _address(self, message: Outgoing) -> dict[str, object]:
         params: dict[str, object] = {"chat_id": message.chat_id}
         if message.thread_id is not None and message.thread_id != GENERAL:
-            params["message_thread_id"] = int(message.thread_id)
+            params["message_thread_id"] = _number(message.thread_id)
         # In a topic of a group it is seen what an answer belongs to.
         in_topic = message.thread_id is not None and message.chat_id.startswith("-")
         if message.reply_to is not None and not in_topic:
             params["reply_parameters"] = {
-                "message_id": int(message.reply_to),
+                "message_id": _number(message.reply_to),
                 "allow_sending_without_reply": True,
             }
         if message.silent:
@@ -203,13 +201,13 @@ class TelegramLink:
     ) -> Any:
         """Say this, in Telegram's own dialect if it takes that; `lost` if nobody knows whether it arrived.
         Each thing that Telegram may object to, and that can do without, is left out at most once."""
-        plain, params = {key: text}, dict(params)
+        plain, params, chat_id = {key: text}, dict(params), params["chat_id"]
         formatted = to_markdown_v2(text)
         said = {key: formatted, "parse_mode": "MarkdownV2"} if formatted.strip() else plain
+        unreached = NotSent if lost is OutcomeUnknown else lost
         while True:
-            sending = {**params, **said}
             try:
-                return await self._reached(lambda: self._api.call(method, sending, files=files))  # noqa: B023
+                return await self._reached(method, {**params, **said}, files, unreached)
             except NoAnswer as error:
                 raise lost(f"Telegram did not answer: {error}.") from error
             except Denied as no:
@@ -218,28 +216,35 @@ class TelegramLink:
                     said = plain
                 elif "message_thread_id" in params and no.says("thread not found"):
                     del params["message_thread_id"]
-                elif no.moved_to is not None and no.moved_to != params["chat_id"]:
+                elif no.moved_to is not None and params["chat_id"] == chat_id != no.moved_to:
                     params["chat_id"] = no.moved_to
                 else:
                     raise self._refusal(no) from no
 
-    async def _told(self, call: Callable[[], Awaitable[_T]], lost: type[PlatformError]) -> _T:
+    async def _told(self, method: str, params: Mapping[str, object]) -> None:
+        """Call once: it is asked for again by itself, or not worth it."""
         try:
-            return await call()
+            await self._api.call(method, params)
         except (NotReached, NoAnswer) as error:
-            raise lost(f"Telegram did not answer: {error}.") from error
+            raise LinkLost(f"Telegram did not answer: {error}.") from error
         except Denied as no:
             raise self._refusal(no) from no
 
-    async def _reached(self, call: Callable[[], Awaitable[_T]]) -> _T:
+    async def _reached(
+        self,
+        method: str,
+        params: Mapping[str, object],
+        files: Mapping[str, tuple[str, bytes]] | None,
+        unreached: type[PlatformError],
+    ) -> Any:
         """Call, and again while the server is not reached: then surely nothing was done."""
         for pause in (*REACH_AGAIN_AFTER, None):
             try:
-                return await call()
+                return await self._api.call(method, params, files=files)
             except NotReached as error:
-                if pause is None:
+                if pause is None or self._api.closed:
                     self._lose(str(error))
-                    raise NotSent(f"Telegram cannot be reached: {error}.") from error
+                    raise unreached(f"Telegram cannot be reached: {error}.") from error
             await trio.sleep(pause)
         raise AssertionError("The last pause is none.")
 
@@ -247,10 +252,9 @@ class TelegramLink:
         if no.code == 429:
             return FloodWait(no.retry_after or 1.0)
         if no.refuses_token:
+            self._lose("it does not know our token any more")
             return NotSent("Telegram does not know our token any more.")
-        if no.code == 403 or no.says(
-            "chat not found", "group chat was deactivated", "group chat was upgraded"
-        ):
+        if no.code == 403 or no.says("chat not found", "group chat was"):  # upgraded, deactivated
             return ChatGone(f"Telegram: {no.description}.")
         return Refused(f"Telegram: {no.description}.")
 
@@ -287,6 +291,14 @@ class _Incoming:
             log.error("an update could not be read; this is it", why=event.why, update=shown)
             return None
         return event
+
+
+def _number(written: str) -> int:
+    """An id as Telegram writes it. Somebody may have written another into the configuration."""
+    try:
+        return int(written)
+    except ValueError:
+        raise Refused(f"{written!r} is no id of a topic or a message of Telegram.") from None
 
 
 def _id_of(sent: Any) -> str | None:

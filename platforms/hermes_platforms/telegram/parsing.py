@@ -156,9 +156,12 @@ def parse(update: object, bot: Bot) -> MessageEvent | Unreadable | None:
         return None
     if not _is_somebody(message) or not (message.chat.type == "private" or _is_for(message, bot)):
         return None
+    edited = read.message is None
     files, text = tuple(_files(message)), _text(message, bot)
     if not files and not text:
         return None  # somebody joined, a title was changed: nothing that was said
+    if edited and not (message.text or message.caption):
+        return None  # a live location moves on every few seconds
     quoted = _quoted(message)
     return MessageEvent(
         source=_source(message, bot),
@@ -169,7 +172,7 @@ def parse(update: object, bot: Bot) -> MessageEvent | Unreadable | None:
         reply_to=str(quoted.message_id) if quoted else None,
         reply_to_text=_words_of(message, quoted) if quoted else None,
         sent_at=float(message.edit_date or message.date),
-        edited=read.message is None,
+        edited=edited,
     )
 
 

@@ -88,6 +88,7 @@ def test_what_is_marked_looks_so(markdown: str, marked: list[tuple[str, str]]) -
         ("3. a\n4. b\n   1. c", "3. a\n4. b\n   1. c"),
         ("- a\n\n- b", "• a\n\n• b"),
         ("- > said\n  > twice", "• │ said\n  │ twice"),
+        ("> said\n>\n> ```\n> a = 1\n> b\n> ```", "said\n\na = 1\nb"),
         ("---", "———"),
         ("[here](docs/a_b.md)", "here (docs/a_b.md)"),
         ("![cat](http://x.org/c.png)", "🖼 cat"),

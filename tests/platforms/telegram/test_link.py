@@ -98,7 +98,8 @@ async def test_the_general_topic_is_named_when_typing_and_never_when_sending(
         await link.typing("-100", "1")
         await link.send(message(chat="-100", thread_id="1"))
     [typing] = asked(telegram, "sendChatAction")
-    assert typing["message_thread_id"] == 1
+    [sent] = asked(telegram, "sendMessage")
+    assert (typing["message_thread_id"], "message_thread_id" in sent) == (1, False)
     assert [shown.thread_id for shown in telegram.chat("-100").messages] == [None]
 
 
@@ -159,6 +160,8 @@ async def test_an_edit_may_be_repeated_and_so_its_lost_answer_is_a_lost_link(
         await link.edit("42", message_id, "Other words")  # it is not modified, which is what was wanted
         with pytest.raises(Refused, match="message to edit not found"):
             await link.edit("42", "999", "Other words")
+        with pytest.raises(Refused, match="no id"):
+            await link.send(message(thread_id="the second one"))
 
 
 async def test_cut_at_any_byte_a_send_is_known_to_have_arrived_or_not_known(
@@ -294,6 +297,22 @@ async def test_a_token_that_is_revoked_ends_the_link_for_good_also_in_the_middle
             pass
 
 
+async def test_a_send_that_finds_the_token_revoked_takes_the_link_along(
+    telegram: BotApi, bot: TelegramAdapter
+) -> None:
+    telegram.answers("sendMessage", ApiError(401, "Unauthorized"))
+    async with bot.connect() as link, trio.open_nursery() as nursery:
+
+        async def poll() -> None:
+            with pytest.raises(LinkLost, match="does not know our token"):
+                await anext(link.receive())
+
+        nursery.start_soon(poll)
+        await telegram.until(lambda: bool(asked(telegram, "getUpdates")))
+        with pytest.raises(NotSent):
+            await link.send(message())
+
+
 async def test_without_a_network_nothing_is_sent_the_link_is_lost_and_later_all_is_well(
     telegram: BotApi, bot: TelegramAdapter
 ) -> None:
@@ -322,6 +341,13 @@ async def test_without_a_network_nothing_is_sent_the_link_is_lost_and_later_all_
     async with bot.connect() as link:
         assert (await anext(link.receive())).text == "anybody there?"
         await link.send(message())
+    assert telegram.chat("42").texts == ["Hi."]
+
+
+async def test_a_moment_without_a_network_is_waited_out(telegram: BotApi, bot: TelegramAdapter) -> None:
+    async with bot.connect() as link, trio.open_nursery() as nursery, telegram.away():
+        nursery.start_soon(link.send, message())
+        await trio.sleep(0.3)
     assert telegram.chat("42").texts == ["Hi."]
 
 

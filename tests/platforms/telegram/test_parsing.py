@@ -133,6 +133,12 @@ def test_an_edit_is_another_message_with_the_time_of_its_change() -> None:
     assert event.message_key != said(chat=PRIVATE, text="hello").message_key
 
 
+def test_somebody_who_shares_where_he_goes_has_said_so_once() -> None:
+    where = update(chat=PRIVATE, location={"latitude": 1.5, "longitude": 2})["message"]
+    assert parse({"update_id": 1, "message": where}, BOT) is not None
+    assert parse({"update_id": 2, "edited_message": {**where, "edit_date": 2000}}, BOT) is None
+
+
 def test_a_reply_brings_what_it_replies_to() -> None:
     quoted = {**MINE, "text": "A long story."}
     event = said(chat=PRIVATE, text="go on", reply_to_message=quoted)

@@ -1,0 +1,111 @@
+"""The tools there are, in a real gateway and behind a model's requests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import trio
+
+from hermes_trio.testing.model_replies import Reply
+from hermes_trio.tools.clarify import NOBODY
+from hermes_trio.tools.registry import toolbox
+from tests.agent.test_loop import Provider, Scene, scene
+
+
+def results(told: Scene, request: int = -1) -> list[str]:
+    """The results of tools that a request told the model."""
+    messages = told.server.requests[request].body["messages"]
+    return [message["content"] for message in messages if message["role"] == "tool"]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_every_server_takes_them(tmp_path: Path, provider: Provider) -> None:
+    async with scene(tmp_path, provider=provider, tools=toolbox()) as told:
+        told.server.answers(Reply().says("Hello."))
+        await told.says("hello", until="Hello.")
+        told.check_requests()
+        tools = json.dumps(told.server.requests[0].body["tools"])
+        for name in ("read_file", "write_file", "patch", "search_files", "web_fetch", "clarify", "todo"):
+            assert f'"{name}"' in tools
+        for name in ("memory", "session_search", "delegate_task"):
+            assert f'"{name}"' in tools
+        assert len(tools) < 20_000, "each request pays for them"
+
+
+async def test_a_file_is_written_read_changed_and_found(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    path = str(tmp_path / "work/deep/a.txt")
+    async with scene(tmp_path / "home", tools=toolbox()) as told:
+        edits = [{"old_string": "two", "new_string": "2"}]
+        told.server.answers(
+            Reply()
+            .calls("read_file", {"path": path})
+            .calls("write_file", {"path": path, "content": "one\ntwo\n"})
+            .calls("read_file", {"path": path})
+            .calls("patch", {"path": path, "edits": edits})
+            .calls("search_files", {"pattern": "2", "path": str(tmp_path / "work")})
+        )
+        told.server.answers(Reply().says("It is done."))
+        await told.says("write", until="It is done.")
+        missing, _, read, diff, found = results(told)
+        assert "There is no" in missing
+        assert read == "1|one\n2|two"
+        assert "-two\n+2" in diff
+        assert found == "deep/a.txt:2:2"
+        told.check_requests()
+
+
+async def test_a_question_is_asked_in_the_chat_and_answered_there(tmp_path: Path) -> None:
+    async with scene(tmp_path, tools=toolbox()) as told:
+        told.server.answers(Reply().calls("clarify", {"question": "Which?", "choices": ["red", "green"]}))
+        told.server.answers(Reply().says("Green it is."))
+        await told.platform.says("paint it")
+        with trio.fail_after(30):
+            await told.platform.until(lambda: "Which?" in (told.platform.chat("42").last or ""))
+        await told.platform.says("2")
+        await told.shows("Green it is.")
+        assert results(told) == ["green"]
+
+
+async def test_a_question_that_a_restart_cut_waits_for_the_person(tmp_path: Path) -> None:
+    async with scene(tmp_path, tools=toolbox()) as told:
+        told.server.answers(Reply().calls("clarify", {"question": "Which?"}))
+        await told.platform.says("paint it")
+        with trio.fail_after(30):
+            await told.platform.until(lambda: "Which?" in (told.platform.chat("42").last or ""))
+    async with scene(tmp_path, tools=toolbox()) as told:
+        await trio.sleep(0.5)
+        assert told.server.requests == [], "nobody answers in the person's place"
+        told.server.answers(Reply().says("Blue it is."))
+        await told.platform.says("blue", message_id="later")
+        await told.shows("Blue it is.")
+        told.check_requests()
+        assert NOBODY not in results(told)
+
+
+async def test_what_is_remembered_is_known_from_the_next_session_on(tmp_path: Path) -> None:
+    async with scene(tmp_path, tools=toolbox()) as told:
+        fact = {"action": "add", "target": "user", "content": "Kim likes short answers."}
+        told.server.answers(Reply().calls("memory", fact), Reply().says("Noted."))
+        await told.says("remember", until="Noted.")
+        systems = [asked.body["messages"][0] for asked in told.server.requests]
+        assert systems[0] == systems[1], "a session keeps its prompt"
+        assert "Kim likes" not in json.dumps(systems[0])
+        await told.platform.says("/new")
+        told.server.answers(Reply().says("Hi, Kim."))
+        await told.says("hello", until="Hi, Kim.")
+        assert "Kim likes short answers." in told.server.requests[-1].body["messages"][0]["content"]
+
+
+async def test_what_is_to_be_done_outlives_a_restart(tmp_path: Path) -> None:
+    async with scene(tmp_path, tools=toolbox()) as told:
+        told.server.answers(Reply().calls("todo", {"todos": [{"id": "a", "content": "Paint it."}]}))
+        told.server.answers(Reply().says("Listed."))
+        await told.says("plan", until="Listed.")
+    async with scene(tmp_path, tools=toolbox()) as told:
+        told.server.answers(Reply().calls("todo"), Reply().says("One thing."))
+        await told.platform.says("what is left?", message_id="later")
+        await told.shows("One thing.")
+        assert results(told)[-1].startswith("[ ] a: Paint it.")

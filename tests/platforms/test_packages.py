@@ -1,0 +1,97 @@
+"""A platform comes from whoever installs it: ours and anybody else's are found in the same way."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_trio import ConfigInvalid, load_config
+from hermes_trio.cli import main
+from hermes_trio.gateway.adapters import find_adapters
+
+TOKEN = "123456:AAsimulated-token-of-nobody-000000000"
+PARROT = '''
+from contextlib import asynccontextmanager
+
+from hermes_trio import ConfigInvalid
+from hermes_trio.platform import Traits
+from hermes_trio.questions import Question
+
+QUESTIONS = [Question(key="perch", ask="Which perch")]
+
+
+class Parrot:
+    """A platform on which everybody says what was said before."""
+
+    name, account, traits = "parrot", "main", Traits(limit=100)
+
+    def __init__(self, perch):
+        self.perch = perch
+
+    @asynccontextmanager
+    async def connect(self):
+        yield self
+
+
+def from_config(platform):
+    if "perch" not in platform.options:
+        raise ConfigInvalid("platforms.parrot.perch", "a parrot needs one", "Name it.")
+    return Parrot(platform.options["perch"])
+'''
+
+
+@pytest.fixture
+def parrots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with a platform, installed as packages are."""
+    site = tmp_path / "site"
+    info = site / "parrots-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "parrots.py").write_text(PARROT)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: parrots\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[hermes_trio.platforms]\nparrot = parrots:from_config\n"
+        "[hermes_trio.setup]\nparrot = parrots:QUESTIONS\n"
+    )
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.delitem(sys.modules, "parrots", raising=False)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    return home
+
+
+def test_somebody_elses_platform_is_set_up_checked_and_found(parrots: None, home: Path) -> None:
+    setup = ["setup", "parrot", "--non-interactive", "--answer", "perch=oak", "--allow", "all"]
+    assert CliRunner().invoke(main, setup).exit_code == 0
+    [parrot] = find_adapters(load_config(home, {}).config)
+    assert (parrot.name, parrot.perch) == ("parrot", "oak")  # type: ignore[attr-defined]
+    assert "parrot is installed and configured" in CliRunner().invoke(main, ["doctor"]).output
+
+
+def test_what_it_does_not_accept_is_told_by_its_own_words(parrots: None, home: Path) -> None:
+    home.mkdir()
+    (home / "config.yaml").write_text("platforms: {parrot: {allow_from: all}}")
+    with pytest.raises(ConfigInvalid, match="a parrot needs one"):
+        find_adapters(load_config(home, {}).config)
+
+
+def test_telegram_is_set_up_with_one_question_whose_answer_nobody_sees(home: Path) -> None:
+    asked = CliRunner().invoke(
+        main,
+        ["setup", "telegram", "--allow", "42"],
+        input=f"no token\n{TOKEN}\n",
+        env={"TELEGRAM_BOT_TOKEN": None},
+    )
+    assert asked.exit_code == 0, asked.output
+    assert "BotFather" in asked.output
+    assert TOKEN not in asked.output + (home / "config.yaml").read_text()
+    [telegram] = find_adapters(load_config(home, {}).config)
+    assert isinstance(telegram, TelegramAdapter)
+    assert TOKEN not in repr(load_config(home, {}).config)

@@ -1,0 +1,163 @@
+"""A person's yes before what may do harm: how long it counts, and what happens without one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hermes_trio.config import ApprovalsConfig, TerminalConfig
+from hermes_trio.state.database import open_database
+from hermes_trio.tools.danger import RECURSIVE
+from hermes_trio.tools.terminal import Terminal
+from hermes_trio.tools.tool import ToolFailed
+from hermes_trio.world import World
+from tests.stage import Stage, everyone
+from tests.tools.bench import Bench
+from tests.tools.desk import desk_in
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="these commands are for a POSIX shell")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (work := tmp_path / "work").mkdir()
+    return work
+
+
+@pytest.fixture
+def bench(stage: Stage, work: Path) -> Bench:
+    config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(cwd=str(work)))
+    stage.config = msgspec.structs.replace(config, approvals=ApprovalsConfig(timeout=60))
+    return Bench(stage)
+
+
+async def deletes(bench: Bench, work: Path, answer: str | None, *, chat: str = "42") -> bool:
+    """Whether a directory is deleted, if a person who is asked says this; None is never asked."""
+    (work / "build").mkdir()
+    made, texts = len(bench.results), bench.stage.platform.chat(chat).texts
+    asked = sum("May I do this?" in text for text in texts)
+
+    def now_asked() -> bool:
+        return sum("May I do this?" in text for text in bench.stage.platform.chat(chat).texts) > asked
+
+    await bench.begin({"command": "rm -rf build"}, chat=chat)
+    await bench.until(lambda: now_asked() or len(bench.results) > made)
+    assert now_asked() == (answer is not None)
+    if answer is not None:
+        assert (work / "build").exists(), "it waits"
+        await bench.stage.platform.says(answer, chat=chat)
+    await bench.until(lambda: len(bench.results) > made)
+    await bench.quiet()
+    deleted = not (work / "build").exists()
+    assert bench.results[-1].content.startswith("BLOCKED") != deleted
+    if not deleted:
+        (work / "build").rmdir()
+    return deleted
+
+
+async def test_a_yes_counts_once(bench: Bench, work: Path) -> None:
+    async with bench.life():
+        assert await deletes(bench, work, "yes")
+        assert not await deletes(bench, work, "no")
+        assert "Do not try it again" in bench.results[-1].content
+        assert bench.results[-1].is_error
+        assert await deletes(bench, work, "/approve")
+
+
+async def test_for_the_session_it_counts_until_that_ends(bench: Bench, work: Path) -> None:
+    async with bench.life():
+        assert await deletes(bench, work, "/approve session")
+        assert await deletes(bench, work, None)
+        assert not await deletes(bench, work, "no", chat="43"), "another session is asked"
+        await bench.stage.platform.says("/new")
+        assert not await deletes(bench, work, "no")
+        assert await deletes(bench, work, "session")
+    async with bench.life():
+        assert not await deletes(bench, work, "no"), "it is known in memory only"
+
+
+async def test_for_always_it_counts_until_it_is_taken_back(bench: Bench, work: Path) -> None:
+    async with bench.life():
+        assert await deletes(bench, work, "/approve always")
+        assert await deletes(bench, work, None, chat="43")
+    assert bench.rows("SELECT name FROM meta WHERE name LIKE 'allowed:%'") == [(f"allowed:{RECURSIVE}",)]
+    async with bench.life():
+        assert await deletes(bench, work, None)
+        await bench.stage.platform.says("/deny always")
+        await bench.until(lambda: "I ask again" in (bench.stage.platform.chat("42").last or ""))
+        assert not await deletes(bench, work, "no")
+
+
+async def test_a_yes_is_for_one_kind_of_harm(bench: Bench, work: Path) -> None:
+    async with bench.life():
+        assert await deletes(bench, work, "/approve session")
+        await bench.begin({"command": "rm -rf x; git reset --hard"})
+        await bench.until(lambda: "throws away work in git" in (bench.stage.platform.chat("42").last or ""))
+        assert RECURSIVE not in (bench.stage.platform.chat("42").last or ""), "that is allowed"
+        await bench.stage.platform.says("no")
+        await bench.until(lambda: bench.results[-1].content.startswith("BLOCKED"))
+
+
+async def test_no_answer_is_a_no(bench: Bench, work: Path) -> None:
+    approvals = ApprovalsConfig(timeout=1)
+    bench.stage.config = msgspec.structs.replace(bench.stage.config, approvals=approvals)
+    async with bench.life():
+        (result,) = await bench.do({"command": "mkdir build && rm -rf build; touch was-here"})
+        assert result.content.startswith("BLOCKED: this deletes recursively.")
+        assert list(work.iterdir()) == []
+
+
+async def test_who_stops_the_turn_has_said_no(bench: Bench, work: Path) -> None:
+    async with bench.life():
+        await bench.begin({"command": "touch was-here; rm -rf x"})
+        await bench.until(lambda: "May I do this?" in (bench.stage.platform.chat("42").last or ""))
+        await bench.stage.platform.says("/stop")
+        await bench.quiet()
+        assert list(work.iterdir()) == []
+        assert bench.rows("SELECT 1 FROM approvals WHERE closed_at IS NULL") == []
+
+
+async def test_switched_off_nobody_is_asked_and_what_is_never_run_is_not(bench: Bench, work: Path) -> None:
+    bench.stage.config = msgspec.structs.replace(bench.stage.config, approvals=ApprovalsConfig(mode="off"))
+    async with bench.life():
+        assert await deletes(bench, work, None)
+        refused, ours = await bench.do({"command": "rm -rf /"}, {"command": "kill $PPID"})
+        assert refused.content.startswith("BLOCKED: nobody can allow this")
+        assert "ask the person to use /restart" in ours.content.lower()
+
+
+async def test_background_commands_are_asked_about_too(bench: Bench, work: Path) -> None:
+    async with bench.life():
+        await bench.begin({"command": "touch was-here; rm -rf x", "background": True})
+        await bench.until(lambda: "May I do this?" in (bench.stage.platform.chat("42").last or ""))
+        await bench.stage.platform.says("no")
+        await bench.quiet()
+        assert list(work.iterdir()) == []
+        assert bench.results[-1].content.startswith("BLOCKED")
+
+
+async def test_what_a_person_is_shown_hides_no_secret_and_nothing_else(bench: Bench) -> None:
+    async with bench.life():
+        command = "rm -rf x\u202etxt # token=abcdefgh1234\necho " + "a" * 5000 + " tail"
+        await bench.begin({"command": command})
+        await bench.until(lambda: "May I do this?" in (bench.stage.platform.chat("42").last or ""))
+        shown = bench.stage.platform.chat("42").last or ""
+        assert "abcdefgh1234" not in shown
+        assert "x\\u202etxt" in shown
+        assert "characters are not shown" in shown
+        assert "aaa tail\n\nThis deletes recursively." in shown
+        await bench.stage.platform.says("no")
+
+
+async def test_where_nobody_is_there_nothing_is_allowed(tmp_path: Path) -> None:
+    (terminal,) = Terminal().tools
+    desk = desk_in(tmp_path)
+    async with open_database(desk.home / "gateway.db", World()) as desk.store:
+        with pytest.raises(ToolFailed, match=r"^BLOCKED.*nobody is there"):
+            await desk.use(terminal, command="rm -rf x")
+        desk.answer = "perhaps"
+        with pytest.raises(ToolFailed, match=r"^BLOCKED"):
+            await desk.use(terminal, command="rm -rf x")

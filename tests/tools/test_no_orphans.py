@@ -1,0 +1,142 @@
+"""Nothing that a model has started is left, whichever way its turn or its gateway ends: with the real loop,
+the real tools and real processes that are hard to be rid of."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from hermes_trio.host.home import is_locked
+from hermes_trio.platform import Traits
+from hermes_trio.testing import open_loopback
+from hermes_trio.testing.model_replies import Reply
+from hermes_trio.testing.model_server import ModelServer, open_model_server
+from hermes_trio.tools.process import PROCESS
+from hermes_trio.tools.terminal import Terminal
+from tests.agent.test_loop import Scene, scene
+from tests.host.children.kinds import KINDS, MORE, alive, soon, token, until
+
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="these commands are for a POSIX shell"),
+    pytest.mark.timeout(180),
+]
+
+PATIENCE = 40.0
+HARD = {
+    name: command
+    for name, command in (KINDS | MORE).items()
+    if "exit" not in command and "-c '" not in command and not command.startswith("setsid")
+}
+"""Those that do not end by themselves, that nobody has to be asked about, and that the terminal takes."""
+
+CONFIG = """\
+model: {{provider: openai, base_url: "{model}", name: test-model, api_key: sk-test-0123456789}}
+platforms:
+  loopback:
+    allow_from: all
+    port: {port}
+    traits: {{edits: true, takes_keys: true}}
+"""
+
+
+@pytest.fixture
+def mine() -> Iterator[str]:
+    """A number that all processes of a test carry; none of them is left."""
+    yield (number := token())
+    soon(lambda: not alive(number), within=20)
+
+
+def works(server: ModelServer, kind: str, mine: str) -> None:
+    """The model starts one process in the background, and one that it waits for."""
+    command = HARD[kind].format(t=mine)
+    asks = Reply().calls("terminal", {"command": f"echo behind; {command}", "background": True})
+    server.answers(asks.calls("terminal", {"command": f"echo before; {command}"}).finishes("tool_calls"))
+
+
+async def both_run(home: Path, mine: str) -> None:
+    """Wait until both have written something and are there."""
+
+    def begun() -> bool:
+        said = b"".join(path.read_bytes()[:20] for path in (home / "spools").glob("*"))
+        return b"before" in said and b"behind" in said
+
+    await until(lambda: (home / "spools").exists() and begun(), within=PATIENCE)
+    await until(lambda: alive(mine), within=PATIENCE)
+
+
+def tools() -> dict[str, object]:
+    return {tool.name: tool for tool in (*Terminal().tools, PROCESS)}
+
+
+async def ends(told: Scene, home: Path, mine: str, way: str) -> None:
+    if way == "stopped":
+        await told.platform.says("/stop")
+    elif way == "superseded":
+        told.server.answers(Reply().says("Something else."))
+        await told.platform.says("Do something else.")
+        await told.shows("Something else.")
+    elif way == "a new session":
+        await told.platform.says("/new")
+        await until(lambda: not alive(mine), within=PATIENCE)
+    elif way == "drained":
+        told.gateway.stop(grace=0.5)
+        await until(lambda: not is_locked(home), within=PATIENCE)
+
+
+@pytest.mark.parametrize("kind", HARD)
+@pytest.mark.parametrize("way", ["stopped", "superseded", "a new session", "drained", "cancelled around"])
+async def test_whichever_way_it_ends_nothing_is_left(tmp_path: Path, mine: str, kind: str, way: str) -> None:
+    with trio.CancelScope() as around:
+        async with scene(tmp_path, mode="interrupt", tools=tools()) as told:  # type: ignore[arg-type]
+            works(told.server, kind, mine)
+            told.server.otherwise = Reply().says("Nothing more.")
+            await told.platform.says("work")
+            await both_run(tmp_path, mine)
+            if way == "cancelled around":
+                around.cancel()
+            await ends(told, tmp_path, mine, way)
+            if way in ("stopped", "superseded"):
+                await until(lambda: not told.gateway.sessions.running, within=PATIENCE)
+                entry = await told.gateway.store.get_session_entry("agent:main:memory:dm:42")
+                assert entry is not None
+                (kept,) = told.gateway.background.of(entry.session_id)
+                assert kept.is_running, "what runs in the background is the session's"
+    assert alive(mine) == []
+
+
+@pytest.mark.parametrize("kind", HARD)
+async def test_a_killed_gateway_takes_along_what_a_model_has_started(
+    tmp_path: Path, mine: str, kind: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    async with (
+        open_model_server() as server,
+        open_loopback(traits=Traits(edits=True, takes_keys=True)) as platform,
+    ):
+        (home / "config.yaml").write_text(CONFIG.format(port=platform.port, model=server.openai_url))
+        environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}
+        works(server, kind, mine)
+        gateway = await trio.lowlevel.open_process(
+            [sys.executable, "-m", "hermes_trio", "run"],
+            env={**environ, "HERMES_HOME": str(home)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            with trio.fail_after(PATIENCE):
+                await platform.says("work", chat="42")
+            await both_run(home, mine)
+            gateway.send_signal(signal.SIGKILL)
+            await until(lambda: not alive(mine), within=20)
+        finally:
+            gateway.kill()
+            with trio.move_on_after(10, shield=True):
+                await gateway.wait()
