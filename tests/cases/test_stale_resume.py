@@ -250,9 +250,9 @@ async def test_set_session_env_sets_contextvars(stage: Stage, mine: str) -> None
     bench = Bench(stage)
     async with bench.life():
         for chat in ("42", "43"):
-            calls = [{"command": f"cd /{'usr' if chat == '42' else 'dev'}"}, {"sleep": 0.5}]
+            cd: dict[str, object] = {"command": f"cd /{'usr' if chat == '42' else 'dev'}"}
             run = {"command": f"echo {chat}; exec sleep {mine}", "background": True}
-            await bench.begin(*calls, run, {"action": "list"}, chat=chat)
+            await bench.begin(cd, {"sleep": 0.5}, run, {"action": "list"}, chat=chat)
         await bench.until(lambda: len(bench.results) == 6)
         await bench.quiet()
         lists = [result.content for result in bench.results if "running, pid" in result.content]

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from trio.testing import MemoryReceiveStream, MemorySendStream, MockClock, memory_stream_one_way_pair
+from trio.testing import MemorySendStream, MockClock, memory_stream_one_way_pair
 
 from hermes_trio.config import DisplayConfig
 from hermes_trio.gateway.background import KEPT_FOR, MOST
@@ -58,7 +58,7 @@ async def written(tmp_path: Path) -> AsyncIterator[Written]:
     with inline_worker("spool") as runner:
         spool = Spool(tmp_path / "spool")
         spool.open()
-        output = Output(cast(MemoryReceiveStream, stream), spool, runner)
+        output = Output(stream, spool, runner)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(output.pump)
             yield Written(output, into)
@@ -103,11 +103,9 @@ async def test_one_match_in_fifteen_seconds_and_the_third_too_many_is_the_last(
         assert [text[-2:] for _, text in written.told] == ["x1", "x4"], "patience began anew"
         for number in (5, 6):
             await written.writes(f"x{number}\n")
-        assert not watch.is_over
-        assert not written.kept.notify
+        assert (watch.is_over, written.kept.notify) == (False, False)
         await written.writes("x7\n")
-        assert watch.is_over
-        assert written.kept.notify, "its end is told instead"
+        assert (watch.is_over, written.kept.notify) == (True, True), "its end is told instead"
         assert "no longer watched" in written.told[2][1]
         assert watch.told == len(written.told), "each has a name of its own"
         await trio.sleep(60)
