@@ -105,7 +105,7 @@ async def _run(
             await beside.start(watch_drain_request, control, home, world)
             await beside.start(show_tree_when_asked, home, world, waits)
             beside.start_soon(watch_loop, home / WATCHDOG_LOG, world, waits)
-            beside.start_soon(_arm, control, arm)
+            beside.start_soon(keep_armed, control, arm)
             async with trio.open_nursery() as tree:
                 gateway: Gateway = await tree.start(serving)
                 beside.start_soon(keep_told, gateway.board, os.environ, world)
@@ -124,14 +124,15 @@ def _say_where_to_go(home: Path, watched_by: Supervisor, web: Web) -> None:
         click.echo("To have it run always: `hermes-trio service install`.")
 
 
-async def _arm(control: Control, arm: Callable[[float], None]) -> None:
+async def keep_armed(control: Control, arm: Callable[[float], None]) -> None:
     """Once an ending is decided, let nothing but the kernel keep us longer than it says."""
-    ending = await control.ending()
-    arm(ending.grace + MARGIN)
+    await control.ending()
     # A moment early: when the grace is over, the turns that are cut keep the loop for themselves.
-    with trio.move_on_after(max(0.0, ending.grace - 0.1)):
-        await control.hurried()
-        arm(MARGIN)
+    while (patience := (end_by := control.end_by) - MARGIN - 0.1 - trio.current_time()) > 0:
+        arm(end_by - trio.current_time())
+        with trio.move_on_after(patience):
+            await control.ends_before(end_by)
+    arm(control.end_by - trio.current_time())
     # What is cut unwinds all at once, and the collector would look through all of it again and again: half
     # of the time that it takes to cut ten thousand turns. We are gone in `MARGIN` seconds, so nothing has to
     # be collected any more. Embedded we leave it alone: it is the collector of a program that goes on.

@@ -53,6 +53,8 @@ class Control:
         """Let no turn go on any longer: somebody asked a second time, by hand."""
         self._hurried.set()
         self.end_by = min(self.end_by, trio.current_time() + MARGIN)
+        self._changed.set()
+        self._changed = trio.Event()
 
     async def ending(self) -> Ending:
         """Wait until the gateway is to end, and why."""
@@ -66,6 +68,11 @@ class Control:
             await self._changed.wait()
         assert self._ending is not None  # noqa: S101 - it changed to something
         return self._ending
+
+    async def ends_before(self, time: float) -> None:
+        """Wait until all must be over earlier than that."""
+        while self.end_by >= time:
+            await self._changed.wait()
 
     async def hurried(self) -> None:
         """Wait until somebody cannot wait."""

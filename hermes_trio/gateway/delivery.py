@@ -18,6 +18,7 @@ import trio
 
 from ..platform import (
     ChatGone,
+    CredentialsRefused,
     FloodWait,
     Link,
     LinkLost,
@@ -32,12 +33,14 @@ from ..state.database import Database
 from ..state.outbox import Delivery, OutboxState, Owed
 from ..world import World
 from .chunks import chunks
-from .link import Connection
+from .link import Connection, calling
 from .outgoing import Body, Chat
 
-MAX_ATTEMPTS = 3
+MAX_TRIES = 20
+"""So often it is tried to send what surely did not arrive, with the pauses an hour long."""
 SEND_WITHIN = 60.0
 FIRST_RETRY = 2.0
+LONGEST_RETRY = 300.0
 UNSURE_AGAIN_AFTER = 60.0
 """Seconds until what may have arrived is sent once more, marked. Long enough that it has arrived by then, if
 it was on its way."""
@@ -95,24 +98,24 @@ class Deliveries:
         if body.closes is not None:
             self._closes(body.closes)
         try:
-            with trio.fail_after(SEND_WITHIN):
+            with trio.fail_after(SEND_WITHIN), calling(self._connection):
                 receipt = await self._arrived(link, row, body)
             await self.note_receipt(row.outbox_id, receipt)
         except FloodWait as flood:
             await self._note_failure(row, flood)
             return float(flood.seconds)
-        except (NotSent, LinkLost) as error:
-            if row.attempts + 1 >= MAX_ATTEMPTS:
+        except (NotSent, LinkLost, CredentialsRefused) as error:
+            if row.attempts + 1 >= MAX_TRIES:
                 await write(outbox.give_up, row.outbox_id, str(error), now())
                 log.error("gave up a delivery", chat=self._chat.chat_id, error=str(error))
                 return None
             await self._note_failure(row, error)
-            return FIRST_RETRY * 2.0**row.attempts
+            return min(FIRST_RETRY * 2.0**row.attempts, LONGEST_RETRY)
         except (OutcomeUnknown, trio.TooSlowError) as error:
             log.warning("nobody knows whether a message arrived", chat=self._chat.chat_id)
             if link_can_tell(self._connection):
-                return FIRST_RETRY
-            if row.attempts + 1 >= MAX_ATTEMPTS:
+                return min(FIRST_RETRY * 2.0**row.attempts, LONGEST_RETRY)
+            if row.state is OutboxState.ATTEMPTING:  # this was the repeat
                 await write(outbox.give_up, row.outbox_id, str(error), now())
             else:
                 self._unsure[row.outbox_id] = trio.current_time() + UNSURE_AGAIN_AFTER
@@ -140,8 +143,8 @@ class Deliveries:
             message_id = await self._grown(link, row, body, lost=lost)
             if message_id is not None:
                 await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
-                await link.edit(chat_id, message_id, body.text)  # saying the same twice is once
-                return message_id
+                if await self._edited(link, message_id, body):
+                    return message_id
             if body.only_closes and (traits.finds or not lost):
                 return None
             unsure = unsure or lost
@@ -155,6 +158,18 @@ class Deliveries:
         for text in texts:
             message_id = await link.send(outgoing(row.owed, text))
         return message_id
+
+    async def _edited(self, link: Link, message_id: str, body: Body) -> bool:
+        """Whether the message that has grown says this now, once for all. If it cannot, because somebody
+        has deleted it, say, what it should have said must be a message of its own."""
+        try:
+            with calling(self._connection):
+                await link.edit(self._chat.chat_id, message_id, body.text)  # saying the same twice is once
+        except Refused as error:
+            if body.only_closes or isinstance(error, ChatGone):
+                raise
+            return False
+        return True
 
     async def _grown(self, link: Link, row: Delivery, body: Body, *, lost: bool) -> str | None:
         """The id of the message that has grown and is closed by this row. Where that was lost, it is

@@ -30,7 +30,7 @@ from ..state import dead_chats, outbox
 from ..state.database import Database
 from ..world import World
 from .delivery import FIRST_RETRY, SEND_WITHIN, Deliveries, outgoing
-from .link import Connection
+from .link import Connection, calling
 from .outgoing import Body, Chat, Stream, owed
 
 NOTICE_WITHIN = 5.0
@@ -190,7 +190,7 @@ class Lane:
             silent=True,
         )
         try:
-            with trio.move_on_after(NOTICE_WITHIN):
+            with trio.move_on_after(NOTICE_WITHIN), calling(self._connection):
                 await link.send(message)
         except PlatformError as error:
             log.warning("a notice was not sent", chat=self.chat.chat_id, error=str(error))
@@ -205,7 +205,8 @@ class Lane:
                     await self._begin(link, stream, text)
                     stream.shown = text
                 else:
-                    await link.edit(self.chat.chat_id, stream.message_id, text + stream.cursor)
+                    with calling(self._connection):
+                        await link.edit(self.chat.chat_id, stream.message_id, text + stream.cursor)
                     stream.shown = text + stream.cursor
         except FloodWait as flood:
             stream.interval *= 2
@@ -221,7 +222,8 @@ class Lane:
         row = owed(self.chat, stream.key, Body(text), thread_id=stream.thread_id)
         outbox_id = await self._database.write(outbox.begin_stream, row, self._world.time())
         try:
-            message_id = await link.send(outgoing(row, text, grows=True))
+            with calling(self._connection):
+                message_id = await link.send(outgoing(row, text, grows=True))
         except (NotSent, Refused) as error:
             # Cancelled in this moment it stays unsure, which costs no more than the mark of a repeat.
             await self._database.write(outbox.note_failure, outbox_id, str(error))  # noqa: ASYNC120

@@ -7,7 +7,9 @@ link down. Who wants to send asks the `Connection` for the link there is, and wa
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import structlog
@@ -17,7 +19,7 @@ from ..errors import GatewayError
 from ..host.status import PlatformState
 from ..host.status_board import StatusBoard
 from ..messages import MessageEvent
-from ..platform import Adapter, CredentialsRefused, Link, LinkLost
+from ..platform import Adapter, CredentialsRefused, Link, LinkLost, OutcomeUnknown, PlatformError
 from ..world import World
 
 _E = TypeVar("_E", bound=Exception)
@@ -99,6 +101,21 @@ def _within(error: Exception, kind: type[_E]) -> _E | None:
     return error if isinstance(error, kind) else None
 
 
+@contextmanager
+def calling(connection: Connection) -> Iterator[None]:
+    """A call of the link is made in here, and raises what the contract names: of what an adapter raises
+    beyond that, nobody knows what has come of the call."""
+    try:
+        yield
+    except GatewayError:
+        raise
+    except Exception as error:
+        if known := _within(error, PlatformError):
+            raise known from error
+        log.exception("an adapter made a mistake", platform=connection.adapter.name)
+        raise OutcomeUnknown(f"the adapter made a mistake: {error!r}") from error
+
+
 async def keep_connected(
     connection: Connection,
     on_up: Callable[[Connection], Awaitable[None]],
@@ -106,12 +123,16 @@ async def keep_connected(
     world: World,
 ) -> None:
     """Be connected, for ever, or until the platform refuses us. `on_up` is done with before the first
-    message is taken, so that what waits from before comes first."""
+    message is taken, so that what waits from before comes first.
+
+    To connect is no proof that all is well: two programs that use one bot both connect, and throw each
+    other out a moment later. Only a link that has held for as long as the pause it would cost begins anew."""
     attempt = 0
     while True:
+        wait, up_at = pause(attempt, world.jitter()), math.inf
         try:
             async with connection.adapter.connect() as link:
-                attempt = 0
+                up_at = trio.current_time()
                 connection.becomes(PlatformState.CONNECTED, link)
                 await on_up(connection)
                 async for event in link.receive():
@@ -131,5 +152,7 @@ async def keep_connected(
             connection.becomes(PlatformState.RETRYING, trouble=str(lost or error))
         finally:
             connection.link = None
-        await trio.sleep(pause(attempt, world.jitter()))
+        if trio.current_time() - up_at >= wait:
+            attempt, wait = 0, pause(0, world.jitter())
+        await trio.sleep(wait)
         attempt += 1

@@ -11,6 +11,7 @@ import trio
 
 from ..platform import PlatformError
 from . import words
+from .link import calling
 from .outgoing import Chat, Stream
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ async def typing(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None
         try:
             with trio.move_on_after(TYPING_WITHIN):
                 if not turn.waits_for_somebody:
-                    await link.typing(chat.chat_id, thread_id)
+                    with calling(connection):
+                        await link.typing(chat.chat_id, thread_id)
         except PlatformError as error:
             log.debug("no typing sign", chat=chat.chat_id, error=str(error))
         await trio.sleep(TYPING_EVERY)

@@ -18,7 +18,7 @@ from typing import Literal, TypedDict, TypeVar, Unpack
 import trio
 
 from ..messages import ChatType, MessageEvent, SessionSource
-from ..platform import OutcomeUnknown, Outgoing, PlatformError, Traits
+from ..platform import OutcomeUnknown, Outgoing, Traits
 from .chats import Chat, Chats
 
 Call = Literal["connect", "send", "edit", "delete", "typing", "find"]
@@ -65,7 +65,7 @@ class _Trouble:
     call: Call
     chat: str | None
     seconds: float
-    error: PlatformError | None
+    error: Exception | None
     arrives: bool
 
 
@@ -140,7 +140,7 @@ class Stage:
 
     # --- trouble, for the next calls, of this chat if one is named ---
 
-    def fails(self, call: Call, error: PlatformError, *, times: int = 1, chat: str | None = None) -> None:
+    def fails(self, call: Call, error: Exception, *, times: int = 1, chat: str | None = None) -> None:
         """They do nothing and raise this."""
         self._troubles += [_Trouble(call, chat, 0, error, arrives=False)] * times
 

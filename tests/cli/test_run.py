@@ -3,6 +3,7 @@ container."""
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import resource
@@ -17,8 +18,12 @@ from pathlib import Path
 import httpx
 import pytest
 import trio
+from trio.testing import MockClock
 
+from hermes_trio.cli.run import keep_armed
 from hermes_trio.errors import EXIT_RESTART
+from hermes_trio.gateway.control import Control
+from hermes_trio.gateway.ending import MARGIN, Cause, Ending
 from hermes_trio.host import init
 from hermes_trio.host.status import GatewayState, is_wanted, read_status
 from hermes_trio.testing import open_loopback
@@ -104,6 +109,27 @@ async def test_a_port_that_is_taken_is_told_with_a_remedy_and_leaves_78(home: Pa
     status = read_status(home)
     assert status is not None
     assert status.gateway_state is GatewayState.STARTUP_FAILED
+
+
+async def test_the_last_resort_comes_nearer_with_the_end(autojump_clock: MockClock) -> None:
+    """What kills us if nothing else can is set to the latest moment at which we may still be here."""
+    control, armed = Control(), list[float]()
+    began = trio.current_time()
+
+    def arm(seconds: float) -> None:
+        armed.append(trio.current_time() + seconds - began)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keep_armed, control, arm)
+        await trio.sleep(1)
+        assert armed == []
+        control.ask(Ending(Cause.RESTART, 60))
+        await trio.sleep(1)
+        control.ask(Ending(Cause.PLANNED, 10))
+        await trio.sleep(1)
+        control.hurry()
+    assert armed == [1 + 60 + MARGIN, 1 + 10 + MARGIN, 3 + MARGIN]
+    gc.enable()
 
 
 async def page(life: Life) -> str:

@@ -7,8 +7,8 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.gateway.delivery import UNSURE_AGAIN_AFTER
-from hermes_trio.platform import ChatGone, FloodWait, NotSent, Refused, Traits
+from hermes_trio.gateway.delivery import MAX_TRIES, UNSURE_AGAIN_AFTER
+from hermes_trio.platform import ChatGone, CredentialsRefused, FloodWait, NotSent, Refused, Traits
 from hermes_trio.testing import MemoryPlatform
 from tests.stage import Stage
 
@@ -34,14 +34,66 @@ async def test_a_send_that_never_works_is_given_up_and_the_next_answer_comes(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
     platform = on(stage)
-    platform.fails("send", NotSent("connection refused"), times=3)
+    platform.fails("send", NotSent("connection refused"), times=MAX_TRIES)
     async with stage.life():
         await stage.says("hello")
-        await trio.sleep(60)
-        assert platform.chat("42").texts == []
+        await trio.sleep(1800)
+        assert platform.chat("42").texts == [], "half an hour is no reason to give up"
         await stage.says("and now")
-        await trio.sleep(10)
+        await trio.sleep(2400)
         assert platform.chat("42").texts == ["You said: and now"]
+
+
+async def test_a_platform_that_refuses_us_in_the_middle_ends_no_other(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage)
+    platform.fails("send", CredentialsRefused("memory"))
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(10)
+        assert platform.chat("42").texts == [ANSWER], "it was surely not sent, so it is tried again"
+
+
+@pytest.mark.parametrize("edits", [False, True])
+@pytest.mark.parametrize("kind", ["bare", "in a group"])
+async def test_a_mistake_of_an_adapter_is_an_unknown_outcome(
+    stage: Stage, autojump_clock: MockClock, edits: bool, kind: str
+) -> None:
+    platform = stage.platform = MemoryPlatform(traits=Traits(edits=edits, typing=True))
+    mistake: Exception = KeyError("message_id")
+    if kind == "in a group":
+        mistake = ExceptionGroup("its nursery", [mistake])
+    platform.fails("send", mistake)
+    platform.fails("typing", mistake)
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(UNSURE_AGAIN_AFTER + 10)
+        (text,) = platform.chat("42").texts
+        assert text.endswith(ANSWER)
+        assert "repeat" in text
+
+
+async def test_what_was_refused_within_a_nursery_of_the_adapter_is_refused(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = on(stage)
+    platform.fails("send", ExceptionGroup("its nursery", [Refused("too rude")]))
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(UNSURE_AGAIN_AFTER + 10)
+        assert platform.chat("42").texts == []
+
+
+async def test_where_the_growing_message_was_deleted_the_answer_is_a_message_of_its_own(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = stage.platform = MemoryPlatform(traits=Traits(edits=True))
+    platform.fails("edit", Refused("message to edit not found"), times=1000)
+    async with stage.life():
+        await stage.says("count to 3")
+        await trio.sleep(30)
+        assert [text for text in platform.chat("42").texts if "3" in text] != []
 
 
 async def test_a_flood_is_waited_out(stage: Stage, autojump_clock: MockClock) -> None:
