@@ -69,9 +69,10 @@ class Lane:
         self._wake()
 
     def show(self, stream: Stream, text: str) -> None:
-        """Let the growing message say this, as soon as it may."""
-        stream.text = text
-        if not stream.closed and text.strip():
+        """Let the growing message say this, as soon as it may. The space around it is no part of it: the
+        answer will have none, and a model that began with a line break would have said something else."""
+        stream.text = text.strip()
+        if not stream.closed and stream.text:
             self._streams[stream.key] = stream
             self._wake()
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,8 @@ def gateway(directory: Path, plan: str, *commands: str) -> Iterator[Gateway]:
         process.kill()
         process.communicate()
         for pid in alive(mark):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # the guard is at it too
+                os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
