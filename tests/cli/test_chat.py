@@ -74,11 +74,11 @@ def test_what_is_said_is_answered_once_and_leaving_is_clean(tmp_path: Path) -> N
         terminal.shows("You said: tell me a story\n> ")
         terminal.types("/whoami")
         terminal.shows("console user me")
+        terminal.types("hello")
+        terminal.shows("your-model\n```\n> ")
         assert terminal.leaves() == 0
         assert terminal.screen.count("You said: tell me a story") == 1, "it grew in its place"
         assert terminal.screen.count("You said") == 1
-        terminal.types("hello")
-        terminal.shows("your-model\n```\n> ")
         assert terminal.screen.count("I am the demo") == 1, "also where it had said a line break more"
         assert "Traceback" not in terminal.screen
 
