@@ -67,7 +67,7 @@ def command(if_wanted: bool) -> None:
     names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
     click.echo(f"hermes-trio {__version__}: {names}; home {home}")
     raise_open_files()
-    watched_by = supervisor(os.environ, in_container=any(map(os.path.exists, _CONTAINER_FILES)))
+    watched_by = supervisor(os.environ, in_container=_is_what_a_container_runs())
     with log_to_file(home, config, os.environ), last_resort(home / WATCHDOG_LOG) as arm:
         gateway = trio.run(_run, home, loaded, adapters, watched_by, arm)
         ending = gateway.control.current
@@ -75,6 +75,12 @@ def command(if_wanted: bool) -> None:
         way = consequences(ending, watched_by).exit
         log.info("ended", cause=ending.cause, exit=way)
     leave(way)
+
+
+def _is_what_a_container_runs() -> bool:
+    """Whether the container ends with us, or its first process waits for us. Nobody does so for what a shell
+    in a container has started."""
+    return os.getppid() == 1 and any(map(os.path.exists, _CONTAINER_FILES))
 
 
 async def _run(

@@ -42,6 +42,17 @@ async def test_restarted_means_that_another_life_has_its_doors_open(home: Path) 
         assert await life.ended() == 0
 
 
+async def test_where_nobody_would_start_it_again_it_goes_on_in_the_same_process(home: Path) -> None:
+    """Also in a container, unless it is what the container runs: no shell there waits for an exit code."""
+    async with living(home) as life:
+        life.forsaken = True
+        before = await life.up()
+        assert (await hermes("restart", environ=environment(home))).returncode == 0
+        after = await life.up()
+        assert (after.pid, life.codes) == (before.pid, [])
+        assert after.instance != before.instance
+
+
 async def test_people_are_told_of_a_restart_and_the_turn_goes_on_within_the_grace(home: Path) -> None:
     async with open_loopback() as platform:
         configure(home, port=platform.port, grace=60)
