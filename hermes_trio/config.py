@@ -19,7 +19,7 @@ from .messages import HomeChannel
 # A key named like this holds a secret wherever it stands, so a platform's own keys are covered
 # before anybody has told us about them. `keys` or `monkey` are no such names, `apiKey` is.
 _SECRET_NAME = re.compile(
-    r"(?i:token|secret|passw|passphrase|pwd|credential|cookie|bearer|private|signing|hook_?url"
+    r"(?i:token|secret|passw|passphrase|pwd|credential|cookie|bearer|authorization|private|signing|hook_?url"
     r"|(?:^|[_-])(?:auth|key|pw|pin)$)|[a-z]Key$"
 )
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
@@ -82,7 +82,8 @@ def keys(section: type[Section]) -> list[Key]:
         default = field.default if field.default is not msgspec.NODEFAULT else {}
         choices = get_args(inner) if get_origin(inner) is Literal else ()
         opens = inner if isinstance(inner, type) and issubclass(inner, Section) else None
-        named = get_args(inner)[1] if get_origin(inner) is Mapping else None
+        behind = get_args(inner)[1] if get_origin(inner) is Mapping else None
+        named = behind if isinstance(behind, type) and issubclass(behind, Section) else None
         found.append(Key(field.name, field.type, meta.description, choices, default, opens, named))
     return found
 
@@ -103,7 +104,9 @@ Provider = Literal["openai", "anthropic", "demo"]
 class ModelConfig(Section, frozen=True):
     provider: Annotated[
         Provider,
-        Meta(description="Who answers; left out: whose key is in the environment, else demo."),
+        Meta(
+            description="Who answers; left out: whose key is in the environment, a model server here, or demo."
+        ),
     ] = "demo"
     base_url: Annotated[
         str | None, Meta(description="Address of the model's server; left out: the provider's own.")
@@ -259,6 +262,23 @@ class WebConfig(Section, frozen=True):
     ] = None
 
 
+class McpServerConfig(Section, frozen=True):
+    """A program, or an address, that offers tools by the Model Context Protocol."""
+
+    enabled: Annotated[bool, Meta(description="Whether its tools are offered to the model.")] = True
+    command: Annotated[
+        str | None, Meta(description="The program that is the server; or leave it out and give a url.")
+    ] = None
+    args: Annotated[tuple[str, ...], Meta(description="What that program is started with.")] = ()
+    env: Annotated[
+        Mapping[str, str],
+        Meta(description="Environment variables it gets besides PATH, HOME and the like: its secrets."),
+    ] = {}
+    url: Annotated[str | None, Meta(description="Address of a server that is reached by HTTP.")] = None
+    headers: Annotated[Mapping[str, str], Meta(description="What is sent along to that address.")] = {}
+    timeout: Annotated[Seconds, Meta(description="Seconds one call of a tool may take.")] = 120
+
+
 class PlatformConfig(Section, frozen=True):
     enabled: Annotated[bool, Meta(description="Whether the gateway connects to it.")] = True
     token: Annotated[str | None, Meta(description="Secret that the platform gave the bot.")] = None
@@ -325,6 +345,10 @@ class GatewayConfig(Section, frozen=True):
     approvals: Annotated[ApprovalsConfig, Meta(description="Dangerous commands and who allows them.")] = (
         ApprovalsConfig()
     )
+    mcp_servers: Annotated[
+        Mapping[str, McpServerConfig],
+        Meta(description="Servers whose tools the model gets too, by name; needs hermes-trio[mcp]."),
+    ] = {}
     journal: Annotated[JournalConfig, Meta(description="The record of every run.")] = JournalConfig()
     gateway: Annotated[TurnLimits, Meta(description="How much happens at a time.")] = TurnLimits()
     retention: Annotated[RetentionConfig, Meta(description="How long things are kept.")] = RetentionConfig()
