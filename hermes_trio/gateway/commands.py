@@ -25,10 +25,12 @@ from ..state.turns import Outcome
 from ..state.undo import Said, undo
 from . import inward, reports, words
 from .access import ADMIN_COMMANDS
+from .actor import Mode
 from .asking import DENY, Asked, answer, waiting
 from .ending import Cause, Ending
+from .letting_go import begin_anew, let_go, stop
 from .notices import address_of, place_of, remember_requester, say_home
-from .session import BACKGROUND, Mode, begin_anew, let_go, stop
+from .session import BACKGROUND
 from .turn import Compresses
 
 if TYPE_CHECKING:

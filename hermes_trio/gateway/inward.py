@@ -25,8 +25,8 @@ from ..messages import MessageEvent
 from ..state import dead_chats, inbox, pairing
 from ..state.inbox import Stored
 from . import asking, commands, words
+from .actor import Mode
 from .outgoing import Chat
-from .session import Mode
 
 if TYPE_CHECKING:
     from .gateway import Gateway

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-import sqlite3
-from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
@@ -20,13 +17,14 @@ import trio
 from ..config import reset_policy
 from ..errors import GatewayError
 from ..messages import MessageEvent
-from ..state import inbox, processes, sessions, settle
+from ..state import inbox, processes, sessions
 from ..state.entry import SessionEntry
 from ..state.inbox import Received
 from ..state.policy import KNOWN_REASONS, is_fresh, notice_due
 from ..state.transcript import Message
 from ..state.turns import Outcome, Turn
 from . import burst, words
+from .actor import Actor, Job
 from .notes import reset_notice, with_note
 from .resume import ends_in_tool_result, judge_tail, tail_time
 from .run import Task, run_turn
@@ -36,83 +34,10 @@ if TYPE_CHECKING:
 
 IDLE = 300.0
 RETRY_AFTER = 30.0
-TELL_EVERY = 30.0
-"""Seconds in which nobody is told twice in a session what becomes of a message."""
-FOLLOW_UP = 3.0
-"""Seconds after the begin of a turn in which another message is a part of what was being said."""
 BACKGROUND = "agent:main:background:"
 """Sessions that work beside the conversation of a chat have keys of their own."""
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
-
-Job = Callable[[], Awaitable[None]]
-Mode = Literal["interrupt", "queue", "steer"]
-
-
-class Actor:
-    """A session that is being looked after."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.task: Task | None = None
-        """The turn that runs now."""
-        self.resume: Turn | None = None
-        """The cut turn that is to be taken up first."""
-        self.jobs: deque[Job] = deque()
-        """What is to be done when the turn that runs has ended."""
-        self.came: list[tuple[MessageEvent, int, Mode]] = []
-        """Who came while no turn ran: the next one may begin without them."""
-        self._told_at = -math.inf
-        self._hint = trio.Event()
-
-    @property
-    def is_woken(self) -> bool:
-        """Whether there may be something to do."""
-        return self._hint.is_set()
-
-    def wake(self) -> None:
-        """There may be something to do."""
-        self._hint.set()
-
-    async def woken(self) -> None:
-        """Wait for that."""
-        await self._hint.wait()
-        self._hint = trio.Event()
-
-    def may_tell(self) -> bool:
-        """Whether somebody may be told here what becomes of a message: nobody was, a moment ago."""
-        now = trio.current_time()
-        if now - self._told_at < TELL_EVERY:
-            return False
-        self._told_at = now
-        return True
-
-    def begin(self, task: Task) -> None:
-        """A turn begins. Who came too late for it meets it now."""
-        self.task = task
-        for one in self.came:
-            self.meet(*one)
-
-    def meet(self, event: MessageEvent, inbox_id: int, mode: Mode) -> str | None:
-        """A message has come, and is stored: let it meet the turn that runs. Returns what to tell of it."""
-        task = self.task
-        if event.kind == "internal":
-            return None  # nobody is interrupted by it
-        if task is None:
-            self.came.append((event, inbox_id, mode))
-            return None
-        if any(row.inbox_id == inbox_id for row in task.rows):
-            return None  # it has begun with this very message, while that was being stored
-        if mode == "steer" and event.text.strip() and not event.attachments:
-            task.steered.append(inbox_id)
-            return words.steered()
-        if mode != "interrupt":
-            return words.queued()
-        if task.not_now:
-            return words.not_now(task.not_now[-1])
-        task.end(Outcome.SUPERSEDED)
-        # Just after the begin it is a part of what was being said, and nothing to speak of.
-        return words.interrupting() if trio.current_time() - task.began > FOLLOW_UP else None
 
 
 class Sessions:
@@ -300,55 +225,3 @@ class Sessions:
             reset_reason=entry.auto_reset_reason if not history else None,
             gone=gone,
         )
-
-
-def stop(gateway: Gateway, key: str, how: Outcome) -> bool:
-    """End the turn that runs in a session. False if none does."""
-    task = gateway.sessions.task(key)
-    if task is None:
-        return False
-    task.end(how)
-    return True
-
-
-async def let_go(gateway: Gateway, key: str, *, all_beside: bool = False) -> tuple[bool, int]:
-    """End what runs in a session, drop what waits there, and let nothing of it be taken up again; also
-    what works beside it, if that is asked. Returns whether anything was going on, and how many messages
-    were dropped."""
-    at, key_of = gateway.world.time(), gateway.store.key_of
-    keys = [key, *(actor.key for actor in gateway.sessions.beside(key) if all_beside)]
-
-    def step(db: sqlite3.Connection) -> tuple[int, int]:
-        if all_beside:
-            waiting = (row for other in inbox.keys_with_pending(db) for row in inbox.pending(db, other)[:1])
-            places = [(row.session_key, row.event.source) for row in waiting]
-            places += [(entry.session_key, entry.origin) for entry in sessions.marked(db) if entry.origin]
-            keys.extend(k for k, source in places if k.startswith(BACKGROUND) and key_of(source) == key)
-        dropped = cleared = 0
-        for one in dict.fromkeys(keys):
-            dropped += inbox.drop_pending(db, one, at)
-            entry = sessions.open_by_key(db, one)
-            cleared += entry is not None and settle.clear_mark(db, entry.session_id, at)
-        return dropped, cleared
-
-    dropped, cleared = await gateway.database.write(step)
-    stopped = [stop(gateway, one, Outcome.STOPPED) for one in keys]
-    return any(stopped) or cleared > 0, dropped
-
-
-async def begin_anew(gateway: Gateway, key: str) -> int:
-    """End the session of a chat, with what runs in it, and drop what waits for it; returns how many
-    messages did."""
-    at = gateway.world.time()
-
-    def step(db: sqlite3.Connection) -> tuple[SessionEntry | None, int]:
-        entry = sessions.open_by_key(db, key)
-        if entry is not None:
-            settle.end_session(db, entry.session_id, "session_reset", at)
-        return entry, inbox.drop_pending(db, key, at)
-
-    entry, dropped = await gateway.database.write(step)
-    stop(gateway, key, Outcome.RESET)
-    if entry is not None:
-        gateway.background.end_of(entry.session_id)
-    return dropped

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..gateway.posting import NoTurnsNow, TooManyWait, post
-from ..gateway.session import let_go, stop
+from ..gateway.letting_go import let_go, stop
 from ..ids import path_safe_id
 from ..messages import Attachment, AttachmentKind, MessageEvent
 from ..state import inbox, sessions, settle

@@ -32,8 +32,8 @@ from hermes_trio.config import AgentConfig, GatewayConfig, StreamingConfig
 from hermes_trio.embed import open_gateway
 from hermes_trio.events import ToolCompleted, ToolStarted
 from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.gateway.letting_go import stop
 from hermes_trio.gateway.serve import Guarded
-from hermes_trio.gateway.session import stop
 from hermes_trio.gateway.turn import Turn
 from hermes_trio.host.guard import open_guard
 from hermes_trio.host.worker import Worker, inline_worker, worker_thread
