@@ -105,7 +105,7 @@ class ModelConfig(Section, frozen=True):
     provider: Annotated[
         Provider,
         Meta(
-            description="Who answers; left out: whose key is in the environment, a model server here, or demo."
+            description="Who answers; left out: whose key is in the environment, a local server, or demo."
         ),
     ] = "demo"
     base_url: Annotated[
