@@ -16,6 +16,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
+import pytest
 import trio
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -344,7 +345,7 @@ class Rules(RuleBasedStateMachine):
             assert {number for number, state in rows if state == "of_turn"} == of_turn
 
 
-TestRules = Rules.TestCase
+TestRules = pytest.mark.timeout(300)(Rules.TestCase)  # as long as a busy machine may take for all examples
 TestRules.settings = settings(
     max_examples=120,
     stateful_step_count=50,
