@@ -108,7 +108,7 @@ def _steps(request: Request, call_id: str) -> Iterator[Step]:
     if not _said(messages[-1:]):
         # Nothing but a note: a cut turn is taken up again. What it was to answer stands further up.
         yield TextDelta("Where was I? ")
-    said = _said(latest) or next((text for one in reversed(messages) if (text := _said([one]))), "")
+    said = _said(latest) or _said_last(messages)
     reason = yield from _react(said, request, call_id)
     yield Finished(reason)
 
@@ -117,6 +117,17 @@ def _said(messages: Sequence[Message]) -> str:
     """What people said in these, without the notes of the gateway."""
     texts = (_NOTE.sub("", one.text).strip() for one in messages if isinstance(one, User))
     return "\n".join(text for text in texts if text)
+
+
+def _said_last(messages: Sequence[Message]) -> str:
+    """What people said before they were answered: all of it, if it was several messages."""
+    together: list[Message] = []
+    for one in reversed(messages):
+        if _said([one]):
+            together.insert(0, one)
+        elif together:
+            break
+    return _said(together)
 
 
 def _told(asked: Message, results: Sequence[str]) -> str:

@@ -170,3 +170,18 @@ async def test_it_has_nothing_to_shorten(demo: Demo, autojump_clock: MockClock) 
         await stage.says("/compress")
         await trio.sleep(5)
         assert last(stage) == words.nothing_to_compress()
+
+
+async def test_what_was_said_in_several_messages_is_taken_up_whole(
+    demo: Demo, autojump_clock: MockClock
+) -> None:
+    stage = demo()
+    async with stage.life() as gateway:
+        await stage.says("one two three")
+        await stage.says("four five six")
+        await trio.sleep(0.7)
+        gateway.stop(grace=0)
+    stage = demo()
+    async with stage.life():
+        await trio.sleep(30)
+        assert last(stage) == "Where was I? You said: one two three\nfour five six"
