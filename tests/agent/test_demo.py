@@ -177,9 +177,14 @@ async def test_what_was_said_in_several_messages_is_taken_up_whole(
 ) -> None:
     stage = demo()
     async with stage.life() as gateway:
-        await stage.says("one two three")
+        await stage.says("count to 2")
+        await trio.sleep(0.5)
+        gateway.stop(grace=10)
+        await stage.says("one two three")  # two lines of one thought, for the next life
         await stage.says("four five six")
-        await trio.sleep(0.7)
+    stage = demo()
+    async with stage.life() as gateway:
+        await trio.sleep(0.2)
         gateway.stop(grace=0)
     stage = demo()
     async with stage.life():
