@@ -1,0 +1,228 @@
+// The messages of the open session. The place where somebody reads is theirs: the page follows the answer
+// only while its end is in view.
+
+import { post, Refused } from "./api.js";
+import { $, announce, h, icon, reconcile } from "./dom.js";
+import { outbox, discard, flush } from "./outbox.js";
+import { changed, look, on, shownTurns, store } from "./store.js";
+import { now, span } from "./time.js";
+import { Said, Turn } from "./turn.js";
+
+const NEAR = 60;
+const MOST_SHOWN = 120;
+
+const scroll = $("scroll");
+const transcript = $("transcript");
+const views = new Map();
+const places = new Map();
+let shownSession;
+let follows = true;
+let most = MOST_SHOWN;
+
+scroll.addEventListener("scroll", () => {
+  follows = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
+  $("latest").hidden = follows;
+}, { passive: true });
+
+$("latest").addEventListener("click", () => toEnd(true));
+new ResizeObserver(() => follows && toEnd()).observe(scroll);
+new ResizeObserver(() => follows && toEnd()).observe(transcript);
+
+/** Go to the end, and follow what is written there. */
+export function toEnd(smoothly = false) {
+  follows = true;
+  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  scroll.scrollTo({ top: scroll.scrollHeight, behavior: smoothly && !calm ? "smooth" : "instant" });
+}
+
+export function drawChat() {
+  const other = shownSession !== store.open;
+  if (other) {
+    if (shownSession) places.set(shownSession, follows ? null : scroll.scrollTop);
+    views.clear();
+    transcript.replaceChildren();
+    shownSession = store.open;
+    most = MOST_SHOWN;
+    follows = true;
+  }
+  const items = wanted();
+  reconcile(transcript, views, items, make);
+  if (other || !settled) arrive();
+  else if (follows) toEnd();
+}
+
+let settled = true;
+
+/** A session that is opened again is where it was left; another one is at its end. */
+function arrive() {
+  settled = store.ready;
+  const place = places.get(store.open) ?? null;
+  if (place !== null && settled) {
+    scroll.scrollTop = place;
+    follows = false;
+  } else toEnd();
+}
+
+function make(item) {
+  if (item.make) return item.make();
+  return new Turn();
+}
+
+function wanted() {
+  if (store.missing) return [welcome("missing", "There is no such conversation", "It may have been deleted.")];
+  const turns = store.open ? shownTurns() : [];
+  const mine = outbox().filter((one) => one.session === store.open);
+  const seen = new Set(turns.map((turn) => turn.runId));
+  const waiting = store.waiting.filter((one) => !seen.has(one.run_id));
+  const known = new Set(waiting.map((one) => one.message_id));
+  const unsent = mine.filter((one) => !known.has(one.message) && !seen.has(one.run));
+  if (!turns.length && !waiting.length && !unsent.length) {
+    if (!store.open) return [welcome("new", "What can I do for you?", "Answers go on when you close this page, and are here when you come back.")];
+    return store.ready ? [welcome("empty", "Nothing was said here yet", "")] : [skeleton()];
+  }
+  const items = turns.slice(-most);
+  if (turns.length > most) items.unshift(earlier(turns.length - most));
+  const busy = turns.some((turn) => turn.running);
+  for (const one of waiting) {
+    const note = one.status === "started" ? null : one.status === "steered" ? STEERED : QUEUED;
+    items.push(said(`w${one.message_id}`, one.text, note, false));
+    if (one.status === "started" && !busy) items.push(beginning(one));
+  }
+  for (const one of unsent) items.push(said(`o${one.key}`, one.text, noteOf(one), one.state !== "failed"));
+  for (const one of store.asks) items.push({ key: `a${one.id}`, ask: one, make: () => new Ask(one) });
+  return items;
+}
+
+const said = (key, text, note, pending) => ({ key, text, note, pending, make: () => wrapped(new Said({ text, note, pending })) });
+
+function wrapped(view) {
+  return { element: h("div", { class: "turn" }, view.element), update: (item) => view.update(item) };
+}
+
+const QUEUED = { key: "queued", nodes: () => [icon("clock"), "Waits for its turn"] };
+const STEERED = { key: "steered", nodes: () => [icon("steer"), "Goes into this answer, behind the next tool result"] };
+const KEPT = { key: "kept", nodes: () => [icon("clock"), "Kept here. It is sent when the gateway is back."] };
+
+function noteOf(entry) {
+  if (entry.state === "sending" || entry.state === "sent") return null;
+  if (entry.state === "kept") return KEPT;
+  const nodes = () => [
+    icon("alert"),
+    `Not sent: ${entry.problem} `,
+    h("button", { class: "text-button", type: "button", onclick: () => flush(true) }, "Try again"),
+    h("button", { class: "text-button", type: "button", onclick: () => discard(entry.key) }, "Discard"),
+  ];
+  return { key: `failed ${entry.problem}`, nodes };
+}
+
+function beginning(one) {
+  const turn = { users: [], parts: [], running: true, outcome: null, reason: "", marker: null, startedAt: one.received_at };
+  return { ...turn, key: `b${one.run_id}` };
+}
+
+function welcome(key, title, text) {
+  const make = () => ({
+    element: h("div", { class: "welcome" }, h("img", { src: "/page/icon.svg", alt: "", width: 44, height: 44 }), h("h2", {}, title), text ? h("p", {}, text) : null),
+    update() {},
+  });
+  return { key: `welcome-${key}`, make };
+}
+
+function skeleton() {
+  const make = () => ({ element: h("div", { class: "skeleton", role: "status", "aria-label": "Loading" }), update() {} });
+  return { key: "skeleton", make };
+}
+
+function earlier(count) {
+  const show = () => {
+    most += MOST_SHOWN * 2;
+    const before = scroll.scrollHeight - scroll.scrollTop;
+    drawChat();
+    scroll.scrollTop = scroll.scrollHeight - before;
+  };
+  const button = h("button", { class: "text-button earlier", type: "button", onclick: show });
+  const update = (item) => (button.textContent = `Show earlier messages (${item.count})`);
+  return { key: "earlier", count, make: () => ({ element: button, update }) };
+}
+
+// --- what a person is asked ---
+
+const CHOICES = { once: "Allow once", session: "Allow in this conversation", always: "Always allow", deny: "Deny" };
+
+class Ask {
+  constructor(ask) {
+    this.ask = ask;
+    this.problem = h("p", { class: "problem", role: "alert" });
+    this.left = h("span", { class: "left" });
+    const title = ask.kind === "approval" ? "May I do this?" : "A question for you";
+    const id = `ask-${ask.id}`;
+    this.buttons = h("div", { class: "choices" }, ...ask.choices.map((choice, at) => this.button(choice, at)));
+    this.element = h(
+      "section",
+      { class: `ask ${ask.kind}`, "aria-labelledby": id },
+      h("div", { class: "ask-head" }, icon(ask.kind === "approval" ? "alert" : "question"), h("h2", { id }, title), this.left),
+      ...this.content(),
+      this.buttons,
+      ask.kind === "question" ? h("p", { class: "quiet" }, ask.choices.length ? "Or write another answer below." : "Write your answer below.") : null,
+      this.problem,
+    );
+    announce(`${title} ${ask.text}`, { now: true });
+    this.tick();
+  }
+
+  content() {
+    const { kind, text } = this.ask;
+    if (kind === "question") return [h("p", { class: "ask-text" }, text)];
+    const cut = text.lastIndexOf("\n\n");
+    const [command, why] = cut < 0 ? [text, ""] : [text.slice(0, cut), text.slice(cut + 2)];
+    return [h("pre", { class: "ask-command", tabindex: "0", role: "group", "aria-label": "What would be done" }, command), why ? h("p", { class: "quiet" }, why) : null];
+  }
+
+  button(choice, at) {
+    const label = this.ask.kind === "approval" ? CHOICES[choice] ?? choice : choice;
+    const kind = this.ask.kind === "approval" && at === 0 ? "primary" : "plain";
+    return h("button", { class: kind, type: "button", onclick: () => this.answer(choice) }, label);
+  }
+
+  async answer(choice) {
+    const buttons = [...this.buttons.querySelectorAll("button")];
+    buttons.forEach((button) => (button.disabled = true));
+    this.problem.textContent = "";
+    try {
+      await answerAsk(this.ask, choice);
+      $("composer").focus({ preventScroll: true });
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      this.problem.textContent = error.message;
+      buttons.forEach((button) => (button.disabled = false));
+    }
+  }
+
+  update() {}
+
+  tick() {
+    const left = this.ask.until - now();
+    this.left.textContent = left > 0 && left < 600 ? `${span(left)} left` : "";
+  }
+}
+
+/** Answer what is asked. Raises `Refused`; with the code `asked_no_more` nobody waits any more. */
+export async function answerAsk(ask, text) {
+  const session = store.open;
+  try {
+    await post(`/api/sessions/${encodeURIComponent(session)}/answers`, { id: ask.id, answer: text });
+    store.asks = store.asks.filter((one) => one.id !== ask.id);
+    changed("chat");
+  } finally {
+    look(session);
+  }
+}
+
+setInterval(() => {
+  for (const view of views.values()) {
+    view.working?.tick();
+    view.tick?.();
+  }
+}, 1000);
+
+on("chat", drawChat);

@@ -1,0 +1,32 @@
+// Gets the cookie for the key, and then the page.
+
+const form = document.getElementById("login");
+const key = document.getElementById("key");
+const problem = document.getElementById("problem");
+
+if (location.pathname === "/login") {
+  document.getElementById("why").textContent =
+    "This link was used before, or is too old. Enter the key of this gateway instead.";
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  problem.textContent = "";
+  try {
+    const answer = await fetch("/login", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ key: key.value.trim() }),
+    });
+    if (answer.ok) {
+      location.replace("/" + location.hash);
+      return;
+    }
+    const { error } = await answer.json();
+    problem.textContent = error.code === "too_many_tries" ? `${error.message} ${error.remedy}` : error.message;
+  } catch {
+    problem.textContent = "The gateway cannot be reached.";
+  }
+  key.select();
+  key.focus();
+});

@@ -1,0 +1,85 @@
+// What was written and is not with the gateway yet. It is kept in the browser until the gateway has it, so
+// that neither a restart nor a reload loses a message; each has a name of ours, so that it is one message
+// however often it is sent.
+
+import { newId, post, Refused } from "./api.js";
+import { changed, look, on, store } from "./store.js";
+
+// Each message has a place of its own, for several pages write there. If two of them send one, it is one.
+const PLACE = "outbox:";
+
+let entries = read();
+let flushing = false;
+
+function read() {
+  const places = Object.keys(localStorage).filter((place) => place.startsWith(PLACE));
+  const found = places.map((place) => JSON.parse(localStorage.getItem(place)));
+  for (const one of found) if (one.title) store.coming.add(one.session);
+  return found.sort((one, other) => one.at - other.at);
+}
+
+function note(entry) {
+  if (entry.state === "sent") localStorage.removeItem(PLACE + entry.key);
+  else localStorage.setItem(PLACE + entry.key, JSON.stringify(entry));
+  changed("chat");
+}
+
+export const outbox = () => entries;
+
+/** Say something in a session. With a title the session is made first. */
+export function say(session, text, { mode = "queue", title = null } = {}) {
+  const entry = { key: newId(), at: Date.now(), session, text, mode, title, state: "sending", problem: "" };
+  entries.push(entry);
+  if (title) store.coming.add(session);
+  note(entry);
+  flush();
+}
+
+export function discard(key) {
+  entries = entries.filter((one) => one.key !== key);
+  localStorage.removeItem(PLACE + key);
+  changed("chat");
+}
+
+/** Send what was not sent, in order; again also what was refused, if somebody asks for that. */
+export async function flush(again = false) {
+  if (again) for (const one of entries) if (one.state === "failed") one.state = "sending";
+  if (flushing) return;
+  flushing = true;
+  try {
+    let next;
+    while ((next = entries.find((one) => one.state === "sending" || one.state === "kept"))) {
+      if (!(await send(next))) break;
+    }
+  } finally {
+    flushing = false;
+  }
+}
+
+async function send(entry) {
+  const path = `/api/sessions/${encodeURIComponent(entry.session)}`;
+  try {
+    if (entry.title) await post("/api/sessions", { id: entry.session, title: entry.title });
+    store.coming.delete(entry.session);
+    entry.title = null;
+    const { text, mode, key } = entry;
+    const posted = await post(`${path}/messages`, { text, mode, idempotency_key: key });
+    Object.assign(entry, { state: "sent", message: posted.message_id, run: posted.run_id, reads: store.reads });
+    if (posted.status === "steered") entry.run = null;
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    const later = error.status === 0 || error.status === 503;
+    Object.assign(entry, { state: later ? "kept" : "failed", problem: error.message });
+    note(entry);
+    if (later && store.connection === "open") setTimeout(() => store.gateway?.ready && flush(), 2000);
+    return !later;
+  }
+  note(entry);
+  look(entry.session);
+  return true;
+}
+
+// What was sent is seen in the session from the first reading on that began behind it.
+on("read", (number) => {
+  entries = entries.filter((one) => !(one.state === "sent" && one.session === store.open && one.reads < number));
+});

@@ -1,0 +1,231 @@
+// What the page knows: the sessions, the one that is open, the runs that go on, and how the gateway is.
+// Whoever draws something is told when it has changed.
+
+import { get, Refused } from "./api.js";
+import { turnsOf } from "./fold.js";
+import { now } from "./time.js";
+
+const PAGE = 1000;
+
+export const store = {
+  sessions: new Map(),
+  loaded: false,
+  open: null,
+  missing: false,
+  rows: [],
+  turns: [],
+  waiting: [],
+  asks: [],
+  ready: false,
+  runs: new Map(),
+  gateway: null,
+  connection: "connecting",
+  reads: 0,
+  coming: new Set(),
+};
+
+const listeners = new Map();
+
+/** Call `listener` whenever `topic` has changed: sessions, chat, gateway. */
+export function on(topic, listener) {
+  listeners.set(topic, [...(listeners.get(topic) ?? []), listener]);
+}
+
+const due = new Set();
+
+/** Something has changed. Drawing waits for the next frame, and a page that nobody sees for less often. */
+export function changed(topic) {
+  if (!due.size) {
+    if (document.hidden) setTimeout(draw, 250);
+    else requestAnimationFrame(draw);
+  }
+  due.add(topic);
+}
+
+function draw() {
+  const topics = [...due];
+  due.clear();
+  for (const topic of topics) for (const listener of listeners.get(topic) ?? []) listener();
+}
+
+document.addEventListener("visibilitychange", () => due.size && draw());
+
+// --- sessions ---
+
+/** Read the list; the first ones come first. */
+export async function loadSessions() {
+  const found = new Map();
+  let offset = 0;
+  for (const limit of [50, PAGE, PAGE, PAGE, PAGE]) {
+    const page = await get(`/api/sessions?limit=${limit}&offset=${offset}`);
+    for (const session of page.sessions) {
+      found.set(session.id, session);
+      store.sessions.set(session.id, session);
+    }
+    store.loaded = true;
+    changed("sessions");
+    if (page.next === null) break;
+    offset = page.next;
+  }
+  for (const id of [...store.sessions.keys()]) if (!found.has(id)) store.sessions.delete(id);
+  changed("sessions");
+}
+
+const looking = new Map();
+
+/** Look at a session again: one look at a time, and one more if it changed meanwhile. */
+export function look(id) {
+  // What was begun here and is not with the gateway yet cannot be read there.
+  if (store.coming.has(id)) return;
+  if (looking.has(id)) {
+    looking.set(id, true);
+    return;
+  }
+  looking.set(id, false);
+  (id === store.open ? read(id) : peek(id))
+    .catch((error) => {
+      if (!(error instanceof Refused)) throw error;
+      if (error.status === 404) forget(id);
+      // Else it is read again when the gateway is back.
+    })
+    .finally(() => {
+      const again = looking.get(id);
+      looking.delete(id);
+      if (again) look(id);
+    });
+}
+
+async function peek(id) {
+  store.sessions.set(id, await get(`/api/sessions/${encodeURIComponent(id)}`));
+  changed("sessions");
+}
+
+function forget(id) {
+  store.sessions.delete(id);
+  changed("sessions");
+  if (id === store.open) {
+    store.missing = true;
+    changed("chat");
+  }
+}
+
+// --- the session that is open ---
+
+/** Show this session; none for a new one. */
+export function open(id) {
+  Object.assign(store, { open: id, rows: [], turns: [], waiting: [], asks: [], ready: !id || store.coming.has(id), missing: false });
+  changed("sessions");
+  changed("chat");
+  if (id) look(id);
+}
+
+/** What was read of the open session is not to be trusted: something was missed. */
+export function distrust() {
+  if (!store.open) return;
+  whole = true;
+  look(store.open);
+}
+
+let whole = false;
+
+async function read(id) {
+  const number = (store.reads += 1);
+  // What waits is read first: a message that begins meanwhile is then seen in both, and never in none.
+  const session = await get(`/api/sessions/${encodeURIComponent(id)}`);
+  const fresh = !store.ready || whole;
+  const over = [...store.runs.values()].filter((run) => run.sessionId === id && run.over);
+  whole = false;
+  // A turn that has ended does not change any more, one that was cut apart. Only what is behind is read again.
+  const ended = new Map(store.turns.map((turn) => [turn.run_id, turn.ended_at && turn.outcome !== "cut"]));
+  const firstOpen = store.rows.findIndex((row) => row.run_id && !ended.get(row.run_id));
+  const keep = fresh ? [] : store.rows.slice(0, firstOpen < 0 ? store.rows.length : firstOpen);
+  const rows = [];
+  const turns = [];
+  let after = keep.at(-1)?.id;
+  do {
+    const from = after === undefined ? "" : `&after=${encodeURIComponent(after)}`;
+    let page;
+    try {
+      page = await get(`/api/sessions/${encodeURIComponent(id)}/messages?limit=${PAGE}${from}`);
+    } catch (error) {
+      if (error.code !== "bad_cursor") throw error;
+      whole = true;
+      looking.set(id, true);
+      return;
+    }
+    rows.push(...page.messages);
+    turns.push(...page.turns);
+    after = page.next;
+  } while (after !== null);
+  store.sessions.set(id, session);
+  changed("sessions");
+  if (store.open !== id) return;
+  const kept = new Set(keep.map((row) => row.run_id));
+  store.rows = [...keep, ...rows];
+  store.turns = [...store.turns.filter((turn) => kept.has(turn.run_id)), ...turns];
+  store.waiting = session.waiting;
+  store.asks = session.asks;
+  store.ready = true;
+  // What had ended before it was read is told by the rows.
+  for (const run of over) if (run.over) store.runs.delete(run.runId);
+  for (const listener of listeners.get("read") ?? []) listener(number);
+  changed("chat");
+}
+
+/** The turns of the open session, as they are shown. */
+export function shownTurns() {
+  const runs = [...store.runs.values()].filter((run) => run.sessionId === store.open);
+  return turnsOf(store.rows, store.turns, runs);
+}
+
+// --- events ---
+
+const ENDS = ["run.completed", "run.failed", "run.cancelled"];
+const ASKS = ["approval.request", "question.request", "request.closed"];
+
+/** Something has happened. */
+export function happened(event) {
+  if (event.event === "gateway.changed") {
+    store.gateway = event;
+    changed("gateway");
+  } else if (event.event === "session.changed") {
+    look(event.session_id);
+  } else if (event.event === "session.deleted") {
+    forget(event.session_id);
+  } else if (event.event === "gap") {
+    const runs = event.run_id ? [store.runs.get(event.run_id)] : [...store.runs.values()];
+    for (const run of runs) if (run) run.gap = true;
+    distrust();
+  } else if (event.run_id) {
+    happenedInRun(event);
+  }
+}
+
+function happenedInRun(event) {
+  const { run_id: runId, session_id: sessionId } = event;
+  let run = store.runs.get(runId);
+  if (!run) {
+    run = { runId, sessionId, events: [], seq: 0, since: event.at, over: null, gap: false };
+    store.runs.set(runId, run);
+    look(sessionId);
+  }
+  if (event.seq <= run.seq) return;
+  run.seq = event.seq;
+  run.events.push(event);
+  if (ENDS.includes(event.event)) {
+    run.over = event;
+    const session = store.sessions.get(sessionId);
+    if (session) Object.assign(session, { state: "idle", run_id: null, asks_for: null });
+    changed("sessions");
+    if (sessionId !== store.open) store.runs.delete(runId);
+    look(sessionId);
+    for (const listener of listeners.get("ended") ?? []) listener(event);
+  } else if (ASKS.includes(event.event)) {
+    look(sessionId);
+    for (const listener of listeners.get("asked") ?? []) listener(event);
+  }
+  if (sessionId === store.open) changed("chat");
+}
+
+/** For how long a turn has run. */
+export const elapsed = (since) => now() - since;

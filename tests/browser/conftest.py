@@ -1,0 +1,220 @@
+"""A gateway as a process of its own, and people who look at its page with a real browser.
+
+The browser is Debian's Chromium, driven by Playwright. Where there is none these stories are skipped. The
+agent is the demo. Nothing may be said in a browser's console, in any story; pictures of what was seen are
+left in `screenshots`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.machine import HERMES, environment
+
+KEY = "a-key-for-browser-tests"
+PATIENCE = 30.0
+"""Longer than anything takes on a machine that has other things to do."""
+SCREENSHOTS = Path(__file__).with_name("screenshots")
+CHROMIUM = shutil.which("chromium")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+CONFIG = """\
+model: {{provider: demo}}
+agent: {{restart_drain_timeout: {grace}}}
+web: {{port: {port}, key: {key}}}
+"""
+WHILE_AWAY = re.compile(r"net::ERR_(CONNECTION|INCOMPLETE|EMPTY|NETWORK|ABORTED|FAILED)|status of 503")
+"""What a browser says by itself when a server has gone."""
+
+expect.set_options(timeout=PATIENCE * 1000)
+
+
+@dataclass
+class Gateway:
+    """A gateway that is started, ended and killed by hand."""
+
+    home: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, as a service manager does, and wait until it takes turns."""
+        environ = environment(self.home, HERMES_GATEWAY_EXTERNAL_SUPERVISOR="1")
+        with open(self.home.with_name("output"), "ab") as output:
+            self.process = subprocess.Popen([*HERMES, "run"], env=environ, stdout=output, stderr=output)
+        soon(self.is_ready)
+
+    def is_ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.address}/ready").is_success
+        except httpx.TransportError:
+            return False
+
+    def end(self, how: signal.Signals) -> int:
+        """Send it a signal, and wait until it has gone."""
+        assert self.process is not None
+        self.process.send_signal(how)
+        return self.process.wait(PATIENCE)
+
+    def asked(self, method: str, path: str, body: object = None) -> Any:
+        """Ask it something with the key."""
+        headers = {"Authorization": f"Bearer {KEY}"}
+        url = self.address + path
+        answer = httpx.request(method, url, json=body, headers=headers, timeout=PATIENCE)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    @property
+    def link(self) -> str:
+        """The link that it has printed, which lets somebody in."""
+        return str(re.findall(r"http://\S+token=\S+", self.home.with_name("output").read_text())[-1])
+
+
+@contextmanager
+def gateway_in(
+    folder: Path, *, grace: float = 1, before: Callable[[Path], None] = lambda _: None
+) -> Iterator[Gateway]:
+    """A gateway that runs while inside. `before` prepares its home."""
+    home = folder / "home"
+    home.mkdir(mode=0o700)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (home / "config.yaml").write_text(CONFIG.format(grace=grace, port=port, key=KEY))
+    before(home)
+    gateway = Gateway(home, port)
+    try:
+        gateway.start()
+        yield gateway
+    finally:
+        if gateway.process is not None:
+            gateway.process.kill()
+            gateway.process.wait(PATIENCE)
+
+
+def soon(condition: Callable[[], bool]) -> None:
+    """Wait until this is so."""
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until, "it did not become so"
+        time.sleep(0.05)
+
+
+@dataclass
+class People:
+    """Those who look at the pages of one gateway."""
+
+    browser: Browser
+    gateway: Gateway
+    said: list[str] = field(default_factory=list)
+    """What browsers have said in their consoles."""
+    away: bool = False
+    """The gateway is gone for a while in this story: browsers may say so."""
+    _contexts: list[Any] = field(default_factory=list)
+
+    def stranger(self, **how: Any) -> Page:
+        """Somebody with a browser and without a cookie."""
+        context = self.browser.new_context(
+            viewport=how.pop("viewport", {"width": 1280, "height": 820}), **how
+        )
+        self._contexts.append(context)
+        return self._watched(context.new_page())
+
+    def somebody(self, path: str = "/", **how: Any) -> Page:
+        """Somebody who was let in, and looks at the page."""
+        page = self.stranger(**how)
+        page.context.request.post(f"{self.gateway.address}/login", data={"key": KEY})
+        page.goto(self.gateway.address + path)
+        expect(page.locator("#status-text")).not_to_have_text("Connecting…")
+        return page
+
+    def second_tab(self, page: Page) -> Page:
+        """The same person looks at the same thing a second time."""
+        tab = self._watched(page.context.new_page())
+        tab.goto(page.url)
+        return tab
+
+    def leave(self) -> None:
+        for context in self._contexts:
+            context.close()
+        meant = [text for text in self.said if not (self.away and WHILE_AWAY.search(text))]
+        assert not meant, "nothing is said in a console"
+
+    def _watched(self, page: Page) -> Page:
+        page.on(
+            "console", lambda message: self.said.append(f"{message.type}: {message.text} {message.location}")
+        )
+        page.on("pageerror", lambda error: self.said.append(f"error: {error.stack}"))
+        return page
+
+
+# Not for the whole session: as long as it lives there is an event loop in this thread, and other tests bring
+# their own.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium here; `apt-get install chromium` brings one")
+    SCREENSHOTS.mkdir(exist_ok=True)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """The gateway of those stories that leave it as it is."""
+    with gateway_in(tmp_path_factory.mktemp("gateway")) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def people(browser: Browser, shared: Gateway) -> Iterator[People]:
+    people = People(browser, shared)
+    yield people
+    people.leave()
+
+
+@pytest.fixture
+def mortal(browser: Browser, tmp_path: Path) -> Iterator[People]:
+    """People at a gateway of their own, which may end."""
+    with gateway_in(tmp_path) as gateway:
+        people = People(browser, gateway, away=True)
+        yield people
+        people.leave()
+
+
+def says(page: Page, text: str) -> None:
+    """Write this and send it, as somebody with a keyboard does."""
+    page.locator("#composer").fill(text)
+    page.locator("#composer").press("Enter")
+
+
+def picture(page: Page, name: str) -> None:
+    """Leave a picture of what is seen."""
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")

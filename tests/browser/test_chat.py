@@ -1,0 +1,243 @@
+"""What people do on the page: come in, talk, stop, answer, go on where they were."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import KEY, People, picture, says
+
+pytestmark = pytest.mark.timeout(240)
+"""A browser on a slow machine takes its time."""
+
+
+def answer(page: Page) -> str:
+    """The last answer, as it is shown."""
+    return page.locator(".turn .parts").last.inner_text().strip()
+
+
+def test_who_has_no_cookie_is_asked_for_the_key(people: People) -> None:
+    page = people.stranger()
+    page.goto(people.gateway.address)
+    picture(page, "login")
+    page.get_by_label("Key", exact=True).fill("wrong")
+    people.away = True  # a browser notes what was refused in its console
+    people.said.clear()
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_have_text("The key is wrong.")
+    assert all("401" in text for text in people.said)
+    people.said.clear()
+    page.get_by_label("Key", exact=True).fill(KEY)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="What can I do for you?")).to_be_visible()
+    picture(page, "empty")
+
+
+def test_the_link_leads_to_the_page_once(people: People) -> None:
+    link = people.gateway.link
+    page = people.stranger()
+    page.goto(link)
+    expect(page.get_by_label("Message", exact=True)).to_be_visible()
+    late = people.stranger()
+    late.goto(link)
+    expect(late.get_by_text("This link was used before")).to_be_visible()
+    expect(late.get_by_label("Key", exact=True)).to_be_visible()
+    assert all("401" in text for text in people.said)
+    people.said.clear()
+
+
+def test_a_chat(people: People) -> None:
+    page = people.somebody()
+    says(page, "hello")
+    expect(page.locator(".bubble")).to_have_text("hello")
+    expect(page.locator(".markdown strong").first).to_have_text("count to 10")
+    expect(page.locator(".markdown li")).to_have_count(6)
+    expect(page.locator(".code pre")).to_contain_text("provider: openai")
+    expect(page.get_by_role("button", name="Copy this answer")).to_be_visible()
+    expect(page.locator("#title")).to_have_text("hello")
+    expect(page).to_have_title("hello · Hermes")
+    expect(page.locator(".row[aria-current]")).to_contain_text("hello")
+    expect(page.locator("#announce")).to_have_text("The answer is complete.")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy this code").click()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("model:\n  provider: openai")
+    picture(page, "chat")
+    says(page, "and again")
+    expect(page.locator(".turn").last.locator(".parts")).to_have_text("You said: and again")
+    page.get_by_role("button", name="Rename this conversation").click()
+    page.get_by_label("Title").fill("Another name")
+    page.get_by_role("button", name="Rename", exact=True).click()
+    expect(page.locator("#title")).to_have_text("Another name")
+    page.get_by_role("button", name="Delete this conversation").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("heading", name="What can I do for you?")).to_be_visible()
+    expect(page.locator(".row", has_text="Another name")).to_have_count(0)
+
+
+def test_an_answer_grows_while_it_is_written_and_goes_on_after_a_reload(people: People) -> None:
+    page = people.somebody()
+    says(page, "count to 9")
+    expect(page.locator(".markdown.growing")).to_contain_text("2")
+    assert "Done" not in answer(page)
+    expect(page.locator(".working")).to_contain_text("Writing")
+    expect(page.locator(".working .since")).to_have_text(re.compile(r"^\d+ s$"))
+    expect(page.locator(".row[aria-current] .row-sign.runs")).to_be_visible()
+    picture(page, "streaming")
+    page.reload()
+    expect(page.locator(".markdown.growing")).to_contain_text("3")
+    expect(page.locator(".markdown")).to_contain_text("Done.")
+    expect(page.locator(".working")).to_be_hidden()
+    assert answer(page).split() == [*map(str, range(1, 10)), "Done."], "all of it, once"
+    expect(page.locator(".bubble")).to_have_count(1)
+    page.reload()
+    expect(page.locator(".markdown")).to_contain_text("Done.")
+    assert answer(page).split() == [*map(str, range(1, 10)), "Done."], "and the same when it is read again"
+
+
+def test_stop_keeps_what_was_written_and_what_waited(people: People) -> None:
+    page = people.somebody()
+    says(page, "count to 90")
+    expect(page.locator(".markdown")).to_contain_text("2")
+    says(page, "this waits")
+    expect(page.locator(".said", has_text="this waits")).to_contain_text("Waits for its turn")
+    picture(page, "queued")
+    page.get_by_role("button", name="Stop the answer").click()
+    expect(page.locator(".note")).to_have_text("You stopped this answer.")
+    expect(page.get_by_role("button", name="Stop the answer")).to_be_hidden()
+    expect(page.get_by_label("Message", exact=True)).to_have_value("this waits")
+    expect(page.locator(".bubble")).to_have_text(["count to 90"])
+    kept = answer(page)
+    assert kept.split()[:2] == ["1", "2"]
+    page.reload()
+    expect(page.locator(".note")).to_have_text("You stopped this answer.")
+    assert answer(page) == kept
+    expect(page.get_by_label("Message", exact=True)).to_have_value("this waits")
+
+
+def test_an_approval_is_given_and_refused_by_buttons(people: People) -> None:
+    page = people.somebody()
+    says(page, "danger")
+    ask = page.get_by_role("region", name="May I do this?")
+    expect(ask.locator(".ask-command")).to_contain_text("rm -rf")
+    expect(ask).to_contain_text("This deletes recursively.")
+    expect(ask).to_contain_text("s left")
+    expect(page.locator(".working")).to_contain_text("Waiting for your yes")
+    expect(page.locator(".tool")).to_have_attribute("data-status", "running")
+    expect(page.locator(".row[aria-current] .row-sign.asks")).to_be_visible()
+    expect(page).to_have_title(re.compile(r"^\(1\) "))
+    expect(page.locator("#announce-now")).to_contain_text("May I do this?")
+    picture(page, "approval")
+    page.reload()
+    page.get_by_role("button", name="Allow once").click()
+    expect(ask).to_have_count(0)
+    expect(page.locator(".tool")).to_have_attribute("data-status", "ok")
+    page.locator(".tool summary").click()
+    expect(page.locator(".tool-body .code pre")).to_contain_text("made and removed:")
+    expect(page.locator(".tool-body dt")).to_have_text("command")
+    picture(page, "tool")
+    says(page, "danger")
+    page.get_by_role("button", name="Deny").click()
+    expect(page.locator(".tool").last).to_have_attribute("data-status", "error")
+    expect(page.locator(".tool summary").last).to_contain_text("failed")
+    expect(page.locator(".turn").last.locator(".parts")).to_contain_text("needs a person's yes")
+
+
+def test_a_question_is_answered_by_a_button_or_in_words(people: People) -> None:
+    page = people.somebody()
+    says(page, "ask")
+    ask = page.get_by_role("region", name="A question for you")
+    expect(ask).to_contain_text("What is your favourite colour?")
+    picture(page, "question")
+    ask.get_by_role("button", name="green").click()
+    expect(page.locator(".turn .parts")).to_contain_text("You answered: green")
+    expect(ask).to_have_count(0)
+    says(page, "ask")
+    expect(ask).to_be_visible()
+    expect(page.get_by_placeholder("Write your answer")).to_be_visible()
+    says(page, "a very pale yellow")
+    expect(page.locator(".turn .parts").last).to_contain_text("You answered: a very pale yellow")
+    expect(page.locator(".bubble")).to_have_text(["ask", "ask"])
+
+
+def test_what_is_said_meanwhile_is_queued_or_goes_into_the_answer(people: People) -> None:
+    page = people.somebody()
+    says(page, "run")
+    expect(page.locator(".tool")).to_have_attribute("data-status", "running")
+    expect(page.locator(".working")).to_contain_text("Running terminal")
+    page.locator("#composer").fill("take this along")
+    page.get_by_role("radio", name="Steer").check()
+    page.locator("#composer").press("Enter")
+    expect(page.locator(".said", has_text="take this along")).to_contain_text("Goes into this answer")
+    # What rows and events both tell is shown once, also while it goes on.
+    expect(page.locator(".turn .markdown")).to_have_text(["Running a process for five seconds."])
+    expect(page.locator(".tool")).to_have_count(1)
+    page.locator("#composer").fill("and then this")
+    page.get_by_role("radio", name="Queue").check()
+    picture(page, "steer")
+    page.locator("#composer").press("Enter")
+    expect(page.locator(".said", has_text="and then this")).to_contain_text("Waits for its turn")
+    expect(page.locator(".turn .parts").last).to_have_text("You said: and then this")
+    first = page.locator(".turn").first
+    expect(first.locator(".parts")).to_contain_text("You said meanwhile: take this along")
+    expect(first.locator(".parts .bubble")).to_have_text("take this along")
+    expect(page.locator(".said-note:not(:empty)")).to_have_count(0)
+
+
+def test_two_tabs_show_the_same(people: People) -> None:
+    one = people.somebody()
+    says(one, "hi there")
+    expect(one.locator(".markdown")).to_be_visible()
+    other = people.second_tab(one)
+    expect(other.locator(".bubble")).to_have_text("hi there")
+    says(one, "count to 90")
+    for page in (one, other):
+        expect(page.locator(".turn").last.locator(".markdown")).to_contain_text("2")
+    other.get_by_role("button", name="Stop the answer").click()
+    for page in (one, other):
+        expect(page.locator(".note")).to_have_text("You stopped this answer.")
+        expect(page.locator(".bubble")).to_have_text(["hi there", "count to 90"])
+    assert answer(one) == answer(other)
+
+
+def test_nothing_in_an_answer_becomes_more_than_text(people: People) -> None:
+    page = people.somebody()
+    evil = (
+        '<img src=x onerror="alert(1)"> [click](javascript:alert(1)) ![pic](https://example.invalid/x.png) '
+        "<script>alert(1)</script> [data](data:text/html,x) [ok](https://example.org/)"
+    )
+    says(page, evil)
+    answered = page.locator(".turn .parts")
+    expect(answered).to_contain_text("<script>alert(1)</script>")
+    expect(answered.locator("a").last).to_have_attribute("href", "https://example.org/")
+    hrefs = answered.locator("a").evaluate_all("links => links.map((one) => one.href)")
+    assert hrefs == ["https://example.invalid/x.png", "https://example.org/"]
+    assert answered.locator("img, script, iframe").count() == 0
+
+
+def test_a_message_is_said_once_also_if_nobody_heard_that_it_arrived(people: People) -> None:
+    people.away = True
+    page = people.somebody()
+    sent: list[str] = []
+
+    def lose_the_first(route: Route) -> None:
+        sent.append(route.request.post_data or "")
+        answered = route.fetch()
+        if len(sent) == 1:
+            route.abort()
+        else:
+            route.fulfill(response=answered)
+
+    page.route("**/messages", lambda route: lose_the_first(route) if is_post(route) else route.continue_())
+    says(page, "only once")
+    expect(page.locator(".turn .parts").last).to_have_text("You said: only once")
+    page.wait_for_function("() => !Object.keys(localStorage).some((one) => one.startsWith('outbox:'))")
+    assert len(sent) == 2
+    page.reload()
+    expect(page.locator(".turn .parts")).to_have_text(["You said: only once"])
+    expect(page.locator(".bubble")).to_have_text(["only once"])
+
+
+def is_post(route: Route) -> bool:
+    return route.request.method == "POST"
