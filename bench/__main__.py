@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from . import drain, start, storage, turn
+from . import drain, start, storage, turn, web
 
-BENCHMARKS = {"drain": drain.main, "start": start.main, "storage": storage.main, "turn": turn.main}
+BENCHMARKS = {
+    "drain": drain.main,
+    "start": start.main,
+    "storage": storage.main,
+    "turn": turn.main,
+    "web": web.main,
+}
 
 
 def main() -> int:

@@ -147,6 +147,9 @@ class Crowd:
         await trio.lowlevel.checkpoint()
         return None
 
+    async def fetch(self, file_id: str, most: int) -> bytes:
+        raise NotImplementedError("the traits deny it")
+
 
 class Agent:
     """Works with all of them at once, until `done`."""

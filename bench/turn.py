@@ -48,6 +48,8 @@ TURNS = {1: 60, 10: 200, 50: 400, 200: 800}
 """How many turns are measured with so many at once."""
 ROUNDS = 3
 CROWD = 1_000
+LINKS = 8
+"""By so many links people talk: one of them takes a message when the one before it is on the disk."""
 IN_A_SESSION = 5
 """After so many turns somebody else talks, so that no conversation grows without end."""
 SAID = "Tell me what there is to tell about the sea, please, in some forty words."
@@ -165,26 +167,47 @@ class Waiting:
 
 
 class Crowd:
-    """A platform in which as many people talk as it takes."""
-
-    name, account, traits = "crowd", "main", Traits(edits=True, typing=True)
+    """As many people as it takes, who talk by several links."""
 
     def __init__(self) -> None:
-        self._send, self._receive = trio.open_memory_channel[MessageEvent](math.inf)
-        self._waiting: dict[str, Waiting] = {}
+        self.links = [CrowdLink(self, str(number)) for number in range(LINKS)]
+        self.waiting: dict[str, Waiting] = {}
         self._said = self._begun = 0
         self.crowd_has_begun = trio.Event()
 
     async def says(self, chat: str) -> tuple[float, float]:
         """Somebody asks, and waits for the answer. Returns milliseconds: to the first words, and on."""
         self._said += 1
-        waiting = self._waiting[chat] = Waiting(time.perf_counter())
-        self._send.send_nowait(
-            MessageEvent(SessionSource("crowd", chat, user_id=chat), SAID, message_id=str(self._said))
-        )
+        waiting = self.waiting[chat] = Waiting(time.perf_counter())
+        self.links[int(chat.partition("-")[0]) % LINKS].hears(chat, str(self._said))
         await waiting.answered.wait()
         end = time.perf_counter()
         return (waiting.first - waiting.began) * 1000, (end - waiting.first) * 1000
+
+    def sees(self, chat: str, text: str) -> None:
+        """What is on somebody's screen."""
+        waiting = self.waiting[chat]
+        if not waiting.first:
+            waiting.first = time.perf_counter()
+            self._begun += 1
+            if self._begun == CROWD:
+                self.crowd_has_begun.set()
+        if text.endswith(END):
+            waiting.answered.set()
+
+
+class CrowdLink:
+    """One of our accounts on the platform in which they talk."""
+
+    name, traits = "crowd", Traits(edits=True, typing=True)
+
+    def __init__(self, crowd: Crowd, account: str) -> None:
+        self.account, self._crowd = account, crowd
+        self._send, self._receive = trio.open_memory_channel[MessageEvent](math.inf)
+
+    def hears(self, chat: str, message_id: str) -> None:
+        source = SessionSource("crowd", chat, user_id=chat, account=self.account)
+        self._send.send_nowait(MessageEvent(source, SAID, message_id=message_id))
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:
@@ -200,14 +223,7 @@ class Crowd:
 
     async def edit(self, chat_id: str, message_id: str, text: str) -> None:
         await trio.lowlevel.checkpoint()
-        waiting = self._waiting[chat_id]
-        if not waiting.first:
-            waiting.first = time.perf_counter()
-            self._begun += 1
-            if self._begun == CROWD:
-                self.crowd_has_begun.set()
-        if text.endswith(END):
-            waiting.answered.set()
+        self._crowd.sees(chat_id, text)
 
     async def delete(self, chat_id: str, message_id: str) -> None:
         await trio.lowlevel.checkpoint()
@@ -218,6 +234,9 @@ class Crowd:
     async def find(self, chat_id: str, key: str) -> str | None:
         await trio.lowlevel.checkpoint()
         return None
+
+    async def fetch(self, file_id: str, most: int) -> bytes:
+        raise NotImplementedError("the traits deny it")
 
 
 @asynccontextmanager
@@ -232,7 +251,7 @@ async def _serving(home: Path, url: str, model: str) -> AsyncIterator[Crowd]:
 
         async def serving(task_status: trio.TaskStatus[object]) -> None:
             agent = open_agent(loaded, {}, World())
-            await serve(home, config, agent=agent, adapters=[crowd], task_status=task_status)
+            await serve(home, config, agent=agent, adapters=crowd.links, task_status=task_status)
 
         gateway = await nursery.start(serving)
         yield crowd

@@ -7,7 +7,7 @@ that an older program can read what a newer one wrote.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -55,6 +55,35 @@ class ToolCompleted(Event, frozen=True):
     duration: float | None = None
 
 
+class ApprovalRequest(Event, frozen=True):
+    """A person's yes is needed before something is done. The run waits for it."""
+
+    event: ClassVar[str] = "approval.request"
+    approval_id: str
+    command: str = ""
+    description: str = ""
+    """What it would do, and why that needs a yes."""
+    choices: Sequence[str] = ("once", "session", "always", "deny")
+    allow_permanent: bool = True
+
+
+class QuestionRequest(Event, frozen=True):
+    """A person is asked something. The run waits for the answer."""
+
+    event: ClassVar[str] = "question.request"
+    question_id: str
+    question: str = ""
+    choices: Sequence[str] = ()
+
+
+class RequestClosed(Event, frozen=True):
+    """Nobody waits for this answer any more: it was given, or patience ended."""
+
+    event: ClassVar[str] = "request.closed"
+    request_id: str
+    answer: str | None = None
+
+
 class RunCompleted(Event, frozen=True):
     """The run gave its answer."""
 
@@ -87,6 +116,9 @@ KNOWN: Mapping[str, type[Event]] = {
         ReasoningAvailable,
         ToolStarted,
         ToolCompleted,
+        ApprovalRequest,
+        QuestionRequest,
+        RequestClosed,
         RunCompleted,
         RunFailed,
         RunCancelled,

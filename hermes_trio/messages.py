@@ -36,7 +36,7 @@ from .ids import session_key
 
 ChatType = Literal["dm", "group", "channel", "thread"]
 AttachmentKind = Literal["photo", "document", "voice", "audio", "video", "sticker"]
-EventKind = Literal["text", "command", "callback", "internal"]
+EventKind = Literal["text", "command", "callback", "internal", "unreadable"]
 
 # Data of the original has two more; what they stand for are these.
 _CHAT_TYPE_ALIASES = {"forum": "group", "webhook": "channel"}
@@ -118,6 +118,7 @@ class MessageEvent:
 
     source: SessionSource
     text: str = ""
+    """What was said. Of what is unreadable: why, and then all of it as it came."""
     message_id: str | None = None
     """The platform's id of the message; of the press, if it is a button that was pressed."""
     kind: EventKind = "text"
@@ -133,6 +134,8 @@ class MessageEvent:
     ids."""
     run_id: str | None = None
     """What the run that answers it is called, where its door has to say so before it begins."""
+    fingerprint: str | None = None
+    """Of the request it came with, so that another one with the same idempotency key is found out."""
 
     def __post_init__(self) -> None:
         _mend(self)

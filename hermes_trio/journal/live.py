@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TypeVar
 
 import outcome
@@ -67,6 +68,7 @@ class Live:
     def __init__(self, world: World) -> None:
         self._world = world
         self._watches: set[Watch] = set()
+        self._of_run: dict[str, set[Watch]] = {}
         self._written: deque[Sequence[Record]] = deque()
         self._last = 0.0
         self._over = False
@@ -74,7 +76,7 @@ class Live:
     @property
     def watchers(self) -> int:
         """How many watch now."""
-        return len(self._watches)
+        return len(self._watches) + sum(map(len, self._of_run.values()))
 
     def moment(self) -> float:
         """Now, and never back: the moments of what happens in all runs are the order in which it happened,
@@ -83,25 +85,28 @@ class Live:
         return self._last
 
     @contextmanager
-    def watching(self, most: int = MOST_UNREAD) -> Iterator[Watch]:
-        """Watch, for as long as the block."""
+    def watching(self, run_id: str | None = None, *, most: int = MOST_UNREAD) -> Iterator[Watch]:
+        """Watch all that happens, or one run alone, for as long as the block."""
         watch = Watch(most)
-        self._watches.add(watch)
+        watches = self._watches if run_id is None else self._of_run.setdefault(run_id, set())
+        watches.add(watch)
         if self._over:
             watch._end()
         try:
             yield watch
         finally:
-            self._watches.discard(watch)
+            watches.discard(watch)
+            if run_id is not None and not watches:
+                self._of_run.pop(run_id, None)
 
     def written(self, records: Sequence[Record]) -> None:
-        """These are in their journal. Called where they are written."""
+        """These, of one run, are in its journal. Called where they are written."""
         self._written.append(records)
 
     def end(self) -> None:
         """Nothing happens any more."""
         self._over = True
-        for watch in self._watches:
+        for watch in (*self._watches, *chain(*self._of_run.values())):
             watch._end()
 
     def telling(self, runner: Runner) -> Runner:
@@ -111,7 +116,8 @@ class Live:
             def tell(result: outcome.Outcome[T]) -> None:
                 while self._written:
                     records = self._written.popleft()
-                    for watch in self._watches:
+                    of_run = self._of_run.get(records[0].run_id, ()) if records else ()
+                    for watch in (*self._watches, *of_run):
                         watch._tell(records)
                 done(result)
 

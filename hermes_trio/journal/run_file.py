@@ -42,8 +42,7 @@ class RunFile:
         try:
             if not try_lock(self._fd):
                 raise JournalBusy(run_id, "another writer has it", "Close the program that writes this run.")
-            if is_new:
-                sync_dir(path.parent)
+            self._new_in = path.parent if is_new else None
             self._size = os.fstat(self._fd).st_size
             reading = read_run(root, session_id, run_id) if self._size else Reading()
             self._unwritten, self._unsynced = b"", False
@@ -70,6 +69,10 @@ class RunFile:
             self._unwritten = b""
             if self._unsynced:
                 os.fsync(self._fd)
+                if self._new_in is not None:
+                    # Behind the file, whose sync has mostly done it: in front it takes as long again.
+                    sync_dir(self._new_in)
+                    self._new_in = None
                 self._unsynced = False
         except OSError as error:
             raise unwritable(self.run_id, error) from error

@@ -90,7 +90,7 @@ def store(
     done = done or crowded
     cursor = db.execute(
         "INSERT INTO inbox (platform, account, chat_id, message_key, session_key, event, received_at, "
-        "state, done_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        "state, done_at, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (
             *place,
             session_key,
@@ -98,6 +98,7 @@ def store(
             at,
             InboxState.DONE if done else InboxState.PENDING,
             at if done else None,
+            event.run_id,
         ),
     )
     if cursor.rowcount == 1:
@@ -138,10 +139,32 @@ def count_all_pending(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT count(*) FROM inbox WHERE state = 'pending'").fetchone()[0])
 
 
+def last_received(db: sqlite3.Connection, platform: str) -> float | None:
+    """When somebody was heard on this platform last, as far as that is kept."""
+    row = db.execute("SELECT max(received_at) FROM inbox WHERE platform = ?", (platform,)).fetchone()
+    return row[0] if row else None
+
+
 def is_pending(db: sqlite3.Connection, inbox_id: int) -> bool:
     """Whether this message still waits."""
     query = "SELECT 1 FROM inbox WHERE inbox_id = ? AND state = 'pending'"
     return db.execute(query, (inbox_id,)).fetchone() is not None
+
+
+def by_run(db: sqlite3.Connection, run_id: str) -> Received | None:
+    """The message for whose answer a run of this name was promised."""
+    return next(iter(_received(db.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)))), None)
+
+
+def drop(db: sqlite3.Connection, inbox_id: int, at: float) -> bool:
+    """Let this message wait no more. False if it does not wait."""
+    return (
+        db.execute(
+            "UPDATE inbox SET state = 'done', done_at = ? WHERE inbox_id = ? AND state = 'pending'",
+            (at, inbox_id),
+        ).rowcount
+        == 1
+    )
 
 
 def drop_newest(db: sqlite3.Connection, session_key: str, at: float) -> MessageEvent | None:

@@ -110,6 +110,18 @@ def receipt_of(db: sqlite3.Connection, delivery_key: str) -> str | None:
     return row[0] if row else None
 
 
+def by_key(db: sqlite3.Connection, delivery_key: str) -> Delivery | None:
+    """What was owed by this key."""
+    row = db.execute(f"{_SELECT} WHERE delivery_key = ?", (delivery_key,)).fetchone()
+    return _delivery(row) if row else None
+
+
+def attempts_at(db: sqlite3.Connection, delivery_key: str) -> int:
+    """How often it was tried to send this."""
+    row = db.execute("SELECT attempts FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
+    return row[0] if row else 0
+
+
 def is_unsure(db: sqlite3.Connection, delivery_key: str) -> bool:
     """Whether this was sent and nobody knows if it arrived, or as what."""
     query = "SELECT 1 FROM outbox WHERE delivery_key = ? AND state = 'attempting'"
@@ -147,6 +159,13 @@ def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id:
         "AND state IN ('owed', 'attempting') AND NOT streamed ORDER BY outbox_id"
     )
     return [_delivery(row) for row in db.execute(query, (platform, account, chat_id))]
+
+
+def last_sent(db: sqlite3.Connection, platform: str) -> float | None:
+    """When something arrived on this platform last, as far as that is kept."""
+    query = "SELECT max(done_at) FROM outbox WHERE platform = ? AND state = 'sent'"
+    row = db.execute(query, (platform,)).fetchone()
+    return row[0] if row else None
 
 
 def count_by_state(db: sqlite3.Connection) -> dict[str, int]:

@@ -4,6 +4,7 @@ than itself."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -13,7 +14,16 @@ import structlog
 T = TypeVar("T")
 Text = TypeVar("Text", str, str | None)
 
+# A model reads what looks like a note as one, so spelling and spaces make no difference.
+_LIKE_A_NOTE = re.compile(r"\[(?=\s*system\s+note\s*:)", re.IGNORECASE)
+
 log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+def disarmed(text: str) -> str:
+    """`text` with nothing in it that could pass for a note of ours: `[System note:` becomes
+    `(System note:`. For all that people and tools say, when it is replayed as when it is new."""
+    return _LIKE_A_NOTE.sub("(", text)
 
 
 def storable(text: Text) -> Text:

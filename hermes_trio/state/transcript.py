@@ -144,6 +144,27 @@ def load(db: sqlite3.Connection, session_id: str) -> list[Message]:
     return [_message(row) for row in db.execute(query, (session_id,))]
 
 
+def instruct(db: sqlite3.Connection, session_id: str, row: Message) -> None:
+    """Let this be all that is said in front of a session of how it is to be led."""
+    query = "SELECT content FROM messages WHERE session_id = ? AND turn_id IS NULL AND role = 'system'"
+    if [content for (content,) in db.execute(query, (session_id,))] == [storable(row.content)]:
+        return
+    db.execute(
+        "DELETE FROM messages WHERE session_id = ? AND turn_id IS NULL AND role = 'system'", (session_id,)
+    )
+    append(db, session_id, row)
+
+
+def answer_of(db: sqlite3.Connection, turn_id: int) -> str | None:
+    """What a turn answered: the last that the agent said in it."""
+    query = (
+        "SELECT content FROM messages WHERE turn_id = ? AND role = 'assistant' "
+        "ORDER BY place DESC, message_id DESC LIMIT 1"
+    )
+    row = db.execute(query, (turn_id,)).fetchone()
+    return row[0] if row else None
+
+
 def remove(db: sqlite3.Connection, session_id: str, *, limit: int) -> int:
     """Remove some rows of a session that goes, at most so many; returns how many."""
     return db.execute(

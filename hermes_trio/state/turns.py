@@ -204,6 +204,12 @@ def was_resumed(db: sqlite3.Connection, turn_id: int) -> bool:
     return db.execute("SELECT 1 FROM turns WHERE resumes = ?", (turn_id,)).fetchone() is not None
 
 
+def resumed_as(db: sqlite3.Connection, turn_id: int) -> str | None:
+    """The run that took up this cut turn."""
+    row = db.execute("SELECT run_id FROM turns WHERE resumes = ?", (turn_id,)).fetchone()
+    return row[0] if row else None
+
+
 def lives_cut_in_a_row(db: sqlite3.Connection, session_id: str) -> int:
     """In how many lives of the gateway a turn of this session was cut since its last good one.
 

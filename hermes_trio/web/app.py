@@ -7,23 +7,25 @@ of them: it refuses what a browser was made to ask, and says with each answer wh
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 import trio
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..config import GatewayConfig
 from ..errors import GatewayError
 from ..host.status import GatewayState
-from . import events, health, metrics, sessions
+from . import completions, events, health, messages, metrics, openapi, pages, runs, sessions
 from .auth import Auth, web_key
-from .errors import HANDLERS, Refusal, told
+from .changes import Changes, note_turns
+from .errors import HANDLERS, Refusal, answer, told
 from .platform import ApiPlatform
 from .server import listen, serve_connections
 
@@ -62,6 +64,12 @@ class Web:
         self.gateway: Gateway
         self.auth: Auth
         self.metrics: metrics.Metrics
+        self.changes = Changes()
+        self.entering = trio.Lock()
+        """Held while it is found out in which session a request is said."""
+        self.callers = Counter[str]()
+        """How many clients wait for the answer of a run."""
+        self.pages = pages.Pages()
 
     async def door(
         self, gateway: Gateway, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -79,13 +87,16 @@ class Web:
         self.gateway, self.metrics = gateway, metrics.Metrics(gateway)
         self.auth = Auth(key, self._config.host, port, gateway.world)
         closed = trio.Event()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_connections, listeners, application(self), closed)
-            log.info("listening", address=self.address)
-            task_status.started()
-            await gateway.over.wait()
-            closed.set()
-            await gateway.journals.nothing_more()
+        async with trio.open_nursery() as noting:
+            noting.start_soon(note_turns, gateway, self.changes)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(serve_connections, listeners, application(self), closed)
+                log.info("listening", address=self.address)
+                task_status.started()
+                await gateway.over.wait()
+                closed.set()
+                await gateway.journals.nothing_more()
+            noting.cancel_scope.cancel(reason="nobody listens any more")
 
     def link(self) -> str:
         """An address that lets somebody in, once and for some minutes. It must not be logged."""
@@ -97,10 +108,12 @@ def application(web: Web) -> ASGIApp:
     return Gate(Starlette(routes=routes(web), exception_handlers=HANDLERS), web)
 
 
-def routes(web: Web) -> list[BaseRoute]:
+def routes(web: Web) -> list[openapi.Entry]:
     """The table."""
     is_open, closed = partial(_route, web, is_open=True), partial(_route, web)
     return [
+        is_open("GET", "/", pages.page),
+        is_open("GET", "/page/{name}", pages.part),
         is_open("GET", "/health", health.health),
         is_open("GET", "/ready", health.ready),
         is_open("GET", "/metrics", metrics.metrics),
@@ -108,34 +121,65 @@ def routes(web: Web) -> list[BaseRoute]:
         is_open("POST", "/login", _log_in_by_key),
         closed("GET", "/health/detailed", health.detailed),
         closed("GET", "/api/sessions", sessions.every),
-        closed("POST", "/api/sessions", sessions.make),
+        closed("POST", "/api/sessions", sessions.make, takes=sessions.NewSession),
         closed("GET", "/api/sessions/{session_id}", sessions.one),
-        closed("PATCH", "/api/sessions/{session_id}", sessions.change),
+        closed("PATCH", "/api/sessions/{session_id}", sessions.change, takes=sessions.Change),
         closed("DELETE", "/api/sessions/{session_id}", sessions.delete),
-        closed("GET", "/api/sessions/{session_id}/messages", sessions.messages),
-        closed("POST", "/api/sessions/{session_id}/messages", sessions.say),
-        closed("POST", "/api/sessions/{session_id}/stop", sessions.stop_turn),
+        closed("GET", "/api/sessions/{session_id}/messages", messages.every),
+        closed("POST", "/api/sessions/{session_id}/messages", messages.say, takes=messages.NewMessage),
+        closed("POST", "/api/sessions/{session_id}/stop", messages.stop_turn),
+        closed("POST", "/api/sessions/{session_id}/answers", messages.answer_request, takes=messages.Answer),
         closed("GET", "/api/events", events.events),
-        closed("POST", "/api/admin/stop", health.stop),
-        closed("POST", "/api/admin/restart", health.restart),
-        closed("POST", "/api/admin/drain", health.drain),
+        closed("GET", "/v1/models", completions.models),
+        closed("GET", "/v1/models/{model:path}", completions.model),
+        closed("POST", "/v1/chat/completions", completions.complete, takes=completions.ChatCompletion),
+        closed("GET", "/v1/capabilities", runs.capabilities),
+        closed("POST", "/v1/runs", runs.begin, takes=runs.NewRun),
+        closed("GET", "/v1/runs/{run_id}", runs.one),
+        closed("GET", "/v1/runs/{run_id}/events", runs.events),
+        closed("POST", "/v1/runs/{run_id}/stop", runs.stop),
+        closed("POST", "/v1/runs/{run_id}/approval", runs.approve, takes=runs.Choice),
+        closed("GET", "/openapi.json", _description),
+        closed("POST", "/api/admin/stop", health.stop, takes=health.Ask),
+        closed("POST", "/api/admin/restart", health.restart, takes=health.Ask),
+        closed("POST", "/api/admin/drain", health.drain, takes=health.Hold),
     ]
 
 
-def _route(web: Web, method: str, path: str, handler: Handler, *, is_open: bool = False) -> Route:
+def _route(
+    web: Web,
+    method: str,
+    path: str,
+    handler: Handler,
+    *,
+    takes: type[msgspec.Struct] | None = None,
+    is_open: bool = False,
+) -> openapi.Entry:
     async def endpoint(request: Request) -> ASGIApp:
         if not is_open:
             web.auth.check(request)
         return await handler(web, request)
 
-    return Route(path, endpoint, methods=[method])
+    return openapi.Entry(method, path, endpoint, handler=handler, takes=takes, is_open=is_open)
+
+
+async def _description(web: Web, request: Request) -> ASGIApp:
+    """`GET /openapi.json`: this table."""
+    return answer(openapi.description(routes(web), web.version))
 
 
 async def _log_in_by_link(web: Web, request: Request) -> ASGIApp:
-    return await web.auth.log_in_by_link(request)
+    """`GET /login?token=`: the cookie for the link that `run` has printed."""
+    try:
+        return await web.auth.log_in_by_link(request)
+    except Refusal as refusal:
+        if "text/html" not in request.headers.get("accept", ""):
+            raise
+        return web.pages.part("login.html").answer(request, refusal.status)
 
 
 async def _log_in_by_key(web: Web, request: Request) -> ASGIApp:
+    """`POST /login` `{key}`: the cookie for the key."""
     return await web.auth.log_in_by_key(request)
 
 
@@ -160,5 +204,5 @@ class Gate:
         try:
             self._web.auth.check_origin(Request(scope))
         except Refusal as refusal:
-            app = told(refusal)
+            app = told(refusal, scope["path"])
         await app(scope, receive, send_with_headers)

@@ -83,6 +83,10 @@ class Auth:
         if not self._has_cookie(request):
             raise Refusal(401, "no_key", "This needs the key.", _WHERE, _CHALLENGE)
 
+    def is_let_in(self, request: Request) -> bool:
+        """Whether it has the key, or a cookie."""
+        return self.has_key(request) or self._has_cookie(request)
+
     def check_origin(self, request: Request) -> None:
         """Refuse what a browser was made to ask by somebody else's page. Who has the key was not."""
         if self.has_key(request):

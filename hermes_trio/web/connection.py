@@ -162,9 +162,10 @@ class Exchange:
         return self._http.their_state is h11.DONE
 
     def _scope(self) -> Message | None:
-        """The request as an application sees it; None for a target that is none of ours."""
-        target = self._request.target
-        if self._request.method == b"CONNECT":
+        """The request as an application sees it; None for a target that is none of ours, and for a body that
+        has two lengths: a proxy in front of us may believe the other one."""
+        target, names = self._request.target, {name for name, _ in self._request.headers}
+        if self._request.method == b"CONNECT" or {b"content-length", b"transfer-encoding"} <= names:
             return None
         if not target.startswith(b"/"):
             try:

@@ -1,10 +1,11 @@
-"""What a client is told that does not get what it asked for: `{error: {code, message, remedy}}`; and how a
-body is read, since most of that is found out there."""
+"""What a client is told that does not get what it asked for: `{error: {code, message, remedy}}`, and below
+`/v1/` the same in the form that clients of OpenAI know; and how a body is read, since most of that is found
+out there."""
 
 from __future__ import annotations
 
 import logging
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -15,6 +16,8 @@ from starlette.responses import Response
 from ..errors import GatewayError, InvalidId, StoreError
 from .connection import Hangup
 
+OPENAI = "/v1/"
+"""What the paths of that form begin with."""
 LONGEST_BODY = 10 * 1024 * 1024
 RETRY_AFTER = 5
 """Seconds after which it is worth asking again."""
@@ -61,15 +64,29 @@ def answer(value: object, status: int = 200, headers: dict[str, str] | None = No
     return Response(body, status, headers=headers, media_type="application/json")
 
 
-def told(refusal: Refusal) -> Response:
-    """What the client reads."""
-    error = {"code": refusal.code, "message": refusal.message, "remedy": refusal.remedy}
+def told(refusal: Refusal, path: str) -> Response:
+    """What the client reads that asked for this path."""
+    if path.startswith(OPENAI):
+        error = openai_error(f"{refusal.message} {refusal.remedy}", refusal.code, refusal.status)
+    else:
+        error = {"code": refusal.code, "message": refusal.message, "remedy": refusal.remedy}
     return answer({"error": error}, refusal.status, refusal.headers)
+
+
+def openai_error(message: str, code: str, status: int = 500) -> dict[str, Any]:
+    """An error as clients of OpenAI know it."""
+    kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(status)
+    kind = kind or ("server_error" if status >= 500 else "invalid_request_error")
+    return {"message": message, "type": kind, "param": None, "code": code}
 
 
 async def read_json(request: Request, kind: type[T]) -> T:
     """The body of a request, as a value of this type; no body is an empty object."""
-    body = await read_body(request)
+    return parsed(await read_body(request), kind)
+
+
+def parsed(body: bytes, kind: type[T]) -> T:
+    """A body that was read, as a value of this type."""
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except msgspec.ValidationError as error:
@@ -95,36 +112,38 @@ async def read_body(request: Request) -> bytes:
     return b"".join(pieces)
 
 
-async def on_refusal(_: Request, error: Exception) -> Response:
+async def on_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)  # noqa: S101 - what it is registered for
-    return told(error)
+    return told(error, request.scope["path"])
 
 
-async def on_http_error(_: Request, error: Exception) -> Response:
+async def on_http_error(request: Request, error: Exception) -> Response:
     """What the router refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")
     remedy = "GET /health is the simplest path there is; the documentation has the others."
     headers = dict(error.headers) if error.headers else None
-    return told(Refusal(error.status_code, code, f"{error.detail}.", remedy, headers))
+    return told(Refusal(error.status_code, code, f"{error.detail}.", remedy, headers), request.scope["path"])
 
 
-async def on_invalid_id(_: Request, error: Exception) -> Response:
+async def on_invalid_id(request: Request, error: Exception) -> Response:
     assert isinstance(error, InvalidId)  # noqa: S101 - what it is registered for
-    return told(Refusal(400, "bad_id", f"This is no {error.what}.", f"It has {error.rule}."))
+    refusal = Refusal(400, "bad_id", f"This is no {error.what}.", f"It has {error.rule}.")
+    return told(refusal, request.scope["path"])
 
 
 async def on_gateway_error(request: Request, error: Exception) -> Response:
     """What we could not do: the disk is full, say."""
     log.error("a request could not be answered", path=request.url.path, error=str(error))
     status, code = (503, "store_unavailable") if isinstance(error, StoreError) else (500, "gateway_error")
-    return told(Refusal(status, code, "The gateway could not do that.", str(error)))
+    refusal = Refusal(status, code, "The gateway could not do that.", str(error))
+    return told(refusal, request.scope["path"])
 
 
-async def on_mistake(_: Request, error: Exception) -> Response:
+async def on_mistake(request: Request, error: Exception) -> Response:
     """A mistake of ours. Whoever called us logs it."""
     remedy = "Look into the log of the gateway, and report it."
-    return told(Refusal(500, "internal", "The gateway made a mistake.", remedy))
+    return told(Refusal(500, "internal", "The gateway made a mistake.", remedy), request.scope["path"])
 
 
 HANDLERS = {

@@ -9,12 +9,15 @@ that go on, from their start.
 |---|---|
 | `gap` | something may be missing here, of one run if it is named: what is shown of it is to be read again |
 | `cut` | the client took too long to take what was sent. It comes again with its cursor |
+| `session.changed` | what `GET /api/sessions/{id}` says is another thing than a moment ago |
+| `session.deleted` | there is no such session any more |
+| `gateway.changed` | how the gateway is: sent at the start, and whenever that changes |
 | `gateway.ending` | the gateway goes, and this is the last |
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +30,7 @@ from ..journal.record import Record
 from ..journal.replay import KnownRun, Missed, parse_cursor
 from ..state import turns
 from ..state.turns import Outcome, Turn
+from .changes import Changed
 
 if TYPE_CHECKING:
     from ..gateway.gateway import Gateway
@@ -48,13 +52,17 @@ Write = Callable[[bytes], Awaitable[None]]
 class EventStream:
     """A response that goes on until its writer has said all, or the client has gone."""
 
-    def __init__(self, writer: Callable[[Write], Awaitable[None]]) -> None:
+    def __init__(
+        self, writer: Callable[[Write], Awaitable[None]], headers: Mapping[str, str] | None = None
+    ) -> None:
         self._writer = writer
+        more = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+        self._headers = [*HEADERS, *more]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
+            nursery.start_soon(until_gone, receive, nursery.cancel_scope)
 
             async def write(data: bytes) -> None:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
@@ -64,24 +72,34 @@ class EventStream:
             nursery.cancel_scope.cancel(reason="all is said")
 
 
-async def _until_gone(receive: Receive, stream: trio.CancelScope) -> None:
+async def until_gone(receive: Receive, stream: trio.CancelScope) -> None:
+    """Cancel this as soon as the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
     stream.cancel(reason="the client has gone")
 
 
 async def events(web: Web, request: Request) -> EventStream:
-    """All that happens, from the cursor on."""
+    """`GET /api/events?cursor=`: all that happens, from the cursor on."""
     gateway = web.gateway
     # A browser that connects again by itself asks for the same address, and says how far it is in the header.
     cursor = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
 
     async def writer(write: Write) -> None:
         await write(b"retry: 1000\n: connected\n\n")
-        with gateway.journals.live.watching() as watch:
-            told = _Told()
-            await write(told.of_missed(await _missed(gateway, cursor), signal=bool(cursor)))
-            await _live(watch, told, write)
+        with gateway.journals.live.watching() as watch, web.changes.watching() as changed:
+            told, one_at_a_time = _Told(), trio.Lock()
+
+            async def tell(data: bytes) -> None:
+                async with one_at_a_time:
+                    await write(data)
+
+            await tell(told.of_missed(await _missed(gateway, cursor), signal=bool(cursor)))
+            async with trio.open_nursery() as beside:
+                beside.start_soon(_changes, gateway, changed, tell)
+                await _live(watch, told, tell)
+                async with one_at_a_time:  # what is being written is written whole
+                    beside.cancel_scope.cancel(reason="nothing more comes")
             if watch.cut:
                 await write(frame({"event": "cut"}))
             elif (ending := gateway.control.current) is not None:
@@ -101,6 +119,11 @@ async def _live(watch: Watch, told: _Told, write: Write) -> None:
             await write(told.of_live(records))
         else:
             return
+
+
+async def _changes(gateway: Gateway, changed: Changed, write: Write) -> None:
+    while True:
+        await write(b"".join(map(frame, await changed.next(gateway))))
 
 
 async def _missed(gateway: Gateway, cursor: str) -> Missed:

@@ -40,7 +40,7 @@ async def health(web: Web, request: Request) -> Response:
 
 async def ready(web: Web, request: Request) -> Response:
     """`GET /ready`: 200 only while new turns are taken."""
-    return answer({"status": "ready"}) if web.gateway.sessions.open else told(Draining())
+    return answer({"status": "ready"}) if web.gateway.sessions.open else told(Draining(), "/ready")
 
 
 async def detailed(web: Web, request: Request) -> Response:

@@ -57,3 +57,6 @@ class _Nowhere:
 
     async def find(self, chat_id: str, key: str) -> str | None:
         raise NotImplementedError("the traits deny it")
+
+    async def fetch(self, file_id: str, most: int) -> bytes:
+        raise NotImplementedError("the traits deny it")

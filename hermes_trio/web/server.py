@@ -19,7 +19,7 @@ from ..config import WebConfig
 from ..errors import EXIT_CONFIG, ConfigInvalid, GatewayError
 from .connection import App, Connection
 
-MOST_CONNECTIONS = 512
+MOST_CONNECTIONS = 1280
 SHORTEST_KEY = 16
 """Characters that a key has at least where others than this machine can try it."""
 _FULL = b"HTTP/1.1 503 Full\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -91,8 +91,11 @@ async def _accept(
                 if error.errno not in _NO_ROOM:
                     raise
                 log.error("no connection can be accepted", error=error.strerror)
+                _make_room(connections)
                 await trio.sleep(WHEN_FULL)
                 continue
+            if len(connections) >= MOST_CONNECTIONS:
+                _make_room(connections)
             if len(connections) < MOST_CONNECTIONS:
                 connection = Connection(stream, app)
                 connections.add(connection)
@@ -109,6 +112,16 @@ async def _serve(connection: Connection, connections: set[Connection]) -> None:
         log.error("a connection broke something", exc_info=True)
     finally:
         connections.discard(connection)
+
+
+def _make_room(connections: set[Connection]) -> None:
+    """Let go who has asked for nothing the longest, or is the slowest to say what. So nobody shuts others
+    out who only holds connections."""
+    idle = [(one.idle.deadline, one) for one in connections if one.idle is not None]
+    if idle:
+        _, longest = min(idle, key=lambda pair: pair[0])
+        longest.close()
+        connections.discard(longest)
 
 
 async def _turn_away(stream: trio.SocketStream) -> None:

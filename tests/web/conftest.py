@@ -61,6 +61,8 @@ class Heard:
     """What came over a stream of events."""
 
     frames: list[tuple[str | None, dict[str, Any]]] = field(default_factory=list)
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    """What it was told of what no run tells: that a session has changed, and how the gateway is."""
     comments: list[str] = field(default_factory=list)
     over: trio.Event = field(default_factory=trio.Event)
     _news: trio.Event = field(default_factory=trio.Event)
@@ -81,7 +83,7 @@ class Heard:
     async def until(self, name: str, times: int = 1) -> None:
         """Wait until this was heard so often."""
         with trio.fail_after(PATIENCE):
-            while self.names.count(name) < times:
+            while [*self.names, *(one["event"] for one in self.changes)].count(name) < times:
                 await self._news.wait()
 
     async def listen(self, response: httpx.Response) -> None:
@@ -90,7 +92,11 @@ class Heard:
             if line.startswith("id: "):
                 event_id = line[4:]
             elif line.startswith("data: "):
-                self.frames.append((event_id, json.loads(line[6:])))
+                data = json.loads(line[6:])
+                if data["event"].endswith((".changed", ".deleted")):
+                    self.changes.append(data)
+                else:
+                    self.frames.append((event_id, data))
                 event_id = None
             elif line.startswith(":"):
                 self.comments.append(line[1:].strip())

@@ -74,7 +74,8 @@ async def test_a_question_can_be_answered_while_it_drains(web_stage: WebStage) -
         answered = await http.post("/api/sessions/one/messages", json={"text": "this"})
         assert answered.json()["status"] == "steered"
         await heard.until("run.completed")
-        assert heard.frames[0][1]["output"] == "You said this."
+        [over] = [data for _, data in heard.frames if data["event"] == "run.completed"]
+        assert over["output"] == "You said this."
 
 
 async def test_it_is_held_and_let_go_on(web_stage: WebStage) -> None:

@@ -16,6 +16,7 @@ from trio.testing import MockClock
 
 from hermes_trio.config import WebConfig
 from hermes_trio.errors import EXIT_CONFIG, ConfigInvalid
+from hermes_trio.host.limits import raise_open_files
 from hermes_trio.web import connection as limits
 from hermes_trio.web.connection import Message
 from hermes_trio.web.server import MOST_CONNECTIONS, CannotListen, listen, serve_connections
@@ -219,9 +220,21 @@ async def test_when_it_is_closed_who_is_answered_is_answered_to_the_end_and_who_
 
 
 async def test_there_is_room_for_so_many_and_the_next_is_told_so() -> None:
+    raise_open_files()
+    asked = 0
+
+    async def counting(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
+        nonlocal asked
+        asked += 1
+        await echo(scope, receive, send)
+
     with trio.fail_after(PATIENCE):
-        async with serving() as (port, _):
+        async with serving(counting) as (port, _):
             held = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(MOST_CONNECTIONS)]
+            for stream in held:  # each of them is being answered, as far as it has asked
+                await stream.send_all(POST % (5, b"ab"))
+            while asked < MOST_CONNECTIONS:  # noqa: ASYNC110
+                await trio.sleep(0.01)
             assert (await exchange(port, b"", eof=False)).startswith(b"HTTP/1.1 503")
             await held.pop().aclose()
             while b"said" not in await exchange(port, GET):  # noqa: ASYNC110
