@@ -27,6 +27,15 @@ Counting = Literal["characters", "utf-16", "bytes"]
 Dialect = Literal["plain", "markdown"]
 
 
+@dataclass(frozen=True, slots=True)
+class Button:
+    """Something below a message that can be pressed."""
+
+    label: str
+    value: str
+    """What the event of the press says: at most 64 bytes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """What a platform can do. The core decides by these and by nothing else."""
@@ -40,6 +49,14 @@ class Traits:
     typing: bool = False
     threads: bool = False
     buttons: bool = False
+    """A message may have some. A press is an event of its own, of kind `callback`; an edit removes them."""
+    placeholder: str = ""
+    """What a message says that says nothing yet, on a platform which can edit, and can neither find what was
+    sent nor take a key: there the first message of an answer is this one, and its text comes by edits, which
+    may be repeated. Empty if that is not to be."""
+    fetches: bool = False
+    """What people send along can be had by its `file_id`."""
+    sends_files: bool = False
     takes_keys: bool = False
     """A send with a key that was sent before is not shown a second time."""
     finds: bool = False
@@ -60,6 +77,7 @@ class Outgoing:
     thread_id: str | None = None
     reply_to: str | None = None
     attachments: tuple[Attachment, ...] = ()
+    buttons: tuple[Button, ...] = ()
     silent: bool = False
     """A notice: it makes no sound, and is no part of the conversation."""
     grows: bool = False
@@ -70,13 +88,14 @@ class Link(Protocol):
     """A live connection to a platform."""
 
     def receive(self) -> AsyncIterator[MessageEvent]:
-        """What people say. Asking for the next one says that the one before is stored."""
+        """What people say. Asking for the next one says that the one before is stored. What cannot be read is
+        handed over too, as an event of kind `unreadable`: it is kept, and never comes back."""
 
     async def send(self, message: Outgoing) -> str | None:
         """Send; returns the platform's id of the message, if it gives one."""
 
     async def edit(self, chat_id: str, message_id: str, text: str) -> None:
-        """Let a sent message say something else."""
+        """Let a sent message say something else. Buttons that it had are gone."""
 
     async def delete(self, chat_id: str, message_id: str) -> None:
         """Take a sent message back."""
@@ -86,6 +105,9 @@ class Link(Protocol):
 
     async def find(self, chat_id: str, key: str) -> str | None:
         """The id of the message that was sent with this key; None if none has arrived."""
+
+    async def fetch(self, file_id: str, most: int) -> bytes:
+        """What somebody has sent along. `Refused` if it is more than so many bytes, or not there."""
 
 
 class Adapter(Protocol):

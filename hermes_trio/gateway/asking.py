@@ -2,19 +2,27 @@
 
 It is stored before anybody sees it, and lives as long as its turn: the end of the turn closes it, and an
 answer that comes later is told so. While a person is waited for, nothing counts as silence.
+
+Where a platform has buttons, the question has one for each answer. A press is an event that names what was
+asked, and counts as the same answer in words would from the same person. What is answered, or over, loses its
+buttons: whatever ends it owes, in the same transaction, the edit that takes them away.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import trio
 
-from ..state import approvals, inbox, outbox
+from ..events import ApprovalRequest, QuestionRequest, RequestClosed
+from ..platform import Button
+from ..state import approvals, inbox, outbox, turns
 from ..state.approvals import Request
 from . import words
+from .chunks import SMALLEST_LIMIT, chunks
 from .outgoing import Body, Chat, owed
 
 if TYPE_CHECKING:
@@ -37,6 +45,17 @@ _PLAIN = {
     **dict.fromkeys(("deny", "no", "reject", "cancel", "n", "👎"), DENY),
 }
 """The words that answer an approval, and what each of them means."""
+_YES_OR_NO = (
+    ("✅ Yes", "once"),
+    ("✅ For this session", "session"),
+    ("✅ Always", "always"),
+    ("❌ No", DENY),
+)
+PRESS = "ask:"
+"""What the values of our buttons begin with. Another press is what an adapter makes of it: words."""
+LONGEST_LABEL = 60
+_ROOM = 200
+"""What a question leaves free in its message, for how it ended."""
 
 
 @dataclass(eq=False, slots=True)
@@ -59,6 +78,17 @@ class Asked:
             return _PLAIN.get(text.rstrip(".!").lower())
         numbered = {str(number): choice for number, choice in enumerate(self.choices, start=1)}
         return numbered.get(text, text) or None
+
+    def buttons(self) -> tuple[Button, ...]:
+        """One for each answer. What comes back holds no words, for it has room for few."""
+        answers = (
+            _YES_OR_NO
+            if self.kind == "approval"
+            else [(choice, str(number)) for number, choice in enumerate(self.choices, start=1)]
+        )
+        return tuple(
+            Button(_short(label), f"{PRESS}{self.id}:{value}") for label, value in answers if label.strip()
+        )
 
     def settle(self, answer: str) -> None:
         """This is the answer."""
@@ -86,18 +116,22 @@ async def ask(
     asked = Asked(gateway.world.new_id(), kind, choices)
     row = Request(asked.id, turn.turn_id, kind, text, gateway.world.time())
     shown = words.asks_for_a_yes(text, within) if kind == "approval" else words.asks(text, choices)
-    said = _shown(turn, task.source, asked.id, shown)
+    said = _shown(gateway, turn, task.source, asked, shown)
     await gateway.database.write(_ask, row, said)
     task.asked.append(asked)
     turn.patience.deadline = math.inf
     try:
+        await turn.emit(_event(asked, text))
         gateway.lane_of(task.source).deliver()
         with trio.move_on_after(within):
             await asked.answered()
     finally:
         task.asked.remove(asked)
         turn.active()
-    return asked.answer or await gateway.database.write(_give_up, asked.id, gateway.world.time())
+    got = asked.answer or await gateway.database.write(_give_up, asked.id, gateway.world.time())
+    gateway.lane_of(task.source).deliver()
+    await turn.emit(RequestClosed(asked.id, got))
+    return got
 
 
 def waiting(gateway: Gateway, key: str) -> list[Asked]:
@@ -119,23 +153,55 @@ async def answer(gateway: Gateway, asked: Asked, meant: str, *, by: str, inbox_i
     return stored
 
 
-def _shown(turn: Turn, source: SessionSource, asked_id: str, text: str) -> Owed:
-    return owed(
-        Chat.of(source),
-        f"{turn.run_id}:asks:{asked_id}",
-        Body(text),
-        thread_id=source.thread_id,
-        session_id=turn.entry.session_id,
-        turn_id=turn.turn_id,
-    )
+def pressed(value: str) -> tuple[str, str]:
+    """Of what was asked by the button with this value: its id, and what is answered."""
+    asked_id, _, answer = value.removeprefix(PRESS).rpartition(":")
+    return asked_id, answer
+
+
+def _short(label: str) -> str:
+    label = " ".join(label.split())
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+
+
+def _event(asked: Asked, text: str) -> ApprovalRequest | QuestionRequest:
+    if asked.kind == "question":
+        return QuestionRequest(asked.id, text, asked.choices)
+    command, _, description = text.rpartition("\n\n")
+    return ApprovalRequest(asked.id, command or description, description if command else "")
+
+
+def _shown(gateway: Gateway, turn: Turn, source: SessionSource, asked: Asked, text: str) -> list[Owed]:
+    """What the person is shown, in as many messages as it takes; the last has the buttons."""
+    chat = Chat.of(source)
+    traits = gateway.traits(chat)
+    pieces = chunks(text, replace(traits, limit=max(traits.limit - _ROOM, SMALLEST_LIMIT)))
+    key = _key(turn.run_id, asked.id)
+    return [
+        owed(
+            chat,
+            key if left == 0 else f"{key}:{left}",
+            Body(piece, buttons=asked.buttons() if traits.buttons and left == 0 else ()),
+            thread_id=source.thread_id,
+            session_id=turn.entry.session_id,
+            turn_id=turn.turn_id,
+        )
+        for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True)
+    ]
+
+
+def _key(run_id: str, asked_id: str) -> str:
+    """The delivery key of a question."""
+    return f"{run_id}:asks:{asked_id}"
 
 
 # --- steps of the database ---------------------------------------------------------------------------
 
 
-def _ask(db: sqlite3.Connection, row: Request, said: Owed) -> None:
+def _ask(db: sqlite3.Connection, row: Request, said: Sequence[Owed]) -> None:
     approvals.ask(db, row)
-    outbox.owe(db, said, row.asked_at)
+    for message in said:
+        outbox.owe(db, message, row.asked_at)
 
 
 def _answer(
@@ -146,11 +212,35 @@ def _answer(
         return False
     if inbox_id is not None:
         inbox.join_turn(db, request.turn_id, [inbox_id])
+    _take_buttons(db, request, words.answered(meant), at)
     return True
 
 
 def _give_up(db: sqlite3.Connection, asked_id: str, at: float) -> str | None:
     """Nobody waits any more. Returns the answer if one was stored in the moment in which patience ended."""
-    approvals.close(db, asked_id, at)
     request = approvals.get(db, asked_id)
+    if request is not None and request.closed_at is None:
+        approvals.close(db, asked_id, at)
+        _take_buttons(db, request, words.not_answered(), at)
     return request.answer if request is not None else None
+
+
+def close_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> bool:
+    """The turn is about to end: what it still asks loses its buttons. Whether there is anything of it."""
+    asked = approvals.open_of_turn(db, turn_id)
+    for request in asked:
+        _take_buttons(db, request, words.not_answered(), at)
+    return bool(asked)
+
+
+def _take_buttons(db: sqlite3.Connection, request: Request, how: str, at: float) -> None:
+    """Owe the edit that takes the buttons away and says how it ended, if there are any."""
+    turn = turns.get(db, request.turn_id)
+    asked = outbox.by_key(db, _key(turn.run_id, request.approval_id)) if turn else None
+    body = msgspec.json.decode(asked.owed.body, type=Body) if asked else None
+    if asked is None or body is None or not body.buttons:
+        return
+    key = asked.owed.delivery_key
+    said = Body(f"{body.text}\n\n{how}", closes=key, only_closes=True)
+    row = replace(asked.owed, delivery_key=f"{key}:over", body=msgspec.json.encode(said).decode())
+    outbox.owe(db, row, at)

@@ -92,6 +92,7 @@ class _Code:
     end: int
     opening: str
     mark: str
+    indent: str
 
     @property
     def reopened(self) -> str:
@@ -99,6 +100,13 @@ class _Code:
 
     @property
     def closed(self) -> str:
+        """Closes what was opened where it began: in a list, a fence without the indentation ends the list
+        instead, and opens another block."""
+        return f"\n{self.indent}{self.mark}"
+
+    @property
+    def closed_again(self) -> str:
+        """Closes what was opened again, which has no indentation."""
         return f"\n{self.mark}"
 
 
@@ -166,7 +174,8 @@ def _fenced(ruler: _Ruler, widest: int) -> Iterator[_Code]:
 
 def _code(opened: re.Match[str], *, closing: int, end: int) -> _Code:
     mark, language = opened["mark"], opened["info"].split()[:1]
-    return _Code(opened.start(), opened.end() + 1, closing, end, "".join([mark, *language]), mark)
+    indent = opened[0][: -len(opened[0].lstrip(" \t"))]
+    return _Code(opened.start(), opened.end() + 1, closing, end, "".join([mark, *language]), mark, indent)
 
 
 def _pieces(ruler: _Ruler, codes: _Codes, room: int) -> Iterator[_Piece]:
@@ -176,7 +185,8 @@ def _pieces(ruler: _Ruler, codes: _Codes, room: int) -> Iterator[_Piece]:
         head = within.reopened if within else ""
         end = _cut(ruler, codes, start, room - ruler.width(head))
         if cut := codes.around(end):
-            yield _Piece(head + text[start:end] + cut.closed, ends_in_fence=True)
+            closed = cut.closed_again if cut is within else cut.closed
+            yield _Piece(head + text[start:end] + closed, ends_in_fence=True)
             start = end + 1 if text[end : end + 1] == "\n" else end
         else:
             body = text[start:end].rstrip(_SPACE)

@@ -16,7 +16,7 @@ from ..messages import SessionSource
 from ..state import outbox, sessions, settle, turns
 from ..state.outbox import Owed
 from ..state.turns import Turn
-from . import words
+from . import asking, words
 from .chunks import chunks
 from .outgoing import Body, Chat, owed, stream_key
 
@@ -67,6 +67,8 @@ def _closing(turn: Turn, origin: SessionSource, text: str) -> Owed:
 
 
 def _settle(db: sqlite3.Connection, closing: Iterable[Owed], at: float) -> list[Turn]:
+    for turn in turns.unended(db):
+        asking.close_of_turn(db, turn.turn_id, at)
     cut = settle.settle_cut_turns(db, at)
     for row in closing:
         outbox.owe(db, row, at)

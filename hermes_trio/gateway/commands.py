@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
-from ..errors import GatewayError
-from ..messages import HomeChannel, MessageEvent
+from ..messages import HomeChannel, MessageEvent, SessionSource
 from ..state import inbox, meta, sessions
 from ..state.approvals import ALWAYS
 from ..state.inbox import Stored
@@ -31,7 +30,7 @@ from .ending import Cause, Ending
 from .letting_go import begin_anew, let_go, stop
 from .notices import address_of, place_of, remember_requester, say_home
 from .session import BACKGROUND
-from .turn import Compresses
+from .turn import Compresses, TellsModel
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -236,10 +235,14 @@ def _approvals(asking: Asking) -> list[Asked]:
     where each has a session, who may approve is not who has asked."""
     gateway, source = asking.gateway, asking.event.source
     own = [asked for asked in waiting(gateway, asking.key) if asked.kind == "approval"]
+    return own or sorted(anybodys_approvals(gateway, source), key=lambda asked: asked.at)
+
+
+def anybodys_approvals(gateway: Gateway, source: SessionSource) -> list[Asked]:
+    """What waits for a yes in this place, whoever's turn asks for it."""
     tasks = (actor.task for actor in gateway.sessions.running if actor.task is not None)
     here = (task for task in tasks if task.source is not None and place_of(task.source) == place_of(source))
-    anybodys = [asked for task in here for asked in task.asked if asked.kind == "approval"]
-    return own or sorted(anybodys, key=lambda asked: asked.at)
+    return [asked for task in here for asked in task.asked if asked.kind == "approval"]
 
 
 async def _restart(asking: Asking) -> None:
@@ -262,7 +265,10 @@ async def _sethome(asking: Asking) -> None:
 
 
 async def _model(asking: Asking) -> None:
-    asking.reply(words.model(asking.gateway.config.model))
+    agent: object = asking.gateway.agent
+    asking.reply(
+        words.model(asking.gateway.config.model, agent.about if isinstance(agent, TellsModel) else "")
+    )
 
 
 async def _compress(asking: Asking) -> None:
@@ -279,7 +285,7 @@ async def _compress(asking: Asking) -> None:
             done = await agent.compress(entry, history, gateway.database, asking.rest)
         except Exception as error:  # as in a turn: whatever an agent raises is told, and no more
             log.warning("the agent raised", session=entry.session_id, exc_info=True)
-            asking.reply(str(error) if isinstance(error, GatewayError) else words.failed(error))
+            asking.reply(words.failed(error, gateway.config))
         else:
             asking.reply(words.compressed(done) if done else words.nothing_to_compress())
 

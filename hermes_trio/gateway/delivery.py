@@ -4,6 +4,10 @@ The attempt is recorded before the send and the receipt after it, so that at any
 known. A row whose send has an unknown outcome is never sent again blindly: where the platform can be asked
 it is asked, where it takes keys the same key goes again, and otherwise it is sent once more by a later
 attempt, visibly marked.
+
+There is a way around the mark: where a platform has a placeholder, an answer is sent as that, and its text
+goes in by an edit, which may be repeated. Cut off in the one unlucky moment, between the send and its
+receipt, that leaves a message which says nothing, and the answer goes into another.
 """
 
 from __future__ import annotations
@@ -44,6 +48,8 @@ LONGEST_RETRY = 300.0
 UNSURE_AGAIN_AFTER = 60.0
 """Seconds until what may have arrived is sent once more, marked. Long enough that it has arrived by then, if
 it was on its way."""
+MOST_PLACEHOLDERS = 3
+"""So many may be lost for one answer; it is sent as it is then."""
 POSSIBLY_REPEATED = "♻ Possibly a repeat:\n"
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
@@ -141,10 +147,14 @@ class Deliveries:
         if body.closes is not None:
             lost = await self._database.read(outbox.is_unsure, body.closes)
             message_id = await self._grown(link, row, body, lost=lost)
+            if message_id is None and traits.placeholder and not body.only_closes:
+                message_id = await self._placed(link, row, body.closes)
             if message_id is not None:
                 await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
                 if await self._edited(link, message_id, body):
                     return message_id
+            # A lost placeholder has said nothing that is to be closed, or could be repeated.
+            lost = lost and not traits.placeholder
             if body.only_closes and (traits.finds or not lost):
                 return None
             unsure = unsure or lost
@@ -155,8 +165,11 @@ class Deliveries:
             if not link_can_tell(self._connection):
                 texts = chunks(POSSIBLY_REPEATED + body.text, traits)  # the mark may not fit in
         await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
-        for text in texts:
-            message_id = await link.send(outgoing(row.owed, text))
+        for number, text in enumerate(texts, 1):
+            message = outgoing(row.owed, text)
+            if number == len(texts):
+                message = replace(message, attachments=body.files, buttons=body.buttons)
+            message_id = await link.send(message)
         return message_id
 
     async def _edited(self, link: Link, message_id: str, body: Body) -> bool:
@@ -183,6 +196,29 @@ class Deliveries:
         if traits.takes_keys:
             return await link.send(outgoing(replace(row.owed, delivery_key=body.closes), body.text))
         return None
+
+    async def _placed(self, link: Link, row: Delivery, key: str) -> str | None:
+        """The id of a message that was sent for this row and says nothing yet; None if too many were lost."""
+        if await self._database.read(outbox.attempts_at, key) >= MOST_PLACEHOLDERS:
+            return None
+        placeholder = self._connection.adapter.traits.placeholder
+        try:
+            return await self.begin(link, replace(row.owed, delivery_key=key), placeholder)
+        except OutcomeUnknown as error:
+            raise NotSent(f"Of the answer nothing was sent: {error}") from error
+
+    async def begin(self, link: Link, row: Owed, text: str) -> str | None:
+        """Send a message that is going to grow, and store its id before it is ever edited."""
+        outbox_id = await self._database.write(outbox.begin_stream, row, self._world.time())
+        try:
+            with calling(self._connection):
+                message_id = await link.send(outgoing(row, text, grows=True))
+        except (NotSent, Refused) as error:
+            # Cancelled in this moment it stays unsure, which costs no more than the mark of a repeat.
+            await self._database.write(outbox.note_failure, outbox_id, str(error))  # noqa: ASYNC120
+            raise
+        await self.note_receipt(outbox_id, message_id)
+        return message_id
 
     async def note_receipt(self, outbox_id: int, receipt: str | None) -> None:
         """This has arrived, and that is its id."""

@@ -204,4 +204,6 @@ class Gateway:
 
     def reply(self, event: MessageEvent, text: str) -> None:
         """Say something to whoever sent this, once and unstored."""
-        self.lane_of(event.source).notice(text, thread_id=event.source.thread_id, reply_to=event.message_id)
+        # A press has an id of its own, and is no message that could be replied to.
+        reply_to = event.reply_to if event.kind == "callback" else event.message_id
+        self.lane_of(event.source).notice(text, thread_id=event.source.thread_id, reply_to=reply_to)

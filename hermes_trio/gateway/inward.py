@@ -39,10 +39,18 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 
 async def accept(gateway: Gateway, event: MessageEvent) -> None:
     """Take in what was said: stored before this returns, so that it can be acknowledged."""
+    if event.kind == "unreadable":
+        platform, why = event.source.platform, event.text.partition("\n")[0]
+        log.error("a platform told what cannot be read; the inbox keeps it", platform=platform, why=why)
+        await _keep_done(gateway, gateway.store.key_of(event.source), event)
+        return
     if not await gateway.access.may_talk(event.source):
         await _refuse(gateway, event)
         return
     await _hear(gateway, event)
+    if event.kind == "callback" and event.text.startswith(asking.PRESS):
+        await _press(gateway, gateway.store.key_of(event.source), event)
+        return
     key, command = gateway.store.key_of(event.source), commands.parse(event)
     if command is None:
         stored = await _keep(gateway, key, event)
@@ -51,10 +59,7 @@ async def accept(gateway: Gateway, event: MessageEvent) -> None:
             if told is not None:
                 _tell(gateway, key, event, told)
         return
-    at, own_key = gateway.world.time(), gateway.world.new_id()
-    stored = await gateway.database.write(
-        inbox.store, event, session_key=key, own_key=own_key, at=at, done=True
-    )
+    stored = await _keep_done(gateway, key, event)
     if not stored.seen_before:
         await commands.obey(gateway, command, key, event)
 
@@ -90,6 +95,14 @@ async def _keep(gateway: Gateway, key: str, event: MessageEvent, *, message_key:
     )
 
 
+async def _keep_done(gateway: Gateway, key: str, event: MessageEvent) -> Stored:
+    """Keep what waits for no turn."""
+    own_key, at = gateway.world.new_id(), gateway.world.time()
+    return await gateway.database.write(
+        inbox.store, event, session_key=key, own_key=own_key, at=at, done=True
+    )
+
+
 async def answers(gateway: Gateway, key: str, inbox_id: int, event: MessageEvent) -> bool:
     """Whether this is what somebody waits for. Then it is of the turn that asked."""
     for asked in asking.waiting(gateway, key) if event.kind != "internal" else ():
@@ -100,6 +113,25 @@ async def answers(gateway: Gateway, key: str, inbox_id: int, event: MessageEvent
             by = event.source.participant or ""
             return await asking.answer(gateway, asked, meant, by=by, inbox_id=inbox_id)
     return False
+
+
+async def _press(gateway: Gateway, key: str, event: MessageEvent) -> None:
+    """A button was pressed. It is an answer, and nothing else: what it does not answer any more it never
+    will, so it waits for no turn."""
+    stored = await _keep_done(gateway, key, event)
+    if stored.seen_before:
+        return
+    asked_id, value = asking.pressed(event.text)
+    # Whoever may approve may do so for others; what else is asked is asked of one.
+    here = [*asking.waiting(gateway, key), *commands.anybodys_approvals(gateway, event.source)]
+    asked = next((one for one in here if one.id == asked_id), None)
+    if asked is not None and asked.kind == "approval" and not await gateway.access.is_admin(event.source):
+        gateway.reply(event, words.may_not_approve(event.source.platform))
+        return
+    meant = asked.meant(value) if asked is not None else None
+    by = event.source.participant or ""
+    if asked is None or meant is None or not await asking.answer(gateway, asked, meant, by=by):
+        gateway.reply(event, words.pressed_in_vain())
 
 
 def _tell(gateway: Gateway, key: str, event: MessageEvent, text: str) -> None:

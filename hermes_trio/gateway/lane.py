@@ -21,15 +21,13 @@ from ..platform import (
     FloodWait,
     Link,
     LinkLost,
-    NotSent,
     Outgoing,
     PlatformError,
-    Refused,
 )
-from ..state import dead_chats, outbox
+from ..state import dead_chats
 from ..state.database import Database
 from ..world import World
-from .delivery import FIRST_RETRY, SEND_WITHIN, Deliveries, outgoing
+from .delivery import FIRST_RETRY, SEND_WITHIN, Deliveries
 from .link import Connection, calling
 from .outgoing import Body, Chat, Stream, owed
 
@@ -204,7 +202,6 @@ class Lane:
             with trio.fail_after(SEND_WITHIN):
                 if stream.message_id is None:
                     await self._begin(link, stream, text)
-                    stream.shown = text
                 else:
                     with calling(self._connection):
                         await link.edit(self.chat.chat_id, stream.message_id, text + stream.cursor)
@@ -220,19 +217,14 @@ class Lane:
 
     async def _begin(self, link: Link, stream: Stream, text: str) -> None:
         """Send the message that will grow, and store its id before it is ever edited."""
-        row = owed(self.chat, stream.key, Body(text), thread_id=stream.thread_id)
-        outbox_id = await self._database.write(outbox.begin_stream, row, self._world.time())
-        try:
-            with calling(self._connection):
-                message_id = await link.send(outgoing(row, text, grows=True))
-        except (NotSent, Refused) as error:
-            # Cancelled in this moment it stays unsure, which costs no more than the mark of a repeat.
-            await self._database.write(outbox.note_failure, outbox_id, str(error))  # noqa: ASYNC120
-            raise
-        stream.message_id = message_id
-        await self._owed.note_receipt(outbox_id, message_id)
-        if message_id is None:
+        placeholder = self._connection.adapter.traits.placeholder
+        row = owed(self.chat, stream.key, Body(text), thread_id=stream.thread_id, reply_to=stream.reply_to)
+        stream.message_id = await self._owed.begin(link, row, placeholder or text)
+        stream.shown = placeholder or text
+        if stream.message_id is None:
             stream.closed = True
+        elif placeholder:
+            stream.next_at = trio.current_time()  # nobody has seen anything yet
 
     def _note_death(self, error: Exception) -> None:
         if isinstance(error, ChatGone):

@@ -12,17 +12,14 @@ looked at first.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ..config import SessionReset
 from ..state.entry import ResumeReason
 from ..state.policy import ResetReason
+from ..state.text import disarmed
 from .resume import NOTE_OPENING as NOTE_OPENING
 from .resume import Tail
-
-# A model reads what looks like a note as one, so spelling and spaces make no difference.
-_LIKE_A_NOTE = re.compile(r"\[(?=\s*system\s+note\s*:)", re.IGNORECASE)
 
 _CUT_BY: dict[str, str] = {
     ResumeReason.RESTART: "gateway restart",
@@ -79,12 +76,6 @@ def with_note(
     if gone:
         note = f"{note[:-1]} {_gone(gone)}]"
     return f"{note}\n\n{text}" if spoken else note
-
-
-def disarmed(text: str) -> str:
-    """`text` with nothing in it that could pass for a note of ours: `[System note:` becomes
-    `(System note:`. For all that people and tools say, when it is replayed as when it is new."""
-    return _LIKE_A_NOTE.sub("(", text)
 
 
 def reset_notice(reason: ResetReason, policy: SessionReset) -> str:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..messages import SessionSource
+from ..messages import Attachment, SessionSource
+from ..platform import Button
 from ..state.outbox import Owed
 
 
@@ -32,6 +33,10 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     """The delivery key of the streamed message that this text replaces, if that was ever sent."""
     only_closes: bool = False
     """There is nothing to say but to close that message."""
+    files: tuple[Attachment, ...] = ()
+    """What goes along; the text stands below the first."""
+    buttons: tuple[Button, ...] = ()
+    """What can be pressed below it, as long as nothing closes it."""
 
 
 def owed(chat: Chat, key: str, body: Body, *, thread_id: str | None = None, **of: object) -> Owed:
@@ -51,6 +56,7 @@ class Stream:
 
     key: str
     thread_id: str | None
+    reply_to: str | None = None
     cursor: str = ""
     """Stands behind the text while more is to come. Not in the first send: until its receipt is stored,
     nobody may be able to take it away again."""

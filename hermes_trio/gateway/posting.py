@@ -1,8 +1,9 @@
 """The way of a message that comes with a request: whoever sends it is told at once what becomes of it.
 
-It always waits for its turn, and that turn is its own: the run is named before it begins, so that it can be
-followed. It goes into the session that is asked for, wherever that lives; there the answer goes too. The same
-request sent twice is one message, and the second answer says what has become of it.
+It waits for its turn, and that turn is its own: the run is named before it begins, so that it can be
+followed. Only where that is asked for it is taken along by the turn that runs. It goes into the session that
+is asked for, wherever that lives; there the answer goes too. The same request sent twice is one message, and
+the second answer says what has become of it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class TooManyWait(GatewayError):
         )
 
 
-async def post(gateway: Gateway, key: str, event: MessageEvent) -> Posted:
+async def post(
+    gateway: Gateway, key: str, event: MessageEvent, *, mode: Literal["queue", "steer"] = "queue"
+) -> Posted:
     """Take in a message for the session of this key, and return what becomes of it. Raises `NoTurnsNow` and
     `TooManyWait`."""
     own_key, at = gateway.world.new_id(), gateway.world.time()
@@ -67,6 +70,10 @@ async def post(gateway: Gateway, key: str, event: MessageEvent) -> Posted:
         return Posted(stored.inbox_id, task.run_id if task else own_key, "steered")
     begins = first and task is None and gateway.sessions.has_room
     actor = gateway.sessions.wake(key)
+    if actor is not None and task is not None and mode == "steer":
+        actor.meet(event, stored.inbox_id, mode)
+        if stored.inbox_id in task.steered:
+            return Posted(stored.inbox_id, task.run_id, "steered")
     return Posted(stored.inbox_id, own_key, "started" if actor is not None and begins else "queued")
 
 

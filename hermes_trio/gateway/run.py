@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
-from ..errors import GatewayError, JournalError, StoreError
+from ..errors import JournalError, StoreError
 from ..events import (
     INTERRUPTED,
     Event,
@@ -37,7 +37,7 @@ from ..state.outbox import Owed
 from ..state.settle import Settlement
 from ..state.transcript import Message
 from ..state.turns import Outcome
-from . import notifier, words
+from . import asking, notifier, words
 from .asking import Asked
 from .chunks import chunks, fits
 from .lane import Lane
@@ -170,7 +170,11 @@ async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequenc
     gateway = run.gateway
     streaming = gateway.config.streaming
     stream = Stream(
-        stream_key(run.run_id), run.thread_id, cursor=streaming.cursor, interval=streaming.edit_interval
+        stream_key(run.run_id),
+        run.thread_id,
+        run.reply_to,
+        cursor=streaming.cursor,
+        interval=streaming.edit_interval,
     )
 
     def show(text: str) -> None:
@@ -205,10 +209,7 @@ async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequenc
                 except Exception as error:
                     # Whatever an agent raises is the end of its turn, told to the person, and no more.
                     log.warning("the agent raised", run=run.run_id, exc_info=True)
-                    run.outcome, run.trouble = (
-                        Outcome.FAILED,
-                        (str(error) if isinstance(error, GatewayError) else words.failed(error)),
-                    )
+                    run.outcome, run.trouble = Outcome.FAILED, words.failed(error, gateway.config)
             if turn.patience.cancelled_caught:
                 run.outcome, run.trouble = (
                     Outcome.TIMED_OUT,
@@ -243,8 +244,10 @@ async def _end(run: _Run, journal: RunWriter) -> Outcome:
         owed=tuple(_owed(run, outcome)),
         usage=turn.usage if turn else None,
     )
-    stands = await gateway.database.write(_settled, run.run_id, run.turn_id, settlement, gateway.world.time())
-    if settlement.owed and run.lane is not None:
+    stands, closes = await gateway.database.write(
+        _settled, run.run_id, run.turn_id, settlement, gateway.world.time()
+    )
+    if run.lane is not None and (settlement.owed or closes):
         run.lane.deliver()
     # Thousands may be cut at once and have two seconds: then nobody waits behind the commit, which is what
     # counts, and the log has one line for all of them.
@@ -309,12 +312,20 @@ def _owed(run: _Run, outcome: Outcome) -> list[Owed]:
 
 def _last_event(run: _Run, outcome: Outcome) -> Event:
     if outcome is Outcome.ANSWERED:
-        return RunCompleted(run.answer)
+        return RunCompleted(run.answer, _used(run.turn))
     if outcome in (Outcome.FAILED, Outcome.TIMED_OUT):
         return RunFailed(run.trouble, outcome)
     if outcome in (Outcome.CUT, Outcome.UNSTARTED):
         return RunFailed("The gateway ended before the run did.", INTERRUPTED)
     return RunCancelled()
+
+
+def _used(turn: Turn | None) -> dict[str, int]:
+    """What a turn has used, as clients count it; nothing where nobody counted."""
+    if turn is None or turn.usage is None:
+        return {}
+    output, total = turn.usage.output_tokens, turn.usage.total_tokens
+    return {"input_tokens": total - output, "output_tokens": output, "total_tokens": total}
 
 
 # --- steps of the database ---------------------------------------------------------------------------
@@ -339,16 +350,19 @@ def _begin(
     return turn_id
 
 
-def _settled(db: sqlite3.Connection, run_id: str, turn_id: int, settlement: Settlement, at: float) -> Outcome:
-    """End the turn of this run, and return the outcome that stands: the first end wins. A run that
-    never had a row was not begun."""
+def _settled(
+    db: sqlite3.Connection, run_id: str, turn_id: int, settlement: Settlement, at: float
+) -> tuple[Outcome, bool]:
+    """End the turn of this run. Returns the outcome that stands, for the first end wins (a run that never had
+    a row was not begun), and whether something that it asked is owed its end."""
+    closes = asking.close_of_turn(db, turn_id, at)
     if settle.settle(db, turn_id, settlement, at):
         if settlement.outcome is Outcome.ANSWERED:
             processes.tell_turn(db, turn_id, at)
-        return settlement.outcome
+        return settlement.outcome, closes
     turn = turns.by_run(db, run_id)  # it has an end; or who was cut did not learn its number
     if turn is None:
-        return Outcome.UNSTARTED
+        return Outcome.UNSTARTED, closes
     if turn.outcome is None:
         settle.settle(db, turn.turn_id, settlement, at)
-    return turn.outcome or settlement.outcome
+    return turn.outcome or settlement.outcome, closes

@@ -25,6 +25,7 @@ from ..state.transcript import Message
 from ..state.turns import Outcome, Turn
 from . import burst, words
 from .actor import Actor, Job
+from .attached import with_files
 from .notes import reset_notice, with_note
 from .resume import ends_in_tool_result, judge_tail, tail_time
 from .run import Task, run_turn
@@ -185,6 +186,8 @@ class Sessions:
         gateway.turns_changed()
         try:
             history = await gateway.history(entry)
+            if any(row.event.attachments for row in rows):
+                rows = task.rows = await with_files(gateway, entry.session_id, rows)
             if rows and not history:
                 self._tell_of_reset(entry, rows[0].event)
             text = "\n\n".join(row.event.text for row in rows if row.event.text)

@@ -19,13 +19,14 @@ from ..events import (
 from ..host.groups import Process
 from ..journal.writer import RunWriter
 from ..messages import MessageEvent
-from ..state import inbox, transcript, turns
+from ..state import inbox, outbox, transcript, turns
 from ..state.database import Database
 from ..state.entry import SessionEntry, Usage
 from ..state.transcript import Message, ToolCall
 from ..tools.kept import Kept, Watch
 from ..world import World
-from . import asking
+from . import asking, attached
+from .outgoing import Body, Chat, owed
 from .processes import Command, process_of
 
 if TYPE_CHECKING:
@@ -57,6 +58,15 @@ class Compresses(Protocol):
         self, entry: SessionEntry, rows: Sequence[Message], database: Database, focus: str
     ) -> Shortened | None:
         """Do so; None where no model is sent anything."""
+
+
+@runtime_checkable
+class TellsModel(Protocol):
+    """An agent that knows which model answers."""
+
+    @property
+    def about(self) -> str:
+        """Which one, and why, in a sentence."""
 
 
 class Turn:
@@ -215,6 +225,27 @@ class Turn:
         limit = self._gateway.config.approvals.timeout
         said = await asking.ask(self._gateway, self, self._task, "approval", what, within=limit)
         return None if said == asking.DENY else said
+
+    async def send_file(self, name: str, data: bytes, text: str = "") -> bool:
+        """Send the person a file, with a few words. False where their chat takes none. It is kept in the
+        home, so that it goes out as it is now."""
+        self.active()
+        source = self._task.source
+        if source is None or not self._gateway.traits(Chat.of(source)).sends_files:
+            return False
+        number = self._gateway.world.new_id()
+        file = await attached.keep(self._gateway, self.session_id, f"sent-{number}", name, data)
+        row = owed(
+            Chat.of(source),
+            f"{self.run_id}:file:{number}",
+            Body(text, files=(file,)),
+            thread_id=source.thread_id,
+            session_id=self.session_id,
+            turn_id=self.turn_id,
+        )
+        await self._gateway.database.write(outbox.owe, row, self._gateway.world.time())
+        self._gateway.lane_of(source).deliver()
+        return True
 
     @contextmanager
     def not_now(self, why: str) -> Iterator[None]:

@@ -3,7 +3,7 @@
 | what | is kept |
 |---|---|
 | run journals, and what was asked in the runs | `retention.journal_days` after the run |
-| messages that were dealt with | `retention.inbox_days` |
+| messages that were dealt with, and what came along with them | `retention.inbox_days` |
 | what was sent | `retention.outbox_days` |
 | the output of processes, and that they ran | `retention.spool_days` after their end |
 | sessions, with all that is theirs; how former lives ended | `retention.session_days` after their last use |
@@ -23,6 +23,7 @@ import itertools
 import logging
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 
 async def keep_house(gateway: Gateway) -> None:
     """Do a round every hour, until cancelled."""
-    hourly = (_note_ends, _forget_rows, _forget_outputs, _forget_sessions)
+    hourly = (_note_ends, _forget_rows, _forget_outputs, _forget_files, _forget_sessions)
     with gateway.worker("upkeep") as runner:
         due = trio.current_time() + FIRST
         for number in itertools.count():
@@ -101,6 +102,20 @@ def _remove_outputs(spools: Path, old: Iterable[str], known: set[str], before: f
         for entry in os.scandir(spools):
             if entry.name not in known and entry.stat(follow_symlinks=False).st_mtime < before:
                 os.unlink(entry.path)
+
+
+async def _forget_files(gateway: Gateway, runner: Runner) -> None:
+    before = gateway.world.time() - gateway.config.retention.inbox_days * DAY
+    await finished(runner, lambda: _remove_files(gateway.home / "files", before))
+
+
+def _remove_files(files: Path, before: float) -> None:
+    for session in list(files.iterdir()) if files.exists() else ():
+        for path in list(session.iterdir()):
+            if path.lstat().st_mtime < before:
+                path.unlink()
+        with suppress(OSError):  # it goes with its last file
+            session.rmdir()
 
 
 async def _forget_sessions(gateway: Gateway, _: Runner) -> None:

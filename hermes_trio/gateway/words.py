@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..config import ModelConfig
+from ..config import GatewayConfig, ModelConfig
+from ..errors import GatewayError
+from ..redaction import redactor, secrets_of
 
 if TYPE_CHECKING:
     from .turn import Shortened
@@ -17,6 +20,18 @@ def still_working(seconds: float) -> str:
 
 def asks(question: str, choices: Sequence[str]) -> str:
     return "\n".join([question, *(f"{number}. {choice}" for number, choice in enumerate(choices, start=1))])
+
+
+def answered(answer: str) -> str:
+    return f"→ {answer[:100]}"
+
+
+def not_answered() -> str:
+    return "→ This was not answered, and is over."
+
+
+def pressed_in_vain() -> str:
+    return "That was asked of somebody else, or is over."
 
 
 def asks_for_a_yes(what: str, within: float) -> str:
@@ -49,8 +64,13 @@ def nothing_said() -> str:
     return "⚠ The agent ended its turn without an answer. Send the message again to try once more."
 
 
-def failed(error: Exception) -> str:
-    return f"⚠ The agent failed ({type(error).__name__}: {error}). Send the message again to try once more."
+def failed(error: Exception, config: GatewayConfig) -> str:
+    """What an agent raised. Whatever it is and says, no secret of ours gets into a chat by it."""
+    text = str(error)
+    if not isinstance(error, GatewayError):
+        said = f"{type(error).__name__}: {text[:500]}".rstrip(": ")
+        text = f"⚠ The agent failed ({said}). Send the message again to try once more."
+    return redactor(secrets_of(config, os.environ))(text)
 
 
 def cut_off(text: str) -> str:
@@ -149,9 +169,10 @@ def home_is_here() -> str:
     return "🏠 From now on this chat is told when the gateway goes down, and when a restart is over."
 
 
-def model(config: ModelConfig) -> str:
+def model(config: ModelConfig, about: str) -> str:
     name, provider = config.name or "the usual one", config.provider
-    return f"The model is {name}, from {provider}. model.name and model.provider in config.yaml set that."
+    about = about or f"The model is {name}, from {provider}."
+    return f"{about} model.name and model.provider in config.yaml set that."
 
 
 def nothing_to_compress() -> str:

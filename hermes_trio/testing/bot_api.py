@@ -21,7 +21,7 @@ import itertools
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -34,10 +34,14 @@ from ..platform import CredentialsRefused, PlatformError, Traits
 from .bot_api_entities import Entity
 from .bot_api_http import BadRequest, Request, RequestReader, response
 from .bot_api_methods import METHODS, ApiError, bad, said
+from .bot_api_updates import sent_message, update_of
+from .bot_api_webhook import bring
 from .stage import Delivery, Stage
 from .wire import Scissors, background
 
-TRAITS = Traits(limit=4096, counting="utf-16", edits=True, deletes=True, typing=True, threads=True)
+TRAITS = Traits(
+    limit=4096, counting="utf-16", edits=True, deletes=True, typing=True, threads=True, buttons=True
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ async def open_bot_api(name: str = "telegram", *, account: str = "main") -> Asyn
     """The server, while inside."""
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     api = BotApi(name, account, listener.socket.getsockname()[1])
-    async with background(partial(api.listen, listener)):
+    async with background(partial(api.listen, listener)), background(partial(bring, api)):
         yield api
 
 
@@ -69,23 +73,31 @@ class BotApi(Stage):
         """What was asked, in order."""
         self.entities: dict[str, list[Entity]] = {}
         """What looks different in a message, by its id."""
-        self.webhook = ""
+        self.webhook, self.webhook_secret = "", ""
+        self.brought_in_vain = 0
+        """How often an update was brought and not taken."""
+        self.hides_sizes = False
+        """Whether it tells how large a file is."""
+        self.hears_all = False
+        """Whether it is told what is said in groups without its name."""
         self.commands: dict[str, str] = {}
         """The menu."""
         self.pressed: list[str] = []
         """The presses that were answered."""
-        self.files: dict[str, bytes] = {}
-        """What can be downloaded, by its file id."""
         self.lost_threads: set[tuple[str, str]] = set()
         self.lost_messages: set[str] = set()
         self.raw: dict[int, object] = {}
+        """The updates that wait and were told, by their numbers."""
         self.open = 0
         """How many connections there are."""
         self._keys = itertools.count(1)
         self.lets_in = True
         self._scissors = Scissors()
+        self._at_request: _AtRequest | None = None
         self._answers: dict[str, deque[ApiError | bytes]] = {}
         self._poll = trio.CancelScope()
+        self.bringing = trio.CancelScope()
+        """What is being brought to the webhook."""
         self._listening = trio.CancelScope()
         self._listens, self._back = trio.Event(), trio.Event()
         self._back.set()
@@ -121,10 +133,12 @@ class BotApi(Stage):
     def drop(self) -> None:
         """Every connection is closed now."""
         self._listening.cancel(reason="dropped by the test")
+        self.bringing.cancel(reason="dropped by the test")
 
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
         """Nobody listens while inside."""
+        await self._listens.wait()
         self._back, self._listens = trio.Event(), trio.Event()
         self.drop()
         await self.until(lambda: self.open == 0)
@@ -138,13 +152,45 @@ class BotApi(Stage):
         """The connection is closed when so many more bytes were sent to the adapter, or received from it."""
         self._scissors.sent, self._scissors.received = sent, received
 
+    def at_request(self, number: int, act: Callable[[], object], *, done: bool) -> None:
+        """Do this when the n-th request has come from now on: before anything is done about it, or once it
+        is `done` and before it is answered."""
+        self._at_request = _AtRequest(len(self.asked) + number, act, done)
+
     # --- what the methods ask for ---
+
+    def update(self, delivery: Delivery) -> object:
+        """The update that this is, the same each time it is told."""
+        if delivery.number not in self.raw:
+            self.raw[delivery.number] = update_of(delivery.number, delivery.event, int(self.now()))
+        return self.raw[delivery.number]
+
+    def message(self, chat_id: str, message_id: str) -> dict[str, Any]:
+        """A message of the bot's, as it is told."""
+        chat = self.chat(chat_id)
+        shown = chat.messages[chat.place(message_id)]
+        bot = {"id": self.bot_id, "is_bot": True, "first_name": "Hermes", "username": self.username}
+        return sent_message(shown, chat_id, bot, self.entities.get(message_id, ()), int(self.now()))
+
+    def not_taken(self) -> None:
+        """An update was brought to the webhook, and not taken."""
+        self.brought_in_vain += 1
+        self._notify()
+
+    def accept(self, delivery: Delivery) -> None:
+        super().accept(delivery)
+        self.raw.pop(delivery.number, None)
 
     def now(self) -> float:
         return time.time()
 
     def new_key(self) -> str:
         return f"sent-{next(self._keys)}"
+
+    def set_webhook(self, url: str, secret: str) -> None:
+        """From now on updates are brought there; nowhere if it is empty."""
+        self.webhook, self.webhook_secret = url, secret
+        self._notify()
 
     def new_poll(self) -> trio.CancelScope:
         """The scope of a poll. There is one at a time: a second ends the first."""
@@ -203,6 +249,10 @@ class BotApi(Stage):
             return response(200, self.files[name.rpartition("/")[2]])
         self.asked.append(Asked(name, request.params))
         self._notify()
+        acts = self._at_request if self._at_request and self._at_request.number == len(self.asked) else None
+        if acts is not None and not acts.done:
+            acts.act()
+            raise _HangUp
         if not self.lets_in or head != f"bot{self.token}":
             raise CredentialsRefused(self.name) if head.startswith("bot") else ApiError(404, "Not Found")
         if prepared := self._answers.get(name.lower()):
@@ -212,7 +262,17 @@ class BotApi(Stage):
             raise answer
         if name.lower() not in METHODS:
             raise ApiError(404, "Not Found: method not found")
-        return response(200, {"ok": True, "result": await METHODS[name.lower()](self, request)})
+        result = await METHODS[name.lower()](self, request)
+        if acts is not None:
+            acts.act()
+        return response(200, {"ok": True, "result": result})
+
+
+@dataclass(frozen=True, slots=True)
+class _AtRequest:
+    number: int
+    act: Callable[[], object]
+    done: bool
 
 
 class _HangUp(Exception):

@@ -10,16 +10,25 @@ import trio
 import trio.lowlevel
 
 from ..messages import Attachment, AttachmentKind
-from ..platform import ChatGone, CredentialsRefused, FloodWait, NotSent, Outgoing, PlatformError, Refused
+from ..platform import (
+    Button,
+    ChatGone,
+    CredentialsRefused,
+    FloodWait,
+    NotSent,
+    Outgoing,
+    PlatformError,
+    Refused,
+)
 from .bot_api_entities import CannotParse, Entity, parse_markdown_v2, utf16_length
 from .bot_api_http import Request
-from .bot_api_updates import update_of
 
 if TYPE_CHECKING:
     from .bot_api import BotApi
 
 LONGEST_TEXT = 4096
 LONGEST_CAPTION = 1024
+LONGEST_PRESS = 64
 MOST_UPDATES = 100
 NOT_MODIFIED = (
     "message is not modified: specified new message content and reply markup are exactly the same as a "
@@ -66,7 +75,15 @@ def said(error: PlatformError) -> ApiError | None:
 
 async def get_me(api: BotApi, request: Request) -> object:
     await api.connecting()
-    return {"id": api.bot_id, "is_bot": True, "first_name": "Hermes", "username": api.username}
+    return {
+        "id": api.bot_id,
+        "is_bot": True,
+        "first_name": "Hermes",
+        "username": api.username,
+        "can_join_groups": True,
+        "can_read_all_group_messages": api.hears_all,
+        "supports_inline_queries": False,
+    }
 
 
 async def get_updates(api: BotApi, request: Request) -> object:
@@ -81,28 +98,31 @@ async def get_updates(api: BotApi, request: Request) -> object:
         with trio.move_on_after(timeout):
             await api.until(lambda: bool(api.waiting))
         await trio.lowlevel.checkpoint()
-        return [
-            api.raw.get(one.number) or update_of(one.number, one.event, int(api.now()))
-            for one in list(api.waiting)[:limit]
-        ]
+        return [api.update(one) for one in list(api.waiting)[:limit]]
     raise ApiError(409, f"Conflict: {CONFLICT}") if api.lets_in else CredentialsRefused(api.name)
 
 
 async def set_webhook(api: BotApi, request: Request) -> object:
     await trio.lowlevel.checkpoint()
-    api.webhook = str(request.params["url"])
+    api.set_webhook(str(request.params["url"]), str(request.params.get("secret_token", "")))
     return True
 
 
 async def delete_webhook(api: BotApi, request: Request) -> object:
     await trio.lowlevel.checkpoint()
-    api.webhook = ""
+    api.set_webhook("", "")
     return True
 
 
 async def get_webhook_info(api: BotApi, request: Request) -> object:
     await trio.lowlevel.checkpoint()
-    return {"url": api.webhook, "pending_update_count": len(api.waiting), "has_custom_certificate": False}
+    return {
+        "url": api.webhook,
+        "pending_update_count": len(api.waiting),
+        "has_custom_certificate": False,
+        "max_connections": 40,
+        **({"last_error_message": "Wrong response from the webhook"} if api.brought_in_vain else {}),
+    }
 
 
 async def set_my_commands(api: BotApi, request: Request) -> object:
@@ -143,10 +163,10 @@ async def edit_message_text(api: BotApi, request: Request) -> object:
     if shown is None:
         raise bad("message to edit not found")
     await api.edit(chat_id, message_id, text)
-    if (shown.text, api.entities[message_id]) == (text, entities):
+    if (shown.text, api.entities[message_id], shown.buttons) == (text, entities, ()):
         raise bad(NOT_MODIFIED)
     api.entities[message_id] = entities
-    return _message(chat_id, message_id, text)
+    return api.message(chat_id, message_id)
 
 
 async def delete_message(api: BotApi, request: Request) -> object:
@@ -168,7 +188,9 @@ async def get_file(api: BotApi, request: Request) -> object:
     file_id = str(request.params["file_id"])
     if file_id not in api.files:
         raise bad("wrong file_id or the file is temporarily unavailable")
-    return {"file_id": file_id, "file_size": len(api.files[file_id]), "file_path": f"documents/{file_id}"}
+    size = len(api.files[file_id])
+    named = {"file_id": file_id, "file_unique_id": file_id, "file_path": f"documents/{file_id}"}
+    return named if api.hides_sizes else {**named, "file_size": size}
 
 
 Method = Callable[["BotApi", Request], Awaitable[object]]
@@ -250,16 +272,22 @@ async def _send(
             thread_id=thread_id,
             reply_to=reply_to,
             attachments=attachments,
+            buttons=_buttons(params),
             silent=str(params.get("disable_notification", False)).lower() == "true",
         )
     )
     api.entities.setdefault(message_id, entities)
-    return _message(chat_id, message_id, text)
+    return api.message(chat_id, message_id)
 
 
-def _message(chat_id: str, message_id: str, text: str) -> dict[str, Any]:
-    chat = {"id": int(chat_id), "type": "private" if int(chat_id) > 0 else "supergroup"}
-    return {"message_id": int(message_id), "date": 0, "chat": chat, "text": text}
+def _buttons(params: Mapping[str, Any]) -> tuple[Button, ...]:
+    rows = _structured(params.get("reply_markup") or {}).get("inline_keyboard", [])
+    buttons = tuple(Button(one["text"], one["callback_data"]) for row in rows for one in row)
+    if not all(0 < len(one.value.encode()) <= LONGEST_PRESS for one in buttons):
+        raise bad("BUTTON_DATA_INVALID")
+    if not all(one.label.strip() for one in buttons):
+        raise bad("can't parse inline keyboard button: Text buttons are unallowed in the inline keyboard")
+    return buttons
 
 
 def _structured(value: object) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from ..messages import Attachment, MessageEvent, SessionSource
-from .bot_api_entities import utf16_length
+from .bot_api_entities import Entity, utf16_length
+from .chats import Shown
 
 _COMMAND = re.compile(r"(?:(?<=\s)|^)/[A-Za-z0-9_]+(?:@\w+)?")
 _MENTION = re.compile(r"(?:(?<=\W)|^)@\w{3,}")
@@ -14,8 +16,34 @@ _MENTION = re.compile(r"(?:(?<=\W)|^)@\w{3,}")
 
 def update_of(number: int, event: MessageEvent, at: int) -> dict[str, Any]:
     """The update with this number that says so."""
+    if event.kind == "callback":
+        return {"update_id": number, "callback_query": press_of(event, at)}
     kind = "edited_message" if event.edited else "message"
     return {"update_id": number, kind: message_of(event, at)}
+
+
+def press_of(event: MessageEvent, at: int) -> dict[str, Any]:
+    """This, as the press of a button."""
+    message = {"message_id": int(event.reply_to or 0), "date": at, "chat": chat_of(event.source)}
+    return {
+        "id": event.message_id,
+        "from": person_of(event.source),
+        "chat_instance": "1",
+        "message": {**message, **topic_of(event.source)},
+        "data": event.text,
+    }
+
+
+def person_of(source: SessionSource) -> dict[str, Any]:
+    """Who speaks."""
+    return {"id": int(source.user_id or 0), "is_bot": False, "first_name": source.user_name or "Kim"}
+
+
+def topic_of(source: SessionSource) -> dict[str, Any]:
+    """Where in a chat with topics."""
+    if not source.thread_id or source.thread_id == "1":
+        return {}
+    return {"message_thread_id": int(source.thread_id), "is_topic_message": True}
 
 
 def message_of(event: MessageEvent, at: int) -> dict[str, Any]:
@@ -25,10 +53,9 @@ def message_of(event: MessageEvent, at: int) -> dict[str, Any]:
         "message_id": int(event.message_id or 0),
         "date": at,
         "chat": chat_of(source),
-        "from": {"id": int(source.user_id or 0), "is_bot": False, "first_name": source.user_name or "Kim"},
+        "from": person_of(source),
+        **topic_of(source),
     }
-    if source.thread_id and source.thread_id != "1":
-        message |= {"message_thread_id": int(source.thread_id), "is_topic_message": True}
     if event.edited:
         message["edit_date"] = int(event.sent_at or at)
     if event.reply_to:
@@ -71,8 +98,38 @@ def _file(file: Attachment) -> Any:
         "file_unique_id": file.file_id,
         "file_size": file.size or 1,
     }
+    if file.kind == "voice":
+        one["duration"] = 1
     if file.kind == "photo":
         small = {**one, "file_id": f"{file.file_id}-small", "width": 90, "height": 90}
         return [small, {**one, "width": 900, "height": 900}]
     one |= {"mime_type": file.mime_type, "file_name": file.name}
     return {key: value for key, value in one.items() if value is not None}
+
+
+def sent_message(
+    shown: Shown, chat_id: str, bot: dict[str, Any], entities: Iterable[Entity], at: int
+) -> dict[str, Any]:
+    """A message of the bot's, as it looks now."""
+    is_private = not chat_id.startswith("-")
+    chat = {"id": int(chat_id), "type": "private" if is_private else "supergroup"}
+    words, marks = ("caption", "caption_entities") if shown.attachments else ("text", "entities")
+    message: dict[str, Any] = {"message_id": int(shown.message_id), "date": at, "chat": chat, "from": bot}
+    if shown.text:
+        message |= {words: shown.text, marks: [_marked(one) for one in entities]}
+    for file in shown.attachments:
+        message[file.kind] = _file(file)
+    if shown.thread_id:
+        message |= {"message_thread_id": int(shown.thread_id), "is_topic_message": True}
+    if shown.reply_to:
+        message["reply_to_message"] = {"message_id": int(shown.reply_to), "date": at, "chat": chat}
+    if shown.buttons:
+        keys = [[{"text": one.label, "callback_data": one.value}] for one in shown.buttons]
+        message["reply_markup"] = {"inline_keyboard": keys}
+    return message
+
+
+def _marked(entity: Entity) -> dict[str, Any]:
+    one = {"type": entity.kind, "offset": entity.offset, "length": entity.length}
+    more = {"url": entity.url, "language": entity.language}
+    return {**one, **{key: value for key, value in more.items() if value is not None}}

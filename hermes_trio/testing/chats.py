@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..messages import Attachment
-from ..platform import Counting, Outgoing, Refused, Traits
+from ..platform import Button, Counting, Outgoing, Refused, Traits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class Shown:
     thread_id: str | None = None
     reply_to: str | None = None
     attachments: tuple[Attachment, ...] = ()
+    buttons: tuple[Button, ...] = ()
     silent: bool = False
 
 
@@ -45,6 +46,14 @@ class Chat:
     def last(self) -> str | None:
         """What the newest of them says."""
         return self.messages[-1].text if self.messages else None
+
+    def button(self, label: str) -> tuple[Shown, Button]:
+        """The newest button with this label, and the message that has it. KeyError if there is none."""
+        for message in reversed(self.messages):
+            for button in message.buttons:
+                if button.label == label:
+                    return message, button
+        raise KeyError(f"Nothing to press says {label!r} in chat {self.chat_id}.")
 
     def place(self, message_id: str) -> int:
         """Where this message stands; `Refused` if it is not there, or not any more."""
@@ -81,6 +90,7 @@ class Chats:
                 thread_id=message.thread_id,
                 reply_to=message.reply_to,
                 attachments=message.attachments,
+                buttons=message.buttons if self._traits.buttons else (),
                 silent=message.silent,
             )
         )
@@ -90,7 +100,7 @@ class Chats:
         """A message says something else."""
         self._check(text)
         messages, place = self[chat_id].messages, self[chat_id].place(message_id)
-        messages[place] = replace(messages[place], text=text, edited_at=at)
+        messages[place] = replace(messages[place], text=text, buttons=(), edited_at=at)
 
     def delete(self, chat_id: str, message_id: str) -> None:
         """A message is gone."""

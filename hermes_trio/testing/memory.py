@@ -108,6 +108,10 @@ class MemoryLink:
         demand(self._stage.traits, "finds")
         return await self.while_up(partial(self._stage.find, chat_id, key))
 
+    async def fetch(self, file_id: str, most: int) -> bytes:
+        demand(self._stage.traits, "fetches")
+        return await self.while_up(partial(self._stage.fetch, file_id, most))
+
     async def while_up(
         self, call: Callable[[], Awaitable[_T]], error: Callable[[str], PlatformError] = LinkLost
     ) -> _T:

@@ -12,16 +12,16 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict, TypeVar, Unpack
 
 import trio
 
 from ..messages import ChatType, MessageEvent, SessionSource
-from ..platform import OutcomeUnknown, Outgoing, Traits
+from ..platform import OutcomeUnknown, Outgoing, Refused, Traits
 from .chats import Chat, Chats
 
-Call = Literal["connect", "send", "edit", "delete", "typing", "find"]
+Call = Literal["connect", "send", "edit", "delete", "typing", "find", "fetch"]
 What = Call | Literal["disconnect", "accept"]
 
 _T = TypeVar("_T")
@@ -69,7 +69,7 @@ class _Trouble:
     arrives: bool
 
 
-def demand(traits: Traits, trait: Literal["edits", "deletes", "typing", "finds"]) -> None:
+def demand(traits: Traits, trait: Literal["edits", "deletes", "typing", "finds", "fetches"]) -> None:
     """Who asks a platform for what its traits deny has not looked at them: no error of a platform's, so
     that nothing handles it."""
     if not getattr(traits, trait):
@@ -82,6 +82,8 @@ class Stage:
     def __init__(self, name: str, account: str, traits: Traits) -> None:
         self.name, self.account, self.traits = name, account, traits
         self.history: list[Operation] = []
+        self.files: dict[str, bytes] = {}
+        """What people have sent along, by its file id."""
         self._ids = itertools.count(1)
         self._chats = Chats(traits, new_id=lambda: str(next(self._ids)))
         self._waiting: deque[Delivery] = deque()
@@ -103,6 +105,18 @@ class Stage:
         event = self.event(text, **how)
         self.deliver(event)
         return event
+
+    async def presses(self, label: str, **how: Unpack[Saying]) -> MessageEvent:
+        """Somebody presses the newest button with this label; returns when the gateway has accepted it."""
+        event = self.press(label, **how)
+        await self.deliver(event).wait()
+        return event
+
+    def press(self, label: str, **how: Unpack[Saying]) -> MessageEvent:
+        """What `presses` would deliver. Who has seen a button may press it for ever."""
+        message, button = self.chat(how.get("chat", "42")).button(label)
+        event = self.event(button.value, **how)
+        return replace(event, kind="callback", reply_to=message.message_id)
 
     def event(self, text: str, **how: Unpack[Saying]) -> MessageEvent:
         """What `says` would deliver."""
@@ -192,6 +206,15 @@ class Stage:
     async def find(self, chat_id: str, key: str) -> str | None:
         self.note("find", chat_id, key=key)
         return await self._perform("find", chat_id, lambda: self._chats.find(chat_id, key))
+
+    async def fetch(self, file_id: str, most: int) -> bytes:
+        self.note("fetch", message_id=file_id)
+        data = await self._perform("fetch", "", lambda: self.files.get(file_id))
+        if data is None:
+            raise Refused(f"There is no file {file_id}.")
+        if len(data) > most:
+            raise Refused(f"It has {len(data)} bytes.")
+        return data
 
     async def first_waiting(self) -> Delivery:
         """The oldest message that was not accepted."""

@@ -20,7 +20,7 @@ from hermes_trio.gateway.turn import Turn
 from hermes_trio.messages import Attachment
 from hermes_trio.state.entry import Usage
 from hermes_trio.testing import Script
-from tests.gateway.test_busy import busy, outcomes, photo, rows
+from tests.gateway.test_busy import NAMED, busy, outcomes, photo, rows
 from tests.stage import Stage, everyone
 
 GRACE = 50.0
@@ -451,7 +451,7 @@ async def test_retry_brings_the_pictures_along(stage: Stage, autojump_clock: Moc
         await trio.sleep(5)
         assert [len(files) for files in seen] == [2, 2, 2]
         assert seen[0] == seen[1] == seen[2]
-        assert stage.platform.chat("42").texts == ["what are these?"] * 3
+        assert stage.platform.chat("42").texts == [f"{NAMED}\n\nwhat are these?\n{NAMED}"] * 3
 
 
 async def test_a_retry_during_the_drain_is_answered_by_the_next_life(

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_trio.config import SessionReset
-from hermes_trio.gateway.notes import NOTE_OPENING, disarmed, reset_notice, with_note
+from hermes_trio.gateway.notes import NOTE_OPENING, reset_notice, with_note
 from hermes_trio.gateway.resume import Tail, judge_tail
 from hermes_trio.state.policy import ResetReason
+from hermes_trio.state.text import disarmed
 from hermes_trio.state.transcript import Message
 
 

@@ -5,12 +5,19 @@ A new adapter is proven by one more parameter of the fixture `platform`.
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
+from contextlib import suppress
+from functools import partial
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hermes_trio.messages import MessageEvent
 from hermes_trio.platform import (
+    Button,
     ChatGone,
     CredentialsRefused,
     FloodWait,
@@ -23,7 +30,11 @@ from hermes_trio.platform import (
     Refused,
 )
 from tests.platforms.conftest import Platform
+from tests.testing.checkpoints import cancelled_at
 
+LINUX = sys.platform == "linux"
+MOST_HALTS = 400
+CONNECTIONS = int(os.environ.get("CONNECTIONS", "1000"))
 PLAIN = "Plain words, and nothing that any dialect could take for a mark"
 
 
@@ -37,6 +48,12 @@ def accepted(platform: Platform) -> list[str | None]:
 
 def sends(platform: Platform) -> int:
     return sum(one.what == "send" for one in platform.stage.history)
+
+
+async def until_tasks(number: int) -> None:
+    """Wait until no more tasks live than so many."""
+    while trio.lowlevel.current_statistics().tasks_living > number:  # noqa: ASYNC110
+        await trio.sleep(0.01)  # the other side sees the connection end
 
 
 async def receiving(link: Link, into: list[MessageEvent]) -> None:
@@ -222,8 +239,7 @@ async def test_whoever_leaves_in_the_middle_leaves_nothing_behind(platform: Plat
             nursery.start_soon(link.send, message())
             await link.typing("42", None)
             await trio.sleep_forever()
-    while trio.lowlevel.current_statistics().tasks_living > before:  # noqa: ASYNC110
-        await trio.sleep(0.01)  # the other side sees the connection end
+    await until_tasks(before)
 
 
 async def test_calls_of_many_chats_do_not_wait_for_each_other(platform: Platform) -> None:
@@ -257,3 +273,129 @@ async def test_whoever_still_holds_a_link_that_was_left_is_told_what_is_known(pl
             await call
     with pytest.raises(LinkLost):
         await anext(link.receive())
+
+
+async def test_a_button_that_is_pressed_is_told_once_and_an_edit_takes_it_away(platform: Platform) -> None:
+    heard: list[MessageEvent] = []
+    chat = platform.stage.chat("42")
+    both = (Button("Yes, do it", "a:1:once"), Button("No", "a:1:deny"))
+    async with platform.adapter.connect() as link, trio.open_nursery() as nursery:
+        message_id = await link.send(Outgoing(chat_id="42", text=PLAIN, key="key-1", buttons=both))
+        assert message_id is not None
+        nursery.start_soon(receiving, link, heard)
+        pressed = await platform.stage.presses("No")
+        await platform.stage.says("hello")
+        assert [(one.kind, one.text, one.reply_to) for one in heard] == [
+            ("callback", "a:1:deny", message_id),
+            ("text", "hello", None),
+        ]
+        assert (heard[0].message_id, heard[0].source.user_id) == (pressed.message_id, "42")
+        await link.edit("42", message_id, PLAIN)
+        assert [(one.text, one.buttons) for one in chat.messages] == [(PLAIN, ())]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_grows_in_bad_weather_says_in_the_end_exactly_what_it_should(platform: Platform) -> None:
+    words = [f"word {n}" for n in range(40)]
+    async with platform.adapter.connect() as link:
+        message_id = await link.send(message("word"))
+        assert message_id is not None
+        for n in range(1, 41):
+            match n % 4:
+                case 1:
+                    platform.stage.fails("edit", FloodWait(3))
+                case 2:
+                    platform.stage.fails("edit", Refused("not now"))
+                case 3:
+                    platform.stage.hangs("edit", arrives=True)
+            with trio.move_on_after(0.05), suppress(PlatformError):
+                await link.edit("42", message_id, " ".join(words[:n]))
+        for _ in range(2):
+            await link.edit("42", message_id, " ".join(words))
+        assert platform.stage.chat("42").texts == [" ".join(words)]
+
+
+async def test_a_connect_that_is_cancelled_at_any_checkpoint_leaves_nothing_behind(
+    platform: Platform,
+) -> None:
+    async def connect() -> None:
+        async with platform.adapter.connect():
+            pass
+
+    await wait_all_tasks_blocked()
+    before = trio.lowlevel.current_statistics().tasks_living
+    for halt in range(1, MOST_HALTS):
+        if not await cancelled_at(halt, connect):
+            break
+        await connect()
+    else:
+        raise AssertionError("It never gets through.")
+    await until_tasks(before)
+
+
+async def test_a_send_that_is_cancelled_at_any_checkpoint_has_arrived_once_or_not_at_all(
+    platform: Platform,
+) -> None:
+    async with platform.adapter.connect() as link:
+        for halt in range(1, MOST_HALTS):
+            chat = platform.stage.chat(str(1000 + halt))
+            cancelled = await cancelled_at(halt, partial(link.send, message(chat=chat.chat_id)))
+            await link.send(message(chat="42"))  # and it disturbs nothing else
+            assert chat.texts in ([], [PLAIN])
+            if not cancelled:
+                assert chat.texts == [PLAIN]
+                return
+    raise AssertionError("It never gets through.")
+
+
+async def test_a_receive_that_is_cancelled_at_any_checkpoint_loses_nothing_and_keeps_the_order(
+    platform: Platform,
+) -> None:
+    stored: list[str] = []
+
+    async def receive(until: str) -> None:
+        async with platform.adapter.connect() as link:
+            async for event in link.receive():
+                stored.append(event.text)
+                if event.text == until:
+                    return
+
+    for halt in range(1, MOST_HALTS):
+        texts = [f"{halt}-{n}" for n in range(4)]
+        for text in texts:
+            platform.stage.post(text)
+        stored.clear()
+        cancelled = await cancelled_at(halt, partial(receive, texts[-1]))
+        if cancelled:
+            await receive(texts[-1])
+        # The last of the time before was not acknowledged, and comes first.
+        heard = [text for text in dict.fromkeys(stored) if text.startswith(f"{halt}-")]
+        assert heard == texts
+        if not cancelled:
+            return
+    raise AssertionError("It never gets through.")
+
+
+@pytest.mark.timeout(300)
+async def test_many_connections_leave_nothing_behind(platform: Platform) -> None:
+    async def connect() -> None:
+        async with platform.adapter.connect() as link:
+            await link.send(message())
+            platform.stage.chat("42").messages.clear()
+
+    def held() -> tuple[int, int]:
+        for kept in ("history", "asked", "entities"):
+            getattr(platform.stage, kept, []).clear()
+        gc.collect()
+        return len(gc.get_objects()), len(os.listdir("/proc/self/fd")) if LINUX else 0
+
+    for _ in range(20):
+        await connect()
+    await wait_all_tasks_blocked(0.05)
+    tasks, (objects, files) = trio.lowlevel.current_statistics().tasks_living, held()
+    for _ in range(CONNECTIONS):
+        await connect()
+    await until_tasks(tasks)
+    objects_now, files_now = held()
+    assert files_now <= files + 2
+    assert objects_now < objects + CONNECTIONS, "less than one object for each"

@@ -3,20 +3,31 @@
 parsing      update → what somebody said             pure
 formatting   Markdown → MarkdownV2                   pure
 api          one call over HTTP, and what is known of it
-adapter      the shell: polling, sending, outcomes
+polling      updates that are asked for
+webhook      updates that are brought
+link         the shell: receiving, sending, outcomes
+adapter      connecting
+setup        what a newcomer is asked
+checks       what `doctor` looks at
 """
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from hermes_trio import ConfigInvalid, PlatformConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .adapter import TelegramAdapter
+    from .webhook import Webhook
 
 TOKEN = re.compile(r"\d{3,20}:[\w-]{10,100}", re.ASCII)
+SECRET = re.compile(r"[\w-]{16,256}", re.ASCII)
+LISTEN = "127.0.0.1:8443"
 
 
 def from_config(platform: PlatformConfig) -> TelegramAdapter:
@@ -38,4 +49,34 @@ def from_config(platform: PlatformConfig) -> TelegramAdapter:
             raise
         remedy = "Install the extra: `pip install 'hermes-trio[telegram]'`."
         raise ConfigInvalid("platforms.telegram", "it needs markdown-it-py", remedy) from error
-    return TelegramAdapter(platform.token, base_url=base_url, require_mention=platform.require_mention)
+    return TelegramAdapter(
+        platform.token,
+        base_url=base_url,
+        require_mention=platform.require_mention,
+        webhook=webhook_of(platform.options),
+    )
+
+
+def webhook_of(options: Mapping[str, object]) -> Webhook | None:
+    """Where updates are to be brought; None if they are asked for. `ConfigInvalid` for what cannot work."""
+    from .webhook import Webhook
+
+    url, secret, listen = (
+        str(options.get(key) or "") for key in ("webhook_url", "webhook_secret", "webhook_listen")
+    )
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if not re.match(r"https?://[^\s/]+/[^\s?#]+\Z", url):
+        remedy = "Write it whole, with a path: https://bot.example.org/telegram."
+        raise ConfigInvalid(
+            "platforms.telegram.webhook_url", "it is no address that Telegram can use", remedy
+        )
+    if not SECRET.fullmatch(secret):
+        remedy = "Set 16 to 256 letters and digits, such as `openssl rand -hex 24` writes."
+        raise ConfigInvalid("platforms.telegram.webhook_secret", "anybody could bring messages", remedy)
+    host, _, port = (listen or LISTEN).rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        remedy = f"Write host and port: {LISTEN}."
+        raise ConfigInvalid("platforms.telegram.webhook_listen", "nobody can listen there", remedy)
+    return Webhook(url, secret, host.strip("[]"), int(port), parts.path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import structlog
@@ -15,6 +15,8 @@ from hermes_trio.platform import CredentialsRefused, LinkLost, Traits
 from .api import BASE_URL, Api, Denied, NoAnswer, NotReached, open_api
 from .link import TelegramLink
 from .parsing import Bot
+from .polling import Polling
+from .webhook import Webhook, address_of, open_webhook
 
 GREET_WITHIN = 30.0
 
@@ -25,6 +27,10 @@ TRAITS = Traits(
     deletes=True,
     typing=True,
     threads=True,
+    buttons=True,
+    fetches=True,
+    sends_files=True,
+    placeholder="…",
     dialect="markdown",
 )
 
@@ -42,12 +48,13 @@ class TelegramAdapter:
         *,
         base_url: str | None = None,
         require_mention: bool = True,
+        webhook: Webhook | None = None,
         name: str = "telegram",
         account: str = "main",
     ) -> None:
         self.name, self.account, self.traits = name, account, TRAITS
         self._token, self._base_url = token, base_url or BASE_URL
-        self._require_mention = require_mention
+        self._require_mention, self._webhook = require_mention, webhook
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[TelegramLink]:
@@ -56,14 +63,20 @@ class TelegramAdapter:
             if not alone:
                 raise LinkLost("Another process on this machine uses this bot. Stop it, or use another bot.")
             async with open_api(self._token, self._base_url) as api:
-                yield TelegramLink(api, await self._greet(api))
+                if self._webhook is None:
+                    # Where updates go to an address there is none for us. Those that wait there are kept.
+                    bot = await self._greet(api, "deleteWebhook", {})
+                    yield TelegramLink(api, bot, Polling(api, self.name))
+                    return
+                async with open_webhook(self._webhook, self.name) as pushed:
+                    bot = await self._greet(api, "setWebhook", address_of(self._webhook))
+                    yield TelegramLink(api, bot, pushed)
 
-    async def _greet(self, api: Api) -> Bot:
+    async def _greet(self, api: Api, method: str, params: Mapping[str, object]) -> Bot:
         """Learn who we are, and put everything as we need it."""
         try:
             me = await api.call("getMe", {}, within=GREET_WITHIN)
-            # Where updates go to an address there is none for us. Those that wait there are kept.
-            await api.call("deleteWebhook", {}, within=GREET_WITHIN)
+            await api.call(method, params, within=GREET_WITHIN)
         except Denied as no:
             if no.refuses_token:
                 raise CredentialsRefused(self.name) from no

@@ -1,7 +1,8 @@
 """Telegram as the gateway sees it: the thin shell around `parsing`, `formatting` and `api`.
 
-Received is what `getUpdates` is asked *behind*: the next offset confirms every update before it, so it is
-sent only when the gateway has asked for the next event. What was handed out and not confirmed comes again.
+Received is what updates are asked *behind*: the next offset confirms every update before it, so it is
+named only when the gateway has asked for the next event. What was handed out and not confirmed comes again.
+Whether they are asked for or brought is the business of `polling` and `webhook`.
 
 What became of a send is told as precisely as it is known:
 
@@ -16,17 +17,14 @@ What became of a send is told as precisely as it is known:
 | the group has become another chat | the same once more, there |
 | the token is refused | `NotSent`, and the link is lost: the next one is refused for good |
 | anything else | `Refused` |
-
-A poll that fails is tried again for about 40 seconds before the link counts as lost: Telegram has a bad
-second several times a day, and a lost link is deaf and dumb for half a minute.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -36,7 +34,6 @@ import trio.lowlevel
 from hermes_trio import Attachment, MessageEvent
 from hermes_trio.platform import (
     ChatGone,
-    CredentialsRefused,
     FloodWait,
     LinkLost,
     NotSent,
@@ -48,14 +45,12 @@ from hermes_trio.platform import (
 
 from .api import Api, Denied, NoAnswer, NotReached
 from .formatting import to_markdown_v2
-from .parsing import GENERAL, Bot, Unreadable, parse, update_id_of
+from .parsing import DIRECT, GENERAL, Bot, parse, update_id_of
+from .polling import Updates
 
-POLL_SECONDS = 50
-POLL_AGAIN_AFTER = (1.0, 2.0, 5.0, 10.0, 20.0)
 REACH_AGAIN_AFTER = (1.0, 2.0, 4.0)
 LONGEST_CAPTION = 1024
-LONGEST_SHOWN = 16_000
-"""So much of an update that cannot be read goes into the log."""
+THANK_WITHIN = 5.0
 
 _METHODS = {"photo": "sendPhoto", "voice": "sendVoice"}
 
@@ -65,53 +60,23 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 class TelegramLink:
     """A link to the Bot API, as long as it can be reached."""
 
-    def __init__(self, api: Api, bot: Bot) -> None:
-        self._api, self._bot = api, bot
-        self._loss: str | None = None
-        self._polling = trio.CancelScope()
+    def __init__(self, api: Api, bot: Bot, updates: Updates) -> None:
+        self._api, self._bot, self._updates = api, bot, updates
 
     # --- what people say ---
 
     def receive(self) -> AsyncIterator[MessageEvent]:
         """As `Link.receive`."""
-        return _Incoming(self, self._bot)
+        return _Incoming(self._updates, self._bot, self._thank)
 
-    async def updates_behind(self, offset: int | None) -> list[object]:
-        """What comes behind this offset, with patience for a network that has none."""
-        with trio.CancelScope() as self._polling:
-            for pause in (*POLL_AGAIN_AFTER, None):
-                if self._loss is not None:
-                    break
-                try:
-                    return await self._poll(offset)
-                except Denied as no:
-                    if no.refuses_token:
-                        raise CredentialsRefused(self._bot.platform) from no
-                    if no.code == 409:
-                        raise LinkLost(f"Another program reads this bot's messages. ({no})") from no
-                    trouble, pause = str(no), pause and max(pause, no.retry_after or 0.0)
-                except (NotReached, NoAnswer) as error:
-                    trouble = str(error)
-                if pause is None:
-                    raise LinkLost(f"Telegram cannot be reached: {trouble}.")
-                log.info("a poll failed", platform=self._bot.platform, error=trouble, again_after=pause)
-                await trio.sleep(pause)
-        await trio.lowlevel.checkpoint()
-        raise LinkLost(f"Telegram cannot be reached: {self._loss}.")
-
-    async def _poll(self, offset: int | None) -> list[object]:
-        params = {"timeout": POLL_SECONDS, "allowed_updates": ["message", "edited_message"]}
-        if offset is not None:
-            params["offset"] = offset
-        updates = await self._api.call("getUpdates", params, within=POLL_SECONDS + 15)
-        if not isinstance(updates, list):
-            raise NoAnswer("no list of updates")
-        return updates
-
-    def _lose(self, why: str) -> None:
-        """Nothing goes through any more: who waits for updates need not find out by himself."""
-        self._loss = why
-        self._polling.cancel(reason=why)
+    async def _thank(self, press: MessageEvent) -> None:
+        """Let the button that was pressed come to rest; by itself it would after half a minute."""
+        try:
+            await self._api.call(
+                "answerCallbackQuery", {"callback_query_id": press.message_id}, within=THANK_WITHIN
+            )
+        except (Denied, NotReached, NoAnswer) as error:
+            log.info("a press was not answered", platform=self._bot.platform, error=str(error))
 
     # --- what is said to them ---
 
@@ -126,7 +91,7 @@ class TelegramLink:
             text = ""
         for file in message.attachments:
             try:
-                sent = _id_of(await self._send_file(params, file, text)) or sent
+                sent = _id_of(await self._send_anyhow(params, file, text)) or sent
             except PlatformError as error:
                 if sent is None:
                     raise
@@ -151,7 +116,7 @@ class TelegramLink:
     async def typing(self, chat_id: str, thread_id: str | None) -> None:
         """As `Link.typing`. Here, and only here, the general topic has to be named."""
         params: dict[str, object] = {"chat_id": chat_id, "action": "typing"}
-        if thread_id is not None:
+        if thread_id is not None and not thread_id.startswith(DIRECT):
             params["message_thread_id"] = _number(thread_id)
         await self._told("sendChatAction", params)
 
@@ -159,12 +124,32 @@ class TelegramLink:
         """Telegram cannot be asked, as the traits say."""
         raise AssertionError("A platform was asked for what its traits deny: finds.")
 
+    async def fetch(self, file_id: str, most: int) -> bytes:
+        """As `Link.fetch`."""
+        try:
+            file = await self._api.call("getFile", {"file_id": file_id})
+            path, size = file.get("file_path"), file.get("file_size")
+            if isinstance(size, int) and size > most:
+                raise Refused(f"It has {size} bytes.")
+            if not isinstance(path, str) or path.startswith("/"):
+                raise Refused("Where it is cannot be reached from here.")
+            return await self._api.download(path, most)
+        except (NotReached, NoAnswer) as error:
+            raise LinkLost(f"Telegram did not answer: {error}.") from error
+        except Denied as no:
+            raise self._refusal(no) from no
+
     def _address(self, message: Outgoing) -> dict[str, object]:
         params: dict[str, object] = {"chat_id": message.chat_id}
-        if message.thread_id is not None and message.thread_id != GENERAL:
-            params["message_thread_id"] = _number(message.thread_id)
-        # In a topic of a group it is seen what an answer belongs to.
-        in_topic = message.thread_id is not None and message.chat_id.startswith("-")
+        thread_id = message.thread_id
+        is_direct = thread_id is not None and thread_id.startswith(DIRECT)
+        if thread_id is not None and is_direct:
+            params["direct_messages_topic_id"] = _number(thread_id.removeprefix(DIRECT))
+        elif thread_id is not None and thread_id != GENERAL:
+            params["message_thread_id"] = _number(thread_id)
+        # In a topic of a group it is seen what an answer belongs to. Elsewhere the reply is also what holds
+        # an answer to its place when the topic is gone.
+        in_topic = thread_id is not None and not is_direct and message.chat_id.startswith("-")
         if message.reply_to is not None and not in_topic:
             params["reply_parameters"] = {
                 "message_id": _number(message.reply_to),
@@ -172,7 +157,21 @@ class TelegramLink:
             }
         if message.silent:
             params["disable_notification"] = True
+        if message.buttons:
+            keys = [[{"text": one.label, "callback_data": one.value}] for one in message.buttons]
+            params["reply_markup"] = {"inline_keyboard": keys}
         return params
+
+    async def _send_anyhow(self, params: Mapping[str, object], file: Attachment, caption: str) -> Any:
+        """Send a file as what it is, or else as a document: of pictures and recordings not all are taken."""
+        try:
+            return await self._send_file(params, file, caption)
+        except ChatGone:
+            raise
+        except Refused:
+            if file.kind not in _METHODS:
+                raise
+        return await self._send_file(params, replace(file, kind="document"), caption)
 
     async def _send_file(self, params: Mapping[str, object], file: Attachment, caption: str) -> Any:
         field = file.kind if file.kind in _METHODS else "document"
@@ -243,7 +242,7 @@ class TelegramLink:
                 return await self._api.call(method, params, files=files)
             except NotReached as error:
                 if pause is None or self._api.closed:
-                    self._lose(str(error))
+                    self._updates.end(str(error))
                     raise unreached(f"Telegram cannot be reached: {error}.") from error
             await trio.sleep(pause)
         raise AssertionError("The last pause is none.")
@@ -252,7 +251,7 @@ class TelegramLink:
         if no.code == 429:
             return FloodWait(no.retry_after or 1.0)
         if no.refuses_token:
-            self._lose("it does not know our token any more")
+            self._updates.end("it does not know our token any more")
             return NotSent("Telegram does not know our token any more.")
         if no.code == 403 or no.says("chat not found", "group chat was"):  # upgraded, deactivated
             return ChatGone(f"Telegram: {no.description}.")
@@ -263,8 +262,9 @@ class _Incoming:
     """What people say, update for update. By the time there is none in hand the gateway has asked behind
     all of them, and the next offset may confirm them."""
 
-    def __init__(self, link: TelegramLink, bot: Bot) -> None:
-        self._link, self._bot = link, bot
+    def __init__(self, updates: Updates, bot: Bot, thank: Callable[[MessageEvent], Awaitable[None]]) -> None:
+        self._updates, self._bot, self._thank = updates, bot, thank
+        self._pressed: MessageEvent | None = None
         self._in_hand: deque[object] = deque()
         self._offset: int | None = None
 
@@ -272,11 +272,15 @@ class _Incoming:
         return self
 
     async def __anext__(self) -> MessageEvent:
+        if self._pressed is not None:
+            press, self._pressed = self._pressed, None
+            await self._thank(press)
         while True:
             await trio.lowlevel.checkpoint()
             while not self._in_hand:
-                self._in_hand.extend(await self._link.updates_behind(self._offset))
+                self._in_hand.extend(await self._updates.behind(self._offset))
             if (event := self._next()) is not None:
+                self._pressed = event if event.kind == "callback" else None
                 return event
 
     def _next(self) -> MessageEvent | None:
@@ -285,12 +289,7 @@ class _Incoming:
         if number is None:
             raise LinkLost("What answers there sends updates without a number.")
         self._offset = number + 1
-        event = parse(update, self._bot)
-        if isinstance(event, Unreadable):
-            shown = json.dumps(update, ensure_ascii=False)[:LONGEST_SHOWN]
-            log.error("an update could not be read; this is it", why=event.why, update=shown)
-            return None
-        return event
+        return parse(update, self._bot)
 
 
 def _number(written: str) -> int:

@@ -1,5 +1,5 @@
 """From an update of Telegram to what somebody said. Pure, and never at a loss: whatever JSON comes, the
-answer is an event, nothing (it was not said to us), or `Unreadable`.
+answer is an event or nothing (it was not said to us); also of what cannot be read.
 
 Of a group's talk only what is meant for the bot is taken, if mentions are required: a mention, a command
 that names it, a reply to something it wrote. A command that names another bot is never ours.
@@ -11,6 +11,7 @@ one that opened it, which nobody meant by it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,8 +21,16 @@ import msgspec
 
 from hermes_trio import Attachment, MessageEvent, SessionSource
 
+KINDS = ("message", "edited_message", "callback_query")
+"""What Telegram is asked to tell."""
+
+_COMMAND_TO = re.compile(r"/\w+@(\w+)")
+
 GENERAL = "1"
 """The topic of a forum that has no number: our name for it."""
+DIRECT = "direct-"
+"""What our names begin with for the topics of a channel's direct messages: each is a person's, and Telegram
+counts them apart from the topics of forums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +42,6 @@ class Bot:
     platform: str = "telegram"
     account: str = "main"
     require_mention: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """An update that is not what we know of updates."""
-
-    why: str
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -59,6 +61,12 @@ class _Chat(msgspec.Struct, frozen=True):
     type: str
     title: str | None = None
     is_forum: bool = False
+    is_direct_messages: bool = False
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether what is said here is said to us: a private chat, or the direct messages of a channel."""
+        return self.type == "private" or self.is_direct_messages
 
 
 class _Entity(msgspec.Struct, frozen=True):
@@ -93,6 +101,10 @@ class _Contact(msgspec.Struct, frozen=True):
     last_name: str = ""
 
 
+class _DirectTopic(msgspec.Struct, frozen=True):
+    topic_id: int
+
+
 class _Quote(msgspec.Struct, frozen=True):
     text: str = ""
 
@@ -114,6 +126,7 @@ class _Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     edit_date: int | None = None
     message_thread_id: int | None = None
     is_topic_message: bool = False
+    direct_messages_topic: _DirectTopic | None = None
     is_automatic_forward: bool = False
     reply_to_message: _Quoted | None = None
     quote: _Quote | None = None
@@ -133,10 +146,28 @@ class _Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     contact: _Contact | None = None
 
 
+class _Pressed(msgspec.Struct, frozen=True):
+    """The message whose button was pressed; of one that is old Telegram says no more than this."""
+
+    message_id: int
+    chat: _Chat
+    message_thread_id: int | None = None
+    is_topic_message: bool = False
+    direct_messages_topic: _DirectTopic | None = None
+
+
+class _Press(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+    id: str
+    sender: _User
+    data: str = ""
+    message: _Pressed | None = None
+
+
 class _Update(msgspec.Struct, frozen=True):
     update_id: int
     message: _Message | None = None
     edited_message: _Message | None = None
+    callback_query: _Press | None = None
 
 
 def update_id_of(update: object) -> int | None:
@@ -145,21 +176,25 @@ def update_id_of(update: object) -> int | None:
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
-def parse(update: object, bot: Bot) -> MessageEvent | Unreadable | None:
+def parse(update: object, bot: Bot) -> MessageEvent | None:
     """What was said, if anything was and it was said to us."""
     try:
         read = msgspec.convert(update, _Update)
     except (msgspec.ValidationError, OverflowError) as error:
-        return Unreadable(str(error))
+        return _unreadable(update, bot, str(error))
+    if read.callback_query is not None:
+        return _press(read.callback_query, bot)
     message = read.message or read.edited_message
     if message is None or message.chat.type not in ("private", "group", "supergroup"):
         return None
-    if not _is_somebody(message) or not (message.chat.type == "private" or _is_for(message, bot)):
+    if not _is_somebody(message) or not (message.chat.is_direct or _is_for(message, bot)):
         return None
     edited = read.message is None
     files, text = tuple(_files(message)), _text(message, bot)
     if not files and not text:
         return None  # somebody joined, a title was changed: nothing that was said
+    if (named := _COMMAND_TO.match(text)) and bot.username and named[1].lower() != bot.username.lower():
+        return None  # what another bot is told to do is nothing that we stop or restart for
     if edited and not (message.text or message.caption):
         return None  # a live location moves on every few seconds
     quoted = _quoted(message)
@@ -176,6 +211,29 @@ def parse(update: object, bot: Bot) -> MessageEvent | Unreadable | None:
     )
 
 
+def _unreadable(update: object, bot: Bot, why: str) -> MessageEvent:
+    """An update that is not what we know of updates, as it came."""
+    return MessageEvent(
+        SessionSource(bot.platform, "", account=bot.account),
+        f"{why}\n{json.dumps(update, ensure_ascii=False)}",
+        message_id=f"update:{update_id_of(update)}",
+        kind="unreadable",
+    )
+
+
+def _press(press: _Press, bot: Bot) -> MessageEvent | None:
+    if press.message is None or not press.data:  # below a message that was sent from an inline query
+        return None
+    who = press.sender
+    return MessageEvent(
+        source=_place(press.message, bot, str(who.id), who.name),
+        text=press.data,
+        message_id=press.id,
+        kind="callback",
+        reply_to=str(press.message.message_id),
+    )
+
+
 def _is_somebody(message: _Message) -> bool:
     """Not another bot, and not a channel's post that Telegram copies into its group."""
     is_bot = message.sender is not None and message.sender.is_bot and message.sender_chat is None
@@ -183,15 +241,11 @@ def _is_somebody(message: _Message) -> bool:
 
 
 def _is_for(message: _Message, bot: Bot) -> bool:
-    mine = f"@{bot.username}".lower()
-    named = False
+    mine, named = f"@{bot.username}".lower(), False
     for text, entities in ((message.text, message.entities), (message.caption, message.caption_entities)):
         for entity in entities:
             marked = entity.of(text).lower()
-            if entity.type == "bot_command" and "@" in marked:
-                if entity.offset == 0 and not marked.endswith(mine):
-                    return False
-                named |= marked.endswith(mine)
+            named |= entity.type == "bot_command" and marked.endswith(mine)
             named |= entity.type == "mention" and marked == mine
             named |= entity.type == "text_mention" and entity.user is not None and entity.user.id == bot.id
     quoted = _quoted(message)
@@ -200,27 +254,35 @@ def _is_for(message: _Message, bot: Bot) -> bool:
 
 
 def _source(message: _Message, bot: Bot) -> SessionSource:
-    chat, who = message.chat, message.sender
+    who = message.sender
     # Who speaks as a group or a channel shares the user of all who do.
     user_id, user_name = (who.id, who.name) if who else (None, None)
     if message.sender_chat is not None:
         user_id, user_name = message.sender_chat.id, message.sender_chat.title
+    return _place(message, bot, None if user_id is None else str(user_id), user_name)
+
+
+def _place(
+    message: _Message | _Pressed, bot: Bot, user_id: str | None, user_name: str | None
+) -> SessionSource:
     return SessionSource(
         platform=bot.platform,
         account=bot.account,
-        chat_id=str(chat.id),
-        chat_type="dm" if chat.type == "private" else "group",
-        chat_name=chat.title,
-        user_id=None if user_id is None else str(user_id),
+        chat_id=str(message.chat.id),
+        chat_type="dm" if message.chat.is_direct else "group",
+        chat_name=message.chat.title,
+        user_id=user_id,
         user_name=user_name,
         thread_id=_thread(message),
     )
 
 
-def _thread(message: _Message) -> str | None:
+def _thread(message: _Message | _Pressed) -> str | None:
+    if message.direct_messages_topic is not None:
+        return f"{DIRECT}{message.direct_messages_topic.topic_id}"
     if message.is_topic_message and message.message_thread_id is not None:
         return str(message.message_thread_id)
-    return GENERAL if message.chat.is_forum and message.chat.type != "private" else None
+    return GENERAL if message.chat.is_forum and not message.chat.is_direct else None
 
 
 def _quoted(message: _Message) -> _Quoted | None:
@@ -235,7 +297,7 @@ def _words_of(message: _Message, quoted: _Quoted) -> str | None:
 
 def _text(message: _Message, bot: Bot) -> str:
     text = message.text or message.caption
-    if bot.username and message.chat.type != "private":
+    if bot.username and not message.chat.is_direct:
         # Behind the mention may stand a command.
         text = re.sub(rf"(?i)\A\s*@{re.escape(bot.username)}\b[\s,:]*(?=\S)", "", text)
     if not text and message.sticker:

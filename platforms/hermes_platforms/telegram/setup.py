@@ -18,7 +18,11 @@ QUESTIONS = [
     Question(
         key="token",
         ask="Token of the bot",
-        help="Write to @BotFather on Telegram: /newbot makes a bot and shows its token.",
+        help=(
+            "Open https://t.me/BotFather in Telegram and send /newbot. It asks for a name, and for a "
+            "username that ends in bot; then it shows the token, a line such as 123456789:AAbbCC... "
+            "Whoever has the token is the bot: show it to nobody."
+        ),
         variable="TELEGRAM_BOT_TOKEN",
         check=_token,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hermes_platforms.telegram.link import TelegramLink
 from hermes_trio import ConfigInvalid, PlatformConfig
 from hermes_trio.messages import Attachment, MessageEvent
 from hermes_trio.platform import (
+    Button,
     ChatGone,
     CredentialsRefused,
     FloodWait,
@@ -89,6 +91,17 @@ async def test_an_answer_says_what_it_answers_where_that_is_not_plain_to_see(
         await link.send(message(chat=chat, thread_id=thread_id, reply_to="7", silent=True))
     [shown] = telegram.chat(chat).messages
     assert (shown.thread_id, shown.reply_to, shown.silent) == (thread_id, reply_to, True)
+
+
+async def test_an_answer_to_who_writes_to_a_channel_goes_into_his_topic(
+    telegram: BotApi, bot: TelegramAdapter
+) -> None:
+    async with bot.connect() as link:
+        await link.typing("-100", "direct-8")
+        await link.send(message(chat="-100", thread_id="direct-8", reply_to="7"))
+    [sent] = asked(telegram, "sendMessage")
+    assert (sent["direct_messages_topic_id"], "message_thread_id" in sent) == (8, False)
+    assert [shown.reply_to for shown in telegram.chat("-100").messages] == ["7"]
 
 
 async def test_the_general_topic_is_named_when_typing_and_never_when_sending(
@@ -206,6 +219,39 @@ async def test_files_go_out_with_the_text_as_their_caption(
             await link.send(message("x", attachments=(Attachment("photo", path=str(tmp_path / "none")),)))
 
 
+async def test_what_people_send_along_can_be_had_within_a_limit(
+    telegram: BotApi, bot: TelegramAdapter
+) -> None:
+    telegram.files["voice 1"] = data = bytes(range(256)) * 400
+    async with bot.connect() as link:
+        assert await link.fetch("voice 1", 200_000) == data
+        with pytest.raises(Refused, match="It has 102400 bytes"):
+            await link.fetch("voice 1", 100_000)
+        telegram.hides_sizes = True  # the real one does not always say
+        with pytest.raises(Refused, match="more than 100000 bytes"):
+            await link.fetch("voice 1", 100_000)
+        with pytest.raises(Refused, match="wrong file_id"):
+            await link.fetch("another", 100_000)
+        telegram.cuts_after(sent=1000)
+        with pytest.raises(LinkLost):
+            await link.fetch("voice 1", 200_000)
+        assert await link.fetch("voice 1", 200_000) == data, "and the link goes on"
+    with pytest.raises(LinkLost):
+        await link.fetch("voice 1", 200_000)
+
+
+async def test_a_picture_that_is_not_taken_as_one_goes_as_a_document(
+    telegram: BotApi, bot: TelegramAdapter, tmp_path: Path
+) -> None:
+    picture = tmp_path / "cat.png"
+    picture.write_bytes(b"no picture at all")
+    telegram.answers("sendPhoto", bad("IMAGE_PROCESS_FAILED"))
+    async with bot.connect() as link:
+        await link.send(message("A cat.", attachments=(Attachment("photo", path=str(picture)),)))
+    [shown] = telegram.chat("42").messages
+    assert [(one.kind, one.name) for one in shown.attachments] == [("document", "cat.png")]
+
+
 async def test_the_menu_has_the_commands(telegram: BotApi, bot: TelegramAdapter) -> None:
     async with bot.connect():
         assert {"help", "stop", "new", "status"} <= telegram.commands.keys()
@@ -215,18 +261,39 @@ async def test_the_menu_has_the_commands(telegram: BotApi, bot: TelegramAdapter)
 # --- what people say ---
 
 
-async def test_what_cannot_be_read_is_shown_in_the_log_and_does_not_come_again(
-    telegram: BotApi, bot: TelegramAdapter, caplog: pytest.LogCaptureFixture
+async def test_what_cannot_be_read_is_handed_over_as_it_came_and_does_not_come_again(
+    telegram: BotApi, bot: TelegramAdapter
 ) -> None:
     confirmed = telegram.sends({"message": {"message_id": "no number", "text": "Ünlesbar"}})
-    heard: list[str] = []
     async with bot.connect() as link, trio.open_nursery() as nursery:
-        nursery.start_soon(receive, link, heard)
-        await telegram.says("hello")
+        events = link.receive()
+        unreadable = await anext(events)
+        assert (unreadable.kind, unreadable.message_id) == ("unreadable", "update:1")
+        why, _, payload = unreadable.text.partition("\n")
+        assert "message_id" in why
+        assert json.loads(payload)["message"]["text"] == "Ünlesbar"
+        telegram.post("hello")
+        assert (await anext(events)).text == "hello"
         await confirmed.wait()
         nursery.cancel_scope.cancel()
-    assert heard == ["hello"]
-    assert "Ünlesbar" in caplog.text
+
+
+async def test_a_button_comes_to_rest_once_its_press_is_stored_also_if_that_fails_at_first(
+    telegram: BotApi, bot: TelegramAdapter
+) -> None:
+    async with bot.connect() as link:
+        await link.send(message(buttons=(Button("Yes", "ask:1:once"),)))
+        pressed, again = telegram.press("Yes"), telegram.press("Yes")
+        for one in (pressed, again):
+            telegram.deliver(one)
+        telegram.post("hello")
+        events = link.receive()
+        assert (await anext(events)).kind == "callback"
+        assert telegram.pressed == [], "nobody has stored it yet"
+        telegram.answers("answerCallbackQuery", bad("query is too old and response timeout expired"))
+        assert (await anext(events)).kind == "callback"
+        assert (await anext(events)).text == "hello"
+        assert telegram.pressed == [again.message_id]
 
 
 async def test_talk_that_is_not_for_us_is_confirmed_and_not_heard(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_platforms.telegram.parsing import Bot, Unreadable, parse, update_id_of
+from hermes_platforms.telegram.parsing import Bot, parse, update_id_of
 from hermes_trio.messages import Attachment, MessageEvent, SessionSource, build_session_key
 from hermes_trio.testing.bot_api_entities import utf16_length
 from hermes_trio.testing.bot_api_updates import entities_of, update_of
@@ -50,6 +50,12 @@ def test_what_somebody_says_directly() -> None:
 def test_a_topic_of_a_direct_chat_is_a_conversation_of_its_own() -> None:
     event = said(chat=PRIVATE, text="hello", message_thread_id=8, is_topic_message=True)
     assert build_session_key(event.source) == "agent:main:telegram:dm:42:8"
+
+
+def test_a_person_who_writes_to_a_channel_has_a_conversation_there() -> None:
+    chat = {"id": -100, "type": "supergroup", "is_direct_messages": True, "is_forum": True}
+    event = said(chat=chat, text="hello", direct_messages_topic={"topic_id": 8, "user": KIM})
+    assert build_session_key(event.source) == "agent:main:telegram:dm:-100:direct-8"
 
 
 def test_a_reply_in_a_group_without_topics_has_a_thread_id_and_is_in_no_topic() -> None:
@@ -113,6 +119,19 @@ def test_without_required_mentions_all_of_it_but_what_names_another_bot() -> Non
     listening = Bot(99, "hermes_bot", require_mention=False)
     assert parse(update(chat=GROUP, text="hello all"), listening) is not None
     assert parse(update(chat=GROUP, text="/start@other_bot"), listening) is None
+
+
+@pytest.mark.parametrize("text", ["/stop@other_bot", "/stop@other_bot now", "@hermes_bot /stop@other_bot"])
+def test_what_another_bot_is_told_to_do_is_never_ours(text: str) -> None:
+    assert parse(update(chat=PRIVATE, text=text), BOT) is None or text.startswith("@")
+    assert parse(update(chat=GROUP, text=text), BOT) is None
+    assert parse(update(chat=GROUP, text=text, reply_to_message=MINE), BOT) is None
+
+
+def test_a_command_that_names_us_is_ours_wherever_it_is_given() -> None:
+    for chat in (PRIVATE, GROUP):
+        event = said(chat=chat, text="/stop@Hermes_Bot")
+        assert (event.text, event.kind) == ("/stop@Hermes_Bot", "command")
 
 
 @pytest.mark.parametrize("text", ["@hermes_bot /status", "@Hermes_Bot, /status", "@hermes_bot: /status"])
@@ -211,8 +230,9 @@ def test_an_admin_who_speaks_as_the_group_is_the_group_and_not_the_user_of_all_a
 )
 def test_what_is_no_message_says_why_and_can_be_confirmed(odd: dict[str, Any]) -> None:
     unreadable = parse(odd, BOT)
-    assert isinstance(unreadable, Unreadable)
-    assert "$.message" in unreadable.why
+    assert isinstance(unreadable, MessageEvent)
+    assert unreadable.kind == "unreadable"
+    assert "$.message" in unreadable.text.partition("\n")[0]
     assert update_id_of(odd) == 3
 
 
@@ -247,7 +267,7 @@ def test_whatever_comes_nothing_is_raised(update: object) -> None:
 def test_nor_by_what_is_nearly_an_update(fields: dict[str, Any], chat: dict[str, Any]) -> None:
     near = update(chat=chat, text="@hermes_bot hm")
     near["message"].update(fields)
-    assert isinstance(parse(near, BOT), MessageEvent | Unreadable | None)
+    assert isinstance(parse(near, BOT), MessageEvent | None)
 
 
 @bounded

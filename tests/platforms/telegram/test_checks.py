@@ -1,0 +1,180 @@
+"""From BotFather to the first answer: what `setup` and `doctor` say on the way. They take nothing away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_platforms.telegram.checks import check
+from hermes_trio import PlatformConfig
+from hermes_trio.cli import main
+from hermes_trio.platform import Outgoing
+from hermes_trio.state.inbox import last_received
+from hermes_trio.state.outbox import last_sent
+from hermes_trio.testing import ApiError, BotApi
+from tests.platforms.conftest import SECRET, free_webhook
+
+
+@pytest.fixture
+def home(tmp_path: Path, telegram: BotApi) -> Path:
+    """A home whose Telegram is on this machine."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "config.yaml").write_text(f"platforms: {{telegram: {{base_url: {telegram.base_url}}}}}")
+    (home / "config.yaml").chmod(0o600)
+    return home
+
+
+@pytest.fixture
+def hermes(home: Path) -> Callable[..., object]:
+    async def run(*arguments: str, said: str | None = None) -> Result:
+        def in_thread() -> Result:
+            environ = {"HERMES_HOME": str(home), "TELEGRAM_BOT_TOKEN": None}
+            return CliRunner().invoke(main, arguments, env=environ, input=said)
+
+        return await trio.to_thread.run_sync(in_thread)
+
+    return run
+
+
+def found(level: str, findings: object) -> list[str]:
+    return [one.text for one in findings if one.level == level]  # type: ignore[attr-defined]
+
+
+def bot_of(telegram: BotApi, **keys: object) -> PlatformConfig:
+    return PlatformConfig(token=telegram.token, base_url=telegram.base_url, **keys)  # type: ignore[arg-type]
+
+
+async def test_a_newcomer_is_led_from_the_token_to_whom_to_write_to(
+    telegram: BotApi, home: Path, hermes: Callable[..., object]
+) -> None:
+    telegram.post("hello?")
+    result = await hermes("setup", "telegram", "--allow", "42", said=f"{telegram.token}\n")  # type: ignore[misc]
+    assert result.exit_code == 0, result.output
+    assert "https://t.me/BotFather" in result.output
+    assert "the bot is @hermes_bot, https://t.me/hermes_bot" in result.output
+    assert "Kim (42) has written, and is answered when the gateway runs" in result.output
+    assert result.output.endswith("Next: `hermes-trio run`.\n")
+    assert telegram.token not in result.output
+    again = await hermes("doctor", "telegram")  # type: ignore[misc]
+    assert again.exit_code == 0, again.output
+    assert "telegram is installed and configured" in again.output
+    assert "the bot is @hermes_bot" in again.output
+    assert len(telegram.waiting) == 1, "what was looked at waits for the gateway"
+
+
+async def test_a_token_that_telegram_does_not_know_is_said_where_it_was_asked_for(
+    telegram: BotApi, hermes: Callable[..., object]
+) -> None:
+    wrong = "999999:AAanother-token-of-nobody-0000000000"
+    result = await hermes("setup", "telegram", "--allow", "42", said=f"{wrong}\n")  # type: ignore[misc]
+    assert "Telegram does not know this token. @BotFather shows it" in result.output
+    result = await hermes("doctor", "telegram")  # type: ignore[misc]
+    assert (result.exit_code, wrong in result.output) == (1, False)
+
+
+async def test_without_a_network_it_is_named(telegram: BotApi) -> None:
+    async with telegram.away():
+        [problem] = found("problem", await check(bot_of(telegram)))
+    assert "cannot be reached" in problem
+
+
+async def test_a_gateway_that_runs_is_not_disturbed(telegram: BotApi, bot: TelegramAdapter) -> None:
+    async with bot.connect() as link, trio.open_nursery() as nursery:
+        nursery.start_soon(anext, link.receive())
+        await telegram.until(lambda: any(one.method == "getUpdates" for one in telegram.asked))
+        findings = await check(bot_of(telegram, allow_from=("42",)))
+        assert "a process of this machine reads what is written to it" in found("ok", findings)
+        assert found("problem", findings) == []
+        await link.send(Outgoing(chat_id="42", text="Hi", key="k"))
+        nursery.cancel_scope.cancel()
+
+
+async def test_another_program_that_reads_is_found(telegram: BotApi, state_home: Path) -> None:
+    telegram.answers("getUpdates", ApiError(409, "Conflict: terminated by other getUpdates request"))
+    findings = await check(bot_of(telegram))
+    assert found("problem", findings) == ["another program reads what is written to the bot"]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "level", "said"),
+    [
+        (("42",), "ok", "Kim (42) has written, and is answered when the gateway runs"),
+        ("all", "ok", "Kim (42) has written, and is answered when the gateway runs"),
+        (("7",), "warning", "Kim (42) has written, and is not let in"),
+        ((), "ok", "Kim (42) has written, and gets a pairing code when the gateway runs"),
+    ],
+)
+async def test_who_has_written_is_told_what_becomes_of_it(
+    telegram: BotApi, state_home: Path, allowed: object, level: str, said: str
+) -> None:
+    telegram.post("hello?")
+    assert said in found(level, await check(bot_of(telegram, allow_from=allowed)))
+
+
+async def test_a_bot_that_is_to_hear_everything_and_may_not_is_told_how(
+    telegram: BotApi, state_home: Path
+) -> None:
+    assert "in groups it answers who mentions it, or replies to it" in found(
+        "ok", await check(bot_of(telegram))
+    )
+    [warning] = found("warning", await check(bot_of(telegram, require_mention=False)))
+    assert "keeps from it what is said in groups" in warning
+    telegram.hears_all = True
+    assert found("warning", await check(bot_of(telegram, require_mention=False))) == []
+
+
+async def test_a_webhook_is_looked_at_from_both_sides(telegram: BotApi, state_home: Path) -> None:
+    telegram.set_webhook("https://old.example/hook", "")
+    [warning] = found("warning", await check(bot_of(telegram)))
+    assert "https://old.example/hook" in warning
+    hook = await free_webhook()
+    options = {"webhook_url": hook.url, "webhook_secret": SECRET}
+    findings = await check(bot_of(telegram, options=options))
+    assert f"a gateway that starts lets its messages be brought to {hook.url}" in found("ok", findings)
+    telegram.set_webhook(hook.url, SECRET)
+    telegram.post("hello?")
+    await telegram.until(lambda: telegram.brought_in_vain > 0)
+    findings = await check(bot_of(telegram, options=options))
+    assert any("could not bring them there" in text for text in found("warning", findings))
+
+
+async def test_the_last_message_and_the_last_answer_are_told(
+    telegram: BotApi, home: Path, hermes: Callable[..., object]
+) -> None:
+    (home / ".env").write_text(f"TELEGRAM_BOT_TOKEN={telegram.token}\n")
+    (home / "config.yaml").write_text(
+        f"platforms: {{telegram: {{base_url: '{telegram.base_url}', token: '${{TELEGRAM_BOT_TOKEN}}'}}}}"
+    )
+    from hermes_trio.messages import MessageEvent, SessionSource
+    from hermes_trio.state import inbox, outbox
+    from hermes_trio.state.opening import open_connections, shipped_steps
+    from hermes_trio.world import World
+
+    opened = open_connections(home / "gateway.db", World(), shipped_steps())
+    try:
+        db = opened.writing
+        assert (last_received(db, "telegram"), last_sent(db, "telegram")) == (None, None)
+        event = MessageEvent(SessionSource("telegram", "42"), "hello", "1")
+        with db:
+            inbox.store(db, event, session_key="k", own_key="o", at=1_000_000_000)
+            outbox.owe(db, outbox.Owed("d", "telegram", "main", "42", "{}"), 1_000_000_000)
+            outbox.note_attempt(db, 1, 1_000_000_000)
+            outbox.note_receipt(db, 1, "9", 1_000_000_060)
+    finally:
+        opened.reading.close()
+        opened.writing.close()
+    result = await hermes("doctor", "telegram")  # type: ignore[misc]
+    assert "somebody was heard on telegram on 2001-09-" in result.output
+    assert "and the last answer arrived on 2001-09-" in result.output
+
+
+async def test_a_platform_that_is_not_there_is_named(hermes: Callable[..., object]) -> None:
+    result = await hermes("doctor", "parrot")  # type: ignore[misc]
+    assert result.exit_code == 1
+    assert "parrot is not configured. Run `hermes-trio setup parrot`." in result.output

@@ -1,0 +1,191 @@
+"""A day of traffic on the clock that jumps, with the weather there is: floods, lost connections, hours
+without a network, a server with a bad moment, and three restarts. Every message is answered, once and in
+order, and what the gateway holds of it in memory does not grow.
+
+The quick one has some minutes' worth of it; `make soak` runs the whole day.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_trio.config import DisplayConfig, GatewayConfig, PlatformConfig
+from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.turn import Turn
+from hermes_trio.host.worker import inline_worker
+from hermes_trio.platform import FloodWait
+from hermes_trio.testing import ApiError, BotApi, open_bot_api
+from hermes_trio.world import World
+from tests.stage import no_guard
+
+DAY = 86_400.0
+ANSWER = re.compile(r"Answer to ([-\d ]+)\.$")
+"""What has waited for long is answered together."""
+
+
+@dataclass
+class Day:
+    """A day, and what is seen of it."""
+
+    home: Path
+    telegram: BotApi
+    chats: int
+    messages: int
+    said: dict[str, list[str]] = field(default_factory=dict)
+    answered: dict[str, list[str]] = field(default_factory=dict)
+    other: Counter[str] = field(default_factory=Counter)
+    """What else was seen in the chats."""
+    held: list[tuple[int, int]] = field(default_factory=list)
+    """How many objects and tasks there were, now and then."""
+
+    def look(self) -> None:
+        """Take down what stands in the chats, and take it away: what is measured is the gateway."""
+        for number in range(1, self.chats + 1):
+            chat = self.telegram.chat(str(number))
+            growing = [one for one in chat.messages if not one.text.endswith(".")]
+            for one in chat.messages:
+                if found := ANSWER.search(one.text):
+                    self.answered.setdefault(str(number), []).extend(found[1].split())
+                elif one not in growing:
+                    self.other[one.text] += 1
+            chat.messages[:], chat.typing_at[:] = growing, []
+        for kept in (self.telegram.history, self.telegram.asked, self.telegram.entities):
+            kept.clear()
+
+    def measure(self) -> None:
+        self.look()
+        gc.collect()
+        self.held.append((len(gc.get_objects()), trio.lowlevel.current_statistics().tasks_living))
+
+
+async def agent(turn: Turn) -> str:
+    """Answers after a while, in pieces."""
+    await turn.requesting()
+    said = " ".join(event.text for event in turn.said) or turn.history[-1].content
+    for piece in ("Answer", " to", f" {said}."):
+        await trio.sleep(1)
+        await turn.say(piece)
+    return f"Answer to {said}."
+
+
+def world() -> World:
+    start = datetime(2026, 5, 20, tzinfo=UTC)
+    return World(now=lambda: start + timedelta(seconds=trio.current_time()), jitter=lambda: 0.0, zone=UTC)
+
+
+@asynccontextmanager
+async def life(day: Day) -> AsyncIterator[Gateway]:
+    """One life of the gateway. It ends as a restart does, with time for who is in the middle of a turn."""
+    config = GatewayConfig(
+        platforms={"telegram": PlatformConfig(allow_from="all")},
+        display=DisplayConfig(busy_input_mode="queue"),
+    )
+    bot = TelegramAdapter(day.telegram.token, base_url=day.telegram.base_url)
+    async with trio.open_nursery() as nursery:
+
+        async def run(task_status: trio.TaskStatus[Gateway]) -> None:
+            await serve(
+                day.home,
+                config,
+                agent=agent,
+                adapters=[bot],
+                world=world(),
+                worker=inline_worker,
+                guarded=no_guard,
+                task_status=task_status,
+            )
+
+        gateway = await nursery.start(run)
+        yield gateway
+        gateway.stop(grace=60, asked_by="the day")
+
+
+async def people(day: Day) -> None:
+    """Say things all day long, each at some time."""
+    dice = random.Random(1)  # noqa: S311
+    for number, at in enumerate(sorted(dice.uniform(0, DAY) for _ in range(day.messages))):
+        await trio.sleep_until(at)
+        chat = str(1 + number % day.chats)
+        text = f"{chat}-{number}"
+        day.said.setdefault(chat, []).append(text)
+        day.telegram.post(text, chat=chat)
+
+
+async def weather(day: Day, every: float) -> None:
+    """Trouble, again and again."""
+    telegram, dice = day.telegram, random.Random(2)  # noqa: S311
+    while True:
+        await trio.sleep(dice.uniform(0.5, 1.5) * every)
+        match dice.randrange(6):
+            case 0:
+                telegram.fails("send", FloodWait(dice.randrange(1, 40)), times=dice.randrange(1, 3))
+            case 1:
+                telegram.fails("edit", FloodWait(dice.randrange(1, 40)), times=dice.randrange(1, 5))
+            case 2:
+                telegram.drop()
+            case 3:
+                telegram.answers("getUpdates", ApiError(502, "Bad Gateway"))
+            case 4:
+                telegram.answers("getUpdates", ApiError(409, "Conflict: terminated by other getUpdates"))
+            case 5:
+                async with telegram.away():
+                    await trio.sleep(dice.uniform(60, 7200))
+
+
+async def live(day: Day, *, trouble_every: float) -> None:
+    async with trio.open_nursery() as outside:
+        outside.start_soon(people, day)
+        outside.start_soon(weather, day, trouble_every)
+        for quarter in range(1, 5):
+            async with life(day):
+                await trio.sleep_until(quarter * DAY / 4 - DAY / 16)
+                day.measure()
+                await trio.sleep_until(quarter * DAY / 4)
+        outside.cancel_scope.cancel()
+    async with life(day):
+        await trio.sleep(DAY / 8)
+    day.look()
+
+
+def assert_answered(day: Day) -> None:
+    assert sum(map(len, day.said.values())) == day.messages
+    assert day.answered == day.said, "each once, and in order"
+    # Who had to wait, or was cut off, was told so. Nothing else says anything of an answer, whole or in part.
+    assert [text for text in day.other if not text.startswith(("⏳", "⚠"))] == []
+    left = [text for number in range(1, day.chats + 1) for text in day.telegram.chat(str(number)).texts]
+    assert set(left) <= {"…"}, "what still grows never ends"
+    objects = [count for count, _ in day.held]
+    assert objects[-1] < objects[0] * 1.05 + 2000, objects
+    tasks = [count for _, count in day.held]
+    assert max(tasks) - min(tasks) <= 3 * day.chats + 10, tasks
+
+
+@pytest.mark.timeout(120)
+async def test_some_of_a_day(state_home: Path, tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bot_api() as telegram:
+        day = Day(tmp_path / "home", telegram, chats=10, messages=200)
+        await live(day, trouble_every=3000)
+    assert_answered(day)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+async def test_the_whole_day(state_home: Path, tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bot_api() as telegram:
+        day = Day(tmp_path / "home", telegram, chats=100, messages=10_000)
+        await live(day, trouble_every=600)
+    assert_answered(day)

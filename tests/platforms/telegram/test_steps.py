@@ -1,0 +1,133 @@
+"""Killed between any two steps of receiving and of sending: nothing is lost, nothing is answered twice, and
+no message is left with a cursor. The steps are the jobs of the store and the journals, and the requests on
+the wire, before and behind each; the kill is the system's, which nobody can catch.
+
+The quick one takes a few steps of all; `make soak` takes each (`STEPS=1`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from hermes_trio.testing import BotApi, open_bot_api
+
+GATEWAY = Path(__file__).with_name("step_gateway.py")
+PATIENCE = 60.0
+EVERY = int(os.environ.get("STEPS", "23"))
+CHATS = {"42": "one", "43": "two"}
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
+
+
+@asynccontextmanager
+async def process(home: Path, telegram: BotApi, last: int = 0) -> AsyncIterator[subprocess.Popen[bytes]]:
+    """A gateway in a process of its own. It may end by itself; behind the block it has."""
+    home.mkdir(exist_ok=True)
+    running = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, str(GATEWAY), str(home), telegram.base_url, telegram.token, str(last)],
+        env={**os.environ, "XDG_STATE_HOME": str(home / "state"), "PYTHONPATH": os.getcwd()},
+    )
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.wait()
+
+
+async def until(running: subprocess.Popen[bytes], telegram: BotApi, *, may_die: bool = False) -> None:
+    """Wait until all is answered, or the process is dead where that is its fate."""
+    with trio.fail_after(PATIENCE):
+        while not is_answered(telegram):  # noqa: ASYNC110
+            if running.poll() is not None:
+                assert may_die, "The gateway has ended by itself."
+                return
+            await trio.sleep(0.02)
+
+
+def say(telegram: BotApi) -> None:
+    for chat, text in CHATS.items():
+        telegram.post(text, chat=chat)
+
+
+def is_answered(telegram: BotApi) -> bool:
+    """Whether everything is answered, and nothing looks as if more were to come."""
+    texts = [text for chat in CHATS for text in telegram.chat(chat).texts]
+    whole = all(f"Answer to {text}." in telegram.chat(chat).texts for chat, text in CHATS.items())
+    return whole and not telegram.waiting and not any(text.endswith("▉") for text in texts)
+
+
+def assert_told_once(telegram: BotApi, where: object) -> None:
+    assert not telegram.waiting, where
+    for chat, said in CHATS.items():
+        texts = telegram.chat(chat).texts
+        assert texts.count(f"Answer to {said}.") == 1, (where, texts)
+        # What was cut says so, and an answer that is in no message yet may have left one that says nothing.
+        other = [
+            text for text in texts if text != f"Answer to {said}." and not text.endswith("(interrupted)")
+        ]
+        assert other in ([], ["…"]), (where, texts)
+
+
+async def killed_at_step(home: Path, step: int) -> bool:
+    """Two messages, a kill at this step, and another life. Whether it came to the kill."""
+    async with open_bot_api() as telegram:
+        say(telegram)
+        async with process(home, telegram, step) as running:
+            await until(running, telegram, may_die=True)
+            was_killed = running.poll() is not None
+        async with process(home, telegram) as running:
+            await until(running, telegram)
+            await trio.sleep(0.3)  # what would come a second time has had the time to
+        assert_told_once(telegram, f"killed at step {step}")
+    return was_killed
+
+
+async def number_of_steps(home: Path) -> int:
+    async with open_bot_api() as telegram:
+        say(telegram)
+        async with process(home, telegram) as running:
+            await until(running, telegram)
+            await trio.sleep(0.5)
+    return int((home / "steps").read_text())
+
+
+@pytest.mark.timeout(3000)
+async def test_killed_at_a_step_of_the_store_every_message_is_answered_once(tmp_path: Path) -> None:
+    steps = await number_of_steps(tmp_path / "whole")
+    kills = 0
+    for step in range(1, steps, EVERY):
+        kills += await killed_at_step(tmp_path / f"step-{step}", step)
+    assert kills >= (steps // EVERY) * 0.8
+
+
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("moment", ["before", "behind"])
+async def test_killed_at_a_request_on_the_wire_every_message_is_answered_once(
+    tmp_path: Path, moment: str
+) -> None:
+    for request in range(1, 60, max(1, EVERY // 4)):
+        async with open_bot_api() as telegram:
+            say(telegram)
+            async with process(tmp_path / f"{moment}-{request}", telegram) as running:
+
+                def kill(running: subprocess.Popen[bytes] = running) -> None:
+                    running.kill()
+                    running.wait()
+
+                telegram.at_request(request, kill, done=moment == "behind")
+                await until(running, telegram, may_die=True)
+                came = running.poll() is not None
+            async with process(tmp_path / f"{moment}-{request}", telegram) as running:
+                await until(running, telegram)
+                await trio.sleep(0.3)
+            assert_told_once(telegram, f"killed {moment} request {request}")
+        if not came:
+            break

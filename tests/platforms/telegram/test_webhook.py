@@ -1,0 +1,171 @@
+"""Webhook mode: what Telegram brings is received when it is stored, and nobody else brings anything."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AsyncExitStack
+
+import pytest
+import trio
+
+from hermes_platforms.telegram import from_config
+from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_platforms.telegram.webhook import MOST_CONNECTIONS, Webhook
+from hermes_trio import ConfigInvalid, PlatformConfig
+from hermes_trio.platform import LinkLost, Outgoing
+from hermes_trio.testing import BotApi
+from hermes_trio.testing.bot_api_webhook import post
+from tests.platforms.conftest import SECRET, free_webhook
+
+TOKEN = "123456:AAsimulated-token-of-nobody-000000000"
+
+
+@pytest.fixture
+async def hook() -> Webhook:
+    return await free_webhook()
+
+
+@pytest.fixture
+def bot(telegram: BotApi, hook: Webhook) -> TelegramAdapter:
+    return TelegramAdapter(telegram.token, base_url=telegram.base_url, webhook=hook)
+
+
+async def test_telegram_is_told_where_to_bring_what_is_said_and_by_which_secret(
+    telegram: BotApi, bot: TelegramAdapter, hook: Webhook
+) -> None:
+    async with bot.connect():
+        [told] = [one.params for one in telegram.asked if one.method == "setWebhook"]
+        assert (told["url"], told["secret_token"], told["max_connections"]) == (hook.url, SECRET, 1)
+        assert "message" in told["allowed_updates"]
+    assert SECRET not in repr(hook)
+
+
+async def test_it_is_received_when_the_next_one_is_asked_for_and_else_comes_again(
+    telegram: BotApi, bot: TelegramAdapter
+) -> None:
+    telegram.post("hello")
+    async with bot.connect() as link:
+        assert (await anext(link.receive())).text == "hello"
+        await trio.sleep(0.2)
+        assert len(telegram.waiting) == 1
+    # The link has ended without a word, so it comes again.
+    async with bot.connect() as link, trio.open_nursery() as nursery:
+        events = link.receive()
+        assert (await anext(events)).text == "hello"
+        nursery.start_soon(anext, events)
+        await telegram.until(lambda: not telegram.waiting)
+        nursery.cancel_scope.cancel()
+    assert telegram.brought_in_vain > 0
+
+
+@pytest.mark.parametrize(
+    ("secret", "path", "method", "body", "status"),
+    [
+        ("another", "/telegram", "POST", b'{"update_id": 1}', 403),
+        ("", "/telegram", "POST", b'{"update_id": 1}', 403),
+        (SECRET, "/", "POST", b'{"update_id": 1}', 404),
+        (SECRET, "/telegram", "GET", b"", 405),
+        (SECRET, "/telegram", "POST", b"{not json", 400),
+        (SECRET, "/telegram", "POST", b"[" * 100_000, 400),
+        (SECRET, "/telegram", "POST", b'{"no": "number"}', 400),
+        (SECRET, "/telegram", "POST", b" " * (2 << 20), 413),
+    ],
+)
+async def test_nobody_else_brings_anything(
+    bot: TelegramAdapter, hook: Webhook, secret: str, path: str, method: str, body: bytes, status: int
+) -> None:
+    heard: list[str] = []
+    async with bot.connect() as link, trio.open_nursery() as nursery:
+
+        async def receive() -> None:
+            heard.extend([event.text async for event in link.receive()])
+
+        nursery.start_soon(receive)
+        url = f"http://127.0.0.1:{hook.port}{path}"
+        # Who sends two megabytes may find the door closed before he is done.
+        assert await post(url, body, secret, method=method) in (status, None if status == 413 else status)
+        nursery.cancel_scope.cancel()
+    assert heard == []
+
+
+async def test_who_says_nothing_or_too_little_keeps_nobody_out(
+    telegram: BotApi, bot: TelegramAdapter, hook: Webhook
+) -> None:
+    async with bot.connect() as link, AsyncExitStack() as slow:
+        for _ in range(MOST_CONNECTIONS - 1):
+            stream = await slow.enter_async_context(await trio.open_tcp_stream("127.0.0.1", hook.port))
+            await stream.send_all(b"POST /telegram HTTP/1.1\r\nHost: x\r\n")
+        telegram.post("hello")
+        assert (await anext(link.receive())).text == "hello"
+
+
+async def test_what_is_no_http_hurts_nobody(telegram: BotApi, bot: TelegramAdapter, hook: Webhook) -> None:
+    async with bot.connect() as link:
+        for rubbish in (b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01" * 400, b""):
+            async with await trio.open_tcp_stream("127.0.0.1", hook.port) as stream:
+                await stream.send_all(rubbish)
+        telegram.post("hello")
+        assert (await anext(link.receive())).text == "hello"
+
+
+async def test_without_a_network_to_send_the_link_is_lost_in_this_mode_too(
+    telegram: BotApi, bot: TelegramAdapter
+) -> None:
+    async with bot.connect() as link, trio.open_nursery() as nursery:
+
+        async def receive() -> None:
+            with pytest.raises(LinkLost):
+                await anext(link.receive())
+
+        nursery.start_soon(receive)
+        async with telegram.away():
+            with pytest.raises(LinkLost):
+                await link.edit("42", "1", "Other words")
+
+
+async def test_where_the_port_is_taken_it_is_said(bot: TelegramAdapter, hook: Webhook) -> None:
+    [listener] = await trio.open_tcp_listeners(hook.port, host="127.0.0.1")
+    async with listener:
+        with pytest.raises(LinkLost, match=f"cannot listen on 127.0.0.1:{hook.port}"):
+            async with bot.connect():
+                pass
+
+
+async def test_what_the_block_raises_comes_out_as_it_was_raised(bot: TelegramAdapter) -> None:
+    with pytest.raises(KeyError):
+        async with bot.connect():
+            raise KeyError("mine")
+
+
+async def test_it_comes_from_the_configuration(telegram: BotApi, hook: Webhook) -> None:
+    options = {
+        "webhook_url": hook.url,
+        "webhook_secret": SECRET,
+        "webhook_listen": f"127.0.0.1:{hook.port}",
+    }
+    config = PlatformConfig(token=telegram.token, base_url=telegram.base_url, options=options)
+    telegram.post("hello")
+    async with from_config(config).connect() as link:
+        assert (await anext(link.receive())).text == "hello"
+        await link.send(Outgoing(chat_id="42", text="Hi", key="k"))
+    assert telegram.chat("42").texts == ["Hi"]
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"webhook_url": "example.org"}, "webhook_url"),
+        ({"webhook_url": "https://example.org"}, "webhook_url"),
+        ({"webhook_url": "https://example.org/hook"}, "webhook_secret"),
+        ({"webhook_url": "https://example.org/hook", "webhook_secret": "short"}, "webhook_secret"),
+        (
+            {"webhook_url": "https://example.org/hook", "webhook_secret": SECRET, "webhook_listen": "8443"},
+            "webhook_listen",
+        ),
+    ],
+)
+def test_what_is_wrong_with_it_is_named(options: dict[str, str], wrong: str) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        from_config(PlatformConfig(token=TOKEN, options=options))
+    assert caught.value.key == f"platforms.telegram.{wrong}"
+    assert json.dumps(options).count(SECRET) == 0 or SECRET not in str(caught.value)

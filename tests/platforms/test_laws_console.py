@@ -1,0 +1,98 @@
+"""The laws of adapters that a terminal can keep: it has one person, one chat, no network, and a screen on
+which nothing that was written can be taken back."""
+
+from __future__ import annotations
+
+import gc
+import io
+from functools import partial
+
+import pytest
+import trio
+
+from hermes_trio.cli.console import GROWING, PROMPT, Console
+from hermes_trio.platform import Outgoing
+from tests.testing.checkpoints import cancelled_at
+
+
+class Keyboard(io.StringIO):
+    """What is typed, and how much of it was read."""
+
+    @property
+    def read_lines(self) -> list[str]:
+        return self.getvalue()[: self.tell()].splitlines()
+
+
+@pytest.fixture
+def screen() -> io.StringIO:
+    return io.StringIO()
+
+
+def console(screen: io.StringIO, typed: str = "") -> tuple[Console, Keyboard]:
+    keyboard = Keyboard(typed)
+    return Console(lambda: None, stdin=keyboard, stdout=screen), keyboard
+
+
+def message(text: str, *, grows: bool = False) -> Outgoing:
+    return Outgoing(chat_id="me", text=text, key="key-1", grows=grows)
+
+
+async def test_a_line_is_read_when_the_one_before_is_stored_and_each_once_and_in_order(
+    screen: io.StringIO,
+) -> None:
+    adapter, keyboard = console(screen, "one\n\ntwo\nthree\n")
+    async with adapter.connect() as link:
+        events = link.receive()
+        assert (await anext(events)).text == "one"
+        assert keyboard.read_lines == ["one"]
+        assert [(await anext(events)).text, (await anext(events)).text] == ["two", "three"]
+        await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_what_is_sent_stands_there_once_and_as_it_is(screen: io.StringIO) -> None:
+    adapter, _ = console(screen)
+    async with adapter.connect() as link:
+        await link.send(message("Hi."))
+        await link.send(message("Bye."))
+    assert screen.getvalue() == f"{PROMPT}\nHi.\n{PROMPT}\nBye.\n{PROMPT}"
+
+
+async def test_what_grows_says_in_the_end_exactly_what_it_should(screen: io.StringIO) -> None:
+    adapter, _ = console(screen)
+    words = "It grows word by word, and is whole in the end."
+    async with adapter.connect() as link:
+        message_id = await link.send(message(words[:2], grows=True))
+        assert message_id is not None
+        for end in range(3, len(words)):
+            await link.edit("me", message_id, words[:end] + GROWING)
+        await link.edit("me", message_id, words)
+    assert screen.getvalue() == f"{PROMPT}\n{words}\n{PROMPT}"
+
+
+@pytest.mark.parametrize("halt", range(1, 4))
+async def test_a_send_that_is_cancelled_at_any_checkpoint_stands_there_once_or_not_at_all(
+    screen: io.StringIO, halt: int
+) -> None:
+    adapter, _ = console(screen)
+    async with adapter.connect() as link:
+        cancelled = await cancelled_at(halt, partial(link.send, message("Hi.")))
+        assert screen.getvalue().count("Hi.") == (0 if cancelled else 1)
+        await link.send(message("Bye."))
+        assert screen.getvalue().count("Bye.") == 1
+
+
+async def test_many_connections_leave_nothing_behind(screen: io.StringIO) -> None:
+    adapter, _ = console(screen)
+
+    async def connect() -> None:
+        async with adapter.connect() as link:
+            await link.send(message("Hi."))
+
+    await connect()
+    gc.collect()
+    tasks, objects = trio.lowlevel.current_statistics().tasks_living, len(gc.get_objects())
+    for _ in range(1000):
+        await connect()
+    gc.collect()
+    assert trio.lowlevel.current_statistics().tasks_living == tasks
+    assert len(gc.get_objects()) < objects + 100
