@@ -17,6 +17,7 @@ Layers, highest first; a module imports only from rows below its own:
     testing                           platforms and agents for tests
     config_file  >  config_values     finding, reading and checking the configuration
     redaction                         what no log may hold
+    checks                            what a platform's package looks at for the doctor
     config  config_text               its values; its text
     platform                          what an adapter is to the core
     messages  events                  what people say, what happens

@@ -101,12 +101,30 @@ SenderId = Annotated[str, Meta(pattern=r"^(?!(?:all|\*)$).*\S")]
 Provider = Literal["openai", "anthropic", "demo"]
 
 
+class FallbackConfig(Section, frozen=True):
+    name: Annotated[
+        str | None, Meta(description="Which model to ask then; left out: there is no other one.")
+    ] = None
+    provider: Annotated[
+        Literal["openai", "anthropic"] | None,
+        Meta(
+            description="Whose way it is asked; left out: as the first one.",
+            extra={"wants": "one of openai, anthropic"},
+        ),
+    ] = None
+    base_url: Annotated[
+        str | None,
+        Meta(description="Address of its server; left out: as for the first one, or its provider's."),
+    ] = None
+    api_key: Annotated[
+        str | None, Meta(description="Secret for it; left out: the environment's for its provider.")
+    ] = None
+
+
 class ModelConfig(Section, frozen=True):
     provider: Annotated[
         Provider,
-        Meta(
-            description="Who answers; left out: whose key is in the environment, a local server, or demo."
-        ),
+        Meta(description="Who answers; left out: whose key is in the environment, a local server, or demo."),
     ] = "demo"
     base_url: Annotated[
         str | None, Meta(description="Address of the model's server; left out: the provider's own.")
@@ -122,6 +140,9 @@ class ModelConfig(Section, frozen=True):
         Count | None,
         Meta(description="Tokens the model can take; left out: what is known of the model."),
     ] = None
+    fallback: Annotated[
+        FallbackConfig, Meta(description="Another model, for turns in which this one cannot answer.")
+    ] = FallbackConfig()
 
 
 class AgentConfig(Section, frozen=True):

@@ -140,6 +140,8 @@ def _wanted(kind: inspect.Type) -> str:
             return "true or false"
         case inspect.VarTupleType():
             return "a list of names such as [one, two]"
+        case inspect.DictType():
+            return "a mapping of names to text such as {NAME: text}"
         case inspect.StrType(min_length=1):
             return "text of at least one character"
     return "text"

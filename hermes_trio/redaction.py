@@ -109,6 +109,8 @@ def _secrets(name: str, value: object) -> Iterator[str]:
             yield from _secrets(name, inner)
     elif is_secret(name) and value is not None:
         yield str(value)
+        if name.casefold() == "authorization":
+            yield str(value).rpartition(" ")[2]  # without the word in front that says of what kind it is
 
 
 def _spelled(secret: str) -> Iterator[str]:

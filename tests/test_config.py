@@ -80,6 +80,7 @@ CONTRACT = {
         "name": None,
         "api_key": None,
         "context_length": None,
+        "fallback": {"name": None, "provider": None, "base_url": None, "api_key": None},
     },
     "agent": {
         "restart_drain_timeout": 0,
@@ -107,6 +108,7 @@ CONTRACT = {
     "reset_by_type": {},
     "terminal": {"cwd": None, "timeout": 180, "env_passthrough": []},
     "approvals": {"mode": "ask", "timeout": 60},
+    "mcp_servers": {},
     "journal": {"fsync": "terminal-only"},
     "gateway": {"max_running_turns": None, "resume_at_once": 8},
     "retention": {
@@ -682,7 +684,7 @@ SECRET = "hunter2-hunter2"
 
 def test_only_these_keys_of_ours_are_secrets() -> None:
     secret = {path for path in paths(GatewayConfig) if is_secret(path.rpartition(".")[2])}
-    assert secret == {"model.api_key", "web.key", "platforms.*.token"}
+    assert secret == {"model.api_key", "model.fallback.api_key", "web.key", "platforms.*.token"}
 
 
 @pytest.mark.parametrize(

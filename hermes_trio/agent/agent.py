@@ -19,24 +19,26 @@ import structlog
 
 from ..config import GatewayConfig
 from ..config_file import Loaded
+from ..redaction import redactor, secrets_of
 from ..state import compactions, sessions
 from ..state.compactions import Compaction
 from ..state.database import Database
 from ..state.entry import SessionEntry, Usage
 from ..state.transcript import Message
+from ..tools.mcp.servers import open_servers
 from ..tools.memory import snapshot
 from ..tools.registry import toolbox
 from ..tools.tool import Tool
 from ..world import World
-from .delegate import delegating
 from .demo_model import Demo
 from .loop import answer
 from .prompt import system_prompt
-from .providers.choose import choose
+from .providers.choose import choose, fallback
 from .providers.endpoint import Endpoint
-from .providers.model import Model, Request, ToolSpec
+from .providers.model import Model, Request
 from .shortening import Shortened, Shortener
 from .talk import Talk
+from .toolset import Toolbox
 from .turn import Turn
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
@@ -47,14 +49,14 @@ class Agent:
     """Answers messages."""
 
     open_model: Callable[[], AbstractAsyncContextManager[Model]]
-    tools: Mapping[str, Tool]
-    specs: tuple[ToolSpec, ...]
-    """The tools as a model sees them."""
+    box: Toolbox
     world: World
     window: int | None
     """Tokens that the model can take, if anybody has said so."""
     most: int
     """Requests to a model in one turn."""
+    about: str = ""
+    """Which model answers, and why, in a sentence."""
     is_demo: bool = False
 
     async def __call__(self, turn: Turn) -> str:
@@ -64,10 +66,13 @@ class Agent:
             # Made once, and the same in every request: what a provider has cached begins with it.
             prompt = system_prompt(turn.home, turn.entry, turn.world.now(), snapshot(turn.home))
             await turn.database.write(sessions.set_prompt, turn.session_id, prompt)
-        request = Request(messages=(), system=prompt, tools=self.specs)
+        # What whoever opened the conversation has said of how it is to be led stands in it as such rows.
+        told = [row.content for row in turn.history if row.role == "system"]
+        toolset = await self.box.tools()
+        request = Request(messages=(), system="\n\n".join([prompt, *told]), tools=toolset.specs)
         async with self.open_model() as model:
             talk = Talk(turn, model, request, compaction, self.window)
-            return await answer(turn, talk, self.tools, most=self.most)
+            return await answer(turn, talk, toolset.tools, most=self.most)
 
     async def compress(
         self, entry: SessionEntry, rows: Sequence[Message], database: Database, focus: str = ""
@@ -103,31 +108,37 @@ async def open_agent(
     if tell is not None:
         tell(chosen.why)
     endpoint, config = chosen.endpoint, loaded.config
-    open_model = _opener(endpoint, config, world)
-    tools = toolbox() if tools is None else tools
-    delegate = delegating(open_model, tools)
-    tools = {delegate.name: delegate, **tools}
-    yield Agent(
-        open_model,
-        tools,
-        tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools.values()),
-        world,
-        window=endpoint.context_length if endpoint else None,
-        most=config.agent.max_turns,
-        is_demo=endpoint is None,
-    )
+    home, redact = loaded.path.parent, redactor(secrets_of(config, environ))
+    async with (
+        _models(endpoint, config, environ, world) as open_model,
+        open_servers(config, home, world, redact=redact, tell=tell or log.warning) as servers,
+    ):
+        yield Agent(
+            open_model,
+            Toolbox(open_model, toolbox() if tools is None else tools, servers),
+            world,
+            window=endpoint.context_length if endpoint else None,
+            most=config.agent.max_turns,
+            about=chosen.why,
+            is_demo=endpoint is None,
+        )
 
 
-def _opener(
-    endpoint: Endpoint | None, config: GatewayConfig, world: World
-) -> Callable[[], AbstractAsyncContextManager[Model]]:
+@asynccontextmanager
+async def _models(
+    endpoint: Endpoint | None, config: GatewayConfig, environ: Mapping[str, str], world: World
+) -> AsyncIterator[Callable[[], AbstractAsyncContextManager[Model]]]:
     """What opens the model for a turn. Only one behind an address needs an HTTP client."""
     if endpoint is None:
-        return lambda: nullcontext(Demo(world))
-    from .providers.http import Http
+        yield lambda: nullcontext(Demo(world))
+        return
+    from .providers.http import open_http
     from .providers.opening import open_model
 
-    return partial(open_model, Http(), [endpoint], world, retries=config.agent.api_max_retries)
+    other = fallback(config.model, endpoint, environ)
+    endpoints = [endpoint, other] if other else [endpoint]
+    async with open_http() as http:
+        yield partial(open_model, http, endpoints, world, retries=config.agent.api_max_retries)
 
 
 def _remembered(db: sqlite3.Connection, session_id: str) -> tuple[str | None, Compaction]:

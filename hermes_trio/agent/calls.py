@@ -20,6 +20,7 @@ from ..errors import GatewayError
 from ..events import ToolCompleted, ToolStarted
 from ..state.text import storable
 from ..state.transcript import ToolCall
+from ..tools.output import MARGIN, redaction
 from ..tools.tool import LONGEST_RESULT, Result, Tool, ToolFailed, Workplace
 from .turn import Turn
 
@@ -98,7 +99,8 @@ async def _run(turn: Turn, tool: Tool | None, call: ToolCall) -> Result:
     """Make one call, and show it."""
     if tool is None:
         return Result(f"There is no tool {call.name!r}. Use one of those you were given.", is_error=True)
-    preview = storable(call.arguments[:PREVIEW])
+    # A secret that is cut in two looks like none.
+    preview = storable(redaction(turn)(call.arguments[: PREVIEW + MARGIN])[:PREVIEW])
     await turn.emit(ToolStarted(call.name, call.id, preview))
     began = trio.current_time()
     result = await _made(turn, tool, call)
@@ -129,7 +131,7 @@ async def _made(place: Workplace, tool: Tool, call: ToolCall) -> Result:
         problem = f"{tool.name} failed: {error}"
     except Exception as error:
         log.warning("a tool raised", tool=tool.name, exc_info=True)
-        problem = f"{tool.name} failed ({type(error).__name__}: {error})."
+        problem = redaction(place)(f"{tool.name} failed ({type(error).__name__}: {error}).")
     return _fit(Result(problem, is_error=True), tool)
 
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import dropwhile
 from typing import Any
 
 import msgspec
 
 from ..state.compactions import Compaction, position
+from ..state.text import disarmed
 from ..state.transcript import Message as Row
 from ..state.transcript import ToolCall, ToolCard
 from .providers.model import Assistant, Message, ToolResult, User
@@ -38,6 +40,11 @@ _LABEL = (
     "behind the summary.]"
 )
 _LABEL_END = "[End of the summary.]"
+
+
+def as_said(rows: Iterable[Row]) -> list[Row]:
+    """Rows as they are replayed: nothing that people or tools have said passes for a note of the gateway."""
+    return [replace(row, content=disarmed(row.content)) for row in rows]
 
 
 def opening_of(turn_id: int, prompt: str) -> Row:
@@ -78,7 +85,7 @@ def _summarised(old: Iterable[Row], compaction: Compaction) -> str:
     began = f"It began with (quoted): {json.dumps(first[:_FIRST_REQUEST], ensure_ascii=False)}"
     todo = f"The list of what was still to be done then:\n{compaction.todo}"
     parts = [_LABEL, *([began] if first else []), compaction.summary, *([todo] if compaction.todo else [])]
-    return "\n\n".join([*parts, _LABEL_END])
+    return disarmed("\n\n".join([*parts, _LABEL_END]))
 
 
 def _unanswered(rows: Sequence[Row]) -> list[Row]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..state.text import disarmed
 from ..state.transcript import ToolCall
 from ..tools.tool import Result, Tool
 from .calls import run_calls
@@ -52,7 +53,7 @@ async def answer(turn: Turn, talk: Talk, tools: Mapping[str, Tool], *, most: int
         else:
             return said
     talk.goes_on(User(NO_MORE_TOOLS), stored=False)
-    return (await talk.ask()).text
+    return (await talk.ask(may_call=False)).text
 
 
 async def _round(turn: Turn, tools: Mapping[str, Tool], reply: Reply) -> list[Message]:
@@ -66,8 +67,10 @@ async def _round(turn: Turn, tools: Mapping[str, Tool], reply: Reply) -> list[Me
             results[call.id] = _told(unusable[call.id])
             await turn.result(call, results[call.id].content, "error")
     gained: list[Message] = [Assistant(reply.text, tuple(asked), reply.opaque)]
-    gained += [ToolResult(call.id, results[call.id].content, results[call.id].is_error) for call in asked]
-    return gained + [User(text) for text in await turn.steered()]
+    for call in asked:
+        result = results[call.id]
+        gained.append(ToolResult(call.id, disarmed(result.content), result.is_error))
+    return gained + [User(disarmed(text)) for text in await turn.steered()]
 
 
 def _told(broken: ToolCallBroken) -> Result:

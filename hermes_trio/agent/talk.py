@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 
-from ..events import ReasoningAvailable
 from ..state import transcript
 from ..state.compactions import Compaction
 from ..state.entry import Usage
 from ..state.transcript import Message as Row
 from ..state.transcript import ToolCall
 from .compaction import KEPT, limit, tokens, tokens_of
-from .history import conversation, opening_of
+from .history import as_said, conversation, opening_of
 from .providers.errors import ContextTooLong
 from .providers.model import (
     FallsBack,
@@ -33,6 +32,7 @@ from .providers.model import (
 )
 from .shortening import Shortener, may_by_itself
 from .turn import Turn
+from .voice import speaking
 
 WORTH_TELLING = 5.0
 """Seconds of waiting for a model that a person wants to know of."""
@@ -65,7 +65,7 @@ class Talk:
         """`request` has everything but the messages; `window` is what the model can take, if known."""
         self._turn, self._model, self._compaction, self._window = turn, model, compaction, window
         self._opening = opening_of(turn.turn_id, turn.prompt)
-        self._messages = conversation([*turn.history, self._opening], compaction)
+        self._messages = conversation([*as_said(turn.history), self._opening], compaction)
         self._unstored = 0
         """How many of the last messages no row holds."""
         self._request = replace(request, messages=())
@@ -80,14 +80,14 @@ class Talk:
         if self._tokens:
             self._tokens += tokens(messages)
 
-    async def ask(self) -> Reply:
-        """Ask the model, and show what it writes."""
+    async def ask(self, *, may_call: bool = True) -> Reply:
+        """Ask the model, and show what it writes; with or without its tools."""
         if self._is_long and may_by_itself(self._compaction, self._turn.world.time()):
             await self._shorten(0)
         attempts = iter(range(len(KEPT)))
         while True:
             try:
-                return await self._asked()
+                return await self._asked(may_call)
             except ContextTooLong as error:
                 refused = error
             self._window = min(filter(None, (self._window, refused.limit)), default=None)
@@ -108,17 +108,17 @@ class Talk:
     def _length(self) -> int:
         return self._tokens or tokens_of(replace(self._request, messages=tuple(self._messages)))
 
-    async def _asked(self) -> Reply:
+    async def _asked(self, may_call: bool) -> Reply:
         turn, reply = self._turn, Reply()
-        await turn.requesting()
-        async with self._model.stream(replace(self._request, messages=tuple(self._messages))) as items:
+        request = replace(self._request, messages=tuple(self._messages), may_call=may_call)
+        async with speaking(turn) as voice, self._model.stream(request) as items:
             async for item in items:
                 match item:
                     case TextDelta(text):
                         reply.text += text
-                        await turn.say(text)
+                        voice.say(text)
                     case ReasoningDelta(text):
-                        await turn.emit(ReasoningAvailable(text))
+                        voice.say(text, aloud=False)
                     case ToolCallReady(call):
                         reply.calls.append(call)
                     case ToolCallBroken():
@@ -162,7 +162,8 @@ class Talk:
         """The transcript with what is asked now in the place of what the person said."""
         turn_id = self._turn.turn_id
         ours = dropwhile(lambda row: row.role == "user", (row for row in stored if row.turn_id == turn_id))
-        return [*(row for row in stored if row.turn_id != turn_id), self._opening, *ours]
+        before = (row for row in stored if row.turn_id != turn_id)
+        return [*as_said(before), self._opening, *as_said(ours)]
 
 
 def summed(one: Usage, other: Usage) -> Usage:

@@ -78,6 +78,9 @@ class Console:
         await trio.lowlevel.checkpoint()
         return None
 
+    async def fetch(self, file_id: str, most: int) -> bytes:
+        raise NotImplementedError("the traits deny it")
+
     def _print(self, text: str) -> None:
         if text:
             self._stdout.write(text)

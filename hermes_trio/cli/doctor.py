@@ -1,6 +1,7 @@
 """`hermes-trio doctor`: looks at everything that can be wrong around a gateway, and changes nothing.
 
-A check is a function from the `Patient` to what it found. Add one to `CHECKS`, and it is asked.
+A check is a function from the `Patient` to what it found. Add one to `CHECKS`, and it is asked. With the name
+of a platform that platform is asked too, over the network, by what its package brings for it.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ import shutil
 import sqlite3
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Literal
 
 import click
+import trio
 
 from .. import __version__
+from ..checks import GROUP as CHECKS_OF_PLATFORMS
+from ..checks import Check as AsksPlatform
+from ..checks import Finding, Level
+from ..config import PlatformConfig
 from ..config_file import Loaded, home_directory, load_config
 from ..errors import ConfigInvalid, GatewayError
 from ..gateway.adapters import GROUP
@@ -30,7 +35,7 @@ from ..host import systemd
 from ..host.home import LOCK_FILE, is_locked, recorded_holder
 from ..host.status import PlatformState, Status, read_status
 from ..host.units import UNIT, Scope, Standing, setting, stop_timeout, version_of, words
-from ..state import meta
+from ..state import inbox, meta, outbox
 from ..state.approvals import ALWAYS
 from ..state.opening import connect_reading, shipped_steps
 from .service import ON_A_MAC, file_of, look
@@ -38,23 +43,12 @@ from .service import ON_A_MAC, file_of, look
 LITTLE_SPACE = 1_000_000_000
 NO_SPACE = 100_000_000
 
-Level = Literal["ok", "warning", "problem"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a check found, and what to do about it."""
-
-    level: Level
-    text: str
-    remedy: str = ""
-
 
 class Patient:
     """What the checks look at; each part is read once, by the first that asks."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, home: Path, *, only: str | None = None) -> None:
+        self.home, self.only = home, only
 
     @cached_property
     def loaded(self) -> Loaded | None:
@@ -74,18 +68,28 @@ Check = Callable[[Patient], Iterator[Finding]]
 
 
 @click.command()
+@click.argument("platform", required=False)
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON array.")
-def command(as_json: bool) -> None:
-    """Look for what is wrong, and say what to do about it."""
-    patient = Patient(home_directory(os.environ))
-    findings = [(check.__name__, finding) for check in CHECKS for finding in check(patient)]
+def command(platform: str | None, as_json: bool) -> None:
+    """Look for what is wrong, and say what to do about it.
+
+    With the name of a PLATFORM that is asked too, from its token to the last answer.
+    """
+    patient = Patient(home_directory(os.environ), only=platform)
+    checks = CHECKS if platform is None else OF_A_PLATFORM
+    findings = [(check.__name__, finding) for check in checks for finding in check(patient)]
     if as_json:
         click.echo(json.dumps([{"check": name, **asdict(finding)} for name, finding in findings], indent=2))
     else:
-        for _, finding in findings:
-            remedy = f" {finding.remedy}" if finding.remedy else ""
-            click.echo(f"{finding.level:8} {finding.text}.{remedy}")
+        show([finding for _, finding in findings])
     raise SystemExit(any(finding.level == "problem" for _, finding in findings))
+
+
+def show(findings: Iterable[Finding]) -> None:
+    """A line for each, for people."""
+    for finding in findings:
+        remedy = f" {finding.remedy}" if finding.remedy else ""
+        click.echo(f"{finding.level:8} {finding.text}.{remedy}")
 
 
 def config(patient: Patient) -> Iterator[Finding]:
@@ -109,9 +113,15 @@ def platforms(patient: Patient) -> Iterator[Finding]:
         return
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     enabled = {name: one for name, one in patient.loaded.config.platforms.items() if one.enabled}
+    if patient.only is not None and patient.only not in enabled:
+        remedy = f"Run `hermes-trio setup {patient.only}`."
+        yield Finding("problem", f"{patient.only} is not configured", remedy)
+        return
     if not enabled:
         yield Finding("warning", "no platform is configured", "Add one to config.yaml.")
     for name, platform in enabled.items():
+        if patient.only not in (None, name):
+            continue
         if name not in found:
             yield Finding("problem", f"no platform {name} is installed", "Install its package, or remove it.")
             continue
@@ -124,6 +134,47 @@ def platforms(patient: Patient) -> Iterator[Finding]:
             yield Finding("problem", f"{error.key}: {error.problem}", error.remedy)
         else:
             yield Finding("ok", f"{name} is installed and configured")
+
+
+def asked(patient: Patient) -> Iterator[Finding]:
+    """What does the platform itself say?"""
+    platform = patient.loaded and patient.loaded.config.platforms.get(patient.only or "")
+    if platform and platform.enabled and patient.only is not None:
+        yield from ask_platform(patient.only, platform)
+
+
+def ask_platform(name: str, platform: PlatformConfig) -> Sequence[Finding]:
+    """What the package of a platform finds there; nothing if it brings no check."""
+    found = {entry.name: entry for entry in entry_points(group=CHECKS_OF_PLATFORMS)}
+    if name not in found:
+        return []
+    try:
+        check: AsksPlatform = found[name].load()
+        return trio.run(check, platform)
+    except (ConfigInvalid, ImportError):
+        return []  # which is said by whoever loads the adapter
+
+
+def conversation(patient: Patient) -> Iterator[Finding]:
+    """When was somebody heard there last, and when answered?"""
+    path = patient.home / "gateway.db"
+    if not path.exists() or patient.only is None:
+        return
+    try:
+        with closing(connect_reading(path)) as connection:
+            heard = inbox.last_received(connection, patient.only)
+            answered = outbox.last_sent(connection, patient.only)
+    except (GatewayError, sqlite3.Error):
+        return
+    if heard is None:
+        yield Finding("ok", f"nobody has been heard on {patient.only} yet")
+        return
+    text = f"somebody was heard on {patient.only} {_when(heard)}"
+    yield Finding("ok", f"{text}, and the last answer arrived {_when(answered)}" if answered else text)
+
+
+def _when(at: float) -> str:
+    return f"on {datetime.fromtimestamp(at).astimezone():%Y-%m-%d at %H:%M}"
 
 
 def directory(patient: Patient) -> Iterator[Finding]:
@@ -269,3 +320,4 @@ def _lingering(scope: str) -> Iterator[Finding]:
 
 
 CHECKS: Sequence[Check] = (config, platforms, directory, disk, database, allowed, gateway, service)
+OF_A_PLATFORM: Sequence[Check] = (config, platforms, asked, gateway, conversation)

@@ -23,6 +23,7 @@ from ..config_file import home_directory, load_config
 from ..errors import ConfigInvalid
 from ..host.home import is_locked
 from ..questions import GROUP, Question
+from .doctor import ask_platform, show
 from .writing_config import Changes, stored_variables, write
 
 _VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
@@ -37,6 +38,7 @@ _TERMINAL = "terminal"
 @click.option("--key-env", metavar="NAME", help="Variable that holds the key; its value goes to .env.")
 @click.option("--answer", "answers", metavar="KEY=VALUE", multiple=True, help="An answer to the platform.")
 @click.option("--allow", metavar="IDS", help="Who may talk: ids with commas, or all. none: by pairing code.")
+@click.option("--check/--no-check", "checks", default=None, help="Ask the platform too; usual if you are.")
 @click.option("--non-interactive", is_flag=True, help="Ask nothing; what is missing is an error.")
 def command(
     platform: str | None,
@@ -46,6 +48,7 @@ def command(
     key_env: str | None,
     answers: tuple[str, ...],
     allow: str | None,
+    checks: bool | None,
     non_interactive: bool,
 ) -> None:
     """Answer a few questions, and be ready to start.
@@ -63,6 +66,9 @@ def command(
         _ask_platform(asking, platform, allow)
     for path in write(home, asking.changes, os.environ):
         click.echo(f"Written: {path}")
+    if platform != _TERMINAL and (asking.may_ask if checks is None else checks):
+        written = load_config(home, os.environ).config.platforms[platform]
+        show(ask_platform(platform, written))
     if is_locked(home):
         click.echo("A gateway is running; it reads this when it starts again: `hermes-trio restart`.")
     click.echo(f"Next: `hermes-trio {'chat' if platform == _TERMINAL else 'run'}`.")

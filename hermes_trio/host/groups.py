@@ -96,6 +96,11 @@ class Process:
         """What the command reads, if it was started to be talked to."""
         return self._child.stdin
 
+    @property
+    def stdout(self) -> trio.abc.ReceiveStream | None:
+        """What it says, if it was started to be heard: then `output` is what it complains of."""
+        return self._child.stdout
+
     async def wait(self) -> int | None:
         """Wait until the command itself has ended and what it wrote has been read; its exit code, None
         where nobody could see it."""
@@ -129,7 +134,7 @@ class Process:
         self.output.stop()
         if not self._ended.is_set():
             self._note_end(code)
-        for stream in (self._child.stdin, self._child.stdout):
+        for stream in (self._child.stdin, self._child.stdout, self._child.stderr):
             if stream is not None:
                 stream.close()  # type: ignore[union-attr]  # Trio's for processes all have it, and need no await
 
@@ -145,13 +150,15 @@ async def running(
     guard: Guard,
     ending: trio.Event,
     talk: bool = False,
+    hear: bool = False,
 ) -> AsyncIterator[Process]:
     """Run a command (a text is for the shell) in `cwd` with this environment and nothing of ours.
 
     `group_id` is unique for all gateways of this machine and is the marker that members are found by.
-    What the command writes goes to `spool`; with `talk` it can be written to. `ending` is set when the
-    gateway ends. Raises `ProcessUnstartable`, before the block. A member that nothing can end (it hangs
-    in the kernel, it is another user's) is logged, and stays on the list of the guard.
+    What it writes goes to `spool`; with `talk` it can be written to, with `hear` its stdout is the caller's
+    to read and only its stderr is spooled. `ending` is set when the gateway ends. Raises
+    `ProcessUnstartable`, before the block. A member that nothing can end (it hangs in the kernel, it is
+    another user's) is logged, and stays on the list of the guard.
     """
     path_safe_id(group_id, "process id")
     file = Spool(spool)
@@ -160,12 +167,13 @@ async def running(
         process = None
         try:
             await _open_spool(file, command, runner)
-            child = await _start(command, cwd, {**env, sweep.MARKER: group_id}, talk)
+            child = await _start(command, cwd, {**env, sweep.MARKER: group_id}, talk, hear)
             # No checkpoint from here to the `finally` that ends it.
             group = sweep.Group(group_id, child.pid, sweep.born(child.pid) or "")
             guard.started(group_id, child.pid, group.born or "?")
-            assert child.stdout is not None  # noqa: S101 - `_start` made a pipe
-            process = Process(child, group, Output(child.stdout, file, runner))
+            written = child.stderr if hear else child.stdout
+            assert written is not None  # noqa: S101 - `_start` made a pipe
+            process = Process(child, group, Output(written, file, runner))
             try:
                 async with beside(process._attend):
                     yield process
@@ -253,7 +261,9 @@ async def _open_spool(file: Spool, command: Sequence[str] | str, runner: Runner)
         raise SpoolUnwritable(_name(command), problem, "Free the disk or repair the directory") from error
 
 
-async def _start(command: Sequence[str] | str, cwd: Path, env: Mapping[str, str], talk: bool) -> trio.Process:
+async def _start(
+    command: Sequence[str] | str, cwd: Path, env: Mapping[str, str], talk: bool, hear: bool
+) -> trio.Process:
     try:
         return await trio.lowlevel.open_process(
             command,
@@ -264,7 +274,7 @@ async def _start(command: Sequence[str] | str, cwd: Path, env: Mapping[str, str]
             env=env,
             stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE if hear else subprocess.STDOUT,
             **_OF_ITS_OWN,
         )
     except (OSError, ValueError) as error:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from ..state import meta
 from ..state.approvals import ALWAYS
-from .danger import NeedsYes, Refused, judge
+from .danger import judge
+from .harm import NeedsYes, Refused
 from .output import redaction
 from .places import Places
 from .tool import ToolFailed, Workplace

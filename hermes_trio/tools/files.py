@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from .editing import Edit, difference, edited
 from .output import without_ours
-from .paths import PathRefused, Territory, facts_of, open_to_read, replace
+from .paths import PathRefused, Territory, facts_of, files_of, open_to_read, replace
 from .tool import Result, Tool, ToolFailed, Workplace
 
 MOST_LINES = 2000
@@ -82,7 +82,7 @@ class Files:
         )
 
     async def _read(self, arguments: Read, place: Workplace) -> Result:
-        territory = Territory(place.home, place.cwd)
+        territory = Territory(place.home, place.cwd, files_of(place.home, place.session_id))
         real, facts, text = await _beside(partial(_read, territory, arguments))
         self._remember(place, real, facts)
         return Result(without_ours(text, place))

@@ -1,6 +1,7 @@
 """What the agent remembers from one session to the next: facts about its work, and about the person.
 
-Two small files in the home, which people may edit as well. A session gets them as they are when it begins
+Two small files in the home, for everybody who talks to this gateway, and which people may edit as well: who
+are to know nothing of each other need gateways of their own. A session gets them as they are when it begins
 and keeps that, so that what a provider has cached stays true. What is remembered is read as if it were the
 agent's own thought, so nothing is taken that gives orders, hides something, or is a secret; and what is
 found in a file is looked at in the same way before it goes into a prompt.

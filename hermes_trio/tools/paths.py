@@ -70,11 +70,18 @@ class PathRefused(GatewayError):
         self.path = path
 
 
-class Territory:
-    """Where the tools work: relative paths begin at `cwd`; `home` is the gateway's and out of bounds."""
+def files_of(home: Path, session_id: str) -> Path:
+    """Where the files are that people have sent along in a session: its agent may read them."""
+    return home / "files" / session_id
 
-    def __init__(self, home: Path, cwd: Path) -> None:
+
+class Territory:
+    """Where the tools work: relative paths begin at `cwd`; `home` is the gateway's and out of bounds, but for
+    `files`, which may be read."""
+
+    def __init__(self, home: Path, cwd: Path, files: Path | None = None) -> None:
         self.cwd = cwd
+        self._files = _folded(Path(os.path.realpath(files))) if files else None
         self._home = _folded(Path(os.path.realpath(home)))
         self._cwd = _folded(Path(os.path.realpath(cwd)))
 
@@ -103,6 +110,8 @@ class Territory:
             return None
         if self._cwd != self._home and _is_below(self._cwd, self._home) and _is_below(parts, self._cwd):
             return None  # somebody gave the agent a place to work within the home
+        if not writing and self._files and _is_below(parts, self._files):
+            return None
         if not writing and any(_is_below(parts, self._home + each) for each in _READABLE_AT_HOME):
             return None
         return "is in the gateway's own home, which tools leave alone."

@@ -9,6 +9,7 @@ from .files import Files
 from .memory import Memory
 from .process import PROCESS
 from .search import SEARCH
+from .send_file import SEND_FILE
 from .session_search import SESSION_SEARCH
 from .terminal import Terminal
 from .todo import TODO
@@ -23,4 +24,4 @@ def toolbox() -> Mapping[str, Tool]:
     return {tool.name: tool for tool in (*ours, *installed())}
 
 
-_OURS: tuple[Tool, ...] = (PROCESS, SEARCH, CLARIFY, TODO, SESSION_SEARCH)
+_OURS: tuple[Tool, ...] = (PROCESS, SEARCH, CLARIFY, TODO, SESSION_SEARCH, SEND_FILE)

@@ -22,8 +22,9 @@ from msgspec import Meta
 from ..host.beside import beside
 from ..host.groups import Process
 from .approval import Permissions
+from .command_line import LONGEST, Command, Unreadable
 from .output import MARGIN, MOST, fitted, redaction
-from .shell import LONGEST, Command, Unreadable, commands_of
+from .shell import commands_of
 from .tool import Result, Tool, ToolFailed, Workplace
 
 LONGEST_WAIT = 600

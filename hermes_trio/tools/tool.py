@@ -15,6 +15,7 @@ the turn's nursery, and is cancelled like any other.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+import structlog
 
 from ..config import GatewayConfig
 from ..errors import GatewayError
@@ -37,6 +39,8 @@ LONGEST_RESULT = 100_000
 """Characters of one result that a model is sent; the tools keep within it in a way that suits them."""
 
 ENTRY_POINTS = "hermes_trio.tools"
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class ToolFailed(GatewayError):
@@ -88,6 +92,9 @@ class Workplace(Protocol):
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
         """Ask the person; None if no answer came in time, or nobody can be asked."""
 
+    async def send_file(self, name: str, data: bytes, text: str = "") -> bool:
+        """Send the person a file. False where their chat takes none."""
+
     async def may(self, what: str) -> str | None:
         """Ask for a yes before something that may do harm: `once`, `session`, `always`; anything else, None
         above all, is a no."""
@@ -115,7 +122,8 @@ class Tool:
 
     name: str
     description: str
-    arguments: type[msgspec.Struct]
+    arguments: type[msgspec.Struct] | Mapping[str, Any]
+    """What it takes; or a JSON schema, where somebody else checks what is sent: then it gets a mapping."""
     run: Callable[[Any, Workplace], Awaitable[Result]]
     reads_only: bool = False
     """It changes nothing, so that several such calls may run side by side."""
@@ -129,15 +137,18 @@ class Tool:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The JSON schema of its arguments."""
+        if isinstance(self.arguments, Mapping):
+            return self.arguments
         (schema,), parts = msgspec.json.schema_components([self.arguments], ref_template="#/$defs/{name}")
         own = dict(parts.pop(self.arguments.__name__)) if "$ref" in schema else dict(schema)
         own.pop("title", None)
         return {**own, "$defs": parts} if parts else own
 
-    def read(self, text: str) -> msgspec.Struct:
+    def read(self, text: str) -> object:
         """The arguments as the model sent them. Raises `ToolFailed`."""
+        kind = dict[str, Any] if isinstance(self.arguments, Mapping) else self.arguments
         try:
-            return msgspec.json.decode(text or "{}", type=self.arguments)
+            return msgspec.json.decode(text or "{}", type=kind)
         except (msgspec.MsgspecError, UnicodeEncodeError) as error:
             raise ToolFailed(
                 f"The arguments of {self.name} are wrong: {error}. Correct and call again."
@@ -145,8 +156,14 @@ class Tool:
 
 
 def installed() -> list[Tool]:
-    """The tools that other packages bring along."""
-    return [tool for point in entry_points(group=ENTRY_POINTS) for tool in _tools(point.load())]
+    """The tools that other packages bring along. What cannot be loaded of them is logged and left out."""
+    tools: list[Tool] = []
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            tools += _tools(point.load())
+        except Exception:
+            log.exception("the tools of a package cannot be loaded", entry_point=point.value)
+    return tools
 
 
 def _tools(found: object) -> Sequence[Tool]:

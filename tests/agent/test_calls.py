@@ -17,6 +17,7 @@ from trio.testing import MockClock
 
 from hermes_trio.agent.calls import MOST_AT_ONCE, run_calls
 from hermes_trio.agent.turn import Turn
+from hermes_trio.config import GatewayConfig
 from hermes_trio.errors import StoreError, StoreFull
 from hermes_trio.events import Event, ToolCompleted, ToolStarted
 from hermes_trio.state.transcript import ToolCall
@@ -33,6 +34,7 @@ class Noted:
 
     events: list[Event] = field(default_factory=list)
     results: list[tuple[str, str, str]] = field(default_factory=list)
+    config: GatewayConfig = field(default_factory=GatewayConfig)
     full: bool = False
 
     async def emit(self, event: Event) -> None:

@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes_trio.agent.agent import Agent
-from hermes_trio.agent.delegate import NAME, delegating
+from hermes_trio.agent.delegate import NAME
 from hermes_trio.agent.providers.anthropic import messages_body
 from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.model import (
@@ -39,9 +39,9 @@ from hermes_trio.agent.providers.model import (
     TextDelta,
     ToolCallBroken,
     ToolCallReady,
-    ToolSpec,
 )
 from hermes_trio.agent.providers.openai import chat_body
+from hermes_trio.agent.toolset import Toolbox
 from hermes_trio.platform import Traits
 from hermes_trio.state import sessions, transcript
 from hermes_trio.state.transcript import Message, ToolCall
@@ -182,11 +182,7 @@ def stage_at(home: Path, model: Scripted, bench: Bench) -> Stage:
     def open_model() -> nullcontext[Scripted]:
         return nullcontext(model)
 
-    tools = bench.tools
-    delegate = delegating(open_model, tools)
-    tools[delegate.name] = delegate
-    specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools.values())
-    agent = Agent(open_model, tools, specs, world, window=None, most=10)
+    agent = Agent(open_model, Toolbox(open_model, bench.tools), world, window=None, most=10)
     platform = MemoryPlatform(traits=Traits(edits=True))
     return Stage(home, world, platform, agent, everyone(busy="steer"))  # type: ignore[arg-type]
 

@@ -19,7 +19,7 @@ _CHAINS = """
     WITH RECURSIVE chain (inbox_id, turn_id) AS (
         SELECT inbox_id, turn_id FROM inbox WHERE state = 'done' UNION ALL
         SELECT chain.inbox_id, turns.turn_id FROM chain JOIN turns ON turns.resumes = chain.turn_id)
-    SELECT event, turns.turn_id, outcome, resumes, session_id, run_id
+    SELECT event, turns.turn_id, outcome, resumes, session_id, turns.run_id
     FROM chain JOIN inbox USING (inbox_id) JOIN turns ON turns.turn_id = chain.turn_id
     ORDER BY inbox_id, turns.turn_id
 """
@@ -61,6 +61,17 @@ def left_alone(home: Path) -> set[str]:
             if "answered" not in [outcome for _, outcome, *_ in turns]
             if turns[-1][2] is not None and not _deltas(home, turns[-1])
         }
+
+
+def told_of_results(home: Path) -> dict[str, str]:
+    """What was said, cut behind the result of a command, and taken up by a life whose agent is the demo, with
+    the answer: the demo tells what came of the command, and repeats no message."""
+    with books(home) as db:
+        answers = dict(
+            db.execute("SELECT turn_id, content FROM messages WHERE role = 'assistant' AND finish = 'stop'")
+        )
+        last = {said: turns[-1][1] for said, turns in _chains(db).items()}
+    return {said: answers[turn] for said, turn in last.items() if "came of it" in answers.get(turn, "")}
 
 
 def check(home: Path, witness: Path, said: set[str]) -> None:

@@ -37,6 +37,9 @@ class Desk:
     config: GatewayConfig = field(default_factory=GatewayConfig)
     world: World = field(default_factory=World)
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    sent: list[tuple[str, bytes, str]] = field(default_factory=list)
+    """The files that were sent."""
+    takes_files: bool = True
 
     @property
     def database(self) -> Database:
@@ -70,6 +73,11 @@ class Desk:
 
     def background(self) -> list[Kept]:
         return []
+
+    async def send_file(self, name: str, data: bytes, text: str = "") -> bool:
+        await trio.lowlevel.checkpoint()
+        self.sent.append((name, data, text))
+        return self.takes_files
 
     def end_background(self, kept: Kept) -> None:
         raise NotImplementedError("this test starts no processes")

@@ -10,7 +10,7 @@ import pytest
 
 from hermes_trio.config import ApprovalsConfig, TerminalConfig
 from hermes_trio.state.database import open_database
-from hermes_trio.tools.danger import RECURSIVE
+from hermes_trio.tools.harm import RECURSIVE
 from hermes_trio.tools.terminal import Terminal
 from hermes_trio.tools.tool import ToolFailed
 from hermes_trio.world import World

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_trio.tools.danger import (
+from hermes_trio.tools.danger import judge
+from hermes_trio.tools.harm import (
     CODE,
     CONTAINERS,
     FOUND,
@@ -29,7 +30,6 @@ from hermes_trio.tools.danger import (
     Free,
     NeedsYes,
     Refused,
-    judge,
 )
 from hermes_trio.tools.places import Places
 
@@ -230,7 +230,7 @@ def test_the_gateway_is_not_stopped_from_within(command: str) -> None:
         (FOUND, ["find . -name '*.pyc' -delete", "find . -exec rm {} \\;", "find . -type f | xargs rm",
                  "find . -print0 | xargs -0 -I{} sh -c 'rm {}'", "ls | parallel rm",
                  "find . -execdir rm -f {} +"]),
-        (RIGHTS, ["chmod 777 x", "chmod -R 0777 .", "chmod 666 x", "chmod a+w x", "chmod o+rw x",
+        (RIGHTS, ["chmod 777 x", "chmod 7 x", "chmod -R 0777 .", "chmod 666 x", "chmod a+w x", "chmod o+rw x",
                   "chmod go=rwx x",
                   "chown -R root x", "chown -R root:root .", "sudo chown --recursive root: ."]),
         (PROTECTED, ["echo x > /etc/hosts", "echo x >> ~/.bashrc", "cat k >> ~/.ssh/authorized_keys",
@@ -346,6 +346,7 @@ tar -xzf x.tar.gz -C out
 chmod +x script.sh
 chmod 644 x
 chmod 755 bin
+chmod 5 x
 chmod u+w x
 docker ps -a
 docker logs -f web
@@ -466,7 +467,7 @@ def test_nothing_takes_long_to_judge(command: str) -> None:
             [*"abr$(){}[]<>|&;'\"`\\#~*?!=/-@ \n\t", "rm", "-rf", " / ", "sh", "-c", "<<a", "$(", "${",
             "case x in ",
              "esac", "for x in ", "do ", "xargs ", "find ", "-exec ", "sudo ", "env ", "kill ", "chmod ",
-             "git ",
+             "7 ", "755 ", "git ",
              "docker run ", "curl ", "awk ", "[[ ", "((", "x=(", "$'"]
         ),
         max_size=40,

@@ -95,6 +95,8 @@ def messages_body(request: Request, endpoint: Endpoint) -> Body:
             {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
             for tool in request.tools
         ]
+        if not request.may_call:
+            body["tool_choice"] = {"type": "none"}
     body |= _thinking(request, version, body["messages"], body["max_tokens"])
     if request.temperature is not None and "thinking" not in body and version < (4, 7):
         body["temperature"] = min(request.temperature, 1.0)
@@ -179,8 +181,9 @@ def _opaque(text: str | None, endpoint: Endpoint) -> list[Body]:
 def amended(body: Body, said: str) -> Body | None:
     """The body without what the server has just refused in it; None if that is nothing we can do without."""
     low = said.lower()
-    if "temperature" in low and "temperature" in body:
-        return {key: body[key] for key in body if key != "temperature"}
+    for name in ("temperature", "tool_choice"):
+        if name in low and name in body:
+            return {key: body[key] for key in body if key != name}
     if found := re.search(r"max_tokens: \d+ > (\d+)", low):
         return {**body, "max_tokens": int(found[1])}
     if "thinking" in low and re.search("signature|cannot be modified|bound to|expected", low):

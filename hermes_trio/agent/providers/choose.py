@@ -23,6 +23,7 @@ PROBE_SECONDS = 1.0
 
 _OPENROUTER = "https://openrouter.ai/api/v1"
 _ADDRESSES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 _USUAL = {"openai": "gpt-5.4", "anthropic": "claude-sonnet-5", "openrouter": "openrouter/auto"}
 _CONTEXT = (
     ("claude-haiku-4", 200_000),
@@ -82,6 +83,22 @@ async def choose(
         "The demo answers: no key is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, OPENROUTER_API_KEY), no model "
         "is configured, and no model server answers on this machine.",
     )
+
+
+def fallback(model: ModelConfig, first: Endpoint, environ: Mapping[str, str]) -> Endpoint | None:
+    """Who is asked when the first one cannot answer, if anybody is."""
+    other = model.fallback
+    if other.name is None:
+        return None
+    provider = other.provider or first.provider
+    is_there_too = provider == first.provider and other.base_url in (None, first.base_url)
+    url = other.base_url or (first.base_url if is_there_too else _ADDRESSES[provider])
+    key = other.api_key or (first.api_key if is_there_too else None)
+    if key is None and not is_there_too:
+        key = environ.get(
+            "OPENROUTER_API_KEY" if _OPENROUTER.startswith(url.rstrip("/")) else _KEYS[provider]
+        )
+    return Endpoint(provider, url, other.name, key.strip() if key else None, known_context_length(other.name))
 
 
 def known_context_length(model: str) -> int | None:

@@ -75,6 +75,9 @@ class Request:
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    may_call: bool = True
+    """Whether the tools may be used. They are told all the same: what has been called before has to be known,
+    and what is cached begins with them."""
     max_tokens: int | None = None
     """How long the answer may be; None is what the server thinks right."""
     temperature: float | None = None

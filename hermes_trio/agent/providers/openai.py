@@ -70,6 +70,8 @@ def chat_body(request: Request, endpoint: Endpoint) -> Body:
     }
     if request.tools:
         body["tools"] = [{"type": "function", "function": _tool(tool)} for tool in request.tools]
+        if not request.may_call:
+            body["tool_choice"] = "none"
     if request.max_tokens is not None:
         body["max_completion_tokens" if endpoint.host.endswith("openai.com") else "max_tokens"] = (
             request.max_tokens
@@ -127,7 +129,7 @@ def amended(body: Body, said: str) -> Body | None:
         if re.search(r"""['"]none['"]""", said) and body.get("reasoning_effort") != "none":
             return {**body, "reasoning_effort": "none"}
         return {key: body[key] for key in body if key != "reasoning_effort"}
-    for name in ("stream_options", "temperature"):
+    for name in ("stream_options", "temperature", "tool_choice"):
         if name in said and name in body:
             return {key: body[key] for key in body if key != name}
     if "reasoning" in said:

@@ -12,7 +12,7 @@ import itertools
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,7 +32,7 @@ from .errors import (
     StreamMalformed,
     StreamStale,
 )
-from .http import httpx
+from .http import CONNECT_SECONDS, httpx
 from .model import Item
 from .refusals import refusal
 
@@ -96,13 +96,17 @@ async def asking(
     body = question.body
     for said in question.refused:
         body = question.amend(body, said) or body
-    patience = stale_after(endpoint, len(msgspec.json.encode(body)))
     for attempt in itertools.count():
         content = msgspec.json.encode(body)
-        request = client.build_request("POST", question.url, headers=headers, content=content)
+        patience = stale_after(endpoint, len(content))
+        # httpx has a scope of its own around each read: one of ours would cost as much again.
+        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS, read=patience)
+        request = client.build_request(
+            "POST", question.url, headers=headers, content=content, timeout=timeout
+        )
         request.stream = _Content(content)
         response = await _head(client, request, endpoint, patience)
-        chunks = response.aiter_bytes()
+        chunks = _chunks(response)
         if response.is_success:
             break
         explained = await _rest(chunks, endpoint, patience)
@@ -143,19 +147,31 @@ class _Content(httpx.AsyncByteStream):
 async def _head(
     client: httpx.AsyncClient, request: httpx.Request, endpoint: Endpoint, patience: float
 ) -> httpx.Response:
-    with trio.move_on_after(patience + 30), _translated(endpoint):
+    try:
         return await client.send(request, stream=True)
-    raise StreamStale(endpoint, patience)
+    except httpx.HTTPError as error:
+        raise _translated(error, endpoint, patience) from error
+
+
+def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The body as it comes. What is not encoded, as we have asked, need not go through httpx's decoders."""
+    if "content-encoding" in response.headers:
+        return response.aiter_bytes()
+    assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an asynchronous client
+    return aiter(response.stream)
 
 
 async def _rest(chunks: AsyncIterator[bytes], endpoint: Endpoint, patience: float) -> bytes:
     """What the server says to explain itself; a part of it, if it goes on for ever."""
     said = b""
-    with trio.move_on_after(min(patience, 10)), _translated(endpoint):
-        async for chunk in chunks:
-            said += chunk
-            if len(said) > _MOST_OF_A_REFUSAL:
-                break
+    with trio.move_on_after(min(patience, 10)):
+        try:
+            async for chunk in chunks:
+                said += chunk
+                if len(said) > _MOST_OF_A_REFUSAL:
+                    break
+        except httpx.HTTPError as error:
+            raise _translated(error, endpoint, patience) from error
     return said
 
 
@@ -206,9 +222,12 @@ class Answer:
 
     async def _chunk(self) -> bytes:
         """The next bytes; none at the end. Each of them, be it a comment, begins the patience anew."""
-        with trio.move_on_after(self._patience), _translated(self._endpoint):
-            return await anext(self._chunks, b"")
-        raise StreamStale(self._endpoint, self._patience)
+        try:
+            return await anext(self._chunks)
+        except StopAsyncIteration:
+            return b""
+        except httpx.HTTPError as error:
+            raise _translated(error, self._endpoint, self._patience) from error
 
     def _read(self, chunk: bytes) -> None:
         try:
@@ -227,24 +246,22 @@ class Answer:
             self.is_over = True
 
 
-@contextmanager
-def _translated(endpoint: Endpoint) -> Iterator[None]:
+def _translated(error: httpx.HTTPError, endpoint: Endpoint, patience: float) -> ModelError:
     """What httpx raises, as ours."""
-    try:
-        yield
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+    if isinstance(error, httpx.ReadTimeout):
+        return StreamStale(endpoint, patience)
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
         causes = list(_causes(error))
         if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
-            raise CertificateRefused(endpoint) from error
+            return CertificateRefused(endpoint)
         refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes)
         why = next(filter(None, map(str, causes)), "")
         if isinstance(error, httpx.ProxyError):
             why = f"the proxy says {why}"
-        raise CannotConnect(endpoint, said=why, refused=refused) from error
-    except httpx.DecodingError as error:
-        raise StreamMalformed(endpoint) from error
-    except httpx.HTTPError as error:
-        raise StreamCut(endpoint, said=str(error)) from error
+        return CannotConnect(endpoint, said=why, refused=refused)
+    if isinstance(error, httpx.DecodingError):
+        return StreamMalformed(endpoint)
+    return StreamCut(endpoint, said=str(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

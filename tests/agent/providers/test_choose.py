@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
-from hermes_trio.agent.providers.choose import Chosen, choose, known_context_length
+from hermes_trio.agent.providers.choose import Chosen, choose, fallback, known_context_length
 from hermes_trio.agent.providers.endpoint import Endpoint
+from hermes_trio.config import FallbackConfig, ModelConfig
 from hermes_trio.config_file import load_config
 from hermes_trio.testing.model_server import open_model_server
 
@@ -135,3 +137,31 @@ def test_choosing_loads_no_http_client() -> None:
     )
     root = Path(__file__).parents[3]
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=root)
+
+
+FIRST = Endpoint("openai", "http://localhost:8080/v1", "small", "sk-first")
+
+
+@pytest.mark.parametrize(
+    ("other", "wanted"),
+    [
+        ({}, None),
+        ({"name": "big"}, ("openai", FIRST.base_url, "big", "sk-first")),
+        ({"name": "big", "api_key": "sk-own"}, ("openai", FIRST.base_url, "big", "sk-own")),
+        (
+            {"name": "claude-sonnet-5", "provider": "anthropic"},
+            ("anthropic", "https://api.anthropic.com", "claude-sonnet-5", "sk-ant"),
+        ),
+        (
+            {"name": "x/y", "base_url": "https://openrouter.ai/api/v1"},
+            ("openai", "https://openrouter.ai/api/v1", "x/y", "sk-or"),
+        ),
+        ({"name": "m", "base_url": "http://far/v1"}, ("openai", "http://far/v1", "m", "sk-oa")),
+    ],
+)
+def test_another_model_has_an_address_and_a_key_of_its_own(
+    other: dict[str, Any], wanted: tuple[str, ...] | None
+) -> None:
+    environ = {"OPENAI_API_KEY": "sk-oa", "ANTHROPIC_API_KEY": "sk-ant", "OPENROUTER_API_KEY": "sk-or"}
+    found = fallback(ModelConfig(fallback=FallbackConfig(**other)), FIRST, environ)
+    assert (found and (found.provider, found.base_url, found.model, found.api_key)) == wanted

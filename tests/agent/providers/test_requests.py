@@ -310,6 +310,7 @@ def test_an_older_model_does_not_begin_to_think_among_its_tools() -> None:
 
 AMENDED = [
     ("temperature: not supported", {"temperature": 1}, {}),
+    ("tool_choice.type: unknown", {"tool_choice": {"type": "none"}}, {}),
     ("max_tokens: 32000 > 8192, which is the maximum", {"max_tokens": 32000}, {"max_tokens": 8192}),
     ("'thinking.type.enabled' is not supported", {"thinking": {}, "output_config": {}}, {}),
     ("output_config: unknown", {"output_config": {}}, {}),

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from hermes_trio.agent.providers import errors
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.http import Http
+from hermes_trio.agent.providers.http import MOST_IDLE, Http, open_http
 from hermes_trio.agent.providers.model import (
     Finished,
     ReasoningDelta,
@@ -29,7 +29,7 @@ from hermes_trio.state.entry import Usage
 from hermes_trio.testing.model_replies import Plain, Reply, Wire, refused
 from hermes_trio.testing.model_server import ModelServer
 from hermes_trio.world import World
-from tests.agent.providers.conftest import HELLO, OpenModel, answer, outcome, text_of
+from tests.agent.providers.conftest import HELLO, KEY, OpenModel, answer, outcome, text_of
 from tests.testing.checkpoints import cancelled_at
 
 
@@ -99,7 +99,7 @@ async def test_a_head_that_never_comes_is_not_waited_for(
     async with models() as model:
         with pytest.raises(errors.StreamStale):
             await answer(model)
-    assert trio.current_time() == 930
+    assert trio.current_time() == 900
 
 
 BROKEN = {
@@ -362,3 +362,34 @@ async def test_an_answer_cancelled_at_any_checkpoint_leaves_nothing(
             break
     assert 5 < halt < 399
     gc.collect()
+
+
+async def test_a_connection_is_kept_for_the_next_turn(server: ModelServer, wire: Wire, world: World) -> None:
+    url = server.openai_url if wire == "openai" else server.anthropic_url
+    ours = Endpoint(wire, url, "m", KEY)
+    other = replace(ours, base_url=url.replace("127.0.0.1", "localhost"))
+    async with open_http() as http:
+        for _ in range(3):
+            async with open_model(http, [ours], world, retries=0) as model:
+                await answer(model)
+        assert server.connections == server.open == 1
+        async with open_model(http, [other], world, retries=0) as model:
+            await answer(model)
+        assert server.connections == server.open == 2, "an address has connections of its own"
+        server.answers(Reply().says("Hel").hangs())
+        with trio.move_on_after(0.2):
+            async with open_model(http, [ours], world, retries=0) as model:
+                await answer(model)
+        async with open_model(http, [ours], world, retries=0) as model:
+            assert text_of(await answer(model)) == "Hello.", "one that was cut is not used again"
+        async with trio.open_nursery() as nursery:
+            for _ in range(2 * MOST_IDLE):
+                nursery.start_soon(one_turn, http, ours, world)
+        await server.until(lambda: server.open <= MOST_IDLE)
+    await server.until(lambda: server.open == 0)
+    gc.collect()
+
+
+async def one_turn(http: Http, endpoint: Endpoint, world: World) -> None:
+    async with open_model(http, [endpoint], world, retries=0) as model:
+        await answer(model)

@@ -13,7 +13,7 @@ import trio
 
 from hermes_trio.agent.providers import errors
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.http import Http
+from hermes_trio.agent.providers.http import Http, open_http
 from hermes_trio.agent.providers.opening import open_model
 from hermes_trio.errors import ConfigInvalid
 from hermes_trio.testing.model_replies import Reply
@@ -48,6 +48,18 @@ async def test_a_stranger_is_told_nothing(world: World) -> None:
         with pytest.raises(errors.CertificateRefused, match="SSL_CERT_FILE"):
             await answer(model)
     assert server.requests == []
+
+
+async def test_a_stranger_is_not_trusted_because_a_server_without_tls_was_asked_before(
+    world: World, server: ModelServer
+) -> None:
+    async with tls_server() as (_, endpoint), open_http() as http:
+        plain = Endpoint("openai", server.openai_url, "m")
+        async with open_model(http, [plain], world, retries=0) as model:
+            assert text_of(await answer(model)) == "Hello."
+        async with open_model(http, [endpoint], world, retries=0) as model:
+            with pytest.raises(errors.CertificateRefused):
+                await answer(model)
 
 
 async def test_whom_the_environment_trusts_we_trust(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,205 @@
+"""What is known against commands by their names, for those that run no others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .command_line import UNKNOWN, UNSET, Command, Word, known_output, named
+from .harm import (
+    FOUND,
+    KILLS,
+    OURSELVES,
+    PROTECTED,
+    RAW,
+    RECURSIVE,
+    REMOTE,
+    RIGHTS,
+    SCHEDULE,
+    SERVICES,
+    SQL,
+    UNSEEN,
+    Found,
+)
+from .options import has_long, letters_of, operands_of
+
+SQL_CLIENTS = named("psql mysql mariadb sqlite3 sqlite sqlcmd sqlplus duckdb cockroach clickhouse-client")
+SQL_TEXT = re.compile(
+    r"\bdrop\s+(table|database|schema|view|index|user|role)\b|\btruncate\s+(table\s+)?\w|"
+    r"\bdelete\s+from\s+[^\s;]+\s*(?:;|$|(?!.*\bwhere\b))",
+    re.IGNORECASE,
+)
+_FOR_ALL = re.compile(r"(^|,)[ugoa]*[oa][ugoa]*[+=][rxXst]*w")
+_LIFECYCLE = named("stop restart service drain run update")
+_STOPPING = named("stop restart try-restart disable mask kill")
+_ENDS_MACHINE = named("shutdown reboot halt poweroff init telinit")
+_DISKS = named("mke2fs wipefs blkdiscard mkswap shred fdisk sfdisk sgdisk parted hdparm")
+_WRITERS = named("tee truncate touch ed ex patch")
+_COPIERS = named("cp mv ln install rsync scp ditto")
+
+
+def judge_by_name(found: Found, name: str, args: list[str], words: list[Word], command: Command) -> None:
+    """Note what is known against a command of this name that runs no other one."""
+    operands, letters = operands_of(args), letters_of(args)
+    recursive = bool(letters & set("rR")) or has_long(args, "recursive")
+    if name in ("cd", "pushd"):
+        to = found.resolved(operands[0]) if operands else found.places.user_home
+        found.cwd = None if UNKNOWN in to or UNSET in to or to.startswith("-") else to
+    elif name in ("rm", "srm", "unlink", "trash"):
+        _rm(found, args, operands, recursive=recursive)
+    elif name in _ENDS_MACHINE:
+        if not has_long(args, "help", "version") and (
+            name not in ("init", "telinit") or {"0", "6"} & set(operands)
+        ):
+            found.refuse("it ends the machine")
+    elif name.startswith("mkfs"):
+        found.refuse("it makes a disk empty")
+    elif name in _DISKS:
+        _disks(found, args, operands, name)
+    elif name == "dd":
+        for arg in args:
+            if arg.startswith("of=") and not arg.startswith(("of=/dev/null", "of=/dev/stdout")):
+                found.ask(RAW)
+                found.written(arg[3:])
+    elif name in ("kill", "killall", "pkill", "skill"):
+        _kill(found, name, args, words)
+    elif name in ("chmod", "chown", "chgrp"):
+        _rights(found, name, args, operands, recursive=recursive)
+    elif name in _COPIERS:
+        _copied(found, name, args, operands)
+    elif name in _WRITERS:
+        for operand in operands:
+            found.written(operand)
+    elif name in ("sed", "gsed"):
+        edits = any(re.match(r"-[nErsz]*i", arg) for arg in args) or has_long(args, "in-place")
+        for operand in operands if edits else ():
+            found.written(operand)
+    elif name in ("curl", "wget"):
+        _fetched(found, name, args, operands)
+    elif name in ("systemctl", "service", "launchctl", "rc-service", "loginctl"):
+        _service(found, args, operands)
+    elif name in ("hermes-trio", "hermes_trio", "hermes"):
+        lifecycle(found, args)
+    elif name == "crontab" and (
+        "r" in letters or [o for o in operands if o != "-"] or "-" in args or command.is_piped
+    ):
+        found.ask(SCHEDULE)
+    elif name in ("powershell", "pwsh"):
+        if any(
+            arg.lower() == "-ec" or (len(arg) > 1 and "-encodedcommand".startswith(arg.lower()))
+            for arg in args
+        ):
+            found.ask(UNSEEN)
+    elif name in ("nc", "ncat", "netcat", "socat") and (
+        "e" in letters or any("exec:" in arg.lower() for arg in args)
+    ):
+        found.ask(REMOTE)
+    elif name in SQL_CLIENTS or name in ("dropdb", "mysqladmin"):
+        text = "\n".join([*args, command.text_in or "", known_output(command.source) or ""])
+        if SQL_TEXT.search(text) or name == "dropdb" or (name == "mysqladmin" and "drop" in operands):
+            found.ask(SQL)
+
+
+def _rm(found: Found, args: Sequence[str], operands: Sequence[str], *, recursive: bool) -> None:
+    if recursive:
+        found.ask(RECURSIVE)
+    if found.finds:
+        found.ask(FOUND)
+    if has_long(args, "no-preserve-root") and "--no-preserve-root" in args:
+        found.refuse("it deletes what the system stands on")
+    for operand in operands:
+        if recursive:
+            found.deleted(operand)
+        found.written(operand)
+        if found.places.is_ground(found.resolved(operand)):
+            found.ask(PROTECTED)
+
+
+def _disks(found: Found, args: Sequence[str], operands: Sequence[str], name: str) -> None:
+    lists = has_long(args, "list", "help", "version") or letters_of(args) & set("lp")
+    if not lists and (any(found.places.is_raw(operand) for operand in operands)):
+        found.refuse("it makes a disk empty")
+    elif name == "shred":
+        found.ask(RAW)
+
+
+def _kill(found: Found, name: str, args: Sequence[str], words: Sequence[Word]) -> None:
+    inner = " ".join(text for word in words for command in word.inner for text in command.texts)
+    if name != "kill":
+        found.ask(KILLS)
+        if any("hermes" in arg.lower() for arg in args):
+            found.refuse(OURSELVES)
+        return
+    targets = list(args)
+    if targets and re.match(r"-(\w+|-signal=?.*)$", targets[0]) and (targets[0] != "-1" or len(targets) > 1):
+        targets = targets[1 + (targets[0] in ("-s", "-n", "--signal")) :]
+    if "-1" in targets:
+        found.refuse("it ends every process of the machine")
+    if any(target.lstrip("-") == str(found.places.pid) for target in targets):
+        found.refuse(OURSELVES)
+    if "hermes" in inner.lower() or found.places.gateway_home in inner:
+        found.refuse(OURSELVES)
+    if "pgrep" in inner or "pidof" in inner:
+        found.ask(KILLS)
+
+
+def _rights(
+    found: Found, name: str, args: Sequence[str], operands: Sequence[str], *, recursive: bool
+) -> None:
+    what, targets = (operands[0], operands[1:]) if operands else ("", [])
+    if name == "chmod":
+        mode = next((arg for arg in args if re.fullmatch(r"[0-7]{3,5}|[-+=ugoarwxXst,]{2,}", arg) and not
+                     re.fullmatch(r"-[Rcfv]+", arg)), what)  # fmt: skip
+        opens = int(mode[-1]) & 2 if mode.isdigit() else _FOR_ALL.search(mode)
+        if opens or (found.finds and recursive):
+            found.ask(RIGHTS)
+        if re.search(r"\+[rwst]*x", mode) or (mode.isdigit() and int(mode.zfill(3)[-3]) & 1):
+            found.fresh |= {found.resolved(target) for target in targets}
+    elif recursive and re.match(r"(root|0)\b", what):
+        found.ask(RIGHTS)
+    for target in targets:
+        place = found.resolved(target)
+        if found.places.is_protected(place) or (recursive and found.places.is_ground(place)):
+            found.ask(PROTECTED)
+
+
+def _copied(found: Found, name: str, args: Sequence[str], operands: Sequence[str]) -> None:
+    into = [arg.partition("=")[2] for arg in args if arg.startswith("--target-directory=")]
+    into += [args[number + 1] for number, arg in enumerate(args[:-1]) if arg == "-t"]
+    for target in into or operands[-1:]:
+        if target == operands[-1:] and len(operands) < 2 and name != "ln":
+            continue
+        found.written(target)
+    for target in operands[:-1] if name == "mv" else ():
+        if found.places.is_ground(found.resolved(target)):
+            found.ask(PROTECTED)
+        found.written(target)
+
+
+def _fetched(found: Found, name: str, args: Sequence[str], operands: Sequence[str]) -> None:
+    named = "o" if name == "curl" else "O"
+    files = [args[n + 1] for n, arg in enumerate(args[:-1]) if re.fullmatch(rf"-[a-zA-Z]*{named}", arg)]
+    files += [arg.partition("=")[2] for arg in args if arg.startswith(("--output=", "--output-document="))]
+    files += [args[n + 1] for n, arg in enumerate(args[:-1]) if arg in ("--output", "--output-document")]
+    if not files and (name == "wget" or "O" in letters_of(args)):
+        files = [operand.rpartition("/")[2] for operand in operands]
+    for file in files:
+        if file != "-":
+            found.written(file)
+            found.fresh.add(found.resolved(file))
+
+
+def _service(found: Found, args: Sequence[str], operands: Sequence[str]) -> None:
+    verbs = set(operands[:2]) | {arg for arg in args if arg in _STOPPING}
+    if verbs & {"poweroff", "reboot", "halt", "kexec"}:
+        found.refuse("it ends the machine")
+    if verbs & (_STOPPING | {"bootout", "unload", "remove", "kickstart", "isolate"}):
+        if any("hermes" in arg.lower() for arg in args):
+            found.refuse(OURSELVES)
+        found.ask(SERVICES)
+
+
+def lifecycle(found: Found, args: Sequence[str]) -> None:
+    operands = operands_of(args)
+    if set(operands[:2]) & _LIFECYCLE and not {"--help", "-h"} & set(args):
+        found.refuse(OURSELVES)

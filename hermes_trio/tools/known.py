@@ -1,0 +1,45 @@
+"""Commands that run others, and those that bring what is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from .command_line import Word, named
+
+WRAPPERS: dict[str, tuple[str, int]] = {
+    "sudo": ("ugpCrtTRUDh", 0), "doas": ("uC", 0), "env": ("uCS", 0), "nice": ("n", 0), "exec": ("a", 0),
+    "timeout": ("ks", 1), "gtimeout": ("ks", 1), "stdbuf": ("ioe", 0), "nohup": ("", 0), "setsid": ("", 0),
+    "command": ("", 0), "builtin": ("", 0), "ionice": ("cnpPu", 0), "time": ("fo", 0), "chrt": ("", 1),
+    "taskset": ("", 1), "xargs": ("nPILdasE", 0), "parallel": ("jNnI", 0), "watch": ("n", 0),
+    "chroot": ("", 1), "strace": ("eopsuE", 0), "ltrace": ("eopsu", 0), "busybox": ("", 0), "toybox": ("", 0),
+    "caffeinate": ("tw", 0), "gosu": ("", 1), "su-exec": ("", 1), "unbuffer": ("", 0), "flock": ("wE", 1),
+    "unshare": ("", 0), "nsenter": ("t", 0), "systemd-run": ("pu", 0), "fakeroot": ("", 0),
+}  # fmt: skip
+"""Commands that run another one: their letters that take a value, and the words before the command."""
+LONG_WITH_VALUE = named(
+    "user group host prompt chdir kill-after signal adjustment max-args max-procs delimiter arg-file "
+    "max-lines unset timeout wait interval jobs property"
+)
+SHELLS = named("sh bash dash zsh ksh mksh ash fish tcsh csh rbash")
+READ_COMMANDS = SHELLS | named(". source eval su runuser script trap alias ssh")
+"""Those that are given commands in words of their own."""
+FETCHERS = named("curl wget fetch aria2c http https nc ncat netcat socat ftp lynx w3m")
+DECODERS = named("base64 base32 basenc xxd openssl uudecode rev tr gpg gunzip zcat")
+RUN_CONTAINERS = named("docker podman nerdctl docker-compose podman-compose kubectl")
+ALL = named("rm dd kill killall pkill shutdown reboot halt poweroff init chmod chown mkfs curl wget") | SHELLS
+"""What a pattern in the place of a name is compared with: `/bin/r?` is `rm`."""
+
+
+def base(name: str) -> str:
+    """The name of a command without its directory, and what a pattern in its place would find."""
+    name = name.rpartition("/")[2].lower().removesuffix(".exe")
+    if any(char in name for char in "?*["):
+        return next((each for each in sorted(ALL) if fnmatchcase(each, name)), name)
+    return name
+
+
+def brings(words: Sequence[Word]) -> bool:
+    """Whether a part of these words comes from the net, or was made unreadable."""
+    names = {base(command.texts[0]) for word in words for command in word.inner if command.words}
+    return bool(names & (FETCHERS | DECODERS))

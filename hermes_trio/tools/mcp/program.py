@@ -1,0 +1,105 @@
+"""The way to a server that we start: one message a line, on its stdin and its stdout.
+
+It is a process like any other that we start: in a group of its own, on the list of a guard, gone with all
+that came of it when the block is left. It is told so first, as the protocol has it, by the end of its input.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import anyio
+import structlog
+import trio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp.types import jsonrpc_message_adapter
+
+from ...errors import GatewayError
+from ...host.groups import Process
+
+LONGEST_MESSAGE = 16 << 20
+CHUNK = 64 << 10
+GOES_WITHIN = 1.0
+"""Seconds in which a server may end by itself when its input has ended."""
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
+
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+Outgoing = MemoryObjectReceiveStream[SessionMessage]
+
+
+class MessageTooLong(GatewayError):
+    """A server said something that has no end."""
+
+
+@asynccontextmanager
+async def talking(
+    started: AbstractAsyncContextManager[Process], gone: Callable[[], object]
+) -> AsyncIterator[TransportStreams]:
+    """The messages to and from a process that is started with the block. `gone` is called when it has said
+    its last word."""
+    async with started as process:
+        incoming, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        # Without bound, so that nobody ever waits to say something: who is cancelled says that too.
+        said, outgoing = anyio.create_memory_object_stream[SessionMessage](math.inf)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_hear, process, incoming, gone)
+            nursery.start_soon(_say, process, outgoing)
+            with heard, said:
+                yield heard, said
+            nursery.cancel_scope.cancel(reason="nobody listens any more")
+        await _sees_its_end(process)
+
+
+async def _hear(process: Process, incoming: Incoming, gone: Callable[[], object]) -> None:
+    assert process.stdout is not None  # noqa: S101 - it is started to be heard
+    rest, searched = bytearray(), 0
+    with incoming:
+        try:
+            while chunk := await process.stdout.receive_some(CHUNK):
+                rest += chunk
+                while (end := rest.find(b"\n", searched)) >= 0:
+                    line = bytes(rest[:end])
+                    del rest[: end + 1]
+                    searched = 0
+                    await _hand_over(line, incoming)
+                searched = len(rest)
+                if searched > LONGEST_MESSAGE:
+                    raise MessageTooLong(f"It wrote a message of more than {LONGEST_MESSAGE >> 20} MB.")
+        except (trio.BrokenResourceError, trio.ClosedResourceError, anyio.BrokenResourceError):
+            log.debug("a server is no longer heard")
+        finally:
+            gone()
+
+
+async def _hand_over(line: bytes, incoming: Incoming) -> None:
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        # Some write to their output what belongs into a log.
+        log.debug("a server wrote what is no message")
+        return
+    await incoming.send(SessionMessage(message))
+
+
+async def _say(process: Process, outgoing: Outgoing) -> None:
+    assert process.stdin is not None  # noqa: S101 - it is started to be talked to
+    with outgoing:
+        try:
+            async for one in outgoing:
+                data = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send_all(data.encode() + b"\n")
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            log.debug("a server reads no longer")
+
+
+async def _sees_its_end(process: Process) -> None:
+    assert process.stdin is not None  # noqa: S101 - it is started to be talked to
+    await process.stdin.aclose()
+    with trio.move_on_after(GOES_WITHIN):
+        await process.wait()

@@ -1,0 +1,36 @@
+"""The words behind the name of a command: options, and what they are about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+
+def operands_of(args: Sequence[str]) -> list[str]:
+    """What is no option."""
+    if "--" in args:
+        end = list(args).index("--")
+        return [*operands_of(args[:end]), *args[end + 1 :]]
+    return [arg for arg in args if not arg.startswith("-") or arg == "-"]
+
+
+def letters_of(args: Sequence[str]) -> set[str]:
+    """The short options, each by its letter."""
+    return {char for arg in args if re.match(r"-[^-]", arg) for char in arg[1:]}
+
+
+def has_long(args: Sequence[str], *names: str) -> bool:
+    """Whether one of these is among the long options, as short as people may write it."""
+    given = [arg[2:].partition("=")[0] for arg in args if re.match(r"--\w", arg)]
+    return any(name.startswith(each) for each in given for name in names)
+
+
+def after_options(args: Sequence[str], with_value: str) -> list[str]:
+    """The first word that is no option, and all behind it."""
+    rest: Iterator[str] = iter(args)
+    for arg in rest:
+        if not arg.startswith("-"):
+            return [arg, *rest]
+        if len(arg) == 2 and arg[1] in with_value:
+            next(rest, None)
+    return []

@@ -1,0 +1,118 @@
+"""Servers of tools in a real gateway: their tools are the model's, and they live as long as it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from hermes_trio.config import McpServerConfig
+from hermes_trio.platform import Traits
+from hermes_trio.testing import open_loopback
+from hermes_trio.testing.model_replies import Reply
+from hermes_trio.testing.model_server import open_model_server
+from tests.agent.test_loop import Provider, scene
+from tests.agent.test_toolbox import results
+from tests.host.children.kinds import alive, soon, token, until
+from tests.tools.mcp.test_servers import PROGRAM, program
+from tests.tools.test_no_orphans import CONFIG
+
+pytestmark = pytest.mark.timeout(120)
+
+PATIENCE = 40.0
+
+
+@pytest.fixture
+def mine() -> Iterator[str]:
+    yield (number := token())
+    soon(lambda: not alive(number), within=20)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_the_model_uses_them_and_so_does_whom_it_hands_work_to(
+    tmp_path: Path, mine: str, provider: Provider
+) -> None:
+    async with scene(tmp_path, provider=provider, servers={"small": program("well", mine)}) as told:
+        told.server.answers(
+            Reply()
+            .calls("mcp__small__spell", {"word": "cat"})
+            .calls("delegate_task", {"goal": "Spell dog."}),
+            Reply().calls("mcp__small__spell", {"word": "dog"}),
+            Reply().says("It is d-o-g."),
+            Reply().says("Both are spelled."),
+        )
+        await told.says("spell cat and dog", until="Both are spelled.")
+        told.check_requests()
+        said = [json.dumps(asked.body["messages"]) for asked in told.server.requests]
+        assert "c-a-t" in said[-1]
+        assert "d-o-g" in said[2]
+        first, *others = [asked.body["tools"] for asked in told.server.requests]
+        assert first == others[-1], "the tools are the same in every request of a conversation"
+
+
+async def test_stop_ends_a_call_and_leaves_the_server(tmp_path: Path, mine: str) -> None:
+    mark = str(tmp_path / mine)
+    async with scene(tmp_path, servers={"small": program("well", mark)}) as told:
+        told.server.answers(Reply().calls("mcp__small__hang", {"word": "x"}))
+        await told.platform.says("hang")
+        await until(lambda: any("sleep" in " ".join(_words(pid)) for pid in alive(mine)), within=PATIENCE)
+        await told.platform.says("/stop")
+        await until(lambda: not told.gateway.sessions.running, within=PATIENCE)
+        await until(Path(mark + ".cancelled").exists, within=PATIENCE)
+        told.server.answers(Reply().calls("mcp__small__spell", {"word": "cat"}), Reply().says("Spelled."))
+        await told.says("spell", until="Spelled.")
+        assert results(told)[-1].endswith("c-a-t")
+    assert alive(mine) == []
+
+
+async def test_a_bad_server_costs_nobody_an_answer(tmp_path: Path) -> None:
+    bad = {"bad": McpServerConfig(command="no-such-program"), "worse": program("dies")}
+    async with scene(tmp_path, servers=bad) as told:
+        told.server.answers(Reply().says("Hello."))
+        await told.says("hello", until="Hello.")
+        assert "mcp__" not in json.dumps(told.server.requests[-1].body["tools"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="it is killed")
+async def test_a_killed_gateway_takes_its_servers_along(tmp_path: Path, mine: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    server = (
+        f"mcp_servers: {{small: {{command: {sys.executable}, args: [-S, {PROGRAM}, stays, '{mine}']}}}}\n"
+    )
+    async with (
+        open_model_server() as model,
+        open_loopback(traits=Traits(edits=True, takes_keys=True)) as platform,
+    ):
+        (home / "config.yaml").write_text(CONFIG.format(port=platform.port, model=model.openai_url) + server)
+        environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}
+        gateway = await trio.lowlevel.open_process(
+            [sys.executable, "-m", "hermes_trio", "run"],
+            env={**environ, "HERMES_HOME": str(home)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            await until(lambda: len(alive(mine)) == 2, within=PATIENCE)
+            gateway.send_signal(signal.SIGKILL)
+            await until(lambda: not alive(mine), within=20)
+        finally:
+            gateway.kill()
+            with trio.move_on_after(10, shield=True):
+                await gateway.wait()
+
+
+def _words(pid: int) -> list[str]:
+    import psutil
+
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.NoSuchProcess:
+        return []

@@ -1,0 +1,95 @@
+"""What a model writes is said in its order and nothing of it is lost, however long saying it takes."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.agent.turn import Turn
+from hermes_trio.agent.voice import speaking
+from hermes_trio.events import Event, ReasoningAvailable
+
+
+class Slow:
+    """A turn in which writing down takes a second."""
+
+    def __init__(self, fails_at: int = 1000) -> None:
+        self.said: list[str] = []
+        self.fails_at = fails_at
+
+    async def requesting(self) -> None:
+        if not self.said:
+            await self._write("asked")
+
+    async def say(self, text: str) -> None:
+        await self._write(text)
+
+    async def emit(self, event: Event) -> None:
+        assert isinstance(event, ReasoningAvailable)
+        await self._write(f"({event.text})")
+
+    async def _write(self, text: str) -> None:
+        await trio.sleep(1)
+        if len(self.said) == self.fails_at:
+            raise OSError("the disk is full")
+        self.said.append(text)
+
+
+def speech(turn: Slow) -> Any:
+    return speaking(cast(Turn, turn))
+
+
+async def test_what_comes_meanwhile_is_said_as_one(autojump_clock: MockClock) -> None:
+    turn = Slow()
+    async with speech(turn) as voice:
+        for piece in ("a", "b", "c"):
+            voice.say(piece)
+        await trio.sleep(2.5)
+        assert turn.said == ["asked", "abc"]
+        voice.say("d")
+        voice.say("hm", aloud=False)
+        voice.say("m", aloud=False)
+        voice.say("e")
+        assert trio.current_time() == 2.5, "who writes waits for nobody"
+    assert turn.said == ["asked", "abc", "d", "(hmm)", "e"]
+
+
+async def test_what_came_before_an_error_is_said(autojump_clock: MockClock) -> None:
+    turn = Slow()
+
+    async def writes() -> None:
+        async with speech(turn) as voice:
+            voice.say("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await writes()
+    assert turn.said == ["asked", "half"]
+
+
+@pytest.mark.parametrize("at", [0, 1])
+async def test_where_nothing_can_be_kept_the_model_is_not_read_on(at: int, autojump_clock: MockClock) -> None:
+    turn = Slow(fails_at=at)
+
+    async def writes() -> None:
+        async with speech(turn) as voice:
+            voice.say("half")
+            await trio.sleep_forever()
+
+    with pytest.raises(OSError, match="disk is full"):
+        await writes()
+    assert trio.current_time() == at + 1
+
+
+async def test_who_is_cancelled_says_nothing_more(autojump_clock: MockClock) -> None:
+    turn = Slow()
+    with trio.move_on_after(1.5) as patience:
+        async with speech(turn) as voice:
+            voice.say("half")
+            await trio.sleep_forever()
+    assert patience.cancelled_caught
+    assert turn.said == ["asked"]
+    assert trio.current_time() == 1.5

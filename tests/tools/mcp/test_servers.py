@@ -1,0 +1,275 @@
+"""Servers of tools: what they offer is used like any other tool; what is wrong with one is told, and costs
+nothing but its tools; nothing of one is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+import trio
+
+from hermes_trio.config import GatewayConfig, McpServerConfig
+from hermes_trio.host.tasks import task_tree
+from hermes_trio.tools.mcp.offered import name_of
+from hermes_trio.tools.mcp.servers import Servers, open_servers
+from hermes_trio.tools.tool import Tool, ToolFailed
+from hermes_trio.world import World
+from tests.host.children.kinds import alive, soon, token, until
+from tests.tools.desk import Desk, desk_in
+from tests.tools.mcp.address import Address, address
+
+pytestmark = pytest.mark.timeout(120)
+
+PROGRAM = str(Path(__file__).with_name("program.py"))
+PATIENCE = 40.0
+
+
+@dataclass
+class Shop:
+    """Servers of tools, and what was told of them."""
+
+    servers: Servers
+    desk: Desk
+    told: list[str] = field(default_factory=list)
+
+    async def tool(self, name: str) -> Tool:
+        with trio.fail_after(PATIENCE):
+            while name not in (tools := await self.servers.tools()):  # noqa: ASYNC110 - it may come later
+                await trio.sleep(0.02)
+        return tools[name]
+
+    async def use(self, name: str, word: str = "cat") -> str:
+        with trio.fail_after(PATIENCE):
+            return (await self.desk.use(await self.tool(name), word=word)).content
+
+    async def works_again(self, name: str) -> None:
+        """It may take a moment until it does."""
+        refused = None
+        with trio.fail_after(PATIENCE):
+            while True:
+                try:
+                    assert await self.use(name) == "c-a-t"
+                    break
+                except ToolFailed as error:
+                    refused = error
+                await trio.sleep(0.05)
+        assert refused is None or "tried again by itself" in str(refused) or "failed" in str(refused)
+
+    async def refused(self, name: str, word: str = "cat") -> str:
+        with pytest.raises(ToolFailed) as refused:
+            await self.use(name, word)
+        return str(refused.value)
+
+
+def program(how: str = "well", mark: str = "0", **more: object) -> McpServerConfig:
+    return McpServerConfig(command=sys.executable, args=("-S", PROGRAM, how, mark), **more)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def shop(tmp_path: Path, **configured: McpServerConfig) -> AsyncIterator[Shop]:
+    config = GatewayConfig(mcp_servers=configured)
+    desk, told = desk_in(tmp_path), list[str]()
+    desk.config = config
+    redact = lambda text: text.replace("secret", "***")  # noqa: E731
+    async with open_servers(config, desk.home, World(), redact=redact, tell=told.append) as servers:
+        assert servers is not None
+        yield Shop(servers, desk, told)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Iterator[str]:
+    """A number that all processes of a test carry; none of them is left."""
+    yield (number := token())
+    soon(lambda: not alive(number), within=20)
+
+
+@pytest.fixture
+def far() -> Iterator[Address]:
+    with address() as server:
+        yield server
+
+
+def at(server: Address, **more: object) -> McpServerConfig:
+    headers = {"Authorization": server.key}
+    return McpServerConfig(url=server.url, headers=headers, **more)  # type: ignore[arg-type]
+
+
+async def test_what_a_program_offers_is_used_like_any_tool(tmp_path: Path, mine: str) -> None:
+    async with shop(tmp_path, small=program("chatty", mine)) as here:
+        spell = await here.tool("mcp__small__spell")
+        assert spell.parameters["properties"] == {"word": {"type": "string"}}
+        assert spell.reads_only
+        assert spell.untrusted
+        assert not (await here.tool("mcp__small__fail")).reads_only
+        assert await here.use("mcp__small__spell") == "c-a-t"
+        assert (await here.desk.use(await here.tool("mcp__small__fail"), word="no")).is_error
+        assert await here.use("mcp__small__picture") == (
+            "[image, image/png, 3 bytes: it cannot be shown here]"
+        )
+        assert here.told == []
+        assert await here.servers.tools() is await here.servers.tools(), "requests begin with the same"
+
+
+async def test_what_an_address_offers_is_used_like_any_tool(tmp_path: Path, far: Address) -> None:
+    async with shop(tmp_path, far=at(far)) as here:
+        assert await here.use("mcp__far__spell") == "c-a-t"
+    assert far.ended == ["session-1"], "it was told that nobody comes back"
+
+
+def test_no_two_tools_have_one_name() -> None:
+    pairs = [("a", "b"), ("a", "b_c"), ("a_b", "c"), ("a", "_b__c"), ("a__b", "c"), ("a_", "b"), ("a", "_b")]
+    pairs += [("a b", "c"), ("a.b", "c"), ("a", "b c"), ("a", "b.c"), ("a", "x" * 80), ("a", "x" * 81)]
+    pairs += [("", "b"), ("ä", "b"), ("ö", "b")]
+    names = [name_of(*pair) for pair in pairs]
+    assert len(set(names)) == len(names)
+    assert all(len(name) <= 64 and name.replace("_", "").replace("-", "").isascii() for name in names)
+
+
+async def test_what_is_wrong_with_one_is_told_and_costs_only_its_tools(
+    tmp_path: Path, mine: str, far: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermes_trio.tools.mcp.server.CONNECTS_WITHIN", 2.0)
+    async with shop(
+        tmp_path,
+        good=program("well", mine),
+        dead=program("dies", mine),
+        mute=program("mute", mine),
+        none=McpServerConfig(command="no-such-program-secret"),
+        nothing=McpServerConfig(),
+        stranger=McpServerConfig(url=far.url),
+        nobody=McpServerConfig(url="http://127.0.0.1:9/mcp"),
+        off=program("dies", mine, enabled=False),
+    ) as here:
+        assert await here.use("mcp__good__spell") == "c-a-t"
+        with trio.fail_after(PATIENCE):
+            while len(here.told) < 6:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        assert {name for name in await here.servers.tools() if not name.startswith("mcp__good__")} == set()
+    said = {text.split("'")[1]: text for text in here.told}
+    assert "either a command or a url" in said["nothing"]
+    assert "no-such-program-***: there is no such command. Install it" in said["none"]
+    assert "it was not ready in 2 s" in said["mute"]
+    assert "mcp-dead.log" in said["dead"]
+    assert "status 401; check its url and headers" in said["stranger"]
+    assert set(said) == {"dead", "mute", "none", "nothing", "stranger", "nobody"}
+    assert "I cannot find my library." in (here.desk.home / "logs/mcp-dead.log").read_text()
+
+
+async def test_one_that_dies_is_started_again(tmp_path: Path, mine: str) -> None:
+    async with shop(tmp_path, small=program("well", mine)) as here:
+        assert "is not known" in await here.refused("mcp__small__die")
+        await here.works_again("mcp__small__spell")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="it is killed")
+async def test_one_that_is_killed_is_started_again_before_anybody_asks(tmp_path: Path, mine: str) -> None:
+    async with shop(tmp_path, small=program("well", mine)) as here:
+        await here.tool("mcp__small__spell")
+        (first,) = alive(mine)
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: alive(mine) not in ([], [first]), within=PATIENCE)
+        await here.works_again("mcp__small__spell")
+
+
+async def test_an_address_that_has_forgotten_us_is_greeted_again(tmp_path: Path, far: Address) -> None:
+    async with shop(tmp_path, far=at(far)) as here:
+        assert await here.use("mcp__far__spell") == "c-a-t"
+        far.sessions.clear()
+        await here.refused("mcp__far__spell")
+        await until(lambda: far.began == 2, within=PATIENCE)
+        await here.works_again("mcp__far__spell")
+
+
+async def test_what_it_learns_meanwhile_is_offered_too(tmp_path: Path, mine: str) -> None:
+    mark = str(tmp_path / mine)
+    async with shop(tmp_path, small=program("well", mark)) as here:
+        before = await here.servers.tools()
+        await here.use("mcp__small__grow")
+        assert await here.use("mcp__small__grown") == "c-a-t"
+        assert await here.servers.tools() is not before
+
+
+async def test_it_sees_nothing_of_our_environment_and_its_secrets_are_not_passed_on(
+    tmp_path: Path, mine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-ours-0123456789abc")
+    monkeypatch.setenv("HARMLESS", "of ours")
+    config = program("well", mine, env={"ITS_TOKEN": "its-very-own-0815", "LEVEL": "high"})
+    async with shop(tmp_path, small=config) as here:
+        seen = json.loads(await here.use("mcp__small__environment"))
+    assert seen["LEVEL"] == "high"
+    assert "its-very-own" not in json.dumps(seen)
+    assert "ITS_TOKEN" in seen
+    assert "OPENAI_API_KEY" not in seen
+    assert "HARMLESS" not in seen
+    assert "PATH" in seen
+
+
+async def test_a_message_without_an_end_is_not_kept(tmp_path: Path, mine: str) -> None:
+    async with shop(tmp_path, small=program("well", mine)) as here:
+        await here.refused("mcp__small__long")
+
+
+async def test_who_is_cancelled_leaves_at_once_and_the_server_is_told(tmp_path: Path, mine: str) -> None:
+    mark = str(tmp_path / mine)
+    async with shop(tmp_path, small=program("well", mark)) as here:
+        hang = await here.tool("mcp__small__hang")
+        tasks = len(list(task_tree()))
+        with trio.move_on_after(0.2) as patience:
+            await here.desk.use(hang, word="cat")
+        assert patience.cancelled_caught
+        await until(Path(mark + ".cancelled").exists, within=PATIENCE)
+        await until(lambda: len(list(task_tree())) <= tasks, within=PATIENCE)
+        assert await here.use("mcp__small__spell") == "c-a-t"
+
+
+async def test_an_address_that_hangs_keeps_nobody(tmp_path: Path, far: Address) -> None:
+    async with shop(tmp_path, far=at(far)) as here:
+        hang = await here.tool("mcp__far__hang")
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(lambda: here.desk.use(hang, word="cat"))
+            await until(lambda: far.asked.count("tools/call") == 3, within=PATIENCE)
+            left_at = trio.current_time()
+            nursery.cancel_scope.cancel()
+        assert trio.current_time() - left_at < 4, "less than the library would take to say that"
+        await until(lambda: "notifications/cancelled" in far.asked, within=PATIENCE)
+        left_at = trio.current_time()
+    assert trio.current_time() - left_at < 4
+
+
+@pytest.mark.skipif(os.name != "posix", reason="it knows signals")
+async def test_one_that_stays_is_ended_with_all_that_came_of_it(tmp_path: Path, mine: str) -> None:
+    async with shop(tmp_path, small=program("stays", mine)) as here:
+        assert await here.use("mcp__small__spell") == "c-a-t"
+        await until(lambda: len(alive(mine)) == 2, within=PATIENCE)
+    assert alive(mine) == []
+
+
+@pytest.mark.skipif(not hasattr(psutil.Process, "num_fds"), reason="open files are not counted")
+async def test_nothing_of_it_is_left(tmp_path: Path, mine: str, far: Address) -> None:
+    for number, how in enumerate(["left", "left", "cancelled", "raised", "left"]):
+        if number == 1:  # what is made once is there
+            before = psutil.Process().num_fds(), len(list(task_tree()))
+        (folder := tmp_path / str(number)).mkdir()
+        with trio.CancelScope() as around, suppress(ZeroDivisionError):
+            async with shop(folder, small=program("stays", mine), far=at(far)) as here:
+                assert await here.use("mcp__small__spell") + await here.use("mcp__far__spell") == (
+                    "c-a-tc-a-t"
+                )
+                if how == "cancelled":
+                    around.cancel()
+                    await trio.lowlevel.checkpoint()
+                if how == "raised":
+                    raise ZeroDivisionError
+        assert alive(mine) == []
+    await until(lambda: psutil.Process().num_fds() <= before[0], within=PATIENCE)
+    assert len(list(task_tree())) <= before[1]
