@@ -100,7 +100,8 @@ WHEN old.role IN ('user', 'assistant') BEGIN
     INSERT INTO messages_text (messages_text, rowid, content) VALUES ('delete', old.message_id, old.content);
 END;
 
--- What was received. A row is committed before the platform hears "received"; seen twice is one row.
+-- What was received. A row is committed before the platform hears "received"; seen twice is one row. `run_id`
+-- is what the run that answers it is called, where its door has said so before it began.
 CREATE TABLE inbox (
     inbox_id     INTEGER PRIMARY KEY AUTOINCREMENT,
     platform     TEXT NOT NULL,
@@ -113,6 +114,7 @@ CREATE TABLE inbox (
     state        TEXT NOT NULL CHECK (state IN ('pending', 'of_turn', 'done')),
     turn_id      INTEGER REFERENCES turns ON DELETE SET NULL,
     done_at      REAL,
+    run_id       TEXT,
     UNIQUE (platform, account, chat_id, message_key),
     CHECK ((state = 'done') = (done_at IS NOT NULL)),
     CHECK (state <> 'of_turn' OR turn_id IS NOT NULL)
@@ -120,6 +122,7 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_waiting ON inbox (session_key, inbox_id) WHERE state = 'pending';
 CREATE INDEX inbox_of_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX inbox_done ON inbox (done_at) WHERE state = 'done';
+CREATE INDEX inbox_by_run ON inbox (run_id) WHERE run_id IS NOT NULL;
 
 -- What is owed to a chat. The attempt is recorded before the send, the receipt after it.
 CREATE TABLE outbox (
@@ -160,7 +163,8 @@ CREATE TABLE dead_chats (
     PRIMARY KEY (platform, account, chat_id)
 ) STRICT, WITHOUT ROWID;
 
--- Process groups we started; pid and start time together name one process for ever.
+-- Process groups we started; pid and start time together name one process for ever. `told_at` is when the
+-- model has heard of the end of one in the background.
 CREATE TABLE processes (
     process_id  TEXT PRIMARY KEY,
     session_id  TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
@@ -172,7 +176,8 @@ CREATE TABLE processes (
     spool       TEXT,
     started_at  REAL NOT NULL,
     ended_at    REAL,
-    exit_code   INTEGER
+    exit_code   INTEGER,
+    told_at     REAL
 ) STRICT;
 CREATE INDEX processes_alive ON processes (life) WHERE ended_at IS NULL;
 CREATE INDEX processes_by_session ON processes (session_id);
@@ -225,4 +230,27 @@ CREATE TABLE endings (
     recorded_at    REAL NOT NULL,
     finished_at    REAL,
     report         TEXT
+) STRICT;
+
+-- How much of a session its model is not sent any more, and what stands in its place. Nothing is taken out
+-- of the transcript. A position is a turn, a place in it and a row: before `kept` the summary stands for the
+-- rows, before `short` a tool's result is one line.
+CREATE TABLE compactions (
+    session_id   TEXT PRIMARY KEY REFERENCES sessions ON DELETE CASCADE,
+    kept_turn    INTEGER NOT NULL,
+    kept_place   INTEGER NOT NULL,
+    kept_row     INTEGER NOT NULL,
+    short_turn   INTEGER NOT NULL,
+    short_place  INTEGER NOT NULL,
+    short_row    INTEGER NOT NULL,
+    summary      TEXT NOT NULL,
+    todo         TEXT NOT NULL,
+    wasted       INTEGER NOT NULL,
+    not_before   REAL NOT NULL
+) STRICT;
+
+-- What the agent means to do in a session, as JSON: it reads and writes the list as a whole.
+CREATE TABLE todos (
+    session_id  TEXT PRIMARY KEY REFERENCES sessions ON DELETE CASCADE,
+    items       TEXT NOT NULL
 ) STRICT;
