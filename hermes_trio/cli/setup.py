@@ -71,7 +71,8 @@ def command(
         show(ask_platform(platform, written))
     if is_locked(home):
         click.echo("A gateway is running; it reads this when it starts again: `hermes-trio restart`.")
-    click.echo(f"Next: `hermes-trio {'chat' if platform == _TERMINAL else 'run'}`.")
+    here = "`hermes-trio chat` here, or `hermes-trio run` for the page in your browser"
+    click.echo(f"Next: {here if platform == _TERMINAL else '`hermes-trio run`'}.")
 
 
 @dataclass(slots=True)

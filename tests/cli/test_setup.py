@@ -83,7 +83,7 @@ def mode(path: Path) -> int:
 def test_a_newcomer_who_agrees_to_everything_has_the_demo_in_the_terminal(cli: Cli, home: Path) -> None:
     result = cli(said="\n\n")
     assert result.exit_code == 0
-    assert result.stdout.endswith(f"Written: {home / 'config.yaml'}\nNext: `hermes-trio chat`.\n")
+    assert f"Written: {home / 'config.yaml'}\nNext: `hermes-trio chat` here, or" in result.stdout
     assert load_config(home, {}).config.model.provider == "demo"
     assert (mode(home), mode(home / "config.yaml")) == (0o700, 0o600)
     assert not (home / ".env").exists()
