@@ -14,7 +14,7 @@ import trio
 from ..messages import MessageEvent
 from ..state.turns import Outcome, Turn
 from . import words
-from .run import Task
+from .task import Task
 
 TELL_EVERY = 30.0
 """Seconds in which nobody is told twice in a session what becomes of a message."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..messages import SessionSource
     from ..state.outbox import Owed
     from .gateway import Gateway
-    from .run import Task
+    from .task import Task
     from .turn import Turn
 
 Kind = Literal["approval", "question"]

@@ -29,7 +29,7 @@ from . import words
 from .ending import Ending
 from .link import Connection
 from .outgoing import Body, Chat, owed
-from .run import Task
+from .task import Task
 
 if TYPE_CHECKING:
     from .gateway import Gateway

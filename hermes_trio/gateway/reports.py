@@ -14,7 +14,7 @@ from .words import duration
 
 if TYPE_CHECKING:
     from .gateway import Gateway
-    from .run import Task
+    from .task import Task
 
 
 async def status(gateway: Gateway, key: str) -> str:

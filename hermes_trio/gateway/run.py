@@ -14,34 +14,23 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
 import trio
 
 from ..errors import JournalError, StoreError
-from ..events import (
-    INTERRUPTED,
-    Event,
-    RunCancelled,
-    RunCompleted,
-    RunFailed,
-)
 from ..journal.writer import RunWriter
-from ..messages import SessionSource
-from ..state import inbox, processes, sessions, settle, transcript, turns
+from ..state import inbox, sessions, transcript, turns
 from ..state.entry import SessionEntry
-from ..state.inbox import Received
-from ..state.outbox import Owed
 from ..state.settle import Settlement
 from ..state.transcript import Message
 from ..state.turns import Outcome
-from . import asking, notifier, words
-from .asking import Asked
-from .chunks import chunks, fits
-from .lane import Lane
-from .outgoing import Body, Chat, Stream, owed, stream_key
+from . import notifier, words
+from .chunks import fits
+from .outgoing import Chat, Stream, stream_key
+from .settling import last_event, owed_at_the_end, rows_left, settled
+from .task import Run, Task
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -52,65 +41,6 @@ STORE_AGAIN_AFTER = 30.0
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
-@dataclass(slots=True)
-class Task:
-    """What a session's actor has to do next, and the handle by which others can end it."""
-
-    rows: Sequence[Received]
-    resumes: int | None = None
-    """The cut turn that this one takes up again."""
-    origin: SessionSource | None = None
-    """Where the session lives."""
-    run_id: str = ""
-    """What its run is called, once it has one."""
-    began: float = field(default_factory=trio.current_time)
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    ended_by: Outcome = Outcome.STOPPED
-    asked: list[Asked] = field(default_factory=list)
-    """What it waits for a person to answer, the oldest first."""
-    steered: list[int] = field(default_factory=list)
-    """The messages that are to go into it; it takes them when it can."""
-    heard: list[str] = field(default_factory=list)
-    """What its processes have written that it waits for; what it does not take is forgotten with it."""
-    not_now: list[str] = field(default_factory=list)
-    """Why it must not be cut in this moment."""
-
-    @property
-    def source(self) -> SessionSource | None:
-        """Where the person is who is to hear of it."""
-        return self.rows[-1].event.source if self.rows else self.origin
-
-    def end(self, how: Outcome) -> None:
-        """End the turn from outside: a person stopped it, or a new message takes its place. The first
-        end counts."""
-        if not self.scope.cancel_called:
-            self.ended_by = how
-            self.scope.cancel(reason=how)
-
-
-@dataclass(slots=True)
-class _Run:
-    """A turn that runs: its names, and how it ends."""
-
-    gateway: Gateway
-    entry: SessionEntry
-    task: Task
-    chat: Chat | None
-    thread_id: str | None
-    reply_to: str | None
-    run_id: str
-    turn_id: int = 0
-    turn: Turn | None = None
-    outcome: Outcome = Outcome.CUT
-    answer: str = ""
-    trouble: str = ""
-
-    @property
-    def lane(self) -> Lane | None:
-        """The way to the chat. Asked for each time: an idle lane leaves."""
-        return self.gateway.lanes.of(self.chat) if self.chat else None
-
-
 async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt: str,
                    history: Sequence[Message]) -> Outcome:  # fmt: skip
     """Run one turn from its row to its end, and return how it ended. Raises Cancelled if the gateway
@@ -118,7 +48,7 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
     source = task.source
     chat = Chat.of(source) if source else None
     task.run_id = await _name_of_run(gateway, task)
-    run = _Run(
+    run = Run(
         gateway,
         entry,
         task,
@@ -165,7 +95,7 @@ async def _name_of_run(gateway: Gateway, task: Task) -> str:
     return promised
 
 
-async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequence[Message]) -> None:
+async def _attended(run: Run, journal: RunWriter, prompt: str, history: Sequence[Message]) -> None:
     """Let the agent run, with everything that runs beside it, and note how that ended."""
     gateway = run.gateway
     streaming = gateway.config.streaming
@@ -221,7 +151,7 @@ async def _attended(run: _Run, journal: RunWriter, prompt: str, history: Sequenc
     stream.closed = True
 
 
-async def _end_in_time(run: _Run, journal: RunWriter) -> Outcome:
+async def _end_in_time(run: Run, journal: RunWriter) -> Outcome:
     """The end of a turn, as soon as the disk takes it. What was said is not lost because the disk is full."""
     while True:
         try:
@@ -231,7 +161,7 @@ async def _end_in_time(run: _Run, journal: RunWriter) -> Outcome:
         await trio.sleep(STORE_AGAIN_AFTER)
 
 
-async def _end(run: _Run, journal: RunWriter) -> Outcome:
+async def _end(run: Run, journal: RunWriter) -> Outcome:
     """The end of a turn: one transaction, then the journal's last record, then who waits for it."""
     gateway, turn = run.gateway, run.turn
     outcome = run.outcome
@@ -240,12 +170,12 @@ async def _end(run: _Run, journal: RunWriter) -> Outcome:
     settlement = Settlement(
         outcome,
         gateway.cut_reason() if outcome in (Outcome.CUT, Outcome.UNSTARTED) else run.trouble or None,
-        rows=tuple(_rows(run, outcome)),
-        owed=tuple(_owed(run, outcome)),
+        rows=tuple(rows_left(run, outcome)),
+        owed=tuple(owed_at_the_end(run, outcome)),
         usage=turn.usage if turn else None,
     )
     stands, closes = await gateway.database.write(
-        _settled, run.run_id, run.turn_id, settlement, gateway.world.time()
+        settled, run.run_id, run.turn_id, settlement, gateway.world.time()
     )
     if run.lane is not None and (settlement.owed or closes):
         run.lane.deliver()
@@ -256,79 +186,15 @@ async def _end(run: _Run, journal: RunWriter) -> Outcome:
         gateway.outcomes[stands] += 1
         try:
             if is_cut:
-                journal.leave(_last_event(run, stands))
+                journal.leave(last_event(run, stands))
             else:
-                await journal.append(_last_event(run, stands))
+                await journal.append(last_event(run, stands))
         except JournalError as error:  # the row is what counts
             log.warning("a run journal has no last record", run=run.run_id, error=str(error))
     (log.debug if is_cut else log.info)(
         "a turn ended", session=run.entry.session_id, run=run.run_id, outcome=stands
     )
     return stands
-
-
-def _rows(run: _Run, outcome: Outcome) -> list[Message]:
-    turn = run.turn
-    if turn is None:
-        return []
-    if outcome is Outcome.ANSWERED:
-        return [turn.row_of("assistant", run.answer, like=Message("assistant", "", 0, finish="stop"))]
-    if turn.segment and outcome is not Outcome.CUT:
-        # What a cut turn had said is recovered from its journal, by whoever reads the session.
-        return [turn.row_of("assistant", turn.segment, like=Message("assistant", "", 0, finish=outcome))]
-    return []
-
-
-def _owed(run: _Run, outcome: Outcome) -> list[Owed]:
-    """What the chat gets: the answer, or the trouble in words, or the end of what was growing."""
-    if run.chat is None or run.turn is None:
-        return []
-    closes, said = stream_key(run.run_id), run.turn.text
-    only_closes = outcome not in (Outcome.ANSWERED, Outcome.FAILED, Outcome.TIMED_OUT)
-    if only_closes and not said:
-        return []
-    if only_closes:
-        text = words.cut_off(said)
-    elif outcome is Outcome.ANSWERED:
-        # With what was said on the way, unless the answer is another text than the last that was said.
-        text = said if said.endswith(run.answer) else run.answer
-    else:
-        text = f"{said}\n\n{run.trouble}" if said else run.trouble
-    text = text or words.nothing_said()
-    pieces = chunks(text, run.gateway.traits(run.chat))
-    return [
-        owed(
-            run.chat,
-            f"{run.run_id}:{number}",
-            Body(piece, closes if number == 1 else None, only_closes and number == 1),
-            thread_id=run.thread_id,
-            reply_to=run.reply_to if number == 1 else None,
-            session_id=run.entry.session_id,
-            turn_id=run.turn_id,
-        )
-        for number, piece in enumerate(pieces[:1] if only_closes else pieces, start=1)
-    ]
-
-
-def _last_event(run: _Run, outcome: Outcome) -> Event:
-    if outcome is Outcome.ANSWERED:
-        return RunCompleted(run.answer, _used(run.turn))
-    if outcome in (Outcome.FAILED, Outcome.TIMED_OUT):
-        return RunFailed(run.trouble, outcome)
-    if outcome in (Outcome.CUT, Outcome.UNSTARTED):
-        return RunFailed("The gateway ended before the run did.", INTERRUPTED)
-    return RunCancelled()
-
-
-def _used(turn: Turn | None) -> dict[str, int]:
-    """What a turn has used, as clients count it; nothing where nobody counted."""
-    if turn is None or turn.usage is None:
-        return {}
-    output, total = turn.usage.output_tokens, turn.usage.total_tokens
-    return {"input_tokens": total - output, "output_tokens": output, "total_tokens": total}
-
-
-# --- steps of the database ---------------------------------------------------------------------------
 
 
 def _begin(
@@ -348,21 +214,3 @@ def _begin(
     for row in task.rows:
         transcript.append(db, session_id, Message("user", row.event.text, row.received_at, turn_id))
     return turn_id
-
-
-def _settled(
-    db: sqlite3.Connection, run_id: str, turn_id: int, settlement: Settlement, at: float
-) -> tuple[Outcome, bool]:
-    """End the turn of this run. Returns the outcome that stands, for the first end wins (a run that never had
-    a row was not begun), and whether something that it asked is owed its end."""
-    closes = asking.close_of_turn(db, turn_id, at)
-    if settle.settle(db, turn_id, settlement, at):
-        if settlement.outcome is Outcome.ANSWERED:
-            processes.tell_turn(db, turn_id, at)
-        return settlement.outcome, closes
-    turn = turns.by_run(db, run_id)  # it has an end; or who was cut did not learn its number
-    if turn is None:
-        return Outcome.UNSTARTED, closes
-    if turn.outcome is None:
-        settle.settle(db, turn.turn_id, settlement, at)
-    return turn.outcome or settlement.outcome, closes

@@ -28,7 +28,8 @@ from .actor import Actor, Job
 from .attached import with_files
 from .notes import reset_notice, with_note
 from .resume import ends_in_tool_result, judge_tail, tail_time
-from .run import Task, run_turn
+from .run import run_turn
+from .task import Task
 
 if TYPE_CHECKING:
     from .gateway import Gateway

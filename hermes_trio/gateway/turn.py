@@ -31,7 +31,7 @@ from .processes import Command, process_of
 
 if TYPE_CHECKING:
     from .gateway import Gateway
-    from .run import Task
+    from .task import Task
 
 Agent = Callable[["Turn"], Awaitable[str | None]]
 """Whoever answers: any async function of a turn. What it returns is the answer; None means that what it

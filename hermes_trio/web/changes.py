@@ -21,7 +21,7 @@ from ..state import sessions
 
 if TYPE_CHECKING:
     from ..gateway.gateway import Gateway
-    from ..gateway.run import Task
+    from ..gateway.task import Task
 
 
 log = structlog.wrap_logger(logging.getLogger(__name__))

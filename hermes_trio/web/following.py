@@ -28,7 +28,7 @@ from ..state.turns import Outcome, Turn
 
 if TYPE_CHECKING:
     from ..gateway.gateway import Gateway
-    from ..gateway.run import Task
+    from ..gateway.task import Task
 
 HEARTBEAT = 15.0
 

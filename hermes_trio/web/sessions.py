@@ -29,7 +29,7 @@ from .platform import NAME, source_of
 
 if TYPE_CHECKING:
     from ..gateway.gateway import Gateway
-    from ..gateway.run import Task
+    from ..gateway.task import Task
     from .app import Web
 
 MOST_AT_ONCE = 1000
