@@ -9,7 +9,7 @@ run: .venv/runs
 	$(BIN)/hermes-trio chat
 
 test: .venv/tests
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -m "not soak" -n auto --maxprocesses 4
 
 lint: .venv/tests
 	$(BIN)/ruff check .

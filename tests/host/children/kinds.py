@@ -39,8 +39,8 @@ MORE: dict[str, str] = {
 
 
 def token() -> str:
-    """A time to sleep that no other process on this machine was given."""
-    return f"{os.getpid()}.{time.time_ns() % 10**9:09}{next(_numbers):04}"
+    """A time to sleep that no other process on this machine was given, and longer than any story."""
+    return f"{10_000 + os.getpid()}.{time.time_ns() % 10**9:09}{next(_numbers):04}"
 
 
 def alive(token: str) -> list[int]:
