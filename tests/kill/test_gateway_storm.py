@@ -37,6 +37,7 @@ CONFIG = """\
 agent: {{stuck_after: 1000000}}
 display: {{busy_input_mode: queue}}
 streaming: {{edit_interval: 0.05}}
+web: {{port: 0}}
 platforms:
   loopback:
     allow_from: all

@@ -38,6 +38,7 @@ HARD = {
 
 CONFIG = """\
 model: {{provider: openai, base_url: "{model}", name: test-model, api_key: sk-test-0123456789}}
+web: {{port: 0}}
 platforms:
   loopback:
     allow_from: all

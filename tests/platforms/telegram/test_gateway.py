@@ -33,6 +33,7 @@ CONFIG = """\
 agent: {{stuck_after: 1000000}}
 display: {{busy_input_mode: queue}}
 streaming: {{edit_interval: 0.05}}
+web: {{port: 0}}
 platforms:
   telegram:
     allow_from: all
