@@ -1,23 +1,28 @@
 """What it costs to let others see: tokens of one run fanned out to everybody who listens to the events, from
 the moment they happen to the moment they are read, and what each who listens costs in memory.
 
-Beside the gateway stands a bare server on Trio that sends the same frames to as many connections, one task
-for each, and does nothing else: no journal, no database, no HTTP but a head. Each of them has a process of
-its own, and so have the listeners; each round measures both, one after the other, so that the noise of the
-machine hits both. *At once* is a run that says all it has as fast as it can; *steady* one that says twenty
-things a second.
+Beside the gateway stands a bare server on Trio that sends the same frames to as many connections, in chunks
+as HTTP has them and as many in one as wait, one task for each, and does nothing else: no database, no HTTP
+but a head, and no journal. The gateway's figures hold its journal: each token is in the file before it is
+sent, and the next one is said after that. What of it is the journal's is the rate at which tokens are said
+to nobody. Each server has a process of its own, and so have the listeners, which are as busy as it; each
+round measures both servers, one after the other, so that the noise of the machine hits both. The time goes
+from the first token to the moment when everybody has the last. *At once* is a run that says all it has as
+fast as it can; *steady* one that says twenty things a second.
 """
 
 from __future__ import annotations
 
 import math
 import multiprocessing
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from statistics import median
 
 import msgspec
 import psutil
@@ -38,8 +43,8 @@ LISTENERS = {1: 2000, 10: 2000, 100: 500, 1000: 100}
 ROUNDS = 3
 STEADY, EVERY = 100, 0.05
 KEY = "a-key-for-the-bench"
-TOKEN = "token "  # noqa: S105
-END = b'"run.completed"'
+TOKEN, LAST = "token ", "the last"
+END = f'"{LAST}"'.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class Heard:
     rate: float
     """Tokens in a second, all listeners together."""
     delays: tuple[float, ...]
-    """Milliseconds until the one who came last had each of them."""
+    """Milliseconds until the one who came last had each of them, the journal among them."""
     grown: float
     """Kilobytes of the server for each listener."""
 
@@ -71,6 +76,7 @@ def main() -> int:
 
 
 def _figures() -> Iterator[Figure]:
+    yield Figure("at once, nobody listens", median(_alone() for _ in range(ROUNDS)), "1/s")
     for count, tokens in LISTENERS.items():
         rounds = [_both(Case(count, tokens)) for _ in range(ROUNDS)]
         yield beside(f"at once, listeners: {count:,}", "1/s", [(a.rate, b.rate) for a, b in rounds])
@@ -91,6 +97,14 @@ def _both(case: Case) -> tuple[Heard, Heard]:
     return _measured(_serve_ours, case), _measured(_serve_bare, case)
 
 
+def _alone() -> float:
+    """How many tokens a run says in a second."""
+    with _served(_serve_ours, Case(0, 2000)) as (_, port, pipe):
+        trio.run(_say, port)
+        rate: float = pipe.recv()
+    return rate
+
+
 def _percentile(values: tuple[float, ...], percent: int) -> float:
     return sorted(values)[min(len(values) - 1, math.ceil(len(values) * percent / 100) - 1)]
 
@@ -99,12 +113,14 @@ def _percentile(values: tuple[float, ...], percent: int) -> float:
 
 
 def _measured(server: Callable[[Connection, Case], None], case: Case) -> Heard:
-    with _served(server, case) as (process, port):
+    with _served(server, case) as (process, port, _):
         return trio.run(_listen, process, port, case)
 
 
 @contextmanager
-def _served(server: Callable[[Connection, Case], None], case: Case) -> Iterator[tuple[psutil.Process, int]]:
+def _served(
+    server: Callable[[Connection, Case], None], case: Case
+) -> Iterator[tuple[psutil.Process, int, Connection]]:
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
     process = spawn.Process(target=server, args=(there, case))
@@ -112,14 +128,14 @@ def _served(server: Callable[[Connection, Case], None], case: Case) -> Iterator[
     try:
         port = here.recv()
         assert process.pid is not None
-        yield psutil.Process(process.pid), port
+        yield psutil.Process(process.pid), port, here
     finally:
         process.terminate()
         process.join()
 
 
 async def _listen(process: psutil.Process, port: int, case: Case) -> Heard:
-    delays: list[float] = []
+    heard: list[tuple[float, float]] = []
     async with AsyncExitStack() as held:
         first = await _connect(held, port, "GET /api/events")
         before = process.memory_info().rss
@@ -130,12 +146,11 @@ async def _listen(process: psutil.Process, port: int, case: Case) -> Heard:
         async with trio.open_nursery() as nursery:
             for stream in streams:
                 nursery.start_soon(_hear, stream)
-            nursery.start_soon(_hear, last, delays)
-            began = time.perf_counter()
+            nursery.start_soon(_look, last, case.tokens, heard)
             await _say(port)
-        took = time.perf_counter() - began
-    assert len(delays) == case.tokens, len(delays)
-    return Heard(case.listeners * case.tokens / took, tuple(delays), grown)
+        took = time.time() - heard[0][0]
+    delays = tuple((read - said) * 1000 for said, read in heard)
+    return Heard(case.listeners * case.tokens / took, delays, grown)
 
 
 async def _connect(held: AsyncExitStack, port: int, what: str) -> trio.SocketStream:
@@ -162,26 +177,27 @@ async def _say(port: int) -> None:
             pass
 
 
-async def _hear(stream: trio.SocketStream, delays: list[float] | None = None) -> None:
-    """Read to the end of the run. Only one of them looks at what it reads."""
+async def _hear(stream: trio.SocketStream) -> None:
+    """Read to the last token, and look at nothing else."""
     tail = b""
     while END not in tail:
         data = await stream.receive_some(65536)
         assert data, "nobody is cut off here"
-        if delays is None:
-            tail = tail[-len(END) :] + data
-            continue
+        tail = tail[-len(END) :] + data
+
+
+async def _look(stream: trio.SocketStream, tokens: int, heard: list[tuple[float, float]]) -> None:
+    """Read so many tokens, and note when each was said and when it was read."""
+    rest = b""
+    while len(heard) < tokens:
+        data = await stream.receive_some(65536)
+        assert data, "nobody is cut off here"
         now = time.time()
-        *lines, tail = (tail + data).split(b"\n\n")
+        *lines, rest = (rest + data).split(b"\n\n")
         for line in lines:
             at = line.find(b"data: {")
-            if at < 0:
-                continue
-            said = msgspec.json.decode(line[at + 6 :])
-            if said["event"] == "message.delta":
-                delays.append((now - said["at"]) * 1000)
-            elif said["event"] == "run.completed":
-                return
+            if at >= 0 and (said := msgspec.json.decode(line[at + 6 :]))["event"] == "message.delta":
+                heard.append((said["at"], now))
 
 
 # --- the gateway -------------------------------------------------------------------------------------
@@ -192,9 +208,11 @@ def _serve_ours(pipe: Connection, case: Case) -> None:
     config = GatewayConfig(web=WebConfig(port=0, key=KEY))
 
     async def agent(turn: Turn) -> str:
-        for _ in range(case.tokens):
-            await turn.say(TOKEN)
+        began = time.perf_counter()
+        for seq in range(1, case.tokens + 1):
+            await turn.say(TOKEN if seq < case.tokens else LAST)
             await trio.sleep(case.every)
+        pipe.send(case.tokens / (time.perf_counter() - began))
         return turn.text
 
     async def serving() -> None:
@@ -213,8 +231,10 @@ def _serve_ours(pipe: Connection, case: Case) -> None:
                     )
 
                 await nursery.start(gateway)
-                pipe.send(int(web.address.rpartition(":")[2]))
-                await trio.sleep_forever()
+                with trio.open_signal_receiver(signal.SIGTERM) as ended:
+                    pipe.send(int(web.address.rpartition(":")[2]))
+                    await anext(ended)
+                nursery.cancel_scope.cancel(reason="all is measured")
 
     trio.run(serving)
 
@@ -238,7 +258,8 @@ class Listener:
             await self._news.wait()
             self._news = trio.Event()
             frames, self._frames = self._frames, deque()
-            await stream.send_all(b"".join(frames))
+            data = b"".join(frames)
+            await stream.send_all(b"%x\r\n%b\r\n" % (len(data), data))
 
 
 def _serve_bare(pipe: Connection, case: Case) -> None:
@@ -249,18 +270,18 @@ def _serve_bare(pipe: Connection, case: Case) -> None:
         asked = await stream.receive_some(65536)
         if asked.startswith(b"GET"):
             await stream.send_all(
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: connected\n\n"
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+                b"d\r\n: connected\n\n\r\n"
             )
             listener = Listener()
             listeners.append(listener)
             await listener.send(stream)
         await stream.send_all(b"HTTP/1.1 202 Accepted\r\nConnection: close\r\n\r\n")
         await stream.aclose()
-        for seq in range(1, case.tokens + 2):
-            is_last = seq > case.tokens
+        for seq in range(1, case.tokens + 1):
             said = {
-                "delta": TOKEN,
-                "event": "run.completed" if is_last else "message.delta",
+                "delta": TOKEN if seq < case.tokens else LAST,
+                "event": "message.delta",
                 "session_id": "one",
                 "run_id": "a" * 32,
                 "seq": seq,

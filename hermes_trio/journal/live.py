@@ -28,7 +28,7 @@ class Watch:
     """What happens from now on, for one who watches."""
 
     def __init__(self, most: int) -> None:
-        self._unread: deque[Record] = deque()
+        self._unread: list[Record] = []
         self._most = most
         self._news = trio.Event()
         self.cut = False
@@ -39,27 +39,36 @@ class Watch:
     async def next(self) -> Sequence[Record]:
         """What has happened since it was asked for last, as soon as that is something. Nothing at all
         says that nothing more comes."""
-        while not self._unread and not self.cut and not self.ended:
-            await self._news.wait()
-        await trio.lowlevel.checkpoint()
-        records = tuple(self._unread)
-        self._unread.clear()
+        while True:
+            await self.news()
+            if (records := self.take()) or self.cut or self.ended:
+                return records
+
+    async def news(self) -> None:
+        """Wait until there is something to take, or somebody has called `wake`."""
+        await self._news.wait()
+        if not self.cut and not self.ended:
+            self._news = trio.Event()
+
+    def take(self) -> Sequence[Record]:
+        """What has happened since it was asked for last, be it nothing."""
+        records, self._unread = self._unread, []
         return records
+
+    def wake(self) -> None:
+        """Let who waits for news look around."""
+        self._news.set()
 
     def _tell(self, records: Sequence[Record]) -> None:
         if len(self._unread) + len(records) > self._most:
             self.cut = True
         if not self.cut:
             self._unread += records
-        self._wake()
+        self.wake()
 
     def _end(self) -> None:
         self.ended = True
-        self._wake()
-
-    def _wake(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
+        self.wake()
 
 
 class Live:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class TerminalState(StrEnum):
     CUT = "cut"
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, dict=True):
     """A line of a run journal. The order of the fields is the order in the line."""
 
     version: int
@@ -49,6 +50,20 @@ class Record(msgspec.Struct, frozen=True):
     terminal: bool
     terminal_state: str | None
     payload: Any
+
+    @cached_property
+    def shown(self) -> bytes:
+        """What those who watch are told of it, in JSON: made once, however many they are."""
+        return encode(
+            {
+                **msgspec.to_builtins(self.payload),
+                "event": self.event,
+                "session_id": self.session_id,
+                "run_id": self.run_id,
+                "seq": self.seq,
+                "at": self.created_at,
+            }
+        )
 
 
 class Malformed(ValueError):

@@ -89,6 +89,7 @@ class Web:
         closed = trio.Event()
         async with trio.open_nursery() as noting:
             noting.start_soon(note_turns, gateway, self.changes)
+            noting.start_soon(self.changes.beat)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(serve_connections, listeners, application(self), closed)
                 log.info("listening", address=self.address)

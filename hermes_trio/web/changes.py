@@ -9,7 +9,7 @@ to be kept for those who come later, and being told twice does no harm.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,23 +23,22 @@ if TYPE_CHECKING:
     from ..gateway.gateway import Gateway
     from ..gateway.task import Task
 
+HEARTBEAT = 15.0
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Changed:
-    """What has changed, for one who watches."""
+    """What has changed, for one who watches and is woken for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[], None]) -> None:
         self._sessions: dict[str, str] = {}
         self._gateway = True
-        self._news = trio.Event()
-        self._news.set()
+        self.wake = wake
+        wake()
 
-    async def next(self, gateway: Gateway) -> list[dict[str, Any]]:
-        """Wait until there is something, and return what to tell."""
-        await self._news.wait()
-        self._news = trio.Event()
+    def take(self, gateway: Gateway) -> list[dict[str, Any]]:
+        """What to tell, be it nothing."""
         changed, self._sessions = self._sessions, {}
         told, self._gateway = self._gateway, False
         news = [how_it_is(gateway)] if told else []
@@ -51,7 +50,7 @@ class Changed:
             self._gateway = True
         else:
             self._sessions[session_id] = "session.deleted" if deleted else "session.changed"
-        self._news.set()
+        self.wake()
 
 
 class Changes:
@@ -61,9 +60,9 @@ class Changes:
         self._watching: set[Changed] = set()
 
     @contextmanager
-    def watching(self) -> Iterator[Changed]:
+    def watching(self, wake: Callable[[], None]) -> Iterator[Changed]:
         """Watch, for as long as the block. How the gateway is comes first."""
-        changed = Changed()
+        changed = Changed(wake)
         self._watching.add(changed)
         try:
             yield changed
@@ -74,6 +73,14 @@ class Changes:
         """Tell everybody."""
         for changed in self._watching:
             changed.note(session_id, deleted=deleted)
+
+    async def beat(self) -> None:
+        """Wake everybody now and then, until cancelled: who has nothing to say then says that. One clock
+        for all of them; a deadline for each wait of each of them costs as much as what they wait for."""
+        while True:
+            await trio.sleep(HEARTBEAT)
+            for changed in self._watching:
+                changed.wake()
 
 
 async def note_turns(gateway: Gateway, changes: Changes) -> None:

@@ -24,6 +24,8 @@ import h11
 import structlog
 import trio
 
+from ..host.sockets import send_at_once
+
 HEAD_WITHIN = 10.0
 """Seconds from the first byte of a request until its headers are whole."""
 BODY_WITHIN = 60.0
@@ -270,7 +272,14 @@ async def read(stream: trio.SocketStream) -> bytes:
 
 async def write(stream: trio.SocketStream, data: bytes) -> None:
     """Send this, piece by piece. Raises `Hangup` where nobody takes it."""
-    for start in range(0, len(data), PIECE):
+    await trio.lowlevel.checkpoint()
+    try:
+        # Nearly always the system takes all of it at once. Then all that belongs to waiting, a deadline
+        # first of all, would cost more than the sending.
+        sent = send_at_once(stream.socket, data)
+    except OSError as error:
+        raise Hangup from error
+    for start in range(sent, len(data), PIECE):
         with trio.move_on_after(TAKEN_WITHIN) as patience:
             try:
                 await stream.send_all(data[start : start + PIECE])

@@ -25,18 +25,15 @@ import trio
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from ..journal.live import Watch
 from ..journal.record import Record
 from ..journal.replay import KnownRun, Missed, parse_cursor
 from ..state import turns
 from ..state.turns import Outcome, Turn
-from .changes import Changed
 
 if TYPE_CHECKING:
     from ..gateway.gateway import Gateway
     from .app import Web
 
-HEARTBEAT = 15.0
 MOST_RUNS = 200
 """More runs are not searched for what a client has missed: it reads what it shows again."""
 END_MARGIN = 120.0
@@ -87,43 +84,20 @@ async def events(web: Web, request: Request) -> EventStream:
 
     async def writer(write: Write) -> None:
         await write(b"retry: 1000\n: connected\n\n")
-        with gateway.journals.live.watching() as watch, web.changes.watching() as changed:
-            told, one_at_a_time = _Told(), trio.Lock()
-
-            async def tell(data: bytes) -> None:
-                async with one_at_a_time:
-                    await write(data)
-
-            await tell(told.of_missed(await _missed(gateway, cursor), signal=bool(cursor)))
-            async with trio.open_nursery() as beside:
-                beside.start_soon(_changes, gateway, changed, tell)
-                await _live(watch, told, tell)
-                async with one_at_a_time:  # what is being written is written whole
-                    beside.cancel_scope.cancel(reason="nothing more comes")
+        with gateway.journals.live.watching() as watch, web.changes.watching(watch.wake) as changed:
+            told, is_over = _Told(), False
+            await write(told.of_missed(await _missed(gateway, cursor), signal=bool(cursor)))
+            while not is_over:
+                await watch.news()
+                is_over = watch.cut or watch.ended  # what is unread is told before that
+                news = told.of_live(watch.take()) + b"".join(map(frame, changed.take(gateway)))
+                await write(news or b": heartbeat\n\n")
             if watch.cut:
                 await write(frame({"event": "cut"}))
             elif (ending := gateway.control.current) is not None:
                 await write(frame({"event": "gateway.ending", "kind": ending.kind}))
 
     return EventStream(writer)
-
-
-async def _live(watch: Watch, told: _Told, write: Write) -> None:
-    while True:
-        records = None
-        with trio.move_on_after(HEARTBEAT):
-            records = await watch.next()
-        if records is None:
-            await write(b": heartbeat\n\n")
-        elif records:
-            await write(told.of_live(records))
-        else:
-            return
-
-
-async def _changes(gateway: Gateway, changed: Changed, write: Write) -> None:
-    while True:
-        await write(b"".join(map(frame, await changed.next(gateway))))
 
 
 async def _missed(gateway: Gateway, cursor: str) -> Missed:
@@ -178,17 +152,7 @@ class _Told:
 
 
 def _frame_of(record: Record) -> bytes:
-    return frame(
-        {
-            **msgspec.to_builtins(record.payload),
-            "event": record.event,
-            "session_id": record.session_id,
-            "run_id": record.run_id,
-            "seq": record.seq,
-            "at": record.created_at,
-        },
-        record.event_id,
-    )
+    return _framed(record.shown, record.event_id)
 
 
 def _gap(session_id: str, run_id: str) -> bytes:
@@ -196,6 +160,11 @@ def _gap(session_id: str, run_id: str) -> bytes:
 
 
 def frame(data: dict[str, Any], event_id: str | None = None) -> bytes:
-    """One event as it goes over the wire. In JSON no line ends."""
+    """One event as it goes over the wire."""
+    return _framed(msgspec.json.encode(data), event_id)
+
+
+def _framed(data: bytes, event_id: str | None) -> bytes:
+    """In JSON no line ends."""
     head = f"id: {event_id}\n".encode() if event_id else b""
-    return head + b"data: " + msgspec.json.encode(data) + b"\n\n"
+    return b"%bdata: %b\n\n" % (head, data)

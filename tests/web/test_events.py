@@ -22,7 +22,7 @@ from hermes_trio.journal import live, replay
 from hermes_trio.journal.writer import open_journals
 from hermes_trio.state import turns
 from hermes_trio.testing import Script
-from hermes_trio.web import events
+from hermes_trio.web import changes
 from hermes_trio.web.app import application
 from hermes_trio.web.connection import Message
 from hermes_trio.world import World
@@ -42,6 +42,7 @@ async def test_what_is_heard_is_in_the_journal(web_stage: WebStage) -> None:
             assert {name: data[name] for name in ("event", "run_id", "session_id", "seq")} == {
                 name: record[name] for name in ("event", "run_id", "session_id", "seq")
             }
+            assert data["at"] == record["created_at"]
 
 
 async def test_nothing_is_heard_before_it_is_in_the_journal(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ async def test_who_takes_nothing_is_cut_off_and_comes_again(tmp_path: Path) -> N
                     await run.append(MessageDelta(str(number)))
             assert [record.seq for record in await slow.next()] == list(range(1, 11))
             assert slow.cut
-            assert await slow.next() == ()
+            assert await slow.next() == []
             assert [record.seq for record in await quick.next()] == list(range(1, 31))
             assert not quick.cut
         found = await journals.missed([replay.KnownRun("s", "r")], "r:10")
@@ -242,6 +243,7 @@ async def test_a_slow_reader_is_told_that_it_was_cut(web_stage: WebStage) -> Non
     assert b"run.completed" not in got
     seqs = [int(seq) for seq in re.findall(rb"^id: \w+:(\d+)$", got, re.MULTILINE)]
     assert seqs == list(range(1, len(seqs) + 1)), "what it has is whole"
+    assert len(seqs) > live.MOST_UNREAD, "what was kept for it is told"
 
 
 async def test_what_is_written_while_the_journals_are_read_is_told_once(web_stage: WebStage) -> None:
@@ -312,7 +314,7 @@ async def test_silence_is_filled_with_heartbeats(web_stage: WebStage, autojump_c
     async with web_stage.served() as (_, http), hearing(http) as heard:
         began = trio.current_time()
         await web_stage.until(lambda: heard.comments.count("heartbeat") == 1)
-        assert trio.current_time() - began == pytest.approx(events.HEARTBEAT, abs=1)
+        assert trio.current_time() - began == pytest.approx(changes.HEARTBEAT, abs=1)
 
 
 async def test_who_hangs_up_is_forgotten(web_stage: WebStage) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.lowlevel
+import trio.testing
 from trio.testing import MockClock
 
 from hermes_trio.config import WebConfig
@@ -142,6 +143,25 @@ async def test_who_reads_nothing_does_not_keep_the_server_from_ending(autojump_c
         began = trio.current_time()
     assert limits.TAKEN_WITHIN <= trio.current_time() - began <= limits.TAKEN_WITHIN + 1
     await stream.aclose()
+
+
+async def test_who_reads_late_gets_everything_once_and_in_order() -> None:
+    body = os.urandom(16_000_000)  # more than the system keeps for who does not read
+
+    async def whole(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
+        length = (b"content-length", b"%d" % (2 * len(body)))
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        for _ in range(2):
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body"})
+
+    with trio.fail_after(PATIENCE):
+        async with serving(whole) as (port, _), await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(GET)
+            await trio.testing.wait_all_tasks_blocked()
+            await stream.send_eof()
+            got = b"".join([data async for data in stream])
+    assert got.partition(b"\r\n\r\n")[2] == body + body
 
 
 async def test_who_is_cancelled_while_somebody_reads_nothing_ends_at_once() -> None:
