@@ -21,5 +21,5 @@ async def test_what_is_taken_at_once_and_what_is_not() -> None:
             taken = send_at_once(here, much)
             assert 0 < taken < len(much)
             assert send_at_once(here, much) == 0, "it is full, and nobody waits"
-        with pytest.raises(OSError, match="(Broken pipe|reset)"):
+        with pytest.raises(OSError, match=r"(Broken pipe|reset)"):
             send_at_once(here, b"is anybody there?")
