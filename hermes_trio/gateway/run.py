@@ -177,7 +177,7 @@ async def _end(run: Run, journal: RunWriter) -> Outcome:
     stands, closes = await gateway.database.write(
         settled, run.run_id, run.turn_id, settlement, gateway.world.time()
     )
-    if run.lane is not None and (settlement.owed or closes):
+    if (settlement.owed or closes) and run.lane is not None:  # to ask for a lane opens it
         run.lane.deliver()
     # Thousands may be cut at once and have two seconds: then nobody waits behind the commit, which is what
     # counts, and the log has one line for all of them.
