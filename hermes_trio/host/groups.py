@@ -126,11 +126,14 @@ class Process:
         with trio.move_on_after(LAST_WORDS):
             await self.output.close()
 
-    def _let_go(self) -> None:
+    async def _let_go(self) -> None:
         """Reap the command and close what we hold of it."""
         if not self.is_over and CAN_PEEK:
             self._group.signal_whole(sweep.KILL)  # blindly, the last we can do; its number is still ours
-        code = self._child.poll()
+        if self._child.poll() is None:  # it is on its way out, and is reaped in a moment
+            with trio.move_on_after(LAST_WORDS, shield=True):
+                await self._child.wait()
+        code = self._child.returncode
         self.output.stop()
         if not self._ended.is_set():
             self._note_end(code)
@@ -181,7 +184,7 @@ async def running(
                 patience = 0 if ending.is_set() else PATIENCE
                 with trio.move_on_after(patience + PROOF + 2 * LAST_WORDS, shield=True):
                     await process._end(guard.look, ending)
-                process._let_go()
+                await process._let_go()
         finally:
             runner(file.remove if process is None else file.close, lambda _: None)
             if process is None or process.is_over:
