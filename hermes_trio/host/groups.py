@@ -126,13 +126,15 @@ class Process:
         with trio.move_on_after(LAST_WORDS):
             await self.output.close()
 
-    async def _let_go(self) -> None:
-        """Reap the command and close what we hold of it."""
+    async def _reap(self) -> None:
+        """Have the command's end, which its number is kept for until here."""
         if not self.is_over and CAN_PEEK:
             self._group.signal_whole(sweep.KILL)  # blindly, the last we can do; its number is still ours
-        if self._child.poll() is None:  # it is on its way out, and is reaped in a moment
-            with trio.move_on_after(LAST_WORDS, shield=True):
-                await self._child.wait()
+        if self._child.poll() is None:  # it is on its way out
+            await self._child.wait()
+
+    def _let_go(self) -> None:
+        """Close what we hold of the command."""
         code = self._child.returncode
         self.output.stop()
         if not self._ended.is_set():
@@ -184,7 +186,9 @@ async def running(
                 patience = 0 if ending.is_set() else PATIENCE
                 with trio.move_on_after(patience + PROOF + 2 * LAST_WORDS, shield=True):
                     await process._end(guard.look, ending)
-                await process._let_go()
+                with trio.move_on_after(LAST_WORDS, shield=True):
+                    await process._reap()
+                process._let_go()
         finally:
             runner(file.remove if process is None else file.close, lambda _: None)
             if process is None or process.is_over:
