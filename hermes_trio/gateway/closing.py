@@ -6,10 +6,14 @@ is left standing. What it says is what the run journal knows: that was written b
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import structlog
+
+from ..errors import JournalError
 from ..events import MessageDelta
 from ..journal.record import Record
 from ..messages import SessionSource
@@ -23,6 +27,8 @@ from .outgoing import Body, Chat, owed, stream_key
 if TYPE_CHECKING:
     from .gateway import Gateway
 
+log = structlog.wrap_logger(logging.getLogger(__name__))
+
 
 async def settle_former_life(gateway: Gateway) -> list[Turn]:
     """End the turns that a former life left without an end, mark their sessions, and owe their chats
@@ -31,7 +37,13 @@ async def settle_former_life(gateway: Gateway) -> list[Turn]:
     for turn, origin in await gateway.database.read(_left_open):
         address = origin.platform, origin.account
         if address in gateway.connections:
-            reading = await gateway.journals.read(turn.session_id, turn.run_id)
+            try:
+                reading = await gateway.journals.read(turn.session_id, turn.run_id)
+            except (
+                JournalError
+            ) as error:  # then the message stays as it was shown, which is more than nothing
+                log.warning("a run journal cannot be read", run=turn.run_id, error=str(error))
+                continue
             text = words.cut_off(_said(reading.records))
             fitting = chunks(text, gateway.connections[address].adapter.traits)[0]
             rows.append(_closing(turn, origin, fitting))

@@ -39,6 +39,8 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 
 _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _ALIASES = {"reset": "new", "q": "queue", "bg": "background", "btw": "background"}
+SAYING = frozenset({"queue", "steer", "background"})
+"""Behind these stands a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +196,11 @@ async def _background(asking: Asking) -> None:
         return
     event, name = asking.anew(asking.rest, "background")
     key = BACKGROUND + asking.gateway.world.new_id()
-    told = await inward.take(asking.gateway, key, event, "queue", message_key=name)
-    asking.reply(words.works_beside() if told is None else told)
+    told = await inward.take(
+        asking.gateway, key, event, "queue", message_key=name, at_once=words.works_beside()
+    )
+    if told is not None:
+        asking.reply(told)
 
 
 async def _approve(asking: Asking) -> None:

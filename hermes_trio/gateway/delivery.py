@@ -145,8 +145,9 @@ class Deliveries:
         chat_id, key = self._chat.chat_id, row.owed.delivery_key
         unsure = row.state is OutboxState.ATTEMPTING
         if body.closes is not None:
-            lost = await self._database.read(outbox.is_unsure, body.closes)
-            message_id = await self._grown(link, row, body, lost=lost)
+            lost, message_id = await self._database.read(outbox.grown, body.closes)
+            if lost:
+                message_id = await self._found(link, row, body)
             if message_id is None and traits.placeholder and not body.only_closes:
                 message_id = await self._placed(link, row, body.closes)
             if message_id is not None:
@@ -184,12 +185,10 @@ class Deliveries:
             return False
         return True
 
-    async def _grown(self, link: Link, row: Delivery, body: Body, *, lost: bool) -> str | None:
-        """The id of the message that has grown and is closed by this row. Where that was lost, it is
+    async def _found(self, link: Link, row: Delivery, body: Body) -> str | None:
+        """The id of the message that has grown and is closed by this row, which nobody here knows. It is
         asked for; the same key again shows the message or does nothing, and tells the id too."""
         assert body.closes is not None  # noqa: S101 - the caller looked
-        if not lost:
-            return await self._database.read(outbox.receipt_of, body.closes)
         traits = self._connection.adapter.traits
         if traits.finds:
             return await link.find(self._chat.chat_id, body.closes)

@@ -16,11 +16,12 @@ import msgspec
 import structlog
 import trio
 
-from ..errors import StoreError
+from ..errors import GatewayError, StoreError
 from ..host.status import GatewayState
 from ..state import endings
 from .due import on_up
 from .ending import Ending
+from .link import Connection
 from .notices import notify_active_sessions_of_shutdown
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 RECORD_WITHIN = 1.0
 REPORT_WITHIN = 1.0
+GO_ON_AGAIN_AFTER = 30.0
 LAST_TURNS = 20
 """So many of the turns that were waited for are named in the report."""
 
@@ -134,8 +136,19 @@ async def heed_hold(gateway: Gateway) -> None:
             continue
         gateway.told.clear()
         for connection in gateway.connections.values():
-            if connection.link is not None:
-                await on_up(gateway, connection)
+            await _go_on(gateway, connection)
+
+
+async def _go_on(gateway: Gateway, connection: Connection) -> None:
+    """Go on with what waits for a platform. On a full disk that waits too."""
+    while connection.link is not None and gateway.sessions.open:
+        try:
+            await on_up(gateway, connection)
+        except GatewayError as error:
+            log.error("what waits cannot go on; trying again", platform=connection.name, error=str(error))
+        else:
+            return
+        await trio.sleep(GO_ON_AGAIN_AFTER)
 
 
 def state_while_serving(gateway: Gateway) -> GatewayState:

@@ -53,13 +53,15 @@ class Lanes:
         self._lanes: dict[Chat, Lane] = {}
 
     def of(self, chat: Chat) -> Lane:
-        """The lane of this chat; started if there was none."""
+        """The lane of this chat; started if there was none. Behind the end it sends nothing: the links go
+        on hearing for a moment, and what is owed stands in the outbox."""
         lane = self._lanes.get(chat)
         if lane is None:
             gateway = self._gateway
             lane = Lane(chat, gateway.connection(chat), gateway.database, gateway.world, gateway.dead)
             self._lanes[chat] = lane
-            self._nursery.start_soon(self._run, lane, name=f"lane {chat.platform}:{chat.chat_id}")
+            if not self._nursery.cancel_scope.cancel_called:
+                self._nursery.start_soon(self._run, lane, name=f"lane {chat.platform}:{chat.chat_id}")
         return lane
 
     async def _run(self, lane: Lane) -> None:

@@ -60,16 +60,26 @@ async def accept(gateway: Gateway, event: MessageEvent) -> None:
                 _tell(gateway, key, event, told)
         return
     stored = await _keep_done(gateway, key, event)
-    if not stored.seen_before:
+    # What stands behind a command becomes a row of its own, which may be missing when it comes again.
+    if not stored.seen_before or (command.name in commands.SAYING and command.rest):
         await commands.obey(gateway, command, key, event)
 
 
 async def take(
-    gateway: Gateway, key: str, event: MessageEvent, mode: Mode, *, message_key: str | None
+    gateway: Gateway,
+    key: str,
+    event: MessageEvent,
+    mode: Mode,
+    *,
+    message_key: str | None,
+    at_once: str | None = None,
 ) -> str | None:
-    """Take in what was made of a command. Returns what to tell of it, if it has to wait."""
+    """Take in what was made of a command. Returns what to tell of it: `at_once` if it need not wait, and
+    nothing if it was taken in before."""
     stored = await _keep(gateway, key, event, message_key=message_key)
-    return meet(gateway, key, event, stored, mode)
+    if stored.seen_before:
+        return None
+    return meet(gateway, key, event, stored, mode) or at_once
 
 
 def meet(gateway: Gateway, key: str, event: MessageEvent, stored: Stored, mode: Mode) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
-from ..state import inbox, sessions, settle
+from ..state import inbox, sessions, settle, turns
 from ..state.entry import SessionEntry
 from ..state.turns import Outcome
 from .session import BACKGROUND
@@ -44,7 +44,9 @@ async def let_go(gateway: Gateway, key: str, *, all_beside: bool = False) -> tup
         for one in dict.fromkeys(keys):
             dropped += inbox.drop_pending(db, one, at)
             entry = sessions.open_by_key(db, one)
-            cleared += entry is not None and settle.clear_mark(db, entry.session_id, at)
+            if entry is not None:
+                turns.stop(db, entry.session_id, at)
+                cleared += settle.clear_mark(db, entry.session_id, at)
         return dropped, cleared
 
     dropped, cleared = await gateway.database.write(step)

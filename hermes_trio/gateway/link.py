@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from typing import TypeVar
 
 import structlog
 import trio
 
-from ..errors import GatewayError
+from ..errors import GatewayError, InvalidId
 from ..host.status import PlatformState
 from ..host.status_board import StatusBoard
 from ..messages import MessageEvent
@@ -82,15 +82,41 @@ class _Ours(Exception):
     """A mistake in the core, on its way through an adapter's blocks."""
 
 
+def _checked(event: MessageEvent, connection: Connection) -> MessageEvent:
+    """What an adapter says that it has received, if it is as the contract says, and from there. Raises
+    whatever comes of it if it is not, which is trouble of the adapter."""
+    if (event.source.platform, event.source.account) != connection.address:
+        raise ValueError(f"{connection.name} has received something of {event.source.platform}")
+    return MessageEvent.from_dict(event.to_dict())
+
+
 async def _accepted(accept: Callable[[MessageEvent], Awaitable[None]], event: MessageEvent) -> None:
     """Take an event in. What we could not store, as on a full disk, is not acknowledged, and comes
     again with the next connection."""
     try:
         await accept(event)
+    except InvalidId as error:
+        # It would come again for ever, and nothing behind it would get through.
+        log.error(
+            "a message is dropped: its ids make no key", platform=event.source.platform, error=str(error)
+        )
     except GatewayError as error:
         raise LinkLost(str(error)) from error
     except Exception as error:
         raise _Ours from error
+
+
+async def _take_in(
+    events: AsyncIterator[MessageEvent],
+    connection: Connection,
+    accept: Callable[[MessageEvent], Awaitable[None]],
+) -> None:
+    """Take in what is received, until there is no more."""
+    async with AsyncExitStack() as leaving:
+        if isinstance(events, AsyncGenerator):  # which is to be closed by who leaves it
+            leaving.push_async_callback(events.aclose)
+        async for event in events:
+            await _accepted(accept, _checked(event, connection))
 
 
 def _within(error: Exception, kind: type[_E]) -> _E | None:
@@ -102,11 +128,27 @@ def _within(error: Exception, kind: type[_E]) -> _E | None:
 
 
 @contextmanager
+def _cancelled_apart(connection: Connection) -> Iterator[None]:
+    """An adapter may have nurseries of its own, and one of its tasks may fail while they are cancelled. That
+    comes in one group with the Cancelled of the others, which goes on alone: whose deadline it is would take
+    it out of the group, and the mistake would go on to where nobody expects one."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        mistakes, rest = group.split(Exception)
+        if mistakes is None or rest is None or _within(mistakes, _Ours):
+            raise
+        log.warning("an adapter failed while cancelled", platform=connection.adapter.name, exc_info=mistakes)
+        raise rest from None
+
+
+@contextmanager
 def calling(connection: Connection) -> Iterator[None]:
     """A call of the link is made in here, and raises what the contract names: of what an adapter raises
     beyond that, nobody knows what has come of the call."""
     try:
-        yield
+        with _cancelled_apart(connection):
+            yield
     except GatewayError:
         raise
     except Exception as error:
@@ -131,12 +173,12 @@ async def keep_connected(
     while True:
         wait, up_at = pause(attempt, world.jitter()), math.inf
         try:
-            async with connection.adapter.connect() as link:
-                up_at = trio.current_time()
-                connection.becomes(PlatformState.CONNECTED, link)
-                await on_up(connection)
-                async for event in link.receive():
-                    await _accepted(accept, event)
+            with _cancelled_apart(connection):
+                async with connection.adapter.connect() as link:
+                    up_at = trio.current_time()
+                    connection.becomes(PlatformState.CONNECTED, link)
+                    await on_up(connection)
+                    await _take_in(link.receive(), connection, accept)
             raise LinkLost("the connection was closed")
         except Exception as error:
             # Whatever an adapter does wrong is its own trouble, and never another platform's. What we

@@ -7,12 +7,15 @@ said once for each incident, however often we come and go.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
+import structlog
 
+from ..errors import HomeUnusable
 from ..host.markers import (
     RESTART_NOTIFY,
     RESTART_PENDING,
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from .gateway import Gateway
 
 HOME = "home:"
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 Place = tuple[Chat, str | None]
 
@@ -68,7 +73,10 @@ def remember_requester(gateway: Gateway, event: MessageEvent) -> None:
         message_id=event.message_id,
         requested_at=gateway.world.now(),
     )
-    write_restart_notify(gateway.home, notify, gateway.world)
+    try:
+        write_restart_notify(gateway.home, notify, gateway.world)
+    except HomeUnusable as error:  # a disk that takes no file is no reason not to restart
+        log.error("who asked for the restart will not hear of it", error=str(error))
 
 
 async def tell_of_return(gateway: Gateway, connection: Connection) -> None:

@@ -79,7 +79,8 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
             # Not `except Cancelled`: out of a nursery cancellation comes in groups.
             if not ended:
                 if not attended and run.outcome is not Outcome.ANSWERED:
-                    run.outcome = Outcome.CUT
+                    # Who was stopped and is still tidying up was not cut: the first end wins.
+                    run.outcome = task.ended_by if task.scope.cancel_called else Outcome.CUT
                 with trio.CancelScope(deadline=gateway.last_words_by(), shield=True) as last_words:
                     await _end(run, journal)
                 if last_words.cancelled_caught:
@@ -134,12 +135,14 @@ async def _attended(run: Run, journal: RunWriter, prompt: str, history: Sequence
                     beside.start_soon(helper, gateway, turn, run.chat, run.thread_id)
             with turn.patience:
                 try:
-                    run.answer = await gateway.agent(turn) or turn.segment
+                    run.answer = _text(await gateway.agent(turn)) or turn.segment
                     run.outcome = Outcome.ANSWERED
-                except Exception as error:
-                    # Whatever an agent raises is the end of its turn, told to the person, and no more.
+                except* (Exception, SystemExit) as raised:
+                    # Whatever an agent raises is the end of its turn, told to the person, and no more. What
+                    # one of its tasks raises while it is cancelled comes with the Cancelled of the others in
+                    # one group; that goes on.
                     log.warning("the agent raised", run=run.run_id, exc_info=True)
-                    run.outcome, run.trouble = Outcome.FAILED, words.failed(error, gateway.config)
+                    run.outcome, run.trouble = Outcome.FAILED, words.failed(_alone(raised), gateway.config)
             if turn.patience.cancelled_caught:
                 run.outcome, run.trouble = (
                     Outcome.TIMED_OUT,
@@ -149,6 +152,19 @@ async def _attended(run: Run, journal: RunWriter, prompt: str, history: Sequence
     if run.task.scope.cancelled_caught:
         run.outcome = run.task.ended_by
     stream.closed = True
+
+
+def _text(answer: object) -> str | None:
+    if answer is None or isinstance(answer, str):
+        return answer
+    raise TypeError(f"it answered with {type(answer).__name__}, which is no text")
+
+
+def _alone(raised: BaseException) -> BaseException:
+    """What is in a group of one."""
+    while isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
+        raised = raised.exceptions[0]
+    return raised
 
 
 async def _end_in_time(run: Run, journal: RunWriter) -> Outcome:

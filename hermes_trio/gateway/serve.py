@@ -14,6 +14,7 @@ import structlog
 import trio
 
 from ..config import GatewayConfig
+from ..errors import HomeUnusable
 from ..host.guard import Guard, open_guard
 from ..host.home import locked_home
 from ..host.leftovers import end_leftovers
@@ -24,7 +25,7 @@ from ..host.worker import Worker, worker_thread
 from ..journal.sessions import SessionReader
 from ..journal.writer import open_journals
 from ..platform import Adapter
-from ..state import dead_chats, processes, settle
+from ..state import dead_chats, endings, meta, processes, settle
 from ..state.database import open_database
 from ..state.store import SessionStore
 from ..world import World
@@ -33,7 +34,7 @@ from .closing import settle_former_life
 from .control import Control
 from .drain import drain_active_agents, heed_hold, hurry, state_while_serving, store_report
 from .due import on_up
-from .ending import Cause, Ending, Supervisor
+from .ending import MARGIN, Cause, Ending, Supervisor
 from .gateway import Gateway, Lanes
 from .importing import import_sessions
 from .inward import accept
@@ -46,6 +47,9 @@ from .upkeep import keep_house
 
 FLUSH_WITHIN = 2.0
 """Seconds in which the lanes send what can go now, when the work is over."""
+
+LIFE = "life"
+"""Where the store says which life was the last."""
 
 Door = Callable[..., Awaitable[None]]
 """Another way in than a platform: called with the gateway and a `task_status`, which it tells when it is
@@ -166,7 +170,10 @@ def _left(gateway: Gateway) -> Ending:
     assert ending is not None  # noqa: S101 - that is what ended it
     follows = gateway.what_follows(ending)
     if ending.kind == "restart" and ending.requester is None:
-        write_restart_pending(gateway.home, gateway.world, asked_by=ending.asked_by)
+        try:
+            write_restart_pending(gateway.home, gateway.world, asked_by=ending.asked_by)
+        except HomeUnusable as error:  # a disk that takes no file keeps nobody from being started again
+            log.error("nobody will hear of our return", error=str(error))
     if ending.requester is None:
         consume(gateway.home, RESTART_NOTIFY)  # a stop took the place of what was asked for
     gateway.board.set(
@@ -182,7 +189,8 @@ async def _take_over(gateway: Gateway) -> None:
     store, config = gateway.store, gateway.config
     if gateway.guard is not None:
         await _end_leftovers(gateway, gateway.guard)
-    if config.agent.crash_recovery == "suspend":
+    crashed = await gateway.database.write(_follows_a_crash, gateway.life)
+    if crashed and config.agent.crash_recovery == "suspend":
         await store.suspend_recently_active()
     for *chat, reason in await gateway.database.read(dead_chats.every):
         gateway.dead[Chat(*chat)] = reason
@@ -193,6 +201,13 @@ async def _take_over(gateway: Gateway) -> None:
     stuck = await gateway.database.write(_suspend_stuck, limit, at)
     if cut:
         log.info("a former life was cut", turns=len(cut), suspended=stuck)
+
+
+def _follows_a_crash(db: sqlite3.Connection, life: str) -> bool:
+    """Whether the life before this one was over before anything had been decided; this is the next one."""
+    former = meta.get(db, LIFE)
+    meta.put(db, LIFE, life)
+    return former is not None and endings.of_life(db, former) is None
 
 
 def _suspend_stuck(db: sqlite3.Connection, limit: int, at: float) -> int:
@@ -215,12 +230,27 @@ async def _opened(
     agent: Agent | AbstractAsyncContextManager[Agent], control: Control
 ) -> AsyncIterator[Agent]:
     """The agent itself: given as it is, or as a context that closes its memory and clients once."""
-    if isinstance(agent, AbstractAsyncContextManager):
+    if not isinstance(agent, AbstractAsyncContextManager):
+        yield agent
+        return
+    crash: BaseException | None = None
+    is_left = False
+    try:
         with trio.CancelScope() as patience:
             async with agent as opened:
-                yield opened
-                patience.deadline = control.end_by - 1.5
-        if patience.cancelled_caught:
-            log.error("the agent hangs; left it unclosed")
-    else:
-        yield agent
+                try:
+                    yield opened
+                except BaseException as error:
+                    crash = error
+                    raise
+                finally:
+                    is_left = True
+                    patience.deadline = min(control.end_by - 1.5, trio.current_time() + MARGIN)
+    except Exception:
+        if not is_left or crash is not None:
+            raise
+        log.exception("the agent cannot be closed")  # which makes no crash of a stop
+    if patience.cancelled_caught:
+        log.error("the agent hangs; left it unclosed")
+        if crash is not None:
+            raise crash

@@ -25,6 +25,7 @@ from ..state.transcript import Message
 from ..state.turns import Outcome, Turn
 from . import burst, words
 from .actor import Actor, Job
+from .as_told import as_told
 from .attached import with_files
 from .notes import reset_notice, with_note
 from .resume import ends_in_tool_result, judge_tail, tail_time
@@ -137,20 +138,22 @@ class Sessions:
         """Run the turn that is due, if one is."""
         resume = actor.resume
         if resume is not None:
-            actor.resume = None
             async with self._gateway.resumes, self._room:
                 actor.came.clear()  # who came before this turn comes behind it
                 entry = await self._gateway.database.read(sessions.by_id, resume.session_id)
                 if entry is not None:  # else it was deleted while this waited
                     await self._run_turn(actor, entry, [], resumes=resume.turn_id)
+            actor.resume = None  # not before: what the disk refuses is tried again
             return True
         rows = await self._said(actor)
         if not rows:
             return False
-        if self._room.available_tokens < 1 and actor.may_tell():
+        waits = not self.has_room
+        if waits and actor.may_tell():
             self._gateway.reply(rows[0].event, words.waits_for_room(int(self._room.total_tokens)))
         async with self._room:
-            rows = await self._said(actor)  # while we waited more may have come, or all may have gone
+            if waits:  # meanwhile more may have come, or all may have gone
+                rows = await self._said(actor)
             if rows and self.open:
                 source = rows[0].event.source
                 entry = await self._gateway.store.get_or_create_session(source, key=actor.key)
@@ -168,12 +171,24 @@ class Sessions:
             ids = {row.inbox_id for row in waiting}
             actor.came = [one for one in came if one[1] in ids] + actor.came
             rows = burst.first_of(waiting)
+            if rows and not await self._let_in(rows[0]):
+                await gateway.database.write(inbox.drop, rows[0].inbox_id, gateway.world.time())
+                continue
             more_until = burst.may_go_on_until(rows)
             wait = min(more_until - gateway.world.time(), patience - trio.current_time())
             if wait <= 0 or not self.open:
                 return rows
             with trio.move_on_after(wait):
                 await actor.woken()
+
+    async def _let_in(self, row: Received) -> bool:
+        """Whether who wrote this may still talk to the agent: it may have waited for long. What was promised
+        a run came through a door that asks for a key."""
+        source = row.event.source
+        if row.event.run_id or await self._gateway.access.may_talk(source):
+            return True
+        log.info("somebody is not let in any more", platform=source.platform, user=source.user_id)
+        return False
 
     async def _run_turn(
         self, actor: Actor, entry: SessionEntry, rows: list[Received], *, resumes: int | None = None
@@ -188,7 +203,8 @@ class Sessions:
         try:
             history = await gateway.history(entry)
             if any(row.event.attachments for row in rows):
-                rows = task.rows = await with_files(gateway, entry.session_id, rows)
+                rows = await with_files(gateway, entry.session_id, rows)
+            rows = task.rows = [as_told(row, gateway.config) for row in rows]
             if rows and not history:
                 self._tell_of_reset(entry, rows[0].event)
             text = "\n\n".join(row.event.text for row in rows if row.event.text)

@@ -94,13 +94,14 @@ def settled(
     """End the turn of this run. Returns the outcome that stands, for the first end wins (a run that never had
     a row was not begun), and whether something that it asked is owed its end."""
     closes = asking.close_of_turn(db, turn_id, at)
-    if settle.settle(db, turn_id, settlement, at):
-        if settlement.outcome is Outcome.ANSWERED:
+    outcome = settle.settle(db, turn_id, settlement, at)
+    if outcome is not None:
+        if outcome is Outcome.ANSWERED:
             processes.tell_turn(db, turn_id, at)
-        return settlement.outcome, closes
+        return outcome, closes
     turn = turns.by_run(db, run_id)  # it has an end; or who was cut did not learn its number
     if turn is None:
         return Outcome.UNSTARTED, closes
     if turn.outcome is None:
-        settle.settle(db, turn.turn_id, settlement, at)
-    return turn.outcome or settlement.outcome, closes
+        outcome = settle.settle(db, turn.turn_id, settlement, at)
+    return turn.outcome or outcome or settlement.outcome, closes

@@ -15,6 +15,7 @@ from ..config import GatewayConfig
 from ..events import (
     Event,
     MessageDelta,
+    ReasoningAvailable,
 )
 from ..host.groups import Process
 from ..journal.writer import RunWriter
@@ -26,6 +27,7 @@ from ..state.transcript import Message, ToolCall
 from ..tools.kept import Kept, Watch
 from ..world import World
 from . import asking, attached
+from .as_told import as_told
 from .outgoing import Body, Chat, owed
 from .processes import Command, process_of
 
@@ -100,6 +102,8 @@ class Turn:
         """What has been said so far."""
         self.segment = ""
         """Of that, what no row of the transcript holds yet: what came behind the last tools."""
+        self.thought = ""
+        """What the model has thought, as far as no row holds it."""
         self._gateway, self._journal, self._task, self._show = gateway, journal, task, show
         self._beside = beside
         self.watches: list[Watch] = []
@@ -145,6 +149,8 @@ class Turn:
             self.segment += event.delta
             self.text += event.delta
             self._show(self.text)
+        elif isinstance(event, ReasoningAvailable):
+            self.thought += event.text
 
     @property
     def session_id(self) -> str:
@@ -266,7 +272,7 @@ class Turn:
             return []
         place, at = self._journal.last_seq, self._gateway.world.time()
         return await self._gateway.database.write(
-            _take_steered, self.entry.session_id, self.turn_id, place, ids, heard, at
+            _take_steered, self.entry.session_id, self.turn_id, place, ids, heard, at, self._gateway.config
         )
 
     async def calls(self, text: str, *tool_calls: ToolCall, opaque: str | None = None) -> None:
@@ -274,7 +280,7 @@ class Turn:
         await self._row(
             Message("assistant", text, 0, tool_calls=tool_calls, finish="tool_calls", opaque=opaque)
         )
-        self.segment = ""
+        self.segment = self.thought = ""
 
     async def result(self, call: ToolCall, content: str, status: str = "ok") -> None:
         """A tool's result."""
@@ -295,6 +301,7 @@ class Turn:
             self._gateway.world.time(),
             self.turn_id,
             place=self._journal.last_seq,
+            reasoning=(self.thought.strip() or None) if role == "assistant" else None,
             tool_calls=like.tool_calls,
             finish=like.finish,
             tool_call_id=like.tool_call_id,
@@ -312,6 +319,7 @@ def _take_steered(
     inbox_ids: Sequence[int],
     heard: Sequence[str],
     at: float,
+    config: GatewayConfig,
 ) -> list[str]:
     """Let these messages join the turn, where they still wait, and write down what they say, and what was
     heard of processes."""
@@ -321,6 +329,7 @@ def _take_steered(
         taken.append(text)
     for row in inbox.by_ids(db, inbox_ids):
         if inbox.join_turn(db, turn_id, [row.inbox_id]):
-            transcript.append(db, session_id, Message("user", row.event.text, at, turn_id, place=place))
-            taken.append(row.event.text)
+            text = as_told(row, config).event.text
+            transcript.append(db, session_id, Message("user", text, at, turn_id, place=place))
+            taken.append(text)
     return taken

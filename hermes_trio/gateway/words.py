@@ -64,7 +64,7 @@ def nothing_said() -> str:
     return "⚠ The agent ended its turn without an answer. Send the message again to try once more."
 
 
-def failed(error: Exception, config: GatewayConfig) -> str:
+def failed(error: BaseException, config: GatewayConfig) -> str:
     """What an agent raised. Whatever it is and says, no secret of ours gets into a chat by it."""
     text = str(error)
     if not isinstance(error, GatewayError):

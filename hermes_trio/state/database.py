@@ -30,7 +30,7 @@ import structlog
 import trio
 
 from ..errors import StoreClosed, StoreDamaged, StoreError
-from ..host.worker import Batcher, Pending, Runner, Took, Worker, finished, worker_thread
+from ..host.worker import Batcher, Pending, Runner, Took, Worker, each, finished, worker_thread
 from ..world import World
 from . import transcript
 from .opening import Connections, SchemaStep, damages_search, open_connections, shipped_steps, typed
@@ -57,6 +57,7 @@ class Database:
         self._writing, self._reading = opened.writing, opened.reading
         self._writer, self._reader = writer, reader
         self._writes: Batcher[Step, Any] = Batcher(writer, self._commit, limit=MAX_BATCH)
+        self._reads: Batcher[Callable[[], Any], Any] = Batcher(reader, each, limit=MAX_BATCH)
         self._open = True
         self._ours = self._mended = False
         self._writing.set_authorizer(self._judge)
@@ -106,15 +107,16 @@ class Database:
 
         self._check_open()
         try:
-            return await finished(self._reader, run)
+            found: T = await self._reads.performed(run)
         except StoreDamaged as damage:
             search = damage.__cause__ is not None and damages_search(damage.__cause__)
             self._check_open()
             # Cancelled here means that nobody waits for the damage to be told.
             if not (search and await finished(self._writer, self._mend_search)):  # noqa: ASYNC120
                 raise
-        self._check_open()
-        return await finished(self._reader, run)
+            self._check_open()
+            found = await self._reads.performed(run)
+        return found
 
     def _check_open(self) -> None:
         if not self._open:

@@ -104,12 +104,6 @@ def begin_stream(db: sqlite3.Connection, owed: Owed, at: float) -> int:
     return int(outbox_id)
 
 
-def receipt_of(db: sqlite3.Connection, delivery_key: str) -> str | None:
-    """The platform's id of what was sent with this key, if it is known."""
-    row = db.execute("SELECT receipt FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
-    return row[0] if row else None
-
-
 def by_key(db: sqlite3.Connection, delivery_key: str) -> Delivery | None:
     """What was owed by this key."""
     row = db.execute(f"{_SELECT} WHERE delivery_key = ?", (delivery_key,)).fetchone()
@@ -122,10 +116,12 @@ def attempts_at(db: sqlite3.Connection, delivery_key: str) -> int:
     return row[0] if row else 0
 
 
-def is_unsure(db: sqlite3.Connection, delivery_key: str) -> bool:
-    """Whether this was sent and nobody knows if it arrived, or as what."""
-    query = "SELECT 1 FROM outbox WHERE delivery_key = ? AND state = 'attempting'"
-    return db.execute(query, (delivery_key,)).fetchone() is not None
+def grown(db: sqlite3.Connection, delivery_key: str) -> tuple[bool, str | None]:
+    """Of a message that was to grow: whether it was sent and nobody knows if it arrived, or as what; and
+    the platform's id of it, if that is known."""
+    query = "SELECT state = 'attempting', receipt FROM outbox WHERE delivery_key = ?"
+    unsure, receipt = db.execute(query, (delivery_key,)).fetchone() or (False, None)
+    return bool(unsure), receipt
 
 
 def has_key(db: sqlite3.Connection, delivery_key: str) -> bool:

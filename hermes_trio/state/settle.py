@@ -28,12 +28,15 @@ class Settlement:
     usage: Usage | None = None
 
 
-def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> bool:
-    """End a turn with all that belongs to its end. False, and nothing at all happens, if it has an end
-    already: the first one wins."""
+def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> Outcome | None:
+    """End a turn with all that belongs to its end, and return how it has ended. None, and nothing at all
+    happens, if it has an end already: the first one wins."""
     session_id = turns.session_of(db, turn_id)
-    if session_id is None or not _end(db, turn_id, session_id, settlement.outcome, settlement.reason, at):
-        return False
+    if session_id is None:
+        return None
+    outcome = _end(db, turn_id, session_id, settlement.outcome, settlement.reason, at)
+    if outcome is None:
+        return None
     for row in settlement.rows:
         transcript.append(db, session_id, row)
     for owed in settlement.owed:
@@ -41,7 +44,7 @@ def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: flo
     if settlement.usage is not None:
         sessions.add_usage(db, session_id, settlement.usage)
     sessions.touch(db, session_id, at)
-    return True
+    return outcome
 
 
 def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[Turn]:
@@ -98,10 +101,11 @@ def delete_session(db: sqlite3.Connection, session_id: str, at: float) -> bool:
 
 
 def _end(
-    db: sqlite3.Connection, turn_id: int, session_id: str, outcome: Outcome, reason: str | None, at: float
-) -> bool:
-    if not turns.end(db, turn_id, outcome, at, reason):
-        return False
+    db: sqlite3.Connection, turn_id: int, session_id: str, how: Outcome, reason: str | None, at: float
+) -> Outcome | None:
+    outcome = turns.end(db, turn_id, how, at, reason)
+    if outcome is None:
+        return None
     approvals.close_of_turn(db, turn_id, at)
     ends = ENDS[outcome]
     if ends.inbox == "done":
@@ -113,4 +117,4 @@ def _end(
         clear_mark(db, session_id, at)
     elif ends.mark == "set" and not sessions.mark_cut(db, session_id, reason, at):
         inbox.close_turn(db, turn_id, at)  # no mark would ever close its messages
-    return True
+    return outcome

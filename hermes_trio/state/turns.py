@@ -129,17 +129,25 @@ def note_request(db: sqlite3.Connection, turn_id: int, at: float) -> None:
     )
 
 
-def end(db: sqlite3.Connection, turn_id: int, outcome: Outcome, at: float, reason: str | None = None) -> bool:
-    """End a turn. False if it has an end: the first one wins. A cut one waits for its recovery."""
+def stop(db: sqlite3.Connection, session_id: str, at: float) -> None:
+    """Note that a person stops the turn that runs in a session. To end it takes a moment: if it is cut
+    meanwhile, it has been stopped all the same."""
+    db.execute("UPDATE turns SET stopped_at = ? WHERE session_id = ? AND ended_at IS NULL", (at, session_id))
+
+
+def end(
+    db: sqlite3.Connection, turn_id: int, outcome: Outcome, at: float, reason: str | None = None
+) -> Outcome | None:
+    """End a turn, and return how it has ended; None if it has an end: the first one wins. What was cut
+    waits for its recovery."""
     recovery, since = (Recovery.ARRIVING, at) if outcome is Outcome.CUT else (None, None)
-    return (
-        db.execute(
-            "UPDATE turns SET ended_at = ?, outcome = ?, reason = ?, recovery = ?, recovery_since = ? "
-            "WHERE turn_id = ? AND ended_at IS NULL",
-            (at, outcome, storable(reason), recovery, since, turn_id),
-        ).rowcount
-        == 1
-    )
+    row = db.execute(
+        "UPDATE turns SET ended_at = ?1, reason = ?3, recovery = ?4, recovery_since = ?5, "
+        "outcome = iif(stopped_at IS NOT NULL AND ?2 IN ('cut', 'unstarted'), 'stopped', ?2) "
+        "WHERE turn_id = ?6 AND ended_at IS NULL RETURNING outcome",
+        (at, outcome, storable(reason), recovery, since, turn_id),
+    ).fetchone()
+    return Outcome(row[0]) if row else None
 
 
 def get(db: sqlite3.Connection, turn_id: int) -> Turn | None:

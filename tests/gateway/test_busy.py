@@ -379,12 +379,17 @@ async def test_a_second_message_just_after_the_first_takes_its_place_without_a_w
 
 async def test_two_people_in_one_session_are_not_merged(stage: Stage, autojump_clock: MockClock) -> None:
     stage.config = msgspec.structs.replace(everyone(busy="queue"), group_sessions_per_user=False)
-    stage.agent.on("first", Script().takes(10).says("Done."))
+    stage.agent.on("[1] first", Script().takes(10).says("Done."))
     async with stage.life():
         for who, said in (("1", "first"), ("1", "kim a"), ("1", "kim b"), ("2", "lee"), ("1", "kim c")):
             await stage.says(said, chat="g", user=who, chat_type="group")
         await trio.sleep(20)
-        assert [said for said, _ in stage.agent.began] == ["first", "kim a kim b", "lee", "kim c"]
+        assert [said for said, _ in stage.agent.began] == [
+            "[1] first",
+            "[1] kim a [1] kim b",
+            "[2] lee",
+            "[1] kim c",
+        ]
 
 
 async def test_a_message_from_inside_interrupts_nobody(stage: Stage, autojump_clock: MockClock) -> None:

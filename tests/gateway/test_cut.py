@@ -3,6 +3,7 @@ is slow."""
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -14,10 +15,11 @@ import outcome
 import trio
 from trio.testing import MockClock
 
+from hermes_trio.config import AgentConfig
 from hermes_trio.host.worker import Runner, inline_worker
 from hermes_trio.journal.reader import read_run
 from hermes_trio.testing import Script
-from tests.stage import Stage
+from tests.stage import Stage, everyone
 
 T = TypeVar("T")
 
@@ -106,3 +108,24 @@ def _a_turn_began(path: Path) -> bool:
         if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'turns'").fetchall():
             return False
         return bool(db.execute("SELECT 1 FROM turns").fetchall())
+
+
+async def test_what_a_crash_suspends_a_planned_stop_does_not(stage: Stage, autojump_clock: MockClock) -> None:
+    """`crash_recovery: suspend`."""
+    stage.config = everyone(AgentConfig(crash_recovery="suspend"))
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(5)
+        first = stage.entry().session_id
+    left = stage.home.with_name("left")
+    async with stage.life():
+        await stage.says("again")
+        await trio.sleep(5)
+        assert stage.entry().session_id == first, "it was stopped"
+        shutil.copytree(stage.home, left)
+        stage.platform.drop()
+    stage.home = left
+    async with stage.life():
+        await stage.says("once more")
+        await trio.sleep(5)
+        assert stage.entry().session_id != first, "it was killed"

@@ -42,10 +42,10 @@ from hermes_trio.platform import Adapter, Traits
 from hermes_trio.state.transcript import ToolCall
 from hermes_trio.state.turns import Outcome
 from hermes_trio.testing import LoopbackAdapter, LoopbackServer, MemoryPlatform, open_loopback
+from hermes_trio.testing.checkpoints import Countdown, at_halt
 from hermes_trio.world import World
 from tests.gateway.orphans import Held, held, tasks
 from tests.stage import KEY, everyone, no_guard
-from tests.testing.checkpoints import Countdown, at_halt
 
 # A hundred lives, one after the other, on whatever disk there is.
 pytestmark = pytest.mark.timeout(900)

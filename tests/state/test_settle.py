@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from hermes_trio.state import approvals, inbox, outbox, settle, transcript
+from hermes_trio.state import approvals, inbox, outbox, settle, transcript, turns
 from hermes_trio.state.approvals import Request
 from hermes_trio.state.entry import Mark, Usage
 from hermes_trio.state.settle import Settlement
@@ -127,9 +127,8 @@ def test_what_the_end_of_a_turn_does(
 ) -> None:
     scenery = scene(db, was)
     before = the_session(db)
-    assert (
-        settle.settle(db, scenery.turn_id, full_settlement(Outcome(outcome), scenery.turn_id), LATER) is True
-    )
+    settlement = full_settlement(Outcome(outcome), scenery.turn_id)
+    assert settle.settle(db, scenery.turn_id, settlement, LATER) == outcome
 
     kept_turn = None if own == "pending" else scenery.turn_id
     assert [state_of(db, row) for row in scenery.own] == [(own, kept_turn)] * 2
@@ -158,16 +157,16 @@ def test_a_second_end_changes_nothing_at_all(
     db: sqlite3.Connection, first: Outcome, second: Outcome, was: str
 ) -> None:
     turn_id = scene(db, was).turn_id
-    assert settle.settle(db, turn_id, Settlement(first, "why"), LATER) is True
+    assert settle.settle(db, turn_id, Settlement(first, "why"), LATER) == first
     before = everything(db)
-    assert settle.settle(db, turn_id, full_settlement(second, turn_id), LATER + 1) is False
+    assert settle.settle(db, turn_id, full_settlement(second, turn_id), LATER + 1) is None
     assert everything(db) == before
 
 
 def test_a_turn_that_never_was_has_no_end(db: sqlite3.Connection) -> None:
     session(db)
     before = everything(db)
-    assert settle.settle(db, 17, full_settlement(Outcome.ANSWERED, 17), LATER) is False
+    assert settle.settle(db, 17, full_settlement(Outcome.ANSWERED, 17), LATER) is None
     assert everything(db) == before
 
 
@@ -189,3 +188,21 @@ async def test_all_of_an_end_is_stored_or_nothing_of_it(
     with pytest.raises(sqlite3.IntegrityError):
         await home.database.write(settle.settle, turn_id, settlement, LATER)
     assert await home.database.read(everything) == before
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_a_person_has_stopped_was_not_cut_meanwhile(db: sqlite3.Connection, outcome: Outcome) -> None:
+    turn_id = scene(db, "unmarked").turn_id
+    turns.stop(db, "s1", NOON)
+    cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
+    assert settle.settle(db, turn_id, Settlement(outcome, "why"), LATER) == (
+        Outcome.STOPPED if cut else outcome
+    )
+    assert the_session(db).mark is None
+
+
+def test_a_stop_says_nothing_of_the_turns_after_it(db: sqlite3.Connection) -> None:
+    settle.settle(db, scene(db, "unmarked").turn_id, Settlement(Outcome.ANSWERED), NOON)
+    turns.stop(db, "s1", NOON)
+    later = turns.begin(db, run_id="later", session_id="s1", life="life", at=LATER)
+    assert settle.settle(db, later, Settlement(Outcome.CUT, "why"), LATER) is Outcome.CUT

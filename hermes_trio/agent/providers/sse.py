@@ -30,8 +30,8 @@ class Decoder:
         self._longest = longest
         self._line = bytearray()
         """The line that has begun."""
-        self._searched = 0
-        """How far it is known to have no end in it."""
+        self._ends_in_cr = False
+        """Whether its last byte is a CR, which may be half of a CRLF."""
         self._data: list[str] = []
         self._size = 0
         self._name = ""
@@ -39,16 +39,14 @@ class Decoder:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that end in this chunk."""
-        self._line += chunk
         found: list[Event] = []
-        start = 0
-        while (cut := self._line_end(start)) is not None:
-            end, start_of_next = cut
-            self._take(bytes(self._line[start:end]), found)
-            start = self._searched = start_of_next
-        del self._line[:start]
-        # A CR in the last place may be half of a CRLF: it is looked at again.
-        self._searched = max(0, len(self._line) - 1)
+        self._line += chunk
+        if self._ends_in_cr or b"\n" in chunk or b"\r" in chunk:
+            lines = bytes(self._line).splitlines(keepends=True)
+            self._line = bytearray(b"" if lines[-1].endswith(b"\n") else lines.pop())
+            for line in lines:
+                self._take(line.rstrip(b"\r\n"), found)
+            self._ends_in_cr = self._line.endswith(b"\r")
         if len(self._line) + self._size > self._longest:
             raise EventTooLong
         return found
@@ -61,18 +59,6 @@ class Decoder:
             self._line.clear()
         self._take(b"", found)
         return found
-
-    def _line_end(self, start: int) -> tuple[int, int] | None:
-        """Where the line that begins at `start` ends, and where the next one begins."""
-        line, search = self._line, max(start, self._searched)
-        newline = line.find(b"\n", search)
-        stop = newline if newline >= 0 else len(line)
-        carriage = line.find(b"\r", search, stop)
-        if carriage < 0:
-            return (newline, newline + 1) if newline >= 0 else None
-        if carriage + 1 == len(line):
-            return None
-        return carriage, carriage + (2 if line[carriage + 1] == 0x0A else 1)
 
     def _take(self, raw: bytes, found: list[Event]) -> None:
         if self._at_start:

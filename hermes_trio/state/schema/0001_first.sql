@@ -49,6 +49,7 @@ CREATE TABLE turns (
     life               TEXT NOT NULL,
     started_at         REAL NOT NULL,
     requested_at       REAL,
+    stopped_at         REAL,
     resumes            INTEGER REFERENCES turns ON DELETE SET NULL,
     ended_at           REAL,
     outcome            TEXT CHECK (outcome IN ('answered', 'stopped', 'superseded', 'reset', 'timed_out',

@@ -1,0 +1,266 @@
+"""What an agent may do to the gateway: nothing. Whatever it raises, returns or refuses, it is its turn that
+ends by it, and everybody else is answered."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing, suppress
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.config import AgentConfig
+from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.turn import Agent, Turn
+from hermes_trio.host.status import read_status
+from hermes_trio.testing import Script
+from tests.stage import Stage, everyone
+
+Act = Callable[[Turn], Awaitable[object]]
+
+
+def does(stage: Stage, act: Act) -> None:
+    """Somebody else's agent: asked to work it does this."""
+    ordinary = stage.agent
+
+    async def agent(turn: Turn) -> object:
+        if any(event.text == "work" for event in turn.said):
+            await turn.requesting()
+            return await act(turn)
+        return await ordinary(turn)
+
+    stage.agent = agent  # type: ignore[assignment]
+
+
+async def answers(stage: Stage) -> bool:
+    """Whether the gateway answers other people as before."""
+    await stage.says("hello", chat="7")
+    await trio.sleep(5)
+    return stage.platform.chat("7").texts == ["You said: hello"]
+
+
+async def with_a_client_that_fails_when_it_is_cancelled(turn: Turn) -> None:
+    async def client() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("the connection was closed under me")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client)
+        await trio.sleep_forever()
+
+
+async def test_a_task_of_the_agent_that_fails_while_its_turn_is_stopped_hurts_nobody(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    does(stage, with_a_client_that_fails_when_it_is_cancelled)
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(5)
+        await stage.says("/stop")
+        await trio.sleep(5)
+        assert [turn.outcome for turn in stage.turns()] == ["stopped"]
+        assert await answers(stage)
+
+
+async def test_a_task_of_the_agent_that_fails_while_its_turn_times_out_hurts_nobody(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.config = everyone(AgentConfig(gateway_timeout=100, gateway_timeout_warning=0))
+    does(stage, with_a_client_that_fails_when_it_is_cancelled)
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(105)
+        assert [turn.outcome for turn in stage.turns()] == ["timed_out"]
+        assert await answers(stage)
+
+
+async def test_a_task_of_the_agent_that_fails_while_its_turn_is_cut_keeps_nothing_from_ending(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    does(stage, with_a_client_that_fails_when_it_is_cancelled)
+    async with stage.life() as gateway:
+        await stage.says("work")
+        await trio.sleep(5)
+        gateway.stop(grace=1)
+    assert [turn.outcome for turn in stage.turns()] == ["cut"]
+
+
+@pytest.mark.parametrize("answer", [5, True, b"x", ["a"]], ids=repr)
+async def test_an_answer_that_is_no_text_is_a_failure_told_in_words(
+    stage: Stage, autojump_clock: MockClock, answer: object
+) -> None:
+    async def act(turn: Turn) -> object:
+        return answer
+
+    does(stage, act)
+    async with stage.life() as gateway:
+        await stage.says("work")
+        await trio.sleep(5)
+        [turn] = stage.turns()
+        [text] = stage.platform.chat("42").texts
+        assert turn.outcome == "failed"
+        assert f"it answered with {type(answer).__name__}" in text
+        assert (await gateway.journals.read(turn.session_id, turn.run_id)).terminal is not None
+        assert await answers(stage)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("nothing fits"),
+        ExceptionGroup("several", [ValueError("one"), OSError(2, "another")]),
+        BaseExceptionGroup("one", [SystemExit(3)]),
+        SystemExit(3),
+        StopAsyncIteration(),
+        RecursionError(),
+        MemoryError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_whatever_it_raises_is_the_end_of_its_turn_and_no_more(
+    stage: Stage, autojump_clock: MockClock, error: BaseException
+) -> None:
+    async def act(turn: Turn) -> object:
+        raise error
+
+    does(stage, act)
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(5)
+        assert [turn.outcome for turn in stage.turns()] == ["failed"]
+        assert len(stage.platform.chat("42").texts) == 1
+        assert await answers(stage)
+
+
+async def test_an_agent_that_ignores_the_stop_and_answers_was_stopped(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async def act(turn: Turn) -> object:
+        await turn.say("I begin.")
+        with suppress(trio.Cancelled):
+            await trio.sleep_forever()
+        return "I do not care."
+
+    does(stage, act)
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(5)
+        await stage.says("/stop")
+        await trio.sleep(5)
+        assert [turn.outcome for turn in stage.turns()] == ["stopped"]
+        assert not any("I do not care" in text for text in stage.platform.chat("42").texts)
+        assert await answers(stage)
+
+
+ENDED_BY = {"/stop": "stopped", "/new": "reset", "another thing": "superseded"}
+
+
+@pytest.mark.parametrize("how", ENDED_BY)
+async def test_what_a_person_has_ended_is_not_cut_although_the_gateway_goes_while_it_tidies_up(
+    stage: Stage, autojump_clock: MockClock, how: str
+) -> None:
+    stage.agent.on("work", Script().says("I begin.").hangs(resists=2))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        await trio.sleep(5)
+        await stage.platform.says(how)
+        await trio.sleep(1)
+        gateway.stop(grace=0)
+    async with stage.life():
+        await trio.sleep(5)
+        assert [said for said, _ in stage.agent.began].count("work") == 1, "it is not taken up again"
+    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+        assert db.execute("SELECT outcome FROM turns ORDER BY turn_id LIMIT 1").fetchall() == [
+            (ENDED_BY[how],)
+        ]
+
+
+async def test_what_a_person_has_stopped_is_not_taken_up_although_the_gateway_is_killed_while_it_tidies_up(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("work", Script().says("I begin.").hangs(resists=2))
+    left = stage.home.with_name("left")
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(5)
+        await stage.platform.says("/stop")
+        await trio.sleep(1)
+        assert [turn.outcome for turn in stage.turns()] == [None], "it still tidies up"
+        shutil.copytree(stage.home, left)
+        stage.platform.drop()
+    stage.home = left
+    async with stage.life() as gateway:
+        await trio.sleep(5)
+        assert [said for said, _ in stage.agent.began] == ["work"], "it is not taken up again"
+        assert [turn.outcome for turn in stage.turns()] == ["stopped"]
+        rows = await gateway.history(stage.entry())
+        assert any("I begin." in row.content for row in rows), "and what was shown is kept"
+
+
+async def test_an_agent_that_cannot_be_closed_makes_no_crash_of_a_stop(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Agent]:
+        yield stage.agent
+        raise ValueError("it cannot be closed")
+
+    stage.opened_agent = opened()
+    async with stage.life() as gateway:
+        await stage.says("hello")
+        await trio.sleep(5)
+        gateway.stop(grace=0)
+    status = read_status(stage.home)
+    assert status is not None
+    assert status.gateway_state == "stopped"
+
+
+async def test_an_agent_that_cannot_be_opened_is_a_start_that_fails(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Agent]:
+        if stage.opened_agent:
+            raise ValueError("there is no model")
+        yield stage.agent
+
+    stage.opened_agent = opened()
+    with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="no model"), flatten_subgroups=True):
+        async with stage.life():
+            pytest.fail("it has started")
+
+
+async def test_a_crash_is_a_crash_although_the_agent_hangs_when_it_is_closed(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Agent]:
+        try:
+            yield stage.agent
+        finally:
+            await trio.sleep_forever()
+
+    async def door(gateway: Gateway, task_status: trio.TaskStatus[None]) -> None:
+        task_status.started()
+        raise RuntimeError("a broken assumption")
+
+    with (
+        pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="broken"), flatten_subgroups=True),
+        trio.fail_after(100),
+    ):
+        await serve(
+            stage.home,
+            stage.config,
+            agent=opened(),
+            adapters=[stage.platform],
+            doors=[door],
+            world=stage.world,
+            worker=stage.worker,
+            guarded=stage.guarded,
+        )
