@@ -109,6 +109,10 @@ class People:
             if "You said: " in shown and text in shown and not shown.endswith(("(interrupted)", "▉"))
         ]
 
+    def hears(self, chat: str, answer: str | None) -> bool:
+        """Whether this answer has arrived, be it as what may be a repeat."""
+        return answer is not None and any(text.endswith(answer) for text in self.server.chat(chat).texts)
+
     async def all_answered(self, home: Path) -> None:
         """Wait until everything that was said is accepted and answered, or is left alone by the rules.
         Nobody talks meanwhile."""
@@ -123,7 +127,7 @@ class People:
                 self.waiting = [
                     (chat, text)
                     for chat, text in self.look()
-                    if text not in alone and told.get(text) not in self.server.chat(chat).texts
+                    if text not in alone and not self.hears(chat, told.get(text))
                 ]
         assert not patience.cancelled_caught, f"not answered: {self.on_the_way} and {self.waiting}"
 
@@ -270,7 +274,7 @@ class Storm:
         told = accounts.told_of_results(self.home)
         for chat, text in people.accepted:
             answers = people.answers(chat, text)
-            in_other_words = told.get(text) in people.server.chat(chat).texts
+            in_other_words = people.hears(chat, told.get(text))
             assert answers or in_other_words or text in alone, f"{text} is not answered"
             repeats = [one for one in self._marked(chat) if text in one]
             unmarked = [one for one in answers if one not in repeats]
