@@ -165,7 +165,7 @@ def _again(db: sqlite3.Connection, asking: Asking) -> tuple[MessageEvent, Stored
     if said is None:
         return asking.event, None
     event, name = asking.anew(said.text, "retry")
-    event = replace(event, attachments=said.attachments)
+    event = replace(event, attachments=said.attachments, reply_to_text=None)
     return event, inbox.store(
         db, event, session_key=key, own_key=world.new_id(), at=world.time(), message_key=name
     )

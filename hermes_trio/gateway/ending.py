@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -76,9 +77,11 @@ class Supervisor(StrEnum):
 
 def supervisor(environ: Mapping[str, str], *, in_container: bool = False) -> Supervisor:
     """Who watches over this process, as its environment says it."""
-    if environ.get("INVOCATION_ID"):
+    # A terminal of a desktop may be a service itself, and what is started in it inherits its environment.
+    if environ.get("INVOCATION_ID") and environ.get("SYSTEMD_EXEC_PID") in (None, str(os.getpid())):
         return Supervisor.SYSTEMD
-    launchd = environ.get("XPC_SERVICE_NAME", "0") != "0"
+    label = environ.get("XPC_SERVICE_NAME", "0")
+    launchd = label != "0" and not label.startswith("application.")
     told = environ.get("HERMES_S6_SUPERVISED_CHILD") or environ.get("HERMES_GATEWAY_EXTERNAL_SUPERVISOR")
     return Supervisor.OTHER if launchd or told or in_container else Supervisor.NONE
 

@@ -219,7 +219,11 @@ class Lane:
         """Send the message that will grow, and store its id before it is ever edited."""
         placeholder = self._connection.adapter.traits.placeholder
         row = owed(self.chat, stream.key, Body(text), thread_id=stream.thread_id, reply_to=stream.reply_to)
-        stream.message_id = await self._owed.begin(link, row, placeholder or text)
+        try:
+            stream.message_id = await self._owed.begin(link, row, placeholder or text)
+        except StoreError:
+            stream.closed = True  # it may be there, and is not sent twice: the answer finds it by its receipt
+            raise
         stream.shown = placeholder or text
         if stream.message_id is None:
             stream.closed = True

@@ -193,6 +193,9 @@ async def _end(run: Run, journal: RunWriter) -> Outcome:
     stands, closes = await gateway.database.write(
         settled, run.run_id, run.turn_id, settlement, gateway.world.time()
     )
+    if stands is None and turn is None:
+        return Outcome.UNSTARTED  # nothing has begun: its journal stays empty, and its name may be used again
+    stands = stands or Outcome.UNSTARTED  # or else its session was deleted
     if (settlement.owed or closes) and run.lane is not None:  # to ask for a lane opens it
         run.lane.deliver()
     # Thousands may be cut at once and have two seconds: then nobody waits behind the commit, which is what

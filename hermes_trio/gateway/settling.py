@@ -90,9 +90,9 @@ def _used(turn: Turn | None) -> dict[str, int]:
 
 def settled(
     db: sqlite3.Connection, run_id: str, turn_id: int, settlement: Settlement, at: float
-) -> tuple[Outcome, bool]:
-    """End the turn of this run. Returns the outcome that stands, for the first end wins (a run that never had
-    a row was not begun), and whether something that it asked is owed its end."""
+) -> tuple[Outcome | None, bool]:
+    """End the turn of this run. Returns the outcome that stands, for the first end wins (None for a run that
+    never had a row), and whether something that it asked is owed its end."""
     closes = asking.close_of_turn(db, turn_id, at)
     outcome = settle.settle(db, turn_id, settlement, at)
     if outcome is not None:
@@ -101,7 +101,7 @@ def settled(
         return outcome, closes
     turn = turns.by_run(db, run_id)  # it has an end; or who was cut did not learn its number
     if turn is None:
-        return Outcome.UNSTARTED, closes
+        return None, closes
     if turn.outcome is None:
         outcome = settle.settle(db, turn.turn_id, settlement, at)
     return turn.outcome or outcome or settlement.outcome, closes

@@ -196,8 +196,9 @@ def rename(db: sqlite3.Connection, session_id: str, name: str) -> None:
 
 
 def touch(db: sqlite3.Connection, session_id: str, at: float) -> None:
-    """Note that a person or the agent used the session. Repairs do not: they move nothing in a list."""
-    db.execute("UPDATE sessions SET updated_at = ? WHERE session_id = ?", (at, session_id))
+    """Note that a person or the agent used the session. Repairs do not: they move nothing in a list. A clock
+    that goes back, as on a machine that has lost its time, makes no session old enough to be forgotten."""
+    db.execute("UPDATE sessions SET updated_at = max(updated_at, ?) WHERE session_id = ?", (at, session_id))
 
 
 def add_usage(db: sqlite3.Connection, session_id: str, used: Usage) -> None:

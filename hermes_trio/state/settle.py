@@ -16,6 +16,9 @@ from .outbox import Owed
 from .transcript import Message
 from .turns import ENDS, Outcome, Turn
 
+MOST_CRASHES = 3
+"""So often it is begun again with messages whose turns have crashed before they had asked a model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
@@ -103,6 +106,9 @@ def delete_session(db: sqlite3.Connection, session_id: str, at: float) -> bool:
 def _end(
     db: sqlite3.Connection, turn_id: int, session_id: str, how: Outcome, reason: str | None, at: float
 ) -> Outcome | None:
+    before_asking = how is Outcome.UNSTARTED and reason == ResumeReason.CRASH
+    if before_asking and turns.crashes_before_asking(db, session_id) >= MOST_CRASHES:
+        how = Outcome.CUT  # a message that brings down each life which begins with it would do so for ever
     outcome = turns.end(db, turn_id, how, at, reason)
     if outcome is None:
         return None

@@ -234,6 +234,17 @@ def lives_cut_in_a_row(db: sqlite3.Connection, session_id: str) -> int:
     return int(count)
 
 
+def crashes_before_asking(db: sqlite3.Connection, session_id: str) -> int:
+    """How many turns of this session, the last ones in a row, have crashed before they had asked a model."""
+    (count,) = db.execute(
+        "SELECT count(*) FROM turns WHERE session_id = ?1 AND outcome = 'unstarted' AND reason = 'crash' "
+        "AND turn_id > (SELECT coalesce(max(turn_id), 0) FROM turns "
+        "WHERE session_id = ?1 AND ended_at IS NOT NULL AND outcome <> 'unstarted')",
+        (session_id,),
+    ).fetchone()
+    return int(count)
+
+
 def note_recovery(db: sqlite3.Connection, before: Turn, after: Turn) -> bool:
     """Store how far the recovery of a run has come. False, and nothing is stored, if somebody else has
     come further since `before` was read."""

@@ -97,10 +97,8 @@ async def test_also_of_what_goes_into_a_running_turn(stage: Stage, autojump_cloc
     assert steered == ['[Ann] [Replying to: "Here"]\nand there']
 
 
-async def test_what_is_said_again_does_not_say_twice_who_speaks(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    again = said("/retry", thread_id="5", number="2")
+async def test_what_is_said_again_says_the_same_and_no_more(stage: Stage, autojump_clock: MockClock) -> None:
+    again = said("/retry", thread_id="5", number="2", quote="The answer")
     async with stage.life():
         await stage.platform.deliver(said("hello", thread_id="5", quote="Hm")).wait()
         await trio.sleep(5)

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import outcome
+import pytest
 import trio
 from trio.testing import MockClock
 
 from hermes_trio.config import AgentConfig
+from hermes_trio.gateway.turn import Turn
 from hermes_trio.host.worker import Runner, inline_worker
 from hermes_trio.journal.reader import read_run
 from hermes_trio.testing import Script
@@ -129,3 +131,37 @@ async def test_what_a_crash_suspends_a_planned_stop_does_not(stage: Stage, autoj
         await stage.says("once more")
         await trio.sleep(5)
         assert stage.entry().session_id != first, "it was killed"
+
+
+class Killed(BaseException):
+    """Stands for the kernel that has no memory left for a history, say."""
+
+
+@pytest.mark.parametrize("asks_first", [True, False])
+async def test_a_message_that_kills_the_gateway_does_so_a_few_times_and_not_for_ever(
+    stage: Stage, autojump_clock: MockClock, asks_first: bool
+) -> None:
+    ordinary = stage.agent
+
+    async def agent(turn: Turn) -> str:
+        said = [event.text for event in turn.said] or [row.content for row in turn.history]
+        if "poison" not in said:
+            return await ordinary(turn)
+        if asks_first:
+            await turn.requesting()
+        raise Killed
+
+    stage.agent = agent  # type: ignore[assignment]
+    for life in range(12):
+        try:
+            async with stage.life():
+                if life == 0:
+                    stage.platform.post("poison")
+                await trio.sleep(100)
+                await stage.says("hello", chat="7")
+                await trio.sleep(5)
+                assert stage.platform.chat("7").texts[-1] == "You said: hello"
+                break
+        except* Killed:
+            pass
+    assert life == (2 if asks_first else 5)

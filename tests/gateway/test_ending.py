@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import trio
 import trio.testing
@@ -74,6 +76,9 @@ def test_a_stop_during_a_restart_never_prolongs_the_grace() -> None:
         ({}, False, Supervisor.NONE),
         ({"INVOCATION_ID": "abc"}, False, Supervisor.SYSTEMD),
         ({"INVOCATION_ID": "abc"}, True, Supervisor.SYSTEMD),
+        ({"INVOCATION_ID": "abc", "SYSTEMD_EXEC_PID": str(os.getpid())}, False, Supervisor.SYSTEMD),
+        ({"INVOCATION_ID": "of a terminal", "SYSTEMD_EXEC_PID": "1"}, False, Supervisor.NONE),
+        ({"XPC_SERVICE_NAME": "application.com.example.terminal.1.2"}, False, Supervisor.NONE),
         ({"XPC_SERVICE_NAME": "0"}, False, Supervisor.NONE),
         ({"XPC_SERVICE_NAME": "ai.hermes.gateway"}, False, Supervisor.OTHER),
         ({"HERMES_S6_SUPERVISED_CHILD": "1"}, False, Supervisor.OTHER),

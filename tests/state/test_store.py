@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -31,6 +32,19 @@ async def cut(home: Home, session_id: str) -> int:
         settle.settle, turn.turn_id, Settlement(Outcome.CUT, "restart_timeout"), home.world.time()
     )
     return row
+
+
+def last_used(db: sqlite3.Connection, session_id: str, at: float) -> None:
+    """Let a session have been used at this time last."""
+    db.execute("UPDATE sessions SET updated_at = ? WHERE session_id = ?", (at, session_id))
+
+
+async def test_a_clock_that_goes_back_makes_no_session_old(
+    home: Home, somebody: SessionSource, calendar: Calendar
+) -> None:
+    first = await home.store.get_or_create_session(somebody)
+    await home.database.write(sessions.touch, first.session_id, 0.0)
+    assert await home.store.get_session_entry(first.session_key) == first
 
 
 async def test_a_chat_keeps_its_session(home: Home, somebody: SessionSource, calendar: Calendar) -> None:
@@ -87,7 +101,7 @@ async def test_what_the_next_message_finds(
         if mark == "suspended":
             await home.store.suspend_session(before.session_key)
         calendar.sleep(seconds=marked_ago)
-        await home.database.write(sessions.touch, before.session_id, calendar.time - 3660)
+        await home.database.write(last_used, before.session_id, calendar.time - 3660)
 
         after = await home.store.get_or_create_session(somebody)
         assert (after.session_id != before.session_id) is (renewed is not None)
@@ -138,7 +152,7 @@ async def test_a_mark_that_lost_its_time_is_as_old_as_the_last_use(
     before = await home.store.get_or_create_session(somebody)
     for used_ago, fresh in ((3600, True), (3601, False)):
         await home.database.write(sessions.set_mark, before.session_id, Mark("resume_pending", "crash", None))
-        await home.database.write(sessions.touch, before.session_id, calendar.time - used_ago)
+        await home.database.write(last_used, before.session_id, calendar.time - used_ago)
         assert (await home.store.get_or_create_session(somebody)).resume_pending is fresh
 
 

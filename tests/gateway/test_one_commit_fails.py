@@ -1,0 +1,149 @@
+"""One commit of many fails, as on a disk that is full for a moment, whichever it is: nothing is lost, nothing
+is said twice, and what comes next is served."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import outcome
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hermes_trio.errors import StoreError
+from hermes_trio.gateway.posting import post
+from hermes_trio.host.worker import Runner, inline_worker
+from hermes_trio.platform import Traits
+from hermes_trio.state.database import Database
+from hermes_trio.testing import MemoryPlatform, Script
+from tests.stage import KEY, Stage
+
+T = TypeVar("T")
+
+TRAITS = {
+    "plain": Traits(),
+    "edits": Traits(edits=True),
+    "takes keys": Traits(edits=True, takes_keys=True),
+    "finds": Traits(edits=True, finds=True),
+    "placeholder": Traits(edits=True, placeholder="…"),
+}
+
+
+class Disk:
+    """One on which a commit fails."""
+
+    def __init__(self) -> None:
+        self._connection: sqlite3.Connection | None = None
+        self._left = 0
+
+    async def fails(self, database: Database, number: int) -> None:
+        """Let the commit of this number, from now on, fail."""
+        self._connection = await database.write(lambda connection: connection)
+        await trio.testing.wait_all_tasks_blocked()
+        self._left = number
+
+    @contextmanager
+    def worker(self, name: str) -> Iterator[Runner]:
+        with inline_worker(name) as runner:
+
+            def run(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
+                self._left -= name == "store-writer"
+                if name != "store-writer" or self._left or self._connection is None:
+                    runner(job, done)
+                    return
+                self._connection.execute("PRAGMA query_only = 1")
+                try:
+                    runner(job, done)
+                finally:
+                    self._connection.execute("PRAGMA query_only = 0")
+
+            yield run
+
+
+@pytest.fixture
+def disk(stage: Stage) -> Disk:
+    disk = Disk()
+    stage.worker = disk.worker
+    return disk
+
+
+def answered(texts: list[str], words: str) -> bool:
+    """Whether this is there once; or, once, why it is not."""
+    troubles = [text for text in texts if "cannot be written" in text]
+    return (sum(words in text for text in texts) == 1 and not troubles) or len(troubles) == 1
+
+
+@pytest.mark.parametrize("traits", TRAITS)
+@pytest.mark.parametrize("number", range(1, 15))
+async def test_of_a_turn(
+    stage: Stage, disk: Disk, autojump_clock: MockClock, number: int, traits: str
+) -> None:
+    stage.platform = MemoryPlatform(traits=TRAITS[traits])
+    stage.agent.on("work", Script().says("One. ", pieces=2, seconds=2).calls("tool", seconds=1).says("Two."))
+    async with stage.life() as gateway:
+        await disk.fails(gateway.database, number)
+        stage.platform.post("work")
+        await trio.sleep(2000)
+        assert answered(stage.platform.chat("42").texts, "Two.")
+        await stage.says("again")
+        await trio.sleep(2000)
+        assert answered(stage.platform.chat("42").texts, "You said: again")
+        assert stage.pending() == []
+
+
+@pytest.mark.parametrize("number", range(1, 12))
+async def test_of_a_run_that_was_promised(
+    stage: Stage, disk: Disk, autojump_clock: MockClock, number: int
+) -> None:
+    async with stage.life() as gateway:
+        await disk.fails(gateway.database, number)
+        try:
+            await post(gateway, KEY.format("42"), stage.platform.event("work"))
+        except StoreError:
+            assert number == 1, "it was not accepted, and whoever asked knows"
+            return
+        await trio.sleep(2000)
+        assert answered(stage.platform.chat("42").texts, "You said: work")
+
+
+@pytest.mark.parametrize("number", range(1, 12))
+async def test_of_a_turn_that_is_taken_up(
+    stage: Stage, disk: Disk, autojump_clock: MockClock, number: int
+) -> None:
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(5)
+    stage.agent.on("work", Script().says("All done."))
+    stage.platform.hangs("connect", 10)
+    async with stage.life() as gateway:
+        await trio.sleep(5)
+        await disk.fails(gateway.database, number)
+        await trio.sleep(2000)
+        assert answered(stage.platform.chat("42").texts, "All done.")
+
+
+@pytest.mark.parametrize(
+    "command", ["/new", "/undo", "/retry", "/stop", "/queue more", "/background more", "/steer more"]
+)
+@pytest.mark.parametrize("number", range(1, 8))
+async def test_of_a_command(
+    stage: Stage, disk: Disk, autojump_clock: MockClock, number: int, command: str
+) -> None:
+    stage.agent.on("work", Script().says("One. ").takes(50).says("Two."))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        await trio.sleep(5)
+        await disk.fails(gateway.database, number)
+        stage.platform.post(command)
+        await trio.sleep(2000)
+        if command.endswith("more"):
+            assert answered(stage.platform.chat("42").texts, "You said: more")
+        await stage.says("again")
+        await trio.sleep(2000)
+        assert stage.platform.chat("42").texts[-1] == "You said: again"
+        assert stage.pending() == []
