@@ -34,12 +34,10 @@ class Settlement:
 def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> Outcome | None:
     """End a turn with all that belongs to its end, and return how it has ended. None, and nothing at all
     happens, if it has an end already: the first one wins."""
-    session_id = turns.session_of(db, turn_id)
-    if session_id is None:
+    ended = _end(db, turn_id, settlement.outcome, settlement.reason, at)
+    if ended is None:
         return None
-    outcome = _end(db, turn_id, session_id, settlement.outcome, settlement.reason, at)
-    if outcome is None:
-        return None
+    outcome, session_id = ended
     for row in settlement.rows:
         transcript.append(db, session_id, row)
     for owed in settlement.owed:
@@ -59,7 +57,7 @@ def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[Turn]:
         ending = endings.of_life(db, turn.life)
         reason = ending.resume_reason if ending else ResumeReason.CRASH
         outcome = Outcome.UNSTARTED if turn.requested_at is None else Outcome.CUT
-        _end(db, turn.turn_id, turn.session_id, outcome, reason, at)
+        _end(db, turn.turn_id, outcome, reason, at)
     return found
 
 
@@ -104,14 +102,15 @@ def delete_session(db: sqlite3.Connection, session_id: str, at: float) -> bool:
 
 
 def _end(
-    db: sqlite3.Connection, turn_id: int, session_id: str, how: Outcome, reason: str | None, at: float
-) -> Outcome | None:
+    db: sqlite3.Connection, turn_id: int, how: Outcome, reason: str | None, at: float
+) -> tuple[Outcome, str] | None:
     before_asking = how is Outcome.UNSTARTED and reason == ResumeReason.CRASH
-    if before_asking and turns.crashes_before_asking(db, session_id) >= MOST_CRASHES:
+    if before_asking and turns.crashes_before_asking(db, turn_id) >= MOST_CRASHES:
         how = Outcome.CUT  # a message that brings down each life which begins with it would do so for ever
-    outcome = turns.end(db, turn_id, how, at, reason)
-    if outcome is None:
+    ended = turns.end(db, turn_id, how, at, reason)
+    if ended is None:
         return None
+    outcome, session_id = ended
     approvals.close_of_turn(db, turn_id, at)
     ends = ENDS[outcome]
     if ends.inbox == "done":
@@ -123,4 +122,4 @@ def _end(
         clear_mark(db, session_id, at)
     elif ends.mark == "set" and not sessions.mark_cut(db, session_id, reason, at):
         inbox.close_turn(db, turn_id, at)  # no mark would ever close its messages
-    return outcome
+    return ended

@@ -137,17 +137,17 @@ def stop(db: sqlite3.Connection, session_id: str, at: float) -> None:
 
 def end(
     db: sqlite3.Connection, turn_id: int, outcome: Outcome, at: float, reason: str | None = None
-) -> Outcome | None:
-    """End a turn, and return how it has ended; None if it has an end: the first one wins. What was cut
-    waits for its recovery."""
+) -> tuple[Outcome, str] | None:
+    """End a turn, and return how it has ended, and in which session; None if it has an end: the first one
+    wins. What was cut waits for its recovery."""
     recovery, since = (Recovery.ARRIVING, at) if outcome is Outcome.CUT else (None, None)
     row = db.execute(
         "UPDATE turns SET ended_at = ?1, reason = ?3, recovery = ?4, recovery_since = ?5, "
         "outcome = iif(stopped_at IS NOT NULL AND ?2 IN ('cut', 'unstarted'), 'stopped', ?2) "
-        "WHERE turn_id = ?6 AND ended_at IS NULL RETURNING outcome",
+        "WHERE turn_id = ?6 AND ended_at IS NULL RETURNING outcome, session_id",
         (at, outcome, storable(reason), recovery, since, turn_id),
     ).fetchone()
-    return Outcome(row[0]) if row else None
+    return (Outcome(row[0]), row[1]) if row else None
 
 
 def get(db: sqlite3.Connection, turn_id: int) -> Turn | None:
@@ -160,12 +160,6 @@ def by_run(db: sqlite3.Connection, run_id: str) -> Turn | None:
     """The turn with this run."""
     row = db.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
     return _turn(row) if row else None
-
-
-def session_of(db: sqlite3.Connection, turn_id: int) -> str | None:
-    """The session of a turn."""
-    row = db.execute("SELECT session_id FROM turns WHERE turn_id = ?", (turn_id,)).fetchone()
-    return row[0] if row else None
 
 
 def of_session(db: sqlite3.Connection, session_id: str) -> list[Turn]:
@@ -234,13 +228,15 @@ def lives_cut_in_a_row(db: sqlite3.Connection, session_id: str) -> int:
     return int(count)
 
 
-def crashes_before_asking(db: sqlite3.Connection, session_id: str) -> int:
-    """How many turns of this session, the last ones in a row, have crashed before they had asked a model."""
+def crashes_before_asking(db: sqlite3.Connection, turn_id: int) -> int:
+    """How many turns in a row, just before this one in its session, crashed before they had asked a model."""
     (count,) = db.execute(
-        "SELECT count(*) FROM turns WHERE session_id = ?1 AND outcome = 'unstarted' AND reason = 'crash' "
-        "AND turn_id > (SELECT coalesce(max(turn_id), 0) FROM turns "
-        "WHERE session_id = ?1 AND ended_at IS NOT NULL AND outcome <> 'unstarted')",
-        (session_id,),
+        "WITH here AS (SELECT session_id FROM turns WHERE turn_id = ?) "
+        "SELECT count(*) FROM turns JOIN here USING (session_id) "
+        "WHERE outcome = 'unstarted' AND reason = 'crash' AND turn_id > "
+        "(SELECT coalesce(max(turn_id), 0) FROM turns JOIN here USING (session_id) "
+        "WHERE outcome <> 'unstarted')",
+        (turn_id,),
     ).fetchone()
     return int(count)
 

@@ -167,6 +167,7 @@ def test_a_turn_that_never_was_has_no_end(db: sqlite3.Connection) -> None:
     session(db)
     before = everything(db)
     assert settle.settle(db, 17, full_settlement(Outcome.ANSWERED, 17), LATER) is None
+    assert settle.settle(db, 17, Settlement(Outcome.UNSTARTED, "crash"), LATER) is None
     assert everything(db) == before
 
 

@@ -22,7 +22,10 @@ def test_a_turn_is_a_row_from_its_first_moment(db: sqlite3.Connection) -> None:
     turns.note_request(db, turn_id, NOON + 1)
     turns.note_request(db, turn_id, NOON + 9)
     assert turns.by_run(db, "r1") == Turn(turn_id, "r1", "s1", "life-1", NOON, requested_at=NOON + 1)
-    assert turns.end(db, turn_id, Outcome.FAILED, NOON + 2, "the model was not there") is Outcome.FAILED
+    assert turns.end(db, turn_id, Outcome.FAILED, NOON + 2, "the model was not there") == (
+        Outcome.FAILED,
+        "s1",
+    )
     assert turns.get(db, turn_id) == Turn(
         turn_id,
         "r1",
@@ -65,7 +68,7 @@ def test_a_run_is_one_turn_and_a_turn_is_of_a_session_that_is_there(db: sqlite3.
 def test_the_first_end_wins(db: sqlite3.Connection, first: Outcome, second: Outcome) -> None:
     session(db)
     turn_id = turn(db)
-    assert turns.end(db, turn_id, first, NOON + 1, "first") is first
+    assert turns.end(db, turn_id, first, NOON + 1, "first") == (first, "s1")
     ended = the_turn(db, turn_id)
     assert turns.end(db, turn_id, second, NOON + 2, "second") is None
     assert the_turn(db, turn_id) == ended
