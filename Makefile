@@ -23,16 +23,14 @@ lint: .venv/tests
 # The long lane: kill storms and full benchmarks. Minutes to an hour, for a quiet machine.
 soak: .venv/tests
 	$(BIN)/python -m pytest -m soak --timeout 7200
-	$(BIN)/python -m bench storage
-	$(BIN)/python -m bench drain
-	$(BIN)/python -m bench start
-	$(BIN)/python -m bench turn
+	$(MAKE) bench
 
 bench: .venv/tests
 	$(BIN)/python -m bench storage
 	$(BIN)/python -m bench drain
 	$(BIN)/python -m bench start
 	$(BIN)/python -m bench turn
+	$(BIN)/python -m bench web
 
 .venv/runs: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
