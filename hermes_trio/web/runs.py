@@ -22,7 +22,7 @@ from ..gateway import asking
 from ..journal.record import Record
 from ..journal.replay import parse_cursor
 from ..journal.writer import append_run_event
-from ..state import inbox
+from ..state import inbox, turns
 from ..state.turns import Outcome
 from .conversations import MOST_MESSAGES, ChatMessage, ChatMessages, Place, Said, enter, place_of, said_in
 from .errors import NotThere, Refusal, answer, parsed, read_body, read_json
@@ -177,8 +177,11 @@ async def stop_run(gateway: Gateway, run_id: str) -> None:
     stands = await standing(gateway, run_id)
     if stands is None:
         return
-    if stands.task is not None:
-        stands.task.end(Outcome.STOPPED)
+    if stands.task is not None and stands.session_id is not None:
+        try:
+            await gateway.database.write(turns.stop, stands.session_id, gateway.world.time())
+        finally:
+            stands.task.end(Outcome.STOPPED)
     elif stands.session_id is not None and await drop(gateway, stands):
         # It has never begun, so nobody else tells its end. Who is not told now finds out for themselves.
         with suppress(JournalError):
@@ -200,5 +203,5 @@ def _frame(record: Record) -> bytes:
 async def _standing(gateway: Gateway, request: Request) -> Standing:
     stands = await standing(gateway, request.path_params["run_id"])
     if stands is None:
-        raise NotThere("run")
+        raise NotThere("run", "It has the name that was told when it began, and goes with its session.")
     return stands

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -343,6 +344,22 @@ async def test_who_stops_and_hangs_up_has_stopped(web_stage: WebStage) -> None:
         with pytest.raises(Hangup):
             await application(web_stage.web)(stop_of(http, run), trio.sleep_forever, send)
         await until(http, run, "cancelled")
+
+
+async def test_a_run_that_was_stopped_is_not_taken_up_by_a_life_after_a_kill(web_stage: WebStage) -> None:
+    web_stage.agent.on("hang", Script().says("I begin.").hangs(resists=2))
+    left = web_stage.home.with_name("left")
+    async with web_stage.served() as (gateway, http):
+        run = await begun(http, input="hang")
+        await web_stage.until(lambda: len(web_stage.agent.began) == 1)
+        assert (await http.post(f"/v1/runs/{run['run_id']}/stop")).status_code == 200
+        [actor] = gateway.sessions.running
+        await web_stage.until(lambda: actor.task is not None and actor.task.scope.cancel_called)
+        shutil.copytree(web_stage.home, left)  # as a kill leaves it while the turn tidies up
+    web_stage.home = left
+    async with web_stage.served() as (_, http):
+        assert (await stands(http, run))["status"] == "cancelled"
+        assert len(web_stage.agent.began) == 1
 
 
 async def test_a_run_that_has_not_begun_is_stopped_and_never_begins(web_stage: WebStage) -> None:
