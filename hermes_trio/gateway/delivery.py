@@ -43,6 +43,7 @@ from .outgoing import Body, Chat
 MAX_TRIES = 20
 """So often it is tried to send what surely did not arrive, with the pauses an hour long."""
 SEND_WITHIN = 60.0
+EDIT_WITHIN = 30.0
 FIRST_RETRY = 2.0
 LONGEST_RETRY = 300.0
 UNSURE_AGAIN_AFTER = 60.0
@@ -177,8 +178,10 @@ class Deliveries:
         """Whether the message that has grown says this now, once for all. If it cannot, because somebody
         has deleted it, say, what it should have said must be a message of its own."""
         try:
-            with calling(self._connection):
-                await link.edit(self._chat.chat_id, message_id, body.text)  # saying the same twice is once
+            with trio.fail_after(EDIT_WITHIN), calling(self._connection):
+                await link.edit(self._chat.chat_id, message_id, body.text)
+        except (OutcomeUnknown, trio.TooSlowError) as error:
+            raise NotSent(f"The edit is made again: {error}") from error  # saying the same twice is once
         except Refused as error:
             if body.only_closes or isinstance(error, ChatGone):
                 raise

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
 
 from hermes_trio.gateway.delivery import MAX_TRIES, UNSURE_AGAIN_AFTER
-from hermes_trio.platform import ChatGone, CredentialsRefused, FloodWait, NotSent, Refused, Traits
-from hermes_trio.testing import MemoryPlatform
+from hermes_trio.platform import (
+    ChatGone,
+    CredentialsRefused,
+    FloodWait,
+    NotSent,
+    OutcomeUnknown,
+    Refused,
+    Traits,
+)
+from hermes_trio.testing import MemoryPlatform, Script
 from tests.stage import Stage
 
 ANSWER = "You said: hello"
@@ -207,3 +217,22 @@ async def test_the_same_message_delivered_twice_is_answered_once(
         await platform.deliver(event).wait()
         await trio.sleep(10)
         assert platform.chat("42").texts == [ANSWER]
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["no answer", "silence"])
+@pytest.mark.parametrize("times", [1, 2, 8])
+@pytest.mark.parametrize("placeholder", ["", "…"], ids=["streamed", "placeholder"])
+async def test_an_edit_of_which_nobody_knows_whether_it_arrived_is_made_again_until_it_has(
+    stage: Stage, autojump_clock: MockClock, placeholder: str, times: int, silent: bool
+) -> None:
+    platform = stage.platform = MemoryPlatform(traits=Traits(edits=True, placeholder=placeholder))
+    stage.agent.on("work", Script().says("I begin. ").takes(5).says("Done."))
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(4)
+        if silent:
+            platform.hangs("edit", math.inf, times=times)
+        else:
+            platform.fails("edit", OutcomeUnknown("the connection broke"), times=times)
+        await trio.sleep(4000)
+        assert platform.chat("42").texts == ["I begin. Done."]
