@@ -70,7 +70,7 @@ def told_of_results(home: Path) -> dict[str, str]:
         answers = dict(
             db.execute("SELECT turn_id, content FROM messages WHERE role = 'assistant' AND finish = 'stop'")
         )
-        last = {said: turns[-1][1] for said, turns in _chains(db).items()}
+        last = {said: turns[-1][0] for said, turns in _chains(db).items()}
     return {said: answers[turn] for said, turn in last.items() if "came of it" in answers.get(turn, "")}
 
 
