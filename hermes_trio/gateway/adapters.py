@@ -6,6 +6,7 @@ name of the platform, a function from the platform's configuration to its adapte
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib.metadata import entry_points
@@ -20,17 +21,22 @@ MakeAdapter = Callable[[PlatformConfig], Adapter]
 
 
 def find_adapters(config: GatewayConfig) -> Sequence[Adapter]:
-    """The adapters of all platforms that are enabled. `ConfigInvalid` for one that nobody has
+    """The adapters of all platforms that are enabled. Raises what `make_adapter` does."""
+    return [make_adapter(name, one) for name, one in config.platforms.items() if one.enabled]
+
+
+def make_adapter(name: str, platform: PlatformConfig) -> Adapter:
+    """The adapter of a platform. `ConfigInvalid` for one that nobody has installed, that needs what is not
     installed, or whose own keys its adapter refuses."""
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    adapters = []
-    for name, platform in config.platforms.items():
-        if not platform.enabled:
-            continue
-        if name not in found:
-            near = get_close_matches(name, found, 1)
-            remedy = f"Did you mean {near[0]}?" if near else "Install its package, or remove it."
-            raise ConfigInvalid(f"platforms.{name}", "no such platform is installed", remedy)
+    if name not in found:
+        near = get_close_matches(name, found, 1)
+        remedy = f"Did you mean {near[0]}?" if near else "Install its package, or remove it."
+        raise ConfigInvalid(f"platforms.{name}", "no such platform is installed", remedy)
+    try:
         make: MakeAdapter = found[name].load()
-        adapters.append(make(platform))
-    return adapters
+    except ImportError as error:
+        problem = f"its package cannot be loaded ({error})"
+        remedy = f"Install what it needs beside hermes-trio, with `{sys.executable} -m pip install`."
+        raise ConfigInvalid(f"platforms.{name}", problem, remedy) from error
+    return make(platform)

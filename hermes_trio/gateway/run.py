@@ -29,7 +29,7 @@ from ..state.turns import Outcome
 from . import notifier, words
 from .chunks import fits
 from .outgoing import Chat, Stream, stream_key
-from .settling import last_event, owed_at_the_end, rows_left, settled
+from .settling import counted, last_event, owed_at_the_end, rows_left, settled
 from .task import Run, Task
 from .turn import Turn
 
@@ -188,7 +188,7 @@ async def _end(run: Run, journal: RunWriter) -> Outcome:
         gateway.cut_reason() if outcome in (Outcome.CUT, Outcome.UNSTARTED) else run.trouble or None,
         rows=tuple(rows_left(run, outcome)),
         owed=tuple(owed_at_the_end(run, outcome)),
-        usage=turn.usage if turn else None,
+        usage=counted(turn),
     )
     stands, closes = await gateway.database.write(
         settled, run.run_id, run.turn_id, settlement, gateway.world.time()
@@ -226,7 +226,7 @@ def _begin(
         # Asked again: since it was decided, the platform may have come back a second time.
         if entry is None or not entry.resume_pending or turns.was_resumed(db, task.resumes):
             return None
-    elif not any(inbox.is_pending(db, row.inbox_id) for row in task.rows):
+    elif not all(inbox.is_pending(db, row.inbox_id) for row in task.rows):
         return None
     turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=life, at=at, resumes=task.resumes)
     inbox.join_turn(db, turn_id, [row.inbox_id for row in task.rows])

@@ -4,7 +4,12 @@ owed, the run's last event; and the step that makes it true.
 
 from __future__ import annotations
 
+import logging
+import math
 import sqlite3
+from dataclasses import astuple
+
+import structlog
 
 from ..events import (
     INTERRUPTED,
@@ -14,6 +19,7 @@ from ..events import (
     RunFailed,
 )
 from ..state import processes, settle, turns
+from ..state.entry import Usage
 from ..state.outbox import Owed
 from ..state.settle import Settlement
 from ..state.transcript import Message
@@ -23,6 +29,11 @@ from .chunks import chunks
 from .outgoing import Body, owed, stream_key
 from .task import Run
 from .turn import Turn
+
+MOST_TOKENS = 1 << 40
+"""Nobody uses so many in one turn, and the sum of a session's must not leave what a database can count."""
+
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 def rows_left(run: Run, outcome: Outcome) -> list[Message]:
@@ -80,11 +91,28 @@ def last_event(run: Run, outcome: Outcome) -> Event:
     return RunCancelled()
 
 
+def counted(turn: Turn | None) -> Usage | None:
+    """What a turn has used. An agent may say anything: what is no number of tokens is not believed."""
+    used = turn.usage if turn is not None else None
+    if used is None:
+        return None
+    *counts, cost = astuple(used) if isinstance(used, Usage) else (None, None)
+    if all(type(n) is int and 0 <= n < MOST_TOKENS for n in counts) and (cost is None or _is_cost(cost)):
+        return used
+    log.warning("an agent says that it has used what nobody can have", used=repr(used)[:500])
+    return None
+
+
+def _is_cost(cost: object) -> bool:
+    return isinstance(cost, int | float) and 0 <= cost < math.inf
+
+
 def _used(turn: Turn | None) -> dict[str, int]:
     """What a turn has used, as clients count it; nothing where nobody counted."""
-    if turn is None or turn.usage is None:
+    used = counted(turn)
+    if used is None:
         return {}
-    output, total = turn.usage.output_tokens, turn.usage.total_tokens
+    output, total = used.output_tokens, used.total_tokens
     return {"input_tokens": total - output, "output_tokens": output, "total_tokens": total}
 
 

@@ -66,7 +66,10 @@ def nothing_said() -> str:
 
 def failed(error: BaseException, config: GatewayConfig) -> str:
     """What an agent raised. Whatever it is and says, no secret of ours gets into a chat by it."""
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
     if not isinstance(error, GatewayError):
         said = f"{type(error).__name__}: {text[:500]}".rstrip(": ")
         text = f"⚠ The agent failed ({said}). Send the message again to try once more."

@@ -3,6 +3,7 @@ ends by it, and everybody else is answered."""
 
 from __future__ import annotations
 
+import math
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,6 +18,7 @@ from hermes_trio.gateway.gateway import Gateway
 from hermes_trio.gateway.serve import serve
 from hermes_trio.gateway.turn import Agent, Turn
 from hermes_trio.host.status import read_status
+from hermes_trio.state.entry import Usage
 from hermes_trio.testing import Script
 from tests.stage import Stage, everyone
 
@@ -41,6 +43,15 @@ async def answers(stage: Stage) -> bool:
     await stage.says("hello", chat="7")
     await trio.sleep(5)
     return stage.platform.chat("7").texts == ["You said: hello"]
+
+
+class Wordless(Exception):
+    """An error that cannot even be told."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+    __repr__ = __str__
 
 
 async def with_a_client_that_fails_when_it_is_cancelled(turn: Turn) -> None:
@@ -114,6 +125,7 @@ async def test_an_answer_that_is_no_text_is_a_failure_told_in_words(
     "error",
     [
         ValueError("nothing fits"),
+        Wordless(),
         ExceptionGroup("several", [ValueError("one"), OSError(2, "another")]),
         BaseExceptionGroup("one", [SystemExit(3)]),
         SystemExit(3),
@@ -136,6 +148,35 @@ async def test_whatever_it_raises_is_the_end_of_its_turn_and_no_more(
         assert [turn.outcome for turn in stage.turns()] == ["failed"]
         assert len(stage.platform.chat("42").texts) == 1
         assert await answers(stage)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(10**30, 1),
+        Usage("5", 1),  # type: ignore[arg-type]
+        Usage(None, 1),  # type: ignore[arg-type]
+        Usage(1.5, 1),  # type: ignore[arg-type]
+        Usage(-1, 1),
+        Usage(1, 1, cost_usd=math.nan),
+        Usage(1, 1, cost_usd=math.inf),
+        {"input_tokens": 5},
+    ],
+    ids=repr,
+)
+async def test_what_nobody_can_have_used_is_not_counted(
+    stage: Stage, autojump_clock: MockClock, usage: Usage
+) -> None:
+    async def act(turn: Turn) -> object:
+        turn.usage = usage
+        return "Done."
+
+    does(stage, act)
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(5)
+        assert stage.platform.chat("42").texts == ["Done."]
+        assert stage.entry().usage == Usage()
 
 
 async def test_an_agent_that_ignores_the_stop_and_answers_was_stopped(

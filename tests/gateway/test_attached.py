@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -235,3 +236,21 @@ async def test_where_no_files_are_taken_none_is_kept(stage: Stage, autojump_cloc
         await stage.says("send me a cat")
         await trio.sleep(5)
     assert (agent.took, (stage.home / "files").exists()) == (False, False)
+
+
+async def test_what_is_taken_back_while_the_files_are_fetched_is_not_answered(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    platform = stage.platform = MemoryPlatform(traits=Traits(edits=True, fetches=True))
+    platform.files = {"a": b"A", "b": b"B"}
+    async with stage.life():
+        for name in "ab":
+            event = platform.event(f"picture {name}")
+            platform.deliver(replace(event, attachments=(Attachment("photo", file_id=name),)))
+            await trio.sleep(0.2)
+        platform.hangs("fetch", 20)
+        await trio.sleep(5)
+        await stage.says("/undo")
+        await trio.sleep(100)
+        asked = "".join(stage.agent.prompts)
+        assert ("picture a" in asked, "picture b" in asked) == (True, False)

@@ -122,6 +122,16 @@ async def test_a_match_is_of_a_size_that_can_be_read(written: Written, autojump_
         assert written.told[1][1].count("x") == 2000
 
 
+async def test_a_match_ends_with_a_whole_word(written: Written, autojump_clock: MockClock) -> None:
+    """What is told is looked through for secrets afterwards, and half of one looks like none."""
+    async with watching(written, "x"):
+        for spaces in range(1980, 2001):
+            await trio.sleep(20)
+            await written.writes("x" + " " * spaces + "hunter2-hunter2" + " x" * 500 + "\n")
+            assert "hunter2-hunter2" in written.told[-1][1]
+            assert set(written.told[-1][1].partition("wrote:")[2].split()) == {"x", "hunter2-hunter2"}
+
+
 async def test_what_comes_after_the_end_is_not_told(written: Written, autojump_clock: MockClock) -> None:
     async with watching(written, "x") as watch:
         written.exit_code = 0

@@ -130,7 +130,9 @@ class MessagesFold:
 
     def _count(self, usage: Body) -> None:
         # Later counts are totals, not additions.
-        self._usage |= {key: value for key, value in usage.items() if isinstance(value, int) and value >= 0}
+        self._usage |= {
+            key: value for key, value in usage.items() if isinstance(value, int) and 0 <= value < 1 << 40
+        }
 
     def _used(self) -> Usage:
         fresh, read, written = (
