@@ -145,6 +145,8 @@ class Deliveries:
         traits = self._connection.adapter.traits
         chat_id, key = self._chat.chat_id, row.owed.delivery_key
         unsure = row.state is OutboxState.ATTEMPTING
+        if body.only_closes and not traits.edits:
+            return None  # buttons, where nothing that was sent can be changed
         if body.closes is not None:
             lost, message_id = await self._database.read(outbox.grown, body.closes)
             if lost:

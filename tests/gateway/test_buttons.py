@@ -254,3 +254,16 @@ async def test_where_there_are_no_buttons_nobody_gets_one(stage: Stage, autojump
         await settled()
     assert stage.platform.chat("42").texts[-1] == "It was blue."
     assert not any(one.what == "edit" and "→" in (one.text or "") for one in stage.platform.history)
+
+
+async def test_buttons_that_cannot_be_taken_away_stay_and_hold_nothing_up(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.platform = MemoryPlatform(traits=Traits(buttons=True))
+    chat = stage.platform.chat("42")
+    async with stage.life():
+        await stage.says("which")
+        await settled()
+        await stage.says("red")
+        await settled()
+        assert (got(stage), chat.texts[-1]) == (["red"], "It was red.")
