@@ -24,6 +24,8 @@ SHORTEST = 6
 """A secret of fewer characters is not looked for by its text: it would be found in half of all words."""
 
 _NAME = r"token(?!s)|secret|passw|passphrase|api[_-]?key|access[_-]?key|credential|signature"
+_NO_PASSWORD = ("PWD", "OLDPWD")
+"""Where a shell is and was."""
 _FIELD = re.compile(rf"{_NAME}|cookie|authorization", re.IGNORECASE)
 _SHAPES = tuple(
     (re.compile(pattern, re.DOTALL), put)
@@ -85,7 +87,9 @@ def redacted(redact: Redact, name: str, value: object) -> object:
 def secrets_of(config: GatewayConfig, environ: Mapping[str, str]) -> Iterator[str]:
     """Every secret that the configuration and the environment hold, as far as their names tell."""
     yield from _secrets("", _plain(config))
-    yield from (value for name, value in environ.items() if is_secret(name) and not value.isdecimal())
+    for name, value in environ.items():
+        if is_secret(name) and name not in _NO_PASSWORD and not value.isdecimal():
+            yield value
 
 
 def _plain(section: Section) -> dict[str, object]:

@@ -87,6 +87,7 @@ def test_the_secrets_of_a_configuration_are_all_that_its_names_tell() -> None:
         platforms={"x": platform},
     )
     environ = {"OPENAI_API_KEY": "e-1", "PATH": "/bin", "MAX_TOKENS": "128000", "NO_KEY": ""}
+    environ |= {"PWD": "/home/ada/work", "OLDPWD": "/home/ada"}  # of a shell: whoever is asked reads paths
     assert set(secrets_of(config, environ)) == {"t-1", "h-1", "s-1", "m-1", "w-1", "e-1", ""}
 
 

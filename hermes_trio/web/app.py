@@ -23,7 +23,7 @@ from ..config import GatewayConfig
 from ..errors import GatewayError
 from ..host.status import GatewayState
 from . import completions, events, health, messages, metrics, openapi, pages, runs, sessions
-from .auth import Auth, web_key
+from .auth import Auth, Login, web_key
 from .changes import Changes, note_turns
 from .errors import HANDLERS, Refusal, answer, told
 from .platform import ApiPlatform
@@ -119,7 +119,7 @@ def routes(web: Web) -> list[openapi.Entry]:
         is_open("GET", "/ready", health.ready),
         is_open("GET", "/metrics", metrics.metrics),
         is_open("GET", "/login", _log_in_by_link),
-        is_open("POST", "/login", _log_in_by_key),
+        is_open("POST", "/login", _log_in_by_key, takes=Login),
         closed("GET", "/health/detailed", health.detailed),
         closed("GET", "/api/sessions", sessions.every),
         closed("POST", "/api/sessions", sessions.make, takes=sessions.NewSession),

@@ -22,6 +22,7 @@ from collections import deque
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -59,6 +60,12 @@ def web_key(home: Path, web: WebConfig) -> str:
     return key
 
 
+class Login(msgspec.Struct, frozen=True):
+    """The body that asks for the cookie."""
+
+    key: str = ""
+
+
 class Auth:
     """Lets in, or refuses. One for each gateway."""
 
@@ -94,16 +101,21 @@ class Auth:
         host = request.headers.get("host", "")
         if not self._is_ours(host):
             raise Refusal(
-                403, "foreign_host", "This is not a name of ours.", "Use 127.0.0.1, or send the key."
+                403,
+                "foreign_host",
+                "This is not a name of ours.",
+                "Use the address of this machine, also in a proxy, make the name web.host, or send the key.",
             )
         if request.method in SAFE:
             return
-        origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            raise Refusal(
-                403, "foreign_origin", "This comes from somebody else's page.", "Use the gateway's own."
-            )
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+        if site is not None:
+            # A browser knows whose page asks. We may not: a proxy asks for us by another name than that of
+            # the page.
+            is_foreign = site not in ("same-origin", "none")
+        else:
+            is_foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        if is_foreign:
             raise Refusal(
                 403, "foreign_origin", "This comes from somebody else's page.", "Use the gateway's own."
             )
@@ -136,8 +148,7 @@ class Auth:
     async def log_in_by_key(self, request: Request) -> Response:
         """`POST /login` `{key}`: the cookie for the key."""
         self._count_tries(request)
-        given = await read_json(request, dict[str, str])
-        if not self._is_key(given.get("key", "")):
+        if not self._is_key((await read_json(request, Login)).key):
             self._note_mistake(request)
             raise Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
         return self._let_in(Response(status_code=204))
@@ -145,8 +156,10 @@ class Auth:
     def _let_in(self, response: Response) -> Response:
         until = f"{int(self._world.time()) + COOKIE_SECONDS}.{secrets.token_urlsafe(16)}"
         value = f"{until}.{self._signed(until)}"
+        # Not `strict`: a link that is followed out of another page, be it the terminal of an editor in the
+        # browser, would be used up and lead to the question for the key.
         response.set_cookie(
-            self.cookie, value, max_age=COOKIE_SECONDS, path="/", httponly=True, samesite="strict"
+            self.cookie, value, max_age=COOKIE_SECONDS, path="/", httponly=True, samesite="lax"
         )
         return response
 

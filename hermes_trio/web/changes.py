@@ -112,6 +112,7 @@ def how_it_is(gateway: Gateway) -> dict[str, Any]:
     status, ending = gateway.board.status, gateway.control.current
     return {
         "event": "gateway.changed",
+        "at": gateway.world.time(),
         "instance": status.instance,
         "state": status.gateway_state,
         "ready": gateway.sessions.open,

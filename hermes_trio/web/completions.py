@@ -88,7 +88,8 @@ def _model(name: str) -> dict[str, Any]:
 
 async def complete(web: Web, request: Request) -> ASGIApp:
     """`POST /v1/chat/completions`: an answer, whole or while it is written. `X-Hermes-Session-Id` continues a
-    session, with what is stored there; else the messages are all there is."""
+    session, with what is stored there; else the messages are all there is. An `Idempotency-Key` makes the
+    same request, sent again, the same answer."""
     body = await read_body(request)
     asked, session_id = parsed(body, ChatCompletion), request.headers.get(SESSION)
     place, said = place_of(request, body, session_id), said_in(asked.messages)

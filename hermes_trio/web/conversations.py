@@ -34,6 +34,7 @@ from ..state.transcript import ToolCall
 from ..world import World
 from .errors import RETRY_AFTER, Draining, Refusal
 from .platform import NAME, source_of
+from .sessions import title_of
 
 if TYPE_CHECKING:
     from .app import Web
@@ -89,6 +90,11 @@ class Said:
     """What was said before; None if the stored conversation is meant."""
     instructions: str | None = None
     """How the conversation is to be led, in its owner's words."""
+
+    @property
+    def opening(self) -> str:
+        """What a person says first in it."""
+        return next((row.content for row in self.history or () if row.role == "user"), self.text)
 
 
 def said_in(messages: Sequence[ChatMessage], before: Sequence[ChatMessage] | None = None) -> Said:
@@ -209,8 +215,7 @@ def _name(said: Said, place: Place) -> str:
         return place.session_id
     if place.key is not None:
         return "key-" + _digest(place.key)
-    first = next((row.content for row in said.history or () if row.role == "user"), said.text)
-    return "talk-" + _digest(f"{said.instructions}\n{first}")
+    return "talk-" + _digest(f"{said.instructions}\n{said.opening}")
 
 
 def _digest(text: str) -> str:
@@ -253,7 +258,14 @@ def _enter(
         settle.end_session(db, current.session_id, "history_given", at)
     session_id = name if known is None else world.new_id()
     entry = SessionEntry(
-        key, session_id, at, at, source, platform=source.platform, chat_type=source.chat_type
+        session_key=key,
+        session_id=session_id,
+        created_at=at,
+        updated_at=at,
+        origin=source,
+        display_name=known.display_name if known is not None else title_of(said.opening),
+        platform=source.platform,
+        chat_type=source.chat_type,
     )
     sessions.add(db, entry)
     _instruct(db, session_id, said.instructions, at)

@@ -22,6 +22,8 @@ LONGEST_BODY = 10 * 1024 * 1024
 RETRY_AFTER = 5
 """Seconds after which it is worth asking again."""
 
+_TYPES = "GET /openapi.json has the fields and their types."
+
 T = TypeVar("T")
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
@@ -41,8 +43,8 @@ class Refusal(GatewayError):
 class NotThere(Refusal):
     """There is nothing of this name."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(404, "not_found", f"There is no such {what}.", "Look it up in the list first.")
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(404, "not_found", f"There is no such {what}.", remedy)
 
 
 class Draining(Refusal):
@@ -90,7 +92,7 @@ def parsed(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except msgspec.ValidationError as error:
-        raise Refusal(400, "wrong_type", f"{error}.", "Send the fields in the types they have.") from None
+        raise Refusal(400, "wrong_type", f"{error}.", _TYPES) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Refusal(400, "bad_json", f"The body is no JSON: {error}.", "Send one JSON object.") from None
 
@@ -121,7 +123,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     """What the router refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")
-    remedy = "GET /health is the simplest path there is; the documentation has the others."
+    remedy = "GET /openapi.json has all paths, and what each of them takes."
     headers = dict(error.headers) if error.headers else None
     return told(Refusal(error.status_code, code, f"{error.detail}.", remedy, headers), request.scope["path"])
 

@@ -17,7 +17,7 @@ that go on, from their start.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 MOST_RUNS = 200
 """More runs are not searched for what a client has missed: it reads what it shows again."""
 END_MARGIN = 120.0
+PIECE = 1000
+"""Events that are told at once."""
 HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -77,7 +79,7 @@ async def until_gone(receive: Receive, stream: trio.CancelScope) -> None:
 
 
 async def events(web: Web, request: Request) -> EventStream:
-    """`GET /api/events?cursor=`: all that happens, from the cursor on."""
+    """`GET /api/events?cursor=`: all that happens, from the cursor on, which `Last-Event-ID` may hold too."""
     gateway = web.gateway
     # A browser that connects again by itself asks for the same address, and says how far it is in the header.
     cursor = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
@@ -86,7 +88,8 @@ async def events(web: Web, request: Request) -> EventStream:
         await write(b"retry: 1000\n: connected\n\n")
         with gateway.journals.live.watching() as watch, web.changes.watching(watch.wake) as changed:
             told, is_over = _Told(), False
-            await write(told.of_missed(await _missed(gateway, cursor), signal=bool(cursor)))
+            for piece in told.of_missed(await _missed(gateway, cursor), signal=bool(cursor)):
+                await write(piece)
             while not is_over:
                 await watch.news()
                 is_over = watch.cut or watch.ended  # what is unread is told before that
@@ -101,12 +104,12 @@ async def events(web: Web, request: Request) -> EventStream:
 
 
 async def _missed(gateway: Gateway, cursor: str) -> Missed:
-    """What happened behind the cursor; without one that is known, what happened in the runs that go on."""
+    """What happened behind the cursor; without one that helps, what happened in the runs that go on."""
     after = parse_cursor(cursor)
     run_id = after.run_id if after is not None else ""
     found = await gateway.database.read(turns.since, run_id, margin=END_MARGIN, limit=MOST_RUNS + 1)
-    if not found:
-        found = await gateway.database.read(turns.unended)
+    if not found or len(found) > MOST_RUNS:
+        found, cursor = await gateway.database.read(turns.unended), ""
     if len(found) > MOST_RUNS:
         return Missed(whole=False)
     return await gateway.journals.missed([_known(turn, gateway.life) for turn in found], cursor)
@@ -128,13 +131,17 @@ class _Told:
     def __init__(self) -> None:
         self._seqs: dict[str, int] = {}
 
-    def of_missed(self, missed: Missed, *, signal: bool) -> bytes:
+    def of_missed(self, missed: Missed, *, signal: bool) -> Iterator[bytes]:
+        """In pieces: who has missed much keeps nobody else waiting."""
         frames = [] if missed.whole or not signal else [frame({"event": "gap"})]
         frames += [_gap(run.session_id, run.run_id) for run in missed.gaps]
         for record in missed.records:
             self._seqs[record.run_id] = record.seq
             frames.append(_frame_of(record))
-        return b"".join(frames)
+            if len(frames) >= PIECE:
+                yield b"".join(frames)
+                frames = []
+        yield b"".join(frames)
 
     def of_live(self, records: Iterable[Record]) -> bytes:
         frames = []

@@ -44,7 +44,7 @@ async def ready(web: Web, request: Request) -> Response:
 
 
 async def detailed(web: Web, request: Request) -> Response:
-    """`GET /health/detailed`"""
+    """`GET /health/detailed`: how it is, what runs, and how it ended last."""
     gateway = web.gateway
     status = gateway.board.status
     last = await gateway.database.read(endings.latest)
@@ -64,12 +64,12 @@ async def detailed(web: Web, request: Request) -> Response:
 
 
 async def stop(web: Web, request: Request) -> Response:
-    """`POST /api/admin/stop` `{grace}`"""
+    """`POST /api/admin/stop` `{grace}`: end, after so many seconds for what runs."""
     return await _end(web, request, Cause.PLANNED)
 
 
 async def restart(web: Web, request: Request) -> Response:
-    """`POST /api/admin/restart` `{grace}`"""
+    """`POST /api/admin/restart` `{grace}`: end so, and begin again."""
     return await _end(web, request, Cause.RESTART)
 
 

@@ -22,7 +22,7 @@ from ..state.transcript import Message
 from ..state.turns import Turn
 from .errors import RETRY_AFTER, Draining, NotThere, Refusal, answer, read_json
 from .platform import NAME
-from .sessions import entry_of, id_of, made, number
+from .sessions import NO_SESSION, entry_of, id_of, made, number, title_of
 
 if TYPE_CHECKING:
     from .app import Web
@@ -60,7 +60,7 @@ async def every(web: Web, request: Request) -> Response:
     are of, and which ones go on."""
     session = await web.gateway.reader.get_session(id_of(request))
     if session is None:
-        raise NotThere("session")
+        raise NotThere(*NO_SESSION)
     limit, after = number(request, "limit", 200), request.query_params.get("after")
     rows = [(_name(row), row) for row in session.messages]
     start = 0
@@ -94,7 +94,7 @@ async def say(web: Web, request: Request) -> Response:
     if entry is None:
         if not gateway.sessions.open:
             raise Draining
-        entry, _ = await made(gateway, session_id, None)
+        entry, _ = await made(gateway, session_id, title_of(body.text))
     origin = entry.origin
     if origin is None or (origin.platform, origin.account) not in gateway.connections:
         message = "The chat of this session is on a platform that is not connected."

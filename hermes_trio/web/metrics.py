@@ -112,7 +112,9 @@ class Metrics:
 
 async def metrics(web: Web, request: Request) -> Response:
     """`GET /metrics`: for this machine, and for whoever has the key."""
-    near = request.client is not None and is_loopback(request.client.host)
+    # A proxy may be near, and who asks it is not.
+    is_forwarded = "forwarded" in request.headers or "x-forwarded-for" in request.headers
+    near = request.client is not None and is_loopback(request.client.host) and not is_forwarded
     if not near and not web.auth.has_key(request):
         raise Refusal(
             403, "not_from_here", "Metrics are for this machine.", "Send `Authorization: Bearer <key>`."

@@ -1,7 +1,8 @@
 """`GET /openapi.json`: what there is to ask for, for programs that make clients and tests of it.
 
 It is made from the table of the routes itself, so no route can be missing: the path and the method are the
-route's, the words are those of its handler, and what a query may hold is named there too (`?limit=&offset=`).
+route's, the words are those of its handler, and what a query (`?limit=&offset=`) and a header may hold is
+named there too.
 It tells nothing of this gateway, and yet it is behind the key, like all that nobody needs who has none.
 """
 
@@ -17,6 +18,7 @@ from starlette.routing import Route
 
 _QUERY = re.compile(r"\?([\w=&]+)`")
 _IN_PATH = re.compile(r"{(\w+)(?::\w+)?}")
+_HEADER = re.compile(r"`([A-Z]\w*(?:-\w+)+)`")
 _REF = "#/components/schemas/{name}"
 
 
@@ -63,6 +65,7 @@ def _operation(entry: Entry, body: dict[str, Any] | None) -> dict[str, Any]:
     named = [_parameter(name, "path") for name in _IN_PATH.findall(entry.path)]
     for query in _QUERY.findall(told):
         named += [_parameter(name, "query") for name in re.findall(r"(\w+)=", query)]
+    named += [_parameter(name, "header") for name in _HEADER.findall(told)]
     operation: dict[str, Any] = {
         "description": told,
         "parameters": named,

@@ -60,7 +60,7 @@ class Pages:
         try:
             return self._parts[name]
         except KeyError:
-            raise NotThere("page") from None
+            raise NotThere("page", "GET / is the page.") from None
 
 
 async def page(web: Web, request: Request) -> Response:

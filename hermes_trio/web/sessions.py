@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from ..gateway.task import Task
     from .app import Web
 
+NO_SESSION = ("session", "GET /api/sessions has the list.")
 MOST_AT_ONCE = 1000
 MOST_HITS, LONGEST_HIT = 200, 300
+LONGEST_TITLE = 60
 
 Title = Annotated[str, Meta(max_length=200)]
 
@@ -191,8 +193,16 @@ def id_of(request: Request) -> str:
 async def entry_of(gateway: Gateway, request: Request) -> SessionEntry:
     entry = await gateway.database.read(sessions.by_id, id_of(request))
     if entry is None:
-        raise NotThere("session")
+        raise NotThere(*NO_SESSION)
     return entry
+
+
+def title_of(text: str) -> str | None:
+    """What a conversation is called that begins with this: its first line, without what Markdown puts in
+    front of lines."""
+    lines = (line.lstrip(" \t#>*`-").rstrip() for line in text.splitlines())
+    line = next(filter(None, lines), "")
+    return (line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1].rstrip()}…") or None
 
 
 async def made(gateway: Gateway, session_id: str, title: str | None) -> tuple[SessionEntry, bool]:

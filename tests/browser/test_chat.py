@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import socket
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.browser.conftest import KEY, People, picture, says
+from tests.browser.conftest import KEY, People, gateway_in, picture, says
 
 pytestmark = pytest.mark.timeout(240)
 """A browser on a slow machine takes its time."""
@@ -21,6 +24,7 @@ def answer(page: Page) -> str:
 def test_who_has_no_cookie_is_asked_for_the_key(people: People) -> None:
     page = people.stranger()
     page.goto(people.gateway.address)
+    expect(page.get_by_label("Key", exact=True)).to_be_focused()
     picture(page, "login")
     page.get_by_label("Key", exact=True).fill("wrong")
     people.away = True  # a browser notes what was refused in its console
@@ -46,6 +50,23 @@ def test_the_link_leads_to_the_page_once(people: People) -> None:
     expect(late.get_by_label("Key", exact=True)).to_be_visible()
     assert all("401" in text for text in people.said)
     people.said.clear()
+
+
+def test_a_link_on_another_page_leads_to_the_page(people: People) -> None:
+    page = people.stranger()
+    page.context.request.post(f"{people.gateway.address}/login", data={"key": KEY})
+    page.goto(f"http://localhost:{people.gateway.port}")
+    expect(page.get_by_label("Key", exact=True)).to_be_visible()
+    page.evaluate("address => { location.href = address; }", people.gateway.address)
+    expect(page.get_by_label("Message", exact=True)).to_be_visible()
+
+
+def test_an_address_that_leads_nowhere_says_so(people: People) -> None:
+    for path in ("/#gone", "/#%zz"):
+        page = people.somebody(path)
+        expect(page.get_by_role("heading", name="There is no such conversation")).to_be_visible()
+        assert all("status of 40" in text for text in people.said)
+        people.said.clear()
 
 
 def test_a_chat(people: People) -> None:
@@ -241,3 +262,84 @@ def test_a_message_is_said_once_also_if_nobody_heard_that_it_arrived(people: Peo
 
 def is_post(route: Route) -> bool:
     return route.request.method == "POST"
+
+
+def test_a_message_is_said_also_where_a_browser_keeps_nothing_more(people: People) -> None:
+    page = people.somebody()
+    page.evaluate(
+        """() => {
+          for (let size = 1 << 22, number = 0; size; number += 1)
+            try { localStorage.setItem(`x${number}`, "x".repeat(size)); } catch { size >>= 1; }
+        }"""
+    )
+    says(page, "hello")
+    expect(page.locator(".bubble")).to_have_text("hello")
+    expect(page.locator(".markdown").last).to_contain_text("count to 10")
+
+
+def test_the_times_are_those_of_the_gateway(people: People) -> None:
+    page = people.somebody()
+    page.add_init_script("const now = Date.now; Date.now = () => now() + 3600e3;")
+    page.reload()
+    says(page, "danger")
+    expect(page.locator(".ask .left")).to_have_text(re.compile(r"^\d+ s left$"))
+    expect(page.locator(".working .since")).to_have_text(re.compile(r"^\d+ s$"))
+    page.get_by_role("button", name="Deny").click()
+
+
+def test_pages_that_nobody_has_seen_keep_nobody_from_the_gateway(people: People) -> None:
+    page = people.somebody()
+    hidden = "Object.defineProperty(Document.prototype, 'hidden', { value: true, writable: true });"
+    for _ in range(7):  # a browser opens six connections to one place
+        tab = page.context.new_page()
+        tab.add_init_script(hidden)
+        tab.goto(page.url)
+    expect(people.second_tab(page).locator("#status-text")).not_to_have_text("Connecting…")
+    page.close()
+    expect(tab.locator("#status-text")).to_have_text("Connecting…")
+    tab.evaluate("Document.prototype.hidden = false; document.dispatchEvent(new Event('visibilitychange'));")
+    expect(tab.locator("#status-text")).not_to_have_text("Connecting…")
+
+
+def test_until_the_model_says_something_it_is_waited_for(browser: Browser, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+
+        def asks_it(home: Path) -> None:
+            config = home / "config.yaml"
+            model = f"{{provider: openai, name: m, api_key: x, base_url: '{address}'}}"
+            config.write_text(config.read_text().replace("{provider: demo}", model))
+
+        with gateway_in(tmp_path, before=asks_it) as gateway:
+            people = People(browser, gateway)
+            page = people.somebody()
+            says(page, "hello")
+            for _ in range(2):
+                expect(page.locator(".working")).to_contain_text("Waiting for the model")
+                expect(page.locator(".note")).to_have_count(0)
+                page.reload()
+            page.get_by_role("button", name="Stop the answer").click()
+            expect(page.locator(".note")).to_have_text("You stopped this answer.")
+            people.leave()
+
+
+def test_a_hole_is_shown_also_if_it_is_told_before_anything_else(people: People) -> None:
+    said = people.gateway.asked("POST", "/api/sessions/torn/messages", {"text": "count to 90"})
+    of_run = {"session_id": "torn", "run_id": said["run_id"]}
+    news = [
+        {"event": "gap", **of_run},
+        {"event": "message.delta", "seq": 5000, "at": 0, "delta": "and so on", **of_run},
+    ]
+    page = people.somebody()
+    stream = "".join(f"data: {json.dumps(one)}\n\n" for one in news)
+    page.route(
+        "**/api/events*",
+        lambda route: route.fulfill(content_type="text/event-stream", body=stream),
+        times=1,
+    )
+    page.goto(f"{people.gateway.address}/#torn")
+    page.reload()
+    expect(page.locator(".parts")).to_contain_text("and so on")
+    expect(page.locator(".note")).to_contain_text("A part of this is missing here.")
+    people.gateway.asked("POST", "/api/sessions/torn/stop")
+    expect(page.locator(".note")).to_have_text("You stopped this answer.")

@@ -78,10 +78,10 @@ def test_a_kill_in_the_middle_of_an_answer(mortal: People) -> None:
     expect(page.locator(".note").first).to_contain_text("recovered from the run journal")
     expect(page.locator(".note").first).to_contain_text("The gateway ended unexpectedly.")
     expect(page.locator(".markdown", has_text="Where was I?")).to_contain_text("Done.")
-    assert numbers(page) == [*seen, 1, 2, 3, 4, 5], "kept, and once"
+    assert numbers(page) == [1, 2, 3, 4, 5], "kept, once, and gone on with"
     page.reload()
     expect(page.locator(".markdown", has_text="Where was I?")).to_contain_text("Done.")
-    assert numbers(page) == [*seen, 1, 2, 3, 4, 5]
+    assert numbers(page) == [1, 2, 3, 4, 5]
     picture(page, "recovered")
 
 

@@ -188,6 +188,30 @@ def test_on_a_phone(people: People) -> None:
     assert wide <= 0, "nothing sticks out"
 
 
+def test_who_writes_while_an_answer_is_written_still_sees_its_end(people: People) -> None:
+    page = people.somebody(**PHONE)
+    page.get_by_label("Message", exact=True).fill("count to 90")
+    page.get_by_role("button", name="Send").tap()
+    expect(page.locator(".markdown")).to_contain_text("2")
+    page.evaluate(
+        """() => {
+          document.getElementById("transcript").style.paddingTop = "800px";  // a long answer
+          const scroll = document.getElementById("scroll");
+          scroll.scrollTo(0, scroll.scrollHeight);
+          const field = document.getElementById("composer");
+          field.value = "one\\ntwo\\nthree\\nfour";
+          field.dispatchEvent(new Event("input"));
+        }"""
+    )
+    expect(page.locator(".markdown")).to_contain_text("5")
+    expect(page.locator("#latest")).to_be_hidden()
+    expect(page.locator(".working")).to_be_in_viewport()
+    page.locator("#scroll").evaluate("scroll => scroll.scrollTo(0, 0)")
+    expect(page.locator("#latest")).to_be_visible()
+    page.locator("#latest").tap()
+    expect(page.locator("#latest")).to_be_hidden()
+
+
 # --- a thousand conversations ------------------------------------------------------------------------
 
 
@@ -257,6 +281,8 @@ def test_a_long_conversation(crowd: People) -> None:
     expect(page.locator(".bubble").last).to_have_text("Message 999")
     expect(page.locator(".bubble").last).to_be_in_viewport()
     expect(page.locator(".bubble")).to_have_count(120)
+    higher = page.evaluate("document.documentElement.scrollHeight - innerHeight")
+    assert higher <= 0, "the messages scroll, and not the window"
     top = page.locator(".bubble", has_text="Message 880")
     top.scroll_into_view_if_needed()
     page.get_by_role("button", name="Show earlier messages (880)").click()

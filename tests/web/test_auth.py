@@ -59,7 +59,7 @@ async def test_the_link_lets_in_once_and_gives_a_cookie_for_the_page_alone(web_s
             assert got.headers["location"] == "/"
             cookie = got.headers["set-cookie"].lower()
             assert "httponly" in cookie
-            assert "samesite=strict" in cookie
+            assert "samesite=lax" in cookie
             assert "max-age" in cookie
             assert (await browser.get("/api/sessions")).status_code == 200
             own = {"Origin": web_stage.web.address}
@@ -163,6 +163,21 @@ async def test_another_page_can_change_nothing(web_stage: WebStage) -> None:
                 refused = await browser.post("/api/admin/stop", json={}, headers=headers)
                 assert refused.status_code == 403, headers
         assert gateway.control.current is None
+
+
+async def test_behind_a_proxy_the_page_has_another_name_and_who_asks_is_not_near(web_stage: WebStage) -> None:
+    async with web_stage.served():
+        assert web_stage.web is not None
+        async with client(web_stage.web, None) as browser:
+            await browser.get(web_stage.web.link())
+            page = {"Origin": "https://agent.example", "Sec-Fetch-Site": "same-origin"}
+            assert (await browser.post("/api/sessions", json={}, headers=page)).status_code == 201
+            page["Sec-Fetch-Site"] = "same-site"
+            assert (await browser.post("/api/sessions", json={}, headers=page)).status_code == 403
+            for proxy in ({"X-Forwarded-For": "192.0.2.1"}, {"Forwarded": "for=192.0.2.1"}):
+                assert (await browser.get("/metrics", headers=proxy)).status_code == 403
+                key = {"Authorization": f"Bearer {KEY}"}
+                assert (await browser.get("/metrics", headers=proxy | key)).status_code == 200
 
 
 async def test_every_answer_says_what_a_browser_may_do_with_it(web_stage: WebStage) -> None:

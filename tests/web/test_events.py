@@ -22,7 +22,7 @@ from hermes_trio.journal import live, replay
 from hermes_trio.journal.writer import open_journals
 from hermes_trio.state import turns
 from hermes_trio.testing import Script
-from hermes_trio.web import changes
+from hermes_trio.web import changes, events
 from hermes_trio.web.app import application
 from hermes_trio.web.connection import Message
 from hermes_trio.world import World
@@ -157,6 +157,23 @@ async def test_with_a_cursor_that_is_none_what_goes_on_is_told_from_its_start(
             assert "gap" not in fresh.names
 
 
+async def test_with_a_cursor_that_is_too_old_what_goes_on_is_told_from_its_start(web_stage: WebStage) -> None:
+    web_stage.agent.on("hang", Script().says("I begin.", pieces=3).hangs())
+    async with web_stage.served() as (_, http):
+        async with hearing(http) as heard:
+            going_on = await http.post("/api/sessions/one/messages", json={"text": "hang"})
+            await heard.until("message.delta", 3)
+        cursor = heard.ids[0]
+        for number in range(events.MOST_RUNS + 1):
+            await http.post(f"/api/sessions/other-{number}/messages", json={"text": "hello"})
+        await web_stage.until(lambda: len(web_stage.agent.left) == events.MOST_RUNS + 1)
+        async with hearing(http, cursor) as again:
+            await again.until("message.delta", 3)
+            assert again.names[0] == "gap"
+            told = [data for _, data in again.frames if data.get("run_id") == going_on.json()["run_id"]]
+            assert [data["seq"] for data in told] == [1, 2, 3]
+
+
 async def test_a_cursor_beyond_the_end_replays_its_run_from_the_start(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         async with hearing(http) as heard:
@@ -186,14 +203,22 @@ async def test_a_hole_that_cannot_be_filled_is_told(web_stage: WebStage) -> None
             assert not [data for _, data in again.frames if data.get("session_id") == "two"][1:]
 
 
-async def test_too_much_to_tell_is_not_told_in_part(tmp_path: Path) -> None:
+async def test_a_long_run_is_told_from_its_start_and_one_that_is_too_long_costs_no_other(
+    tmp_path: Path,
+) -> None:
     async with open_journals(tmp_path, World(), worker=inline_worker) as journals:
-        async with journals.open_run("s", "r") as run:
-            await run.append(*[MessageDelta("x")] * (replay.MAX_ROWS + 2))
-        known = [replay.KnownRun("s", "r")]
-        assert await journals.missed(known, "r:1") == replay.Missed(whole=False)
-        found = await journals.missed(known, "r:2")
-        assert (len(found.records), found.whole) == (replay.MAX_ROWS, True)
+        async with journals.open_run("s", "long") as run:
+            await run.append(*[MessageDelta("x")] * 20_000)
+        async with journals.open_run("s", "huge") as run:
+            for _ in range(9):
+                await run.append(MessageDelta("x" * (replay.MOST_MISSED // 8)))
+        huge, long = replay.KnownRun("s", "huge"), replay.KnownRun("s", "long")
+        found = await journals.missed([huge, long], "")
+        assert [record.event_id for record in found.records] == [f"long:{seq}" for seq in range(1, 20_001)]
+        assert found.gaps == [huge], "nothing of it is told in part"
+        found = await journals.missed([huge, long], "huge:5")
+        assert [record.event_id for record in found.records] == [f"huge:{seq}" for seq in range(6, 10)]
+        assert (found.gaps, found.whole) == ([], True)
 
 
 async def test_who_takes_nothing_is_cut_off_and_comes_again(tmp_path: Path) -> None:

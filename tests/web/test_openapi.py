@@ -50,6 +50,8 @@ async def test_what_is_open_and_what_is_taken_is_told(web_stage: WebStage) -> No
             assert ("requestBody" in told) is (entry.takes is not None)
         named = {one["name"] for one in paths["/api/sessions"]["get"]["parameters"]}
         assert {"limit", "offset"} <= named
+        named = {(one["in"], one["name"]) for one in paths["/v1/chat/completions"]["post"]["parameters"]}
+        assert named == {("header", "X-Hermes-Session-Id"), ("header", "Idempotency-Key")}
 
 
 async def agent(turn: Turn) -> str:

@@ -324,6 +324,18 @@ async def test_how_turns_ended_is_read_with_their_messages(web_stage: WebStage) 
         assert [turn["outcome"] for turn in turns] == ["answered", "stopped"]
 
 
+async def test_what_was_thought_is_still_there_when_the_turn_is_over(web_stage: WebStage) -> None:
+    web_stage.agent.on("hello", Script().thinks("First one thing, ").thinks("then another.").says("Done."))
+    async with web_stage.served() as (_, http), hearing(http) as heard:
+        await http.post("/api/sessions/one/messages", json={"text": "hello"})
+        await heard.until("run.completed")
+        rows = (await http.get("/api/sessions/one/messages")).json()["messages"]
+        assert [(row["role"], row.get("reasoning")) for row in rows] == [
+            ("user", None),
+            ("assistant", "First one thing, then another."),
+        ]
+
+
 async def test_a_turn_that_is_taken_up_again_is_known_before_it_says_anything(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (_, http), hearing(http) as heard:

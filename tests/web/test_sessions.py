@@ -53,6 +53,27 @@ async def test_an_id_that_is_not_known_is_made(web_stage: WebStage) -> None:
         assert (await http.post("/api/sessions", json={"id": "my-own.id"})).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("hello", "hello"),
+        ("\n  \n# A *plan*  \nand more", "A *plan*"),
+        ("- one\n- two", "one"),
+        ("word " * 20, "word word word word word word word word word word word word…"),
+        ("***", None),
+    ],
+)
+async def test_a_session_is_called_by_how_it_begins(
+    web_stage: WebStage, text: str, title: str | None
+) -> None:
+    async with web_stage.served() as (_, http):
+        await http.post("/api/sessions/one/messages", json={"text": text})
+        await http.post("/api/sessions/one/messages", json={"text": "something else"})
+        await http.post("/v1/runs", json={"input": text, "session_id": "two"})
+        listed = (await http.get("/api/sessions")).json()["sessions"]
+        assert {one["id"]: one["title"] for one in listed} == {"one": title, "two": title}
+
+
 async def test_messages_come_in_pages(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http), hearing(http) as heard:
         for number in range(3):

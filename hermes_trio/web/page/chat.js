@@ -17,10 +17,14 @@ const views = new Map();
 const places = new Map();
 let shownSession;
 let follows = true;
+let top = 0;
 let most = MOST_SHOWN;
 
 scroll.addEventListener("scroll", () => {
-  follows = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
+  const isNear = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
+  // Who has left the end has gone up. It also goes away by itself, when the text or the field below grows.
+  if (isNear || scroll.scrollTop < top) follows = isNear;
+  top = scroll.scrollTop;
   $("latest").hidden = follows;
 }, { passive: true });
 

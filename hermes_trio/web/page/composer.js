@@ -1,14 +1,13 @@
 // Where somebody writes: what was begun is kept for each session, and what is sent goes by the outbox.
 
 import { newId, post } from "./api.js";
-import { $, announce } from "./dom.js";
+import { $, announce, keep } from "./dom.js";
 import { answerAsk, toEnd } from "./chat.js";
 import { say } from "./outbox.js";
 import { look, on, shownTurns, store } from "./store.js";
 
 const field = $("composer");
 const touch = matchMedia("(pointer: coarse)");
-const TITLE = 60;
 let drafted;
 let stopping = "";
 
@@ -70,16 +69,10 @@ async function send() {
     say(session, text, { mode });
   } else {
     const made = newId();
-    say(made, text, { title: titleOf(text) });
+    say(made, text, { isNew: true });
     location.hash = made;
   }
   toEnd();
-}
-
-function titleOf(text) {
-  const lines = text.split("\n").map((one) => one.replace(/^[\s#>*`-]+/, "").trim());
-  const line = lines.find(Boolean) ?? "New chat";
-  return line.length > TITLE ? `${line.slice(0, TITLE - 1).trimEnd()}…` : line;
 }
 
 function set(text) {
@@ -125,7 +118,7 @@ function draw() {
 }
 
 field.addEventListener("input", () => {
-  if (field.value) localStorage.setItem(draftPlace(drafted), field.value);
+  if (field.value) keep(draftPlace(drafted), field.value);
   else localStorage.removeItem(draftPlace(drafted));
   draw();
   field.style.height = "auto";

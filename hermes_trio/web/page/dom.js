@@ -69,6 +69,15 @@ export function reconcile(parent, views, items, make) {
   }
 }
 
+/** Keep a text in the browser, if there is room for it. A large one is used all the same. */
+export function keep(place, text) {
+  try {
+    localStorage.setItem(place, text);
+  } catch {
+    localStorage.removeItem(place); // what was there is not what counts now
+  }
+}
+
 /** Copy a text, also where the page is not reached by a secure address. */
 export async function copyText(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);

@@ -24,7 +24,7 @@ export function turnsOf(rows, turns, runs) {
 export function foldTurn(turn, known, run) {
   const folded = { ...turn, users: [], parts: [], marker: null, place: 0, at: null };
   for (const row of turn.rows) addRow(folded, row);
-  const over = known?.ended_at ? known.outcome : run?.over ? endOf(run.over) : run ? null : "answered";
+  const over = known?.ended_at ? known.outcome : run?.over ? endOf(run.over) : run || known ? null : "answered";
   for (const event of run?.events ?? []) if (event.seq > folded.place) addEvent(folded.parts, event);
   folded.running = over === null;
   folded.outcome = over;
@@ -32,7 +32,7 @@ export function foldTurn(turn, known, run) {
   folded.resumes = known?.resumes ?? false;
   folded.startedAt = known?.started_at ?? run?.since ?? folded.at;
   folded.endedAt = known?.ended_at ?? null;
-  folded.gap = Boolean(run?.gap);
+  folded.gap = Boolean(run?.isTorn());
   if (!folded.running)
     for (const part of folded.parts) if (part.status === "running") part.status = "interrupted";
   return folded;

@@ -14,7 +14,7 @@ for (const element of document.querySelectorAll("button[data-icon]")) element.pr
 
 // --- which session is open: the address says it ---
 
-const route = () => open(decodeURIComponent(location.hash.slice(1)) || null);
+const route = () => open(location.hash.slice(1) || null);
 window.addEventListener("hashchange", route);
 
 function newChat() {

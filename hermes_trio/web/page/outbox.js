@@ -3,6 +3,7 @@
 // however often it is sent.
 
 import { newId, post, Refused } from "./api.js";
+import { keep } from "./dom.js";
 import { changed, look, on, store } from "./store.js";
 
 // Each message has a place of its own, for several pages write there. If two of them send one, it is one.
@@ -14,23 +15,23 @@ let flushing = false;
 function read() {
   const places = Object.keys(localStorage).filter((place) => place.startsWith(PLACE));
   const found = places.map((place) => JSON.parse(localStorage.getItem(place)));
-  for (const one of found) if (one.title) store.coming.add(one.session);
+  for (const one of found) if (one.isNew) store.coming.add(one.session);
   return found.sort((one, other) => one.at - other.at);
 }
 
 function note(entry) {
   if (entry.state === "sent") localStorage.removeItem(PLACE + entry.key);
-  else localStorage.setItem(PLACE + entry.key, JSON.stringify(entry));
+  else keep(PLACE + entry.key, JSON.stringify(entry));
   changed("chat");
 }
 
 export const outbox = () => entries;
 
-/** Say something in a session. With a title the session is made first. */
-export function say(session, text, { mode = "queue", title = null } = {}) {
-  const entry = { key: newId(), at: Date.now(), session, text, mode, title, state: "sending", problem: "" };
+/** Say something in a session. A new one is made by that. */
+export function say(session, text, { mode = "queue", isNew = false } = {}) {
+  const entry = { key: newId(), at: Date.now(), session, text, mode, isNew, state: "sending", problem: "" };
   entries.push(entry);
-  if (title) store.coming.add(session);
+  if (isNew) store.coming.add(session);
   note(entry);
   flush();
 }
@@ -59,11 +60,9 @@ export async function flush(again = false) {
 async function send(entry) {
   const path = `/api/sessions/${encodeURIComponent(entry.session)}`;
   try {
-    if (entry.title) await post("/api/sessions", { id: entry.session, title: entry.title });
-    store.coming.delete(entry.session);
-    entry.title = null;
     const { text, mode, key } = entry;
     const posted = await post(`${path}/messages`, { text, mode, idempotency_key: key });
+    store.coming.delete(entry.session);
     Object.assign(entry, { state: "sent", message: posted.message_id, run: posted.run_id, reads: store.reads });
     if (posted.status === "steered") entry.run = null;
   } catch (error) {

@@ -3,7 +3,7 @@
 
 import { get, Refused } from "./api.js";
 import { turnsOf } from "./fold.js";
-import { now } from "./time.js";
+import { now, setClock } from "./time.js";
 
 const PAGE = 1000;
 
@@ -54,12 +54,13 @@ document.addEventListener("visibilitychange", () => due.size && draw());
 
 /** Read the list; the first ones come first. */
 export async function loadSessions() {
-  const found = new Map();
+  const before = [...store.sessions.keys()];
+  const found = new Set();
   let offset = 0;
   for (const limit of [50, PAGE, PAGE, PAGE, PAGE]) {
     const page = await get(`/api/sessions?limit=${limit}&offset=${offset}`);
     for (const session of page.sessions) {
-      found.set(session.id, session);
+      found.add(session.id);
       store.sessions.set(session.id, session);
     }
     store.loaded = true;
@@ -67,7 +68,7 @@ export async function loadSessions() {
     if (page.next === null) break;
     offset = page.next;
   }
-  for (const id of [...store.sessions.keys()]) if (!found.has(id)) store.sessions.delete(id);
+  for (const id of before) if (!found.has(id)) store.sessions.delete(id);
   changed("sessions");
 }
 
@@ -85,7 +86,7 @@ export function look(id) {
   (id === store.open ? read(id) : peek(id))
     .catch((error) => {
       if (!(error instanceof Refused)) throw error;
-      if (error.status === 404) forget(id);
+      if (error.status === 404 || error.code === "bad_id") forget(id);
       // Else it is read again when the gateway is back.
     })
     .finally(() => {
@@ -183,9 +184,13 @@ export function shownTurns() {
 const ENDS = ["run.completed", "run.failed", "run.cancelled"];
 const ASKS = ["approval.request", "question.request", "request.closed"];
 
+// The runs of which something was missed. That may be told before anything else of them is.
+const torn = new Set();
+
 /** Something has happened. */
 export function happened(event) {
   if (event.event === "gateway.changed") {
+    setClock(event.at);
     store.gateway = event;
     changed("gateway");
   } else if (event.event === "session.changed") {
@@ -193,8 +198,7 @@ export function happened(event) {
   } else if (event.event === "session.deleted") {
     forget(event.session_id);
   } else if (event.event === "gap") {
-    const runs = event.run_id ? [store.runs.get(event.run_id)] : [...store.runs.values()];
-    for (const run of runs) if (run) run.gap = true;
+    for (const runId of event.run_id ? [event.run_id] : store.runs.keys()) torn.add(runId);
     distrust();
   } else if (event.run_id) {
     happenedInRun(event);
@@ -205,7 +209,7 @@ function happenedInRun(event) {
   const { run_id: runId, session_id: sessionId } = event;
   let run = store.runs.get(runId);
   if (!run) {
-    run = { runId, sessionId, events: [], seq: 0, since: event.at, over: null, gap: false };
+    run = { runId, sessionId, events: [], seq: 0, since: event.at, over: null, isTorn: () => torn.has(runId) };
     store.runs.set(runId, run);
     look(sessionId);
   }

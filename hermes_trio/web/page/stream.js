@@ -15,10 +15,11 @@ let opened = () => {};
 /** Keep the stream open. `whenOpen` is called each time it has been opened. */
 export function keepConnected(whenOpen) {
   opened = whenOpen;
-  connect();
-  window.addEventListener("online", again);
-  // A browser has few connections to one place: a page that nobody sees gives its own away after a while. And
-  // a machine that slept may have one that is dead and does not know it.
+  // A browser has few connections to one place: a page that nobody sees gives its own away after a while, and
+  // takes none before somebody has seen it. And a machine that slept may have one that is dead and does not
+  // know it.
+  if (!document.hidden) connect();
+  window.addEventListener("online", () => document.hidden || again());
   let leaving = 0;
   let left = 0;
   document.addEventListener("visibilitychange", () => {

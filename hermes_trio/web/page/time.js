@@ -1,4 +1,13 @@
-// Times and spans as people say them.
+// Times and spans as people say them, by the clock of the gateway: it is its times that are told.
+
+let ahead = 0;
+
+/** It is this time there. */
+export function setClock(at) {
+  ahead = at - Date.now() / 1000;
+}
+
+export const now = () => Date.now() / 1000 + ahead;
 
 /** `7 s`, `2 min 5 s`, `1 h 3 min`. */
 export function span(seconds) {
@@ -13,7 +22,7 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
-const midnight = () => new Date().setHours(0, 0, 0, 0) / 1000;
+const midnight = () => new Date(now() * 1000).setHours(0, 0, 0, 0) / 1000;
 
 /** The hour for today, the day for before. */
 export function brief(at) {
@@ -31,5 +40,3 @@ export function era(at) {
   if (at >= today - 30 * 86400) return "Last 30 days";
   return "Older";
 }
-
-export const now = () => Date.now() / 1000;
