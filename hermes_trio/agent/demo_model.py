@@ -45,6 +45,7 @@ ABOUT = (
 )
 
 _COUNT = re.compile(r"\bcount\b(?:\D*(\d{1,3}))?", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+$", re.MULTILINE)
 _WORK = re.compile(r"\bwork\b", re.IGNORECASE)
 _RUN = re.compile(r"^\W*run\b", re.IGNORECASE)
 _ASK = re.compile(r"^\W*ask\b", re.IGNORECASE)
@@ -108,8 +109,11 @@ def _steps(request: Request, call_id: str) -> Iterator[Step]:
     if not _said(messages[-1:]):
         # Nothing but a note: a cut turn is taken up again. What it was to answer stands further up.
         yield TextDelta("Where was I? ")
-    said = _said(latest) or _said_last(messages)
-    reason = yield from _react(said, request, call_id)
+    said, before = _said(latest), ""
+    if not said:
+        said = _said_last(messages)
+        before = cut.text if isinstance(cut := messages[at], Assistant) else ""
+    reason = yield from _react(said, before, request, call_id)
     yield Finished(reason)
 
 
@@ -138,8 +142,9 @@ def _told(asked: Message, results: Sequence[str]) -> str:
     return f"```\n{shown}\n```\nThat is what came of it."
 
 
-def _react(said: str, request: Request, call_id: str) -> Generator[Step, None, Reason]:
-    """Do what this asks for; returns why the answer ends there."""
+def _react(said: str, before: str, request: Request, call_id: str) -> Generator[Step, None, Reason]:
+    """Do what this asks for, of which something may have been said before; returns why the answer ends
+    there."""
 
     def call(text: str, tool: str, arguments: object) -> Generator[Step, None, Reason]:
         if all(spec.name != tool for spec in request.tools):
@@ -150,7 +155,8 @@ def _react(said: str, request: Request, call_id: str) -> Generator[Step, None, R
         return "tool_calls"
 
     if counting := _COUNT.search(said):
-        yield from _count(int(counting[1] or 10))
+        reached = _NUMBER.findall(before) or [0]
+        yield from _count(int(reached[-1]) + 1, int(counting[1] or 10))
     elif _WORK.search(said):
         yield from _work()
     elif _RUN.match(said):
@@ -169,8 +175,8 @@ def _react(said: str, request: Request, call_id: str) -> Generator[Step, None, R
     return "stop"
 
 
-def _count(end: int) -> Iterator[Step]:
-    for number in range(1, end + 1):
+def _count(first: int, last: int) -> Iterator[Step]:
+    for number in range(first, last + 1):
         yield TextDelta(f"{number}\n")
         yield 1.0
     yield TextDelta("Done.")

@@ -9,13 +9,14 @@ the session. What was allowed for always is a fact in the store, which `hermes-t
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from ..state import meta
 from ..state.approvals import ALWAYS
 from .danger import judge
 from .harm import NeedsYes, Refused
-from .output import redaction
+from .output import redaction, without_ours
 from .places import Places
 from .tool import ToolFailed, Workplace
 
@@ -23,6 +24,9 @@ MOST_REMEMBERED = 1000
 """So many sessions, the latest."""
 SHOWN = 1500
 """Characters of a command that a person is shown."""
+
+_ACTS = re.compile(r"([;&|<>()`\n\\]|\$\{?)")
+"""What makes a command of a text."""
 
 _NO_WAY_AROUND = "Do not try it again, and do not try to get the same done in another way."
 
@@ -72,8 +76,12 @@ class Permissions:
 
 
 def _shown(command: str, place: Workplace) -> str:
-    """A command as a person is shown it: all that counts is seen, and secrets are not."""
-    text = redaction(place)(command)
+    """A command as a person is shown it: all that counts is seen, and secrets are not. What only looks like a
+    secret hides nothing that runs: then its parts are looked at one by one."""
+    redact = redaction(place)
+    text = redact(command)
+    if len(_ACTS.findall(text)) != len(_ACTS.findall(command)):
+        text = "".join(map(redact, _ACTS.split(without_ours(command, place))))
     text = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
     if len(text) <= SHOWN:
         return text

@@ -63,6 +63,8 @@ def judge_by_name(found: Found, name: str, args: list[str], words: list[Word], c
                 found.written(arg[3:])
     elif name in ("kill", "killall", "pkill", "skill"):
         _kill(found, name, args, words)
+    elif name == "fuser" and ("k" in letters or has_long(args, "kill")):
+        found.ask(KILLS)
     elif name in ("chmod", "chown", "chgrp"):
         _rights(found, name, args, operands, recursive=recursive)
     elif name in _COPIERS:
@@ -135,11 +137,13 @@ def _kill(found: Found, name: str, args: Sequence[str], words: Sequence[Word]) -
         targets = targets[1 + (targets[0] in ("-s", "-n", "--signal")) :]
     if "-1" in targets:
         found.refuse("it ends every process of the machine")
-    if any(target.lstrip("-") == str(found.places.pid) for target in targets):
+    if found.finds:
+        found.ask(KILLS)
+    if any(re.fullmatch(rf"[-+]?0*{found.places.pid}", target) for target in targets):
         found.refuse(OURSELVES)
     if "hermes" in inner.lower() or found.places.gateway_home in inner:
         found.refuse(OURSELVES)
-    if "pgrep" in inner or "pidof" in inner:
+    if re.search(r"\b(pgrep|pidof|ps|lsof|fuser)\b", inner):
         found.ask(KILLS)
 
 
@@ -166,8 +170,11 @@ def _rights(
 def _copied(found: Found, name: str, args: Sequence[str], operands: Sequence[str]) -> None:
     into = [arg.partition("=")[2] for arg in args if arg.startswith("--target-directory=")]
     into += [args[number + 1] for number, arg in enumerate(args[:-1]) if arg == "-t"]
+    if name == "rsync" and any(arg.startswith("--del") for arg in args):
+        found.ask(RECURSIVE)
+        found.deleted("".join(operands[-1:]))
     for target in into or operands[-1:]:
-        if target == operands[-1:] and len(operands) < 2 and name != "ln":
+        if not into and len(operands) < 2 and name != "ln":
             continue
         found.written(target)
     for target in operands[:-1] if name == "mv" else ():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 def named(names: str) -> frozenset[str]:
@@ -49,6 +49,9 @@ class Word:
     text: str
     inner: tuple[Command, ...] = ()
     """The commands whose output is a part of it."""
+    may_be_none: bool = False
+    """It is but what variables hold, and no word at all where they hold nothing: whether somebody has set
+    them, as behind an `&&` or in a subshell, only running would tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,20 @@ class Command:
         """What it reads, if that stands in the line. A here-document stands behind the line's end, and is
         known when that has been read."""
         return self.body[0] if self.body else None
+
+    def inside(self, around: Command) -> Command:
+        """This command in a script that another one runs: it reads what that is given, unless it is given
+        something of its own."""
+        if self.is_piped or self.body or any("<" in operator for operator, _ in self.redirects):
+            return self
+        given = tuple(one for one in around.redirects if "<" in one[0])
+        return replace(
+            self,
+            redirects=self.redirects + given,
+            body=around.body,
+            is_piped=around.is_piped,
+            source=around.source,
+        )
 
 
 @dataclass(slots=True)
@@ -109,10 +126,8 @@ class Pieces:
 
 
 def normalised(text: str) -> str:
-    """Without what is not seen and does nothing: escape sequences, control and invisible characters; and
-    letters that only look different are the same."""
-    if len(text) > LONGEST:
-        raise Unreadable("it is too long")
+    """What a person sees in it: without escape sequences, control and invisible characters; and letters that
+    only look different are the same. A shell does not see it so, and may read something else."""
     text = _UNSEEN.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
     return unicodedata.normalize("NFKC", text)
 

@@ -15,10 +15,11 @@ program and runs it does as they please.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from .by_name import SQL_CLIENTS, judge_by_name, lifecycle
-from .command_line import UNKNOWN, UNSET, Command, Unreadable, Word, known_output, normalised
+from .command_line import UNKNOWN, UNSET, Command, Unreadable, Word, normalised
+from .given import Look, reads_code, reads_output, run_file
 from .harm import (
     CODE,
     CONTAINERS,
@@ -37,31 +38,48 @@ from .harm import (
     Refused,
     Verdict,
 )
-from .known import ALL, LONG_WITH_VALUE, READ_COMMANDS, RUN_CONTAINERS, WRAPPERS, base, brings
-from .options import after_options, has_long, letters_of, operands_of
+from .known import (
+    ALL,
+    EVALUATES,
+    LONG_WITH_VALUE,
+    READ_COMMANDS,
+    RUN_CONTAINERS,
+    WRAPPERS,
+    base,
+    brings,
+)
+from .options import after_options, has_long, letters_of, mark_of, operands_of, takes_next
 from .places import Places
 from .programs import PROGRAMS, changes_tables, code_of, runs_commands, strings_of
 from .shell import commands_of
 
 DEEPEST = 8
 
+_SSH_WITH_VALUE = "bcDEeFIiJLlmOopQRSWw"
+_GIT_RUNS = {("submodule", "foreach"), ("bisect", "run"), ("rebase", "-x"), ("rebase", "--exec")}
 _FORK_BOMB = re.compile(r"(?<![\w:.])([\w:.]{1,64})\(\)\{[^{}]{0,200}\1\|\1&")
 
 
 def judge(command: str, places: Places) -> Verdict:
     """What is known against a command."""
+    # A shell reads what stands there. Who has written it meant what it looks like.
+    found = [_judged(text, places) for text in dict.fromkeys((command, normalised(command)))]
+    for refused in (one.refused for one in found):
+        if refused is not None:
+            return Refused(refused)
+    kinds = dict.fromkeys(kind for one in found for kind in one.kinds)
+    return NeedsYes(tuple(kinds)) if kinds else Free()
+
+
+def _judged(text: str, places: Places) -> Found:
     judging = _Judging(places)
-    found = judging.found
     try:
-        text = normalised(command)
         if _FORK_BOMB.search(re.sub(r"\s+", "", text)):
-            found.refuse("it starts processes without end")
+            judging.found.refuse("it starts processes without end")
         judging.script(text, {}, 0)
     except Unreadable:
-        found.ask(UNREADABLE)
-    if found.refused is not None:
-        return Refused(found.refused)
-    return NeedsYes(tuple(found.kinds)) if found.kinds else Free()
+        judging.found.ask(UNREADABLE)
+    return judging.found
 
 
 class _Judging:
@@ -69,29 +87,40 @@ class _Judging:
 
     def __init__(self, places: Places) -> None:
         self.found = Found(places, places.cwd)
+        self._functions = set[str]()
 
-    def script(self, text: str, given: dict[str, str], depth: int) -> None:
-        """Judge every command of a script."""
+    def script(self, text: str, given: dict[str, str], depth: int, around: Command | None = None) -> None:
+        """Judge every command of a script, which that one around it runs."""
         if depth > DEEPEST:
             raise Unreadable("it is too deep")
         for command in commands_of(text, {**self.found.places.variables, **given}, depth=depth):
+            command = command.inside(around) if around else command
             for operator, target in command.redirects:
                 if ">" in operator and not (operator == ">&" and re.fullmatch(r"\d+|-", target.text)):
                     self.found.written(target.text)
+                if operator in (">&", "<&") and re.search(r"\$|`", target.text):
+                    self.found.ask(UNSEEN)  # a shell puts in there what stands for something, quoted or not
                 if target.text.startswith(("/dev/tcp/", "/dev/udp/")):
                     self.found.ask(REMOTE)
+            if command.behind in ("(", "{") and len(command.words) == 1:
+                self._functions.add(command.words[0].text)
             self._call(list(command.words), command, depth)
 
     def _call(self, words: list[Word], command: Command, depth: int) -> None:
+        if depth > DEEPEST:
+            raise Unreadable("it is too deep")
         while words and re.match(r"[A-Za-z_]\w*\+?=", words[0].text):
             words = words[1:]
         if not words:
             return
+        if words[0].may_be_none and len(words) > 1 and not words[1].text.startswith("-"):
+            self._call(words[1:], command, depth + 1)
         raw, args = words[0].text, [word.text for word in words[1:]]
         name = base(raw)
-        is_computed = UNKNOWN in name or (self.found.finds and "{}" in name)
-        if is_computed or (UNSET in name and letters_of(args) & set("rRf")):
+        if self._is_unseen(raw, name, args):
             self.found.ask(UNSEEN)
+        if raw in self._functions:  # it may run what it is given
+            self._call(words[1:], command, depth + 1)
         if "/" in raw and self.found.resolved(raw) in self.found.fresh:
             self.found.ask(FRESH)
         if name in WRAPPERS:
@@ -109,6 +138,19 @@ class _Judging:
         else:
             judge_by_name(self.found, name, args, words, command)
 
+    def _is_unseen(self, raw: str, name: str, args: Sequence[str]) -> bool:
+        """Whether it cannot be said what a command of this name is."""
+        found = self.found.finds
+        return bool(
+            (not name and args)
+            or re.match("-.", name)
+            or re.search(rf"[{UNKNOWN}?*]|^\w+\[|\[.+\]", name)
+            or (UNSET in name and letters_of(args) & set("rRf"))
+            or (found and found in raw)
+            or (name in EVALUATES and any(re.search(r"\[.*(?:\$\(|`)", arg) for arg in args))
+            or (name == "hash" and "p" in letters_of(args))
+        )
+
     def _wrapped(self, name: str, words: list[Word], command: Command, depth: int) -> None:
         """A command that runs another."""
         with_value, skipped = WRAPPERS[name]
@@ -124,78 +166,109 @@ class _Judging:
         at = 1
         while at < len(words):
             text = words[at].text
-            if name == "env" and text.startswith(("-S", "--split-string")):
-                _, _, code = text.partition("=")
-                code = code or text[2:] or "".join(word.text for word in words[at + 1 : at + 2])
-                self.script(code + " " + " ".join(word.text for word in words[at + 2 :]), {}, depth + 1)
+            if name == "env" and (split := re.match(r"-(?:[i0v]*S|-split-string=?)(.*)", text, re.S)):
+                code = " ".join([split[1], *(word.text for word in words[at + 1 :])])
+                self.script(code, {}, depth + 1)
                 return
             if text == "--":
                 at += 1
                 break
             if re.match(r"--\w", text):
                 at += 1 + (text[2:] in LONG_WITH_VALUE)
-            elif text.startswith("-") and len(text) > 1:
-                at += 1 + (len(text) == 2 and text[1] in with_value)
-            elif re.match(r"[A-Za-z_]\w*=", text) and name in ("env", "sudo"):
+            elif text.startswith("-") and (len(text) > 1 or name == "env"):
+                at += 1 + takes_next(text, with_value)
+            elif "=" in text and name in ("env", "sudo"):
                 at += 1
             else:
                 break
-        at += skipped
-        if name == "flock" and at < len(words) and words[at].text == "-c":
-            self.script(" ".join(word.text for word in words[at + 1 :]), {}, depth + 1)
+        rest = words[at + skipped :]
+        if name == "flock" and rest and rest[0].text == "-c":
+            self.script(" ".join(word.text for word in rest[1:]), {}, depth + 1)
             return
-        if depth > DEEPEST:
-            raise Unreadable("it is too deep")
-        before, self.found.finds = self.found.finds, self.found.finds or name in ("xargs", "parallel")
-        self._call(words[at:], command, depth + 1)
+        if (self.found.finds or name == "parallel") and (not rest or rest[0].text.startswith(":::")):
+            self.found.ask(UNSEEN)  # what was found is the command
+            return
+        before = self.found.finds
+        if name in ("xargs", "parallel"):
+            self.found.finds = mark_of([word.text for word in words[1:at]])
+        if name in ("parallel", "watch"):  # a shell gets it
+            self.script(" ".join(word.text for word in rest), {}, depth + 1)
+        else:
+            self._call(rest, command, depth + 1)
         self.found.finds = before
 
     def _shell(self, name: str, words: list[Word], command: Command, depth: int) -> None:
         """Something that reads commands."""
+        if words[1:2] == [Word("--")]:
+            words = words[:1] + words[2:]
         args = [word.text for word in words[1:]]
+
+        def look(text: str) -> None:
+            self.script(text, {}, depth + 1, command)
+
         if name == "alias":
             for arg in args:
-                self.script(arg.partition("=")[2], {}, depth + 1)
-            return
-        if name == "ssh":
-            rest = after_options(args, "bcDEeFIiJLlmOopQRSWw")[1:]
-            self.script(" ".join(rest), {}, depth + 1)
-            return
-        if name in ("eval", "trap"):
-            code = words[1:] if name == "eval" else words[1:2]
-            if brings(code):
-                self.found.ask(REMOTE)
-            text = " ".join(word.text for word in code)
-            if name == "trap" or not (text.strip() == UNKNOWN and any(word.inner for word in code)):
-                self.script(text, {}, depth + 1)
-            return
-        if name in (".", "source"):
-            self._run_file(words[1:2])
-            return
-        place = next((i for i, arg in enumerate(args) if re.fullmatch(r"-[a-zA-Z]*c|--command", arg)), None)
-        if place is not None:
-            code = words[place + 2 : place + 3]
-            if brings(code):
-                self.found.ask(REMOTE)
-            elif self.found.finds and code and code[0].text.strip() == "{}":
-                self.found.ask(UNSEEN)
-            given = {str(number): text for number, text in enumerate(args[place + 2 :])}
-            self.script(code[0].text if code else "", given, depth + 1)
-            return
-        scripts = [word for word in words[1:] if word.text == "-" or not word.text.startswith(("-", "+"))]
-        if name in ("su", "runuser", "script"):
-            return
-        if scripts and scripts[0].text not in ("-", "/dev/stdin") and "-s" not in args:
-            self._run_file(scripts[:1])
+                look(arg.partition("=")[2])
+        elif name == "ssh":
+            behind_host = after_options(args, _SSH_WITH_VALUE)[1:]
+            look(" ".join(after_options(behind_host, _SSH_WITH_VALUE)))
+        elif name == "eval":
+            text = " ".join(args)
+            if text.strip() == UNKNOWN and any(word.inner for word in words):
+                reads_output(self.found, words[1:], look)
+            else:
+                self._reads_given(words[1:], text, {}, command, depth)
+        elif name == "trap":
+            self._reads_given(words[1:2], "".join(args[:1]), {}, command, depth)
+        elif name in (".", "source"):
+            run_file(self.found, words[1:2], command, look)
+        elif name in ("at", "batch"):
+            reads_code(self.found, command, look)
         else:
-            self._reads_code(command, lambda text: self.script(text, {}, depth + 1))
+            self._interprets(name, words, command, look, depth)
+
+    def _interprets(self, name: str, words: list[Word], command: Command, look: Look, depth: int) -> None:
+        """A shell, or what starts one."""
+        at = 1
+        while at < len(words) and re.match(r"[-+].", text := words[at].text):
+            at += 1 + (text in ("--rcfile", "--init-file") or takes_next(text, "oO"))
+        if name in ("su", "script"):
+            place = next((i for i, one in enumerate(words) if re.match(r"-[a-z]*c$|--command$", one.text)), 0)
+            at = place + 1
+            if not place:
+                return
+        elif not any(re.match(r"-[a-zA-Z]*c|--command$", word.text) for word in words[1:at]):
+            options = [word.text for word in words[1:at]]
+            if at < len(words) and "s" not in letters_of(options):
+                run_file(self.found, words[at : at + 1], command, look)
+            else:
+                reads_code(self.found, command, look)
+            return
+        if at >= len(words):
+            if self.found.finds:
+                self.found.ask(UNSEEN)
+            return
+        if words[at].may_be_none and at + 1 < len(words):
+            self._reads_given(words[at + 1 : at + 2], words[at + 1].text, {}, command, depth)
+        given = {str(number): word.text for number, word in enumerate(words[at + 1 :])}
+        given |= dict.fromkeys("@*", " ".join(word.text for word in words[at + 2 :]))
+        self._reads_given(words[at : at + 1], words[at].text, given, command, depth)
+
+    def _reads_given(
+        self, words: Sequence[Word], text: str, given: dict[str, str], command: Command, depth: int
+    ) -> None:
+        """A script that stands in the line."""
+        if brings(words):
+            self.found.ask(REMOTE)
+        else:
+            self.script(text, given, depth + 1, command)
 
     def _program(self, name: str, words: list[Word], command: Command, depth: int) -> None:
         """An interpreter of another language: what it is given to run is looked through."""
         args = [word.text for word in words[1:]]
 
         def look(text: str) -> None:
-            if runs_commands(text):
+            if runs_commands(name, text):
                 self.found.ask(CODE)
                 for inner in strings_of(text):
                     nested = _Judging(self.found.places)
@@ -223,46 +296,31 @@ class _Judging:
             return
         operands = [word for word in words[1:] if word.text == "-" or not word.text.startswith("-")]
         if "awk" in name:
-            look(operands[0].text if operands else "")
-        elif operands and operands[0].text not in ("-", "/dev/stdin"):
-            self._run_file(operands[:1])
+            look("\n".join(word.text for word in operands))
+        elif operands:
+            run_file(self.found, operands[:1], command, look)
         elif "-m" not in args and not {"-V", "-v", "--version", "-h", "--help"} & set(args):
-            self._reads_code(command, look)
-
-    def _reads_code(self, command: Command, look: Callable[[str], None]) -> None:
-        """Something runs what it reads: that is looked through, if it stands in the line."""
-        source = known_output(command.source)
-        if command.text_in is not None:
-            look(command.text_in)
-        elif command.is_piped and source is not None and UNKNOWN not in source:
-            look(source)
-        elif command.is_piped or any(brings([word]) for _, word in command.redirects):
-            self.found.ask(REMOTE)
-
-    def _run_file(self, words: Sequence[Word]) -> None:
-        if brings(words):
-            self.found.ask(REMOTE)
-        for word in words:
-            if self.found.resolved(word.text) in self.found.fresh:
-                self.found.ask(FRESH)
+            reads_code(self.found, command, look)
 
     def _find(self, words: list[Word], command: Command, depth: int) -> None:
         args = [word.text for word in words[1:]]
         roots = []
         for arg in args:
-            if arg.startswith(("-", "(", "!")):
+            if arg.startswith(("-", "(", "!")) and arg not in ("-H", "-L", "-P"):
                 break
-            roots.append(arg)
+            roots += [arg] if not arg.startswith("-") else []
         before = set(self.found.kinds)
         if "-delete" in args:
             self.found.ask(FOUND)
-        self.found.finds = True
+        self.found.finds = "{}"
         for number, arg in enumerate(args):
+            if arg in ("-fprint", "-fprint0", "-fprintf", "-fls"):
+                self.found.written("".join(args[number + 1 : number + 2]))
             if arg in ("-exec", "-execdir", "-ok", "-okdir"):
                 rest = words[number + 2 :]
                 end = next((i for i, word in enumerate(rest) if word.text in (";", "+")), len(rest))
                 self._call(rest[:end], command, depth + 1)
-        self.found.finds = False
+        self.found.finds = ""
         if {FOUND, RECURSIVE} & (set(self.found.kinds) - before):
             for root in roots or ["."]:
                 self.found.deleted(root)
@@ -283,6 +341,9 @@ class _Judging:
             if arg == "-c" and "=!" in args[number + 1]:
                 self.script(args[number + 1].partition("=!")[2], {}, depth + 1)
         verb, *rest = after_options(args, "Cc") or [""]
+        for number, arg in enumerate(rest):
+            if (verb, arg) in _GIT_RUNS:
+                self.script(" ".join(rest[number + 1 :]), {}, depth + 1)
         letters = letters_of(rest)
         forced = "f" in letters or has_long(rest, "force", "force-with-lease")
         throws = {

@@ -64,8 +64,8 @@ class Found:
     kinds: dict[str, None] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
     """Files that were made executable, or fetched, on the way."""
-    finds: bool = False
-    """The command that is looked at gets what another one has found."""
+    finds: str = ""
+    """The command that is looked at gets what another one has found, and this stands for it there."""
 
     def refuse(self, why: str) -> None:
         self.refused = self.refused or why

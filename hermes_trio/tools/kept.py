@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ MATCH_EVERY = 15.0
 MOST_STRIKES = 3
 MOST_LINES = 20
 MOST_CHARACTERS = 2000
+LONGEST_WORD = 400
+"""Characters that are told beyond these, until a word ends."""
 LONGEST_LINE = 64 << 10
 """Bytes of a line that are looked at, if it does not end."""
 
@@ -94,8 +97,8 @@ class Watch:
         if now - self._last >= MATCH_EVERY:
             self._last, self._strikes = now, 0
             self.told += 1
-            text = "\n".join(found[:MOST_LINES])[:MOST_CHARACTERS]
-            tell(f"Background process {self.kept.id} ({self.kept.command[:200]}) wrote:\n{text}")
+            text = _cut("\n".join(found[:MOST_LINES]), MOST_CHARACTERS)
+            tell(f"Background process {self.kept.id} ({_cut(self.kept.command, 200)}) wrote:\n{text}")
             return
         self._strikes += 1
         if self._strikes == MOST_STRIKES:
@@ -105,3 +108,10 @@ class Watch:
                 f"Background process {self.kept.id} writes what you wait for all the time. It is no longer "
                 "watched; you will hear of its end."
             )
+
+
+def _cut(text: str, most: int) -> str:
+    """The beginning of a text, up to the end of a word: a secret that is cut in two looks like none."""
+    if len(text) <= most:
+        return text
+    return re.sub(rf"\S{{0,{LONGEST_WORD}}}\Z", "", text[: most + LONGEST_WORD])

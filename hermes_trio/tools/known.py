@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
@@ -14,15 +15,16 @@ WRAPPERS: dict[str, tuple[str, int]] = {
     "taskset": ("", 1), "xargs": ("nPILdasE", 0), "parallel": ("jNnI", 0), "watch": ("n", 0),
     "chroot": ("", 1), "strace": ("eopsuE", 0), "ltrace": ("eopsu", 0), "busybox": ("", 0), "toybox": ("", 0),
     "caffeinate": ("tw", 0), "gosu": ("", 1), "su-exec": ("", 1), "unbuffer": ("", 0), "flock": ("wE", 1),
-    "unshare": ("", 0), "nsenter": ("t", 0), "systemd-run": ("pu", 0), "fakeroot": ("", 0),
+    "unshare": ("", 0), "nsenter": ("t", 0), "systemd-run": ("pu", 0), "fakeroot": ("", 0), "pkexec": ("", 0),
+    "runuser": ("ugGsT", 0),
 }  # fmt: skip
 """Commands that run another one: their letters that take a value, and the words before the command."""
 LONG_WITH_VALUE = named(
     "user group host prompt chdir kill-after signal adjustment max-args max-procs delimiter arg-file "
-    "max-lines unset timeout wait interval jobs property"
+    "max-lines unset timeout wait interval jobs property unit slice description working-directory"
 )
 SHELLS = named("sh bash dash zsh ksh mksh ash fish tcsh csh rbash")
-READ_COMMANDS = SHELLS | named(". source eval su runuser script trap alias ssh")
+READ_COMMANDS = SHELLS | named(". source eval su script trap alias ssh at batch")
 """Those that are given commands in words of their own."""
 FETCHERS = named("curl wget fetch aria2c http https nc ncat netcat socat ftp lynx w3m")
 DECODERS = named("base64 base32 basenc xxd openssl uudecode rev tr gpg gunzip zcat")
@@ -37,6 +39,12 @@ def base(name: str) -> str:
     if any(char in name for char in "?*["):
         return next((each for each in sorted(ALL) if fnmatchcase(each, name)), name)
     return name
+
+
+STDIN = re.compile(r"-|/dev/stdin|(?:/dev|/proc/(?:self|\d+))/fd/\d+")
+"""What an interpreter is told where it is to read its program from what it is given."""
+EVALUATES = named("let declare typeset local export readonly unset read printf test [ [[ mapfile wait")
+"""Those that compute what stands in a subscript, with the commands in it, also if it was quoted."""
 
 
 def brings(words: Sequence[Word]) -> bool:

@@ -31,6 +31,20 @@ def after_options(args: Sequence[str], with_value: str) -> list[str]:
     for arg in rest:
         if not arg.startswith("-"):
             return [arg, *rest]
-        if len(arg) == 2 and arg[1] in with_value:
+        if takes_next(arg, with_value):
             next(rest, None)
     return []
+
+
+def takes_next(arg: str, with_value: str) -> bool:
+    """Whether the value of these short options is the next word: `-nu root`, but not `-uroot`."""
+    at = next((at for at, letter in enumerate(arg) if at and letter in with_value), 0)
+    return not arg.startswith("--") and at > 0 and at == len(arg) - 1
+
+
+def mark_of(options: Sequence[str]) -> str:
+    """What stands for the found in a command that `xargs` or `parallel` runs with these options."""
+    for number, text in enumerate(options):
+        if found := re.match(r"-I(.*)|--replace=(.*)", text, re.DOTALL):
+            return found[1] or found[2] or "".join(options[number + 1 : number + 2])
+    return "{}"

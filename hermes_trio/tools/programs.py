@@ -10,8 +10,8 @@ from .command_line import Word
 
 PROGRAMS = re.compile(r"(python|pypy|perl|ruby|node|nodejs|php|lua|deno|bun|osascript|awk|gawk|mawk)[0-9.]*")
 _RUNS = re.compile(
-    r"rmtree|\bos\s*\.\s*(?:system|popen|remove|unlink|rmdir|removedirs|kill|exec\w*)|subprocess|pty\.spawn|__import__|"
-    r"\bexec\s*\(|\beval\s*\(|child_process|unlinkSync|rmSync|rmdirSync|FileUtils|\bunlink\b|\bsystem\b|\bqx\b|"
+    r"rmtree|from\s+os\s+import|\|\s*&?\s*getline|(?<!\|)\|\s*\"|\bos\s*\.\s*(?:system|popen|remove|unlink|rmdir|removedirs|kill|exec\w*)|subprocess|pty\.spawn|__import__|"
+    r"\bexec\b|\beval\s*\(|child_process|unlinkSync|rmSync|rmdirSync|FileUtils|\bunlink\b|\bsystem\b|\bqx\b|"
     r"\bpopen\b|shell_exec|passthru|do shell script|socket|b64decode|urlopen|urllib|requests\s*\.|LWP"
 )
 _STRINGS = re.compile(r"\"((?:[^\"\\\n]|\\.)+)\"|'((?:[^'\\\n]|\\.)+)'")
@@ -37,9 +37,9 @@ def code_of(name: str, words: Sequence[Word]) -> Sequence[Word] | None:
     return None
 
 
-def runs_commands(text: str) -> bool:
-    """Whether a program text deletes, runs commands, or talks to somebody."""
-    return _RUNS.search(text) is not None
+def runs_commands(name: str, text: str) -> bool:
+    """Whether a program text for this interpreter deletes, runs commands, or talks to somebody."""
+    return _RUNS.search(text) is not None or ("`" in text and name.startswith(("perl", "ruby", "php")))
 
 
 def strings_of(text: str) -> Iterator[str]:

@@ -7,27 +7,43 @@ has from elsewhere. A line that is too long, too deep, or not closed is `Unreada
 harmless.
 
 It is no shell. Where one reading is riskier than another it takes the riskier: both branches of an `if`
-are read, and a default counts where a variable is not known.
+are read, a default counts where a variable is not known, and what a variable holds that gets a second value
+is `UNKNOWN`, because either may count.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
-from .command_line import UNKNOWN, Command, Unreadable, Word, named, normalised
+from .command_line import LONGEST, UNKNOWN, Command, Unreadable, Word, named
 from .shell_words import ASSIGNS, DEEPEST, WordReader
 
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
 _OPERATOR = re.compile(r"&&|&>>?|\|\||\|&|;;&|;;|;&|[;&|\n]")
 _REDIRECT = re.compile(r"<<<|<<-?|[<>]&|>>|>\||<>|&>>?|[<>]")
 _KEYWORDS = named("if then else elif fi while until do done { } ! time coproc esac function")
+_COMPOUNDS = named("{ if while until for case select [[")
 _BINDS = named("export declare local readonly typeset")
+_TIME_OPTIONS = re.compile(r"(?:[ \t]+(?:-p|--)(?=[ \t]))*")
+_VARIABLES = re.compile(r"(?:\$(?:\w+|\{\w+\}))+")
+_DESCRIPTOR = re.compile(r"[0-9]+|\{\w+\}")
+_SEPARATORS = re.compile(r"[ \t\n,:;|=%+@]*")
+_DELIMITER = re.compile(r"\\?([\w.+-]+)|'([^'\n]+)'|\"([^\"\\$`\n]+)\"")
+_LINES_TO_IN = re.compile(r"\n(?:[ \t\n]|#[^\n]*\n)*(?=in[ \t\n])")
+_LINE = re.compile(r"([^\n]*)\n?")
+_JOINED_LINE = re.compile(r"((?:[^\\\n]|\\.)*\\?)\n?", re.S)
+_GROUP = re.compile(r"[ \t\n]*(?:[({]|(?:if|while|until|for|case|select)\b)")
+_APART = re.compile(r"(?:[ \t\n|]|\\\n|(?<=[ \t\n])#[^\n]*)*")
+_APART_IN_CONDITION = re.compile(r"(?:[ \t\n;&|()<>]|\\\n)*")
 
 
 def commands_of(text: str, variables: Mapping[str, str] | None = None, *, depth: int = 0) -> list[Command]:
     """Every command in a line, those within others first. Raises `Unreadable`."""
-    reader = _Reader(normalised(text), {"IFS": " \t\n", **(variables or {})}, depth)
+    if len(text) > LONGEST:
+        raise Unreadable("it is too long")
+    reader = _Reader(text, {"IFS": " \t\n", **(variables or {})}, depth)
     reader.script("")
     return reader.commands
 
@@ -37,25 +53,31 @@ class _Reader(WordReader):
 
     def __init__(self, text: str, variables: dict[str, str], depth: int) -> None:
         super().__init__(text, variables, depth)
-        self._bodies: list[tuple[str, bool, list[str]]] = []
+        if depth:  # in a script that another one runs, which may have set anything
+            self.unset = UNKNOWN
+        self._bodies: list[tuple[str, bool, bool, list[str]]] = []
+        """The here-documents that begin behind this line: what ends each, whether nothing is put into it,
+        whether tabs are taken from its lines, and where its text goes."""
         self._cases = 0
 
     def inside(self, text: str) -> WordReader:
-        return _Reader(text, self.variables, self.depth + 1)
+        reader = _Reader(text, self.variables, self.depth + 1)
+        reader.unset = self.unset
+        return reader
 
-    def substitution(self, opening: int) -> tuple[Command, ...]:
+    def substitution(self, opening: int, *, piped: bool = False) -> tuple[Command, ...]:
         self.at += opening
         before, bodies, self._bodies = len(self.commands), self._bodies, []
         self.depth += 1
-        self.script(")")
+        self.script(")", piped=piped)
         self.depth -= 1
         self._bodies = bodies
         return tuple(self.commands[before:])
 
-    def script(self, closing: str) -> None:
+    def script(self, closing: str, *, piped: bool = False) -> None:
         if self.depth > DEEPEST:
             raise Unreadable("it is too deep")
-        opened, source, piped, grouped, cases = 0, None, False, False, self._cases
+        opened, source, grouped, cases, fed = 0, None, False, self._cases, piped
         while True:
             command, behind = self._command(piped, None if grouped else source)
             if command is not None:
@@ -74,27 +96,34 @@ class _Reader(WordReader):
                 if closing:
                     raise Unreadable("a parenthesis is not closed")
                 return
-            piped = behind in ("|", "|&") or (behind == "(" and piped)
+            piped = behind in ("|", "|&") or (behind == "(" and piped) or fed
+            fed = fed or (piped and _GROUP.match(self.text, self.at) is not None)
             source = command
 
     def _command(self, piped: bool, source: Command | None) -> tuple[Command | None, str]:
         words: list[Word] = []
         redirects: list[tuple[str, Word]] = []
         body: list[str] = []
+        said = before = 0
+        names = False
         while True:
             blank = _BLANKS.match(self.text, self.at)
             self.at = blank.end() if blank else self.at
             rest = self.text[self.at : self.at + 3]
+            is_case = said == 2 and words[:1] == [Word("case")] and not redirects
+            is_for = said == 2 and words[:1] in ([Word("for")], [Word("select")])
             if rest[:1] == "#":
                 end = self.text.find("\n", self.at)
                 self.at = len(self.text) if end < 0 else end
                 continue
+            if is_case and (lines := _LINES_TO_IN.match(self.text, self.at)):
+                self.at = lines.end()
+                continue
             if rest[:2] in ("<(", ">("):
-                inner = self.substitution(2)
+                inner = self.substitution(2, piped=rest[0] == ">")
                 words.append(Word(f"/dev/fd/{UNKNOWN}", inner))
                 continue
-            if rest[:2] == "((" and not words:
-                self.arithmetic()
+            if rest[:2] == "((" and words in ([], [Word("for")]) and self.arithmetic(self.at):
                 continue
             if rest[:1] in ("<", ">") or rest[:2] == "&>":
                 self._redirect(redirects, body)
@@ -106,16 +135,25 @@ class _Reader(WordReader):
             found = self.word(assigns=not words or words[0].text in _BINDS)
             if self.at == before:
                 raise Unreadable("a character stands where none can")
-            if len(found) == 1 and found[0].text.isdigit() and self.text[self.at : self.at + 1] in ("<", ">"):
-                continue  # the number of a descriptor
-            raw = self.text[before : self.at]
-            if not words and raw in _KEYWORDS:
-                self._cases -= raw == "esac" and self._cases > 0
+            raw = self.text[before : self.at].replace("\\\n", "")
+            if _DESCRIPTOR.fullmatch(raw) and self.text[self.at : self.at + 1] in ("<", ">"):
                 continue
+            if not words and raw in _KEYWORDS:
+                names = raw in ("function", "coproc")
+                self._cases -= raw == "esac" and self._cases > 0
+                if raw == "time" and (options := _TIME_OPTIONS.match(self.text, self.at)):
+                    self.at = options.end()
+                continue
+            if (names and len(words) == 1 and raw in _COMPOUNDS) or (is_for and raw in ("do", "{")):
+                self.at, behind = before, "{"
+                break
             if not words and raw == "[[":
                 found += self._condition()
+            if _VARIABLES.fullmatch(raw):
+                found = [replace(word, may_be_none=True) for word in found]
             words += found
-            if raw == "in" and len(words) == 3 and words[0].text == "case":
+            said += 1
+            if raw == "in" and is_case:
                 self._cases += 1
                 behind = "in"
                 break
@@ -130,8 +168,14 @@ class _Reader(WordReader):
         source: Command | None,
         behind: str,
     ) -> Command | None:
+        given = list[tuple[str, str]]()
         while words and (found := ASSIGNS.match(words[0].text)):
-            self.variables[found[1]] = words.pop(0).text[found.end() :]
+            given.append((found[1], words.pop(0).text[found.end() :]))
+        for name, value in given:
+            if name != "IFS":
+                self.assign(name, value)
+            elif not words:  # else it is for that command, and splits no words of ours
+                self._split_at(value)
         self._bind([word.text for word in words])
         if not words and not redirects:
             return None
@@ -139,23 +183,32 @@ class _Reader(WordReader):
             self._read_bodies()
         return Command(tuple(words), tuple(redirects), body, piped, source if piped else None, behind)
 
+    def _split_at(self, characters: str) -> None:
+        """Words are split at these too. Whether at the former no longer, only running would tell."""
+        if not _SEPARATORS.fullmatch(characters):
+            raise Unreadable("it takes words apart in a way of its own")
+        self.variables["IFS"] += characters
+
     def _bind(self, texts: list[str]) -> None:
         """What a command says of variables."""
         name, rest = (texts[0], texts[1:]) if texts else ("", [])
         if name in _BINDS:
             for text in rest:
                 if found := ASSIGNS.match(text):
-                    self.variables[found[1]] = text[found.end() :]
+                    self.assign(found[1], text[found.end() :])
         elif name in ("read", "mapfile", "readarray", "getopts"):
-            self.variables.update((text, UNKNOWN) for text in rest if not text.startswith("-"))
+            for text in ("REPLY", *rest):
+                self.assign(text, UNKNOWN)
         elif name in ("for", "select") and len(rest) > 1:
-            self.variables[rest[0]] = rest[2] if len(rest) == 3 else UNKNOWN
-        elif name == "printf" and rest[:1] == ["-v"] and len(rest) > 1:
-            self.variables[rest[1]] = UNKNOWN
-        elif name == "set" and "--" in rest:
-            given = rest[rest.index("--") + 1 :]
-            self.variables |= {str(number): text for number, text in enumerate(given, start=1)}
-            self.variables |= dict.fromkeys("@*", " ".join(given))
+            self.assign(rest[0], rest[2] if len(rest) == 3 else UNKNOWN)
+        elif name == "printf" and rest[:1] and rest[0].startswith("-v"):
+            self.assign(rest[0][2:] or "".join(rest[1:2]), UNKNOWN)
+        elif name == "set" and rest and (rest[0] == "--" or not rest[0].startswith(("-", "+"))):
+            given = rest[rest[0] == "--" :]
+            for number, text in enumerate(given, start=1):
+                self.assign(str(number), text)
+            self.assign("@", " ".join(given))
+            self.assign("*", " ".join(given))
 
     def _operator(self) -> str | None:
         """The operator that ends a command here; None if it goes on."""
@@ -180,52 +233,69 @@ class _Reader(WordReader):
         blank = _BLANKS.match(self.text, self.at)
         self.at = blank.end() if blank else self.at
         if self.text[self.at : self.at + 2] in ("<(", ">("):
-            redirects.append((found[0], Word(f"/dev/fd/{UNKNOWN}", self.substitution(2))))
+            inner = self.substitution(2, piped=self.text[self.at] == ">")
+            redirects.append((found[0], Word(f"/dev/fd/{UNKNOWN}", inner)))
             return
         before = self.at
         words = self.word()
         if not words:
             raise Unreadable("a redirection leads nowhere")
         if found[0] in ("<<", "<<-"):
-            raw = self.text[before : self.at]
-            self._bodies.append((words[0].text, any(c in raw for c in "'\"\\"), body))
+            ends = _DELIMITER.fullmatch(raw := self.text[before : self.at])
+            if ends is None:
+                raise Unreadable("where a text ends cannot be known")
+            delimiter = ends[1] or ends[2] or ends[3]
+            self._bodies.append((delimiter, raw[0] in "'\"\\", found[0] == "<<-", body))
         elif found[0] == "<<<":
             body[:] = [words[0].text]
         else:
             redirects.append((found[0], words[0]))
 
     def _read_bodies(self) -> None:
-        """The here-documents that begin behind this line."""
+        """Read the here-documents that begin here."""
         bodies, self._bodies = self._bodies, []
-        for delimiter, literal, body in bodies:
+        for delimiter, literal, tabs, body in bodies:
             lines = []
             while self.at < len(self.text):
-                line, _, _ = self.text[self.at :].partition("\n")
-                self.at += len(line) + 1
-                if line.lstrip("\t") == delimiter:
+                found = (_LINE if literal else _JOINED_LINE).match(self.text, self.at)
+                assert found is not None  # noqa: S101 - it matches whatever stands there
+                self.at = found.end()
+                line = found[1] if literal else re.sub(r"(\\[^\n])|\\\n", r"\1", found[1])
+                line = line.lstrip("\t") if tabs else line
+                if line == delimiter:
                     break
                 lines.append(line)
-            self.at = min(self.at, len(self.text))
             text = "\n".join(lines)
             body[:] = [text if literal else self.within(text)]
 
     def _pattern(self) -> None:
         """The pattern of a case, up to its parenthesis; or the end of the cases."""
-        blank = re.compile(r"(?:\s|\\\n|#[^\n]*\n)*").match(self.text, self.at)
-        self.at = blank.end() if blank else self.at
+        self._skip(_APART)
         if re.compile(r"esac\b").match(self.text, self.at):
             return
-        found = re.compile(r"\(?(?:[^()'\"\\]|\\.|'[^']*'|\"[^\"]*\")*\)", re.S).match(self.text, self.at)
-        if found is None:
-            raise Unreadable("a case is not closed")
-        self.at = found.end()
+        self.at += self.text[self.at : self.at + 1] == "("
+        while True:
+            self._skip(_APART)
+            if self.text[self.at : self.at + 1] == ")":
+                self.at += 1
+                return
+            before = self.at
+            self.word()
+            if self.at == before:
+                raise Unreadable("a case is not closed")
 
     def _condition(self) -> list[Word]:
         """What stands between `[[` and `]]`."""
-        end = re.compile(r"(?:[^\\'\"\]]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|\](?!\]))*\]\]", re.S).match(
-            self.text, self.at
-        )
-        if end is None:
-            raise Unreadable("a condition is not closed")
-        text, self.at = self.text[self.at : end.end()], end.end()
-        return [Word(self.within(text))]
+        words: list[Word] = []
+        while True:
+            self._skip(_APART_IN_CONDITION)
+            before = self.at
+            words += self.word()
+            if self.at == before:
+                raise Unreadable("a condition is not closed")
+            if self.text[before : self.at] == "]]":
+                return words
+
+    def _skip(self, apart: re.Pattern[str]) -> None:
+        found = apart.match(self.text, self.at)
+        self.at = found.end() if found else self.at

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
+from .braces import braced
 from .command_line import LONGEST, UNKNOWN, UNSET, Command, Pieces, Unreadable, Word, decoded, known_output
 
 DEEPEST = 24
 
-_PLAIN = re.compile(r"[^\s;&|()<>\\'\"$`]+")
+# A shell takes these for the end of a word and no others: not the many other spaces of Unicode.
+_PLAIN = re.compile(r"[^ \t\n;&|()<>\\'\"$`}]+|}")
+_SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[[^]\n'\"\\$`]*\]\+?=")
 ASSIGNS = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!_-]")
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_PARAMETER = re.compile(r"\$\{([#!]?)(\w+|[@*#?$!-])?(:?[-=+?])?")
+_PARENTHESES = re.compile(r"\\.|\$'(?:[^'\\]|\\.)*'|'[^']*'|\"(?:[^\"\\]|\\.)*\"|[()]", re.S)
 
 
 class WordReader(ABC):
@@ -21,6 +25,8 @@ class WordReader(ABC):
     def __init__(self, text: str, variables: dict[str, str], depth: int) -> None:
         self.text, self.at, self.depth = text, 0, depth
         self.variables = variables
+        self.unset = UNSET
+        """What a variable stands for that nobody has set here."""
         self.commands: list[Command] = []
         """Every command that has been read, those within others first."""
         self.left = 8 * LONGEST
@@ -45,41 +51,65 @@ class WordReader(ABC):
             if char == "(" and assigns and ASSIGNS.fullmatch(pieces.text):
                 pieces.split_at = ""
                 pieces.add(self._array(), quoted=True)
-            elif char == "(" and pieces.text[-1:] in tuple("@?*+!") and pieces.mask[-1:] == "u":
-                end = self.text.find(")", self.at)
-                if end < 0:
-                    raise Unreadable("a pattern is not closed")
-                pieces.add(self.text[self.at : end + 1], quoted=True)
-                self.at = end + 1
-            elif char.isspace() or char in ";&|()<>":
+            elif (
+                char == "(" and not assigns and pieces.text[-1:] in tuple("@?*+!") and pieces.mask[-1:] == "u"
+            ):
+                self._alternatives(pieces)
+            elif char in " \t\n;&|()<>":
                 break
-            elif char == "\\":
-                pieces.add(self.text[self.at + 1 : self.at + 2].replace("\n", ""), quoted=True)
-                self.at += 2
-            elif char == "'":
-                pieces.add(self._up_to("'", self.at + 1), quoted=True)
-            elif char == '"':
-                self.at += 1
-                self._double(pieces, '"')
-            elif char == "$":
-                self._dollar(pieces, quoted=False)
-            elif char == "`":
-                self._backtick(pieces, quoted=False)
+            elif assigns and not pieces.text and (subscript := _SUBSCRIPT.match(self.text, self.at)):
+                pieces.add(subscript[0], quoted=False)
+                pieces.split_at = ""
+                self.at = subscript.end()
             else:
-                plain = _PLAIN.match(self.text, self.at)
-                assert plain is not None  # noqa: S101 - all that is special was looked for
-                pieces.add(plain[0], quoted=False)
-                self.at = plain.end()
+                self._piece(pieces)
                 if assigns and ASSIGNS.match(pieces.text):
                     pieces.split_at = ""  # the value of a variable is one word
         pieces.next()
         return self._finished(pieces, assigns=assigns)
 
+    def _piece(self, pieces: Pieces) -> None:
+        """The next piece of a word: what is quoted, what stands for something else, or what is plain."""
+        char = self.text[self.at]
+        if char == "\\":
+            pieces.add(self.text[self.at + 1 : self.at + 2].replace("\n", ""), quoted=True)
+            self.at += 2
+        elif char == "'":
+            pieces.add(self._up_to("'", self.at + 1), quoted=True)
+        elif char == '"':
+            self.at += 1
+            self._double(pieces, '"')
+        elif char == "$":
+            self._dollar(pieces, quoted=False)
+        elif char == "`":
+            self._backtick(pieces, quoted=False)
+        else:
+            plain = _PLAIN.match(self.text, self.at)
+            found = plain[0] if plain else char
+            pieces.add(found, quoted=False)
+            self.at += len(found)
+
+    def _alternatives(self, pieces: Pieces) -> None:
+        """What a pattern like `@(a|b)` offers."""
+        depth = 0
+        while True:
+            char = self.text[self.at : self.at + 1]
+            if not char or self.depth + depth > DEEPEST:
+                raise Unreadable("a pattern is not closed")
+            depth += {"(": 1, ")": -1}.get(char, 0)
+            if char in "()":
+                pieces.add(char, quoted=True)
+                self.at += 1
+                if not depth:
+                    return
+            else:
+                self._piece(pieces)
+
     def _finished(self, pieces: Pieces, *, assigns: bool) -> list[Word]:
         inner = tuple(pieces.inner)
         words = []
         for text, mask in pieces.done:
-            for one, its_mask in [(text, mask)] if pieces.split_at == "" else self._braced(text, mask):
+            for one, its_mask in [(text, mask)] if pieces.split_at == "" else braced(text, mask):
                 home = self.variables.get("HOME", "~")
                 if its_mask[:1] == "u" and (one == "~" or one.startswith("~/")):
                     one = home + one[1:]
@@ -88,25 +118,6 @@ class WordReader(ABC):
                 self._spend(len(one) + 1)
                 words.append(Word(one, inner))
         return words
-
-    def _braced(self, text: str, mask: str) -> list[tuple[str, str]]:
-        """What braces stand for: `{rm,-rf}` is two words."""
-        done: list[tuple[str, str]] = []
-        waiting, left = [(text, mask)], 256
-        while waiting:
-            one, its_mask = waiting.pop()
-            pairs = _BRACES.finditer(one)
-            found = next((each for each in pairs if its_mask[each.start()] == "u"), None)
-            if found is None:
-                done.append((one, its_mask))
-                continue
-            left -= 1
-            if not left:
-                raise Unreadable("its braces stand for too much")
-            for part in reversed(found[1].split(",")):
-                made = one[: found.start()] + part + one[found.end() :]
-                waiting.append((made, "u" * len(made)))
-        return done
 
     def _spend(self, characters: int) -> None:
         self.left -= characters
@@ -178,6 +189,8 @@ class WordReader(ABC):
     # --- what is put in ---
 
     def _dollar(self, pieces: Pieces, *, quoted: bool) -> None:
+        while self.text.startswith("\\\n", self.at + 1):  # a shell has put the lines together by now
+            self.text = self.text[: self.at + 1] + self.text[self.at + 3 :]
         rest = self.text[self.at + 1 : self.at + 3]
         if rest[:1] == "'" and not quoted:
             found = re.compile(r"((?:[^'\\]|\\.)*)'", re.S).match(self.text, self.at + 2)
@@ -188,9 +201,7 @@ class WordReader(ABC):
         elif rest[:1] == '"' and not quoted:
             self.at += 2
             self._double(pieces, '"')
-        elif rest == "((":
-            self.at += 1
-            self.arithmetic()
+        elif rest == "((" and self.arithmetic(self.at + 1):
             pieces.add(UNKNOWN, quoted=quoted)
         elif rest[:1] == "(":
             self._put_output(pieces, self.substitution(2), quoted=quoted)
@@ -200,10 +211,15 @@ class WordReader(ABC):
             self.at = found.end()
             value = self._value(found[0])
             self._spend(len(value or ""))
-            pieces.expand(UNSET if value is None else value, quoted=quoted and found[0] != "@")
+            pieces.expand(self.unset if value is None else value, quoted=quoted and found[0] != "@")
         else:
             pieces.add("$", quoted=quoted)
             self.at += 1
+
+    def assign(self, name: str, value: str) -> None:
+        """Let a variable have a value. Whether it still has the one before, as behind an `&&` or in a
+        subshell, only running would tell."""
+        self.variables[name] = value if self.variables.get(name, value) == value else UNKNOWN
 
     def _value(self, name: str) -> str | None:
         """What a variable holds. What a script is given stands for nothing where it was given nothing."""
@@ -214,46 +230,70 @@ class WordReader(ABC):
         return "" if name.isdigit() or name in "@*" else None
 
     def _parameter(self, pieces: Pieces, *, quoted: bool) -> None:
-        found = re.compile(r"\$\{([#!]?)(\w+|[@*#?$!-])").match(self.text, self.at)
-        end = self._closing_brace(found.end() if found else self.at + 2)
-        rest = self.text[found.end() if found else self.at + 2 : end]
-        self.at = end + 1
-        value = self._value(found[2]) if found else UNKNOWN
-        if found and found[1] == "!" and value is not None:
+        found = _PARAMETER.match(self.text, self.at)
+        assert found is not None  # noqa: S101 - it matches whatever stands there
+        self.at = found.end()
+        sign, name, kind = found[1], found[2] or "", found[3] or ""
+        other = self._up_to_brace(quoted=quoted, literal=bool(kind))
+        value = self._value(name) if name else UNKNOWN
+        if sign == "!" and value is not None:
             value = self._value(value)
-        elif found and found[1] == "#":
+        elif sign == "#":
             value = UNKNOWN
-        elif found and rest.startswith(("[@]", "[*]")):
-            quoted = quoted and rest.startswith("[*]")
-        elif rest[:1] in (":", "-", "=", "+", "?") and (kind := rest.lstrip(":")[:1]) in tuple("-=+?"):
-            other = self.within(rest[rest.index(kind) + 1 :])
-            if kind == "+":
-                value = other if value is None or value else ""
-            elif kind != "?":
-                value = value or other
-        elif rest:
-            self.within(rest)
+        elif kind:
+            value = self._chosen(name, kind, value, other)
+        elif other.startswith(("[@]", "[*]")):
+            quoted = quoted and other.startswith("[*]")
+        elif other:
             value = UNKNOWN
         self._spend(len(value or ""))
-        pieces.expand(UNSET if value is None else value, quoted=quoted)
+        pieces.expand(self.unset if value is None else value, quoted=quoted and name != "@")
 
-    def _closing_brace(self, start: int) -> int:
-        depth = 1
-        for found in re.compile(r"\\.|'[^']*'|[{}]", re.S).finditer(self.text, start):
-            depth += {"{": 1, "}": -1}.get(found[0], 0)
-            if not depth:
-                return found.start()
-        raise Unreadable("a brace is not closed")
+    def _chosen(self, name: str, kind: str, value: str | None, other: str) -> str | None:
+        """What stands in `${name:-other}` and its like."""
+        is_set = name in self.variables
+        if kind[-1] == "+":
+            if not is_set:
+                return UNKNOWN
+            return other if value or kind == "+" else ""
+        if kind[-1] == "?":
+            return value
+        value = value if value or (is_set and kind in ("-", "=")) else other
+        if kind[-1] == "=":
+            self.assign(name, value or "")
+        return value
 
-    def arithmetic(self) -> None:
-        """Skip a computation, and read the commands in it."""
+    def _up_to_brace(self, *, quoted: bool, literal: bool) -> str:
+        """What stands behind the name of a variable, up to the brace that closes it. Within double quotes
+        an apostrophe quotes nothing in a value that is put there."""
+        if self.depth > DEEPEST:
+            raise Unreadable("it is too deep")
+        self.depth += 1
+        pieces = Pieces("")
+        while (char := self.text[self.at : self.at + 1]) != "}":
+            if not char:
+                raise Unreadable("a brace is not closed")
+            if char == "'" and quoted and literal:
+                pieces.add(char, quoted=True)
+                self.at += 1
+            else:
+                self._piece(pieces)
+        self.at += 1
+        self.depth -= 1
+        return pieces.text
+
+    def arithmetic(self, start: int) -> bool:
+        """Skip the computation that begins here, and read the commands in it. False if it is none: `((a);b)`
+        is two subshells."""
         depth = 0
-        for found in re.compile(r"[()]").finditer(self.text, self.at):
-            depth += 1 if found[0] == "(" else -1
-            if not depth:
-                text, self.at = self.text[self.at : found.end()], found.end()
-                self.within(text)
-                return
+        for found in _PARENTHESES.finditer(self.text, start):
+            depth += {"(": 1, ")": -1}.get(found[0], 0)
+            if depth == 1 and found[0] == ")":
+                if self.text[found.end() : found.end() + 1] != ")":
+                    return False
+                self.at = found.end() + 1
+                self.within(self.text[start : self.at])
+                return True
         raise Unreadable("a parenthesis is not closed")
 
     def _backtick(self, pieces: Pieces, *, quoted: bool) -> None:
@@ -261,7 +301,7 @@ class WordReader(ABC):
         if found is None:
             raise Unreadable("a quote is not closed")
         self.at = found.end()
-        inside = self.inside(re.sub(r"\\([`$\\])", r"\1", found[1]))
+        inside = self.inside(re.sub(r'\\([`$\\"])' if quoted else r"\\([`$\\])", r"\1", found[1]))
         inside.left = self.left
         inside.script("")
         self.left = inside.left

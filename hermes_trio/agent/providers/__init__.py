@@ -5,6 +5,7 @@
     retry       asking again, and falling back
     openai, anthropic      requests in the vendors' words; pure, and a thin shell each
     openai_answer, anthropic_answer    their answers; pure
+    thinking_aloud      thoughts within an answer; pure
     stream      the shell they share: post, read as it comes, hang up
     sse         events out of bytes
     repair      a conversation as every server takes it

@@ -2,7 +2,8 @@
 
 A request goes out whole; an answer comes back in items, in the order in which they become true:
 
-    Waits, FallsBack            only before anything else: an attempt failed, and what is done about it
+    Waits, FallsBack            only before the answer itself: an attempt failed, and what is done about it;
+                                what it has thought, and the calls it has begun, are void
     ReasoningDelta, TextDelta   as they are written
     ToolCallStarted             the model begins to write a call; nobody knows yet what it asks for
     ToolCallReady               a whole call, its arguments a JSON object: only now may anything run

@@ -23,13 +23,13 @@ from .model import (
     Item,
     Reason,
     ReasoningDelta,
-    TextDelta,
     ToolCallBroken,
     ToolCallReady,
     ToolCallStarted,
 )
 from .refusals import trouble
 from .repair import json_object, plain_id
+from .thinking_aloud import Aloud
 
 _LENGTH = ("length", "max_tokens", "model_length")
 _REFUSED = ("content_filter", "safety", "refusal")
@@ -59,6 +59,7 @@ class ChatFold:
         self._by_index: dict[int, _Call] = {}
         self._ids: set[str] = set()
         self._said = False
+        self._aloud = Aloud()
         self._reason = ""
         self._usage: Usage | None = None
         self._reasoning: dict[str, str] = {}
@@ -97,7 +98,8 @@ class ChatFold:
         if self._reason in _REFUSED:
             raise ContentRefused(self._endpoint)
         cut = self._reason in _LENGTH
-        items = [item for call in self._calls for item in self._closed(call, cut=cut)]
+        items: list[Item] = [*self._aloud.end()]
+        items += [item for call in self._calls for item in self._closed(call, cut=cut)]
         if self._usage:
             items.append(self._usage)
         reason: Reason = "length" if cut else "tool_calls" if self._calls else "stop"
@@ -115,7 +117,7 @@ class ChatFold:
             _join(self._details, detail)
         if text := _text(delta.get("content")) or _text(delta.get("refusal")):
             self._said = True
-            items.append(TextDelta(text))
+            items += self._aloud.feed(text)
         calls = delta.get("tool_calls")
         for part in calls if isinstance(calls, list) else []:
             if isinstance(part, dict):
@@ -127,9 +129,10 @@ class ChatFold:
         function = part.get("function")
         function = function if isinstance(function, dict) else {}
         name, arguments = str(function.get("name") or ""), function.get("arguments")
-        if isinstance(arguments, dict):
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        arguments = arguments if isinstance(arguments, str) else ""
         call = self._call_of(part, name, arguments)
         if name != call.name and not call.arguments:
             call.name += name
@@ -217,7 +220,7 @@ def _usage(usage: Body) -> Usage:
         cache_read_tokens=read,
         cache_write_tokens=written,
         last_prompt_tokens=prompt,
-        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        cost_usd=float(cost) if isinstance(cost, int | float) and cost >= 0 else None,
     )
 
 

@@ -1,4 +1,5 @@
-"""Asking again: the same model after a while, then another one, as long as nothing was handed out.
+"""Asking again: the same model after a while, then another one, as long as nothing of the answer was handed
+out. What a model has thought is no part of it, nor is a call that it had only begun to write.
 
 When something was, the error comes out as `Interrupted`: whoever has shown the beginning of an answer knows
 what a second beginning would look like; we do not.
@@ -14,7 +15,7 @@ import structlog
 import trio
 
 from .errors import Interrupted, ModelError, StreamMalformed
-from .model import FallsBack, Item, Model, Request, Waits
+from .model import FallsBack, Item, Model, ReasoningDelta, Request, ToolCallStarted, Waits
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
@@ -96,7 +97,7 @@ class _Attempts:
             if self._handed_out:
                 raise Interrupted(error) from error
             return self._after(error)
-        self._handed_out = True
+        self._handed_out = self._handed_out or not isinstance(item, ReasoningDelta | ToolCallStarted)
         return item
 
     def _after(self, error: ModelError) -> Item:

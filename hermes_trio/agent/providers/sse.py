@@ -93,4 +93,7 @@ class Whole:
         return []
 
     def end(self) -> list[Event]:
+        if self._data.lstrip().startswith((b"data:", b"event:", b":")):  # a stream, whatever it was called
+            decoder = Decoder()
+            return decoder.feed(bytes(self._data)) + decoder.end()
         return [Event(self._data.decode("utf-8", "replace"))]

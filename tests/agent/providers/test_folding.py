@@ -125,6 +125,12 @@ def test_a_call_without_a_name_is_broken() -> None:
     ]
 
 
+@pytest.mark.parametrize("arguments", [["/"], True, 1, "[]", '"{}"'])
+def test_arguments_that_are_no_object_call_nothing(arguments: Any) -> None:
+    items = folded("openai", [part("rm", arguments, index=0, id="x"), delta("tool_calls")])
+    assert [type(item) for item in items] == [ToolCallStarted, ToolCallBroken, Finished]
+
+
 def test_reasons_that_are_none_end_nothing() -> None:
     told = [delta("", content="Hel"), delta(None, content="lo"), "[DONE]"]
     assert folded("openai", told) == [TextDelta("Hel"), TextDelta("lo"), Finished("stop")]
@@ -160,6 +166,32 @@ def test_thoughts_under_both_names_are_shown_once() -> None:
     assert items[:-1] == [ReasoningDelta("Hm.")]
 
 
+def said_and_thought(items: Sequence[Item]) -> tuple[str, str]:
+    said = "".join(item.text for item in items if isinstance(item, TextDelta))
+    return said, "".join(item.text for item in items if isinstance(item, ReasoningDelta))
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "thought"),
+    [
+        ("<think>Hm </ hm.</think>\n\nYes.", "Yes.", "Hm </ hm."),
+        ("\n<think>\nHm.\n</think>Yes </think>.", "Yes </think>.", "\nHm.\n"),
+        ("<think></think>\nYes.", "Yes.", ""),
+        ("<think>Hm.</thin", "", "Hm.</thin"),
+        ("Write <think>so</think>.", "Write <think>so</think>.", ""),
+        ("<thinner> is", "<thinner> is", ""),
+        ("<thi", "<thi", ""),
+        ("  indented", "  indented", ""),
+    ],
+)
+def test_thoughts_in_an_answer_are_told_apart_however_it_is_cut(text: str, said: str, thought: str) -> None:
+    for size in range(1, len(text) + 1):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        items = folded("openai", [*(delta(content=piece) for piece in pieces), STOP])
+        assert said_and_thought(items) == (said, thought)
+        assert items[-1] == Finished("stop")
+
+
 def test_pieces_of_openrouters_reasoning_become_whole() -> None:
     pieces = [
         {"type": "reasoning.text", "index": 0, "text": "H", "signature": None},
@@ -184,6 +216,10 @@ def test_usage_counts_what_the_cache_had_apart() -> None:
     early = {"choices": [], "usage": {"prompt_tokens": 1}}
     items = folded("openai", [early, STOP, {"choices": [], "usage": {**usage, "cost": 0.25}}, "[DONE]"])
     assert items[0] == Usage(40, 7, 60, 0, 100, 0.25)
+    for odd in (None, "0.1", -1, [1]):
+        (used, _) = folded("openai", [STOP, {"usage": {"prompt_tokens": 9, "cost": odd}}])
+        assert isinstance(used, Usage)
+        assert used.cost_usd is None
     assert folded("openai", [STOP, {"usage": {"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}}])[
         0
     ] == Usage(input_tokens=5, cache_read_tokens=4, last_prompt_tokens=9)

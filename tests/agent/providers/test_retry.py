@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from hermes_trio.agent.providers import errors
 from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.http import Http
-from hermes_trio.agent.providers.model import FallsBack, Finished, Waits
+from hermes_trio.agent.providers.model import FallsBack, Finished, ToolCallBroken, ToolCallReady, Waits
 from hermes_trio.agent.providers.opening import open_model
 from hermes_trio.agent.providers.retry import Persistent, pause
 from hermes_trio.testing.model_replies import Reply, Wire, refused
@@ -101,6 +101,22 @@ async def test_a_stream_that_breaks_behind_it_is_not(server: ModelServer, models
     assert isinstance(error.cause, errors.Overloaded)
     assert error.may_retry
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [Reply().thinks("Hm.").breaks(), Reply().thinks("Hm.").calls("ls", '{"path"').fails("overloaded_error")],
+)
+async def test_what_it_only_thought_or_began_to_call_is_no_answer_yet(
+    trouble: Reply, server: ModelServer, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(trouble)
+    async with models(retries=1) as model:
+        items = await answer(model)
+    assert text_of(items) == "Hello."
+    assert isinstance(items[-1], Finished)
+    assert sum(isinstance(item, Waits) for item in items) == 1
+    assert not any(isinstance(item, ToolCallReady | ToolCallBroken) for item in items)
 
 
 async def test_another_model_takes_over_and_keeps_the_turn(

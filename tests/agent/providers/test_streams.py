@@ -26,11 +26,11 @@ from hermes_trio.agent.providers.model import (
 from hermes_trio.agent.providers.opening import open_model
 from hermes_trio.agent.providers.sse import LONGEST_EVENT
 from hermes_trio.state.entry import Usage
+from hermes_trio.testing.checkpoints import cancelled_at
 from hermes_trio.testing.model_replies import Plain, Reply, Wire, refused
 from hermes_trio.testing.model_server import ModelServer
 from hermes_trio.world import World
 from tests.agent.providers.conftest import HELLO, KEY, OpenModel, answer, outcome, text_of
-from tests.testing.checkpoints import cancelled_at
 
 
 async def test_an_answer_comes_as_it_is_written(server: ModelServer, models: OpenModel) -> None:
@@ -165,8 +165,17 @@ async def test_a_call_in_a_stream_that_breaks_is_never_handed_out(
     server.answers(Reply().calls("rm", {"path": "/"}).breaks())
     async with models() as model:
         seen, error = await outcome(model)
-    assert isinstance(error, errors.Interrupted)
+    assert isinstance(error, errors.StreamCut)
     assert [type(item) for item in seen] == [ToolCallStarted]
+
+
+async def test_a_stream_by_a_wrong_name_is_read_all_the_same(server: ModelServer, models: OpenModel) -> None:
+    reply = Reply(comments=True).says("Hello.").calls("ls", {"path": "/"}).uses(3, 4)
+    server.answers(replace(reply, content_type="application/json"))
+    async with models() as model:
+        items = await answer(model)
+    assert text_of(items) == "Hello."
+    assert [type(item) for item in items[-3:]] == [ToolCallReady, Usage, Finished]
 
 
 async def test_a_page_for_people_is_no_answer(server: ModelServer, models: OpenModel) -> None:
