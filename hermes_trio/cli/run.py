@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from ..gateway.ending import (
 from ..gateway.gateway import Gateway
 from ..gateway.outside import obey_signals, run_planned_stop_watcher, watch_drain_request
 from ..gateway.serve import serve
+from ..host.home import refuse_if_busy
 from ..host.init import become_init
 from ..host.limits import raise_open_files
 from ..host.notify import keep_told
@@ -62,13 +65,14 @@ def command(if_wanted: bool) -> None:
     if os.getpid() == 1:
         become_init(_this_command(), EXIT_RESTART)
     loaded = load_and_warn()
+    refuse_if_busy(home)
     config = loaded.config
     adapters = find_adapters(config)
     names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
-    click.echo(f"hermes-trio {__version__}: {names}; home {home}")
+    _tell(f"hermes-trio {__version__}: {names}; home {home}")
     raise_open_files()
     watched_by = supervisor(os.environ, in_container=_is_what_a_container_runs())
-    with log_to_file(home, config, os.environ), last_resort(home / WATCHDOG_LOG) as arm:
+    with log_to_file(home, config, loaded.environ), last_resort(home / WATCHDOG_LOG) as arm:
         gateway = trio.run(_run, home, loaded, adapters, watched_by, arm)
         ending = gateway.control.current
         assert ending is not None  # noqa: S101 - that is what ended it
@@ -97,7 +101,7 @@ async def _run(
         serve,
         home,
         loaded.config,
-        agent=open_agent(loaded, loaded.environ, world, tell=click.echo),
+        agent=open_agent(loaded, loaded.environ, world, tell=_tell),
         adapters=[*adapters, web.platform],
         doors=[web.door],
         control=control,
@@ -120,19 +124,25 @@ async def _run(
     return gateway
 
 
+def _tell(text: str) -> None:
+    # Nobody has to listen: a restart in place comes long after the terminal was closed.
+    with suppress(OSError):
+        click.echo(text)
+
+
 def _say_where_to_go(home: Path, watched_by: Supervisor, web: Web) -> None:
     # What systemd starts is heard by a log alone, and a link that lets somebody in must not stand there.
     page = web.address if watched_by is Supervisor.SYSTEMD else web.link()
-    click.echo(f"Its page: {page}")
-    click.echo(f"Its log: {home / 'logs' / 'gateway.log'}")
-    click.echo("To look: `hermes-trio status`. To stop: `hermes-trio stop`, or Ctrl-C here.")
+    _tell(f"Its page: {page}")
+    _tell(f"Its log: {home / 'logs' / 'gateway.log'}")
+    _tell("To look: `hermes-trio status`. To stop: `hermes-trio stop`, or Ctrl-C here.")
     if watched_by is Supervisor.NONE:
-        click.echo("To have it run always: `hermes-trio service install`.")
+        _tell("To have it run always: `hermes-trio service install`.")
 
 
 async def keep_armed(control: Control, arm: Callable[[float], None]) -> None:
-    """Once an ending is decided, let nothing but the kernel keep us longer than it says."""
-    await control.ending()
+    """Once we are ending, let nothing but the kernel keep us longer than that may take."""
+    await control.ends_before(math.inf)
     # A moment early: when the grace is over, the turns that are cut keep the loop for themselves.
     while (patience := (end_by := control.end_by) - MARGIN - 0.1 - trio.current_time()) > 0:
         arm(end_by - trio.current_time())

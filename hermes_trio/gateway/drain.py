@@ -65,7 +65,11 @@ class Report(msgspec.Struct):
 async def drain_active_agents(gateway: Gateway, work: trio.CancelScope, background: trio.Nursery) -> None:
     """Wait for an ending, and see to it that the work ends by it. Called in the body of the `work`
     nursery: when this returns, only the turns that still run hold it open."""
-    ending = await gateway.control.ending()
+    try:
+        ending = await gateway.control.ending()
+    except trio.Cancelled:
+        gateway.control.hurry()  # a crash: nothing was decided, and whatever hangs must not keep us
+        raise
     began = trio.current_time()
     gateway.sessions.close()
     report = gateway.report = Report(began, len(gateway.sessions.running))

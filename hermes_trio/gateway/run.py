@@ -24,6 +24,7 @@ from ..journal.writer import RunWriter
 from ..state import inbox, sessions, transcript, turns
 from ..state.entry import SessionEntry
 from ..state.settle import Settlement
+from ..state.text import storable
 from ..state.transcript import Message
 from ..state.turns import Outcome
 from . import notifier, words
@@ -156,7 +157,7 @@ async def _attended(run: Run, journal: RunWriter, prompt: str, history: Sequence
 
 def _text(answer: object) -> str | None:
     if answer is None or isinstance(answer, str):
-        return answer
+        return storable(answer)
     raise TypeError(f"it answered with {type(answer).__name__}, which is no text")
 
 

@@ -8,14 +8,16 @@ the session. What was allowed for always is a fact in the store, which `hermes-t
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..state import meta
 from ..state.approvals import ALWAYS
 from .danger import judge
-from .harm import NeedsYes, Refused
+from .harm import UNREADABLE, UNSEEN, NeedsYes, Refused
 from .output import redaction, without_ours
 from .places import Places
 from .tool import ToolFailed, Workplace
@@ -45,34 +47,39 @@ class Permissions:
         if not isinstance(verdict, NeedsYes) or place.config.approvals.mode == "off":
             return
         always = {name.removeprefix(ALWAYS) for name, _ in await place.database.read(meta.every, ALWAYS)}
-        kinds = [
-            kind
-            for kind in verdict.kinds
-            if kind not in always | self._of_session.get(place.session_id, set())
-        ]
+        allowed = always | self._of_session.get(place.session_id, set())
+        kinds = {kind: name for kind in verdict.kinds if (name := _kept_as(kind, command)) not in allowed}
         if kinds:
             await self._ask(command, kinds, place)
 
-    async def _ask(self, command: str, kinds: list[str], place: Workplace) -> None:
+    async def _ask(self, command: str, kinds: Mapping[str, str], place: Workplace) -> None:
         does = "; ".join(kinds)
         said = await place.may(f"{_shown(command, place)}\n\nThis {does}.")
         if said == "session":
-            self._allow(place.session_id, kinds)
+            self._allow(place.session_id, kinds.values())
         elif said == "always":
             at = str(place.world.time())
-            for kind in kinds:
-                await place.database.write(meta.put, ALWAYS + kind, at)
+            for name in kinds.values():
+                await place.database.write(meta.put, ALWAYS + name, at)
         elif said != "once":
             raise ToolFailed(
                 f"BLOCKED: this {does}. That needs a person's yes, and none came: they said no, or "
                 f"not in time, or nobody is there. {_NO_WAY_AROUND} Go on without it, or say what is missing."
             )
 
-    def _allow(self, session_id: str, kinds: list[str]) -> None:
+    def _allow(self, session_id: str, names: Iterable[str]) -> None:
         allowed = self._of_session.pop(session_id, set())
-        self._of_session[session_id] = allowed | set(kinds)
+        self._of_session[session_id] = allowed | set(names)
         if len(self._of_session) > MOST_REMEMBERED:
             del self._of_session[next(iter(self._of_session))]
+
+
+def _kept_as(kind: str, command: str) -> str:
+    """What a yes to this is kept under. Where nobody can tell what a command does, it is a yes to that very
+    command: to all of them it would be one to everything."""
+    if kind not in (UNSEEN, UNREADABLE):
+        return kind
+    return f"{kind} (one command, {hashlib.sha256(command.encode('utf-8', 'replace')).hexdigest()[:16]})"
 
 
 def _shown(command: str, place: Workplace) -> str:

@@ -3,6 +3,7 @@ ends by it, and everybody else is answered."""
 
 from __future__ import annotations
 
+import gc
 import math
 import shutil
 import sqlite3
@@ -13,7 +14,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from hermes_trio.cli.run import keep_armed
 from hermes_trio.config import AgentConfig
+from hermes_trio.gateway.control import Control
 from hermes_trio.gateway.gateway import Gateway
 from hermes_trio.gateway.serve import serve
 from hermes_trio.gateway.turn import Agent, Turn
@@ -23,6 +26,7 @@ from hermes_trio.testing import Script
 from tests.stage import Stage, everyone
 
 Act = Callable[[Turn], Awaitable[object]]
+HALF = "\ud83d"
 
 
 def does(stage: Stage, act: Act) -> None:
@@ -119,6 +123,21 @@ async def test_an_answer_that_is_no_text_is_a_failure_told_in_words(
         assert f"it answered with {type(answer).__name__}" in text
         assert (await gateway.journals.read(turn.session_id, turn.run_id)).terminal is not None
         assert await answers(stage)
+
+
+async def test_half_a_character_at_the_end_of_an_answer_costs_that_character(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async def act(turn: Turn) -> object:
+        return f"Done {HALF}"
+
+    does(stage, act)
+    async with stage.life() as gateway:
+        await stage.says("work")
+        await trio.sleep(5)
+        assert stage.platform.chat("42").texts == ["Done \N{REPLACEMENT CHARACTER}"]
+        [turn] = stage.turns()
+        assert (await gateway.journals.read(turn.session_id, turn.run_id)).terminal is not None
 
 
 @pytest.mark.parametrize(
@@ -305,3 +324,48 @@ async def test_a_crash_is_a_crash_although_the_agent_hangs_when_it_is_closed(
             worker=stage.worker,
             guarded=stage.guarded,
         )
+
+
+async def test_a_crash_waits_for_no_turn_that_cannot_be_cancelled(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    """As for one that waits for a thread: Trio waits too. `run` ends the process when it is time."""
+
+    async def act(turn: Turn) -> object:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(600)
+        return "Done."
+
+    async def door(gateway: Gateway, task_status: trio.TaskStatus[None]) -> None:
+        task_status.started()
+        await trio.sleep(20)
+        raise RuntimeError("a broken assumption")
+
+    does(stage, act)
+    control = Control()
+    armed: list[tuple[float, float]] = []
+    began = trio.current_time()
+
+    async def crashes() -> None:
+        with pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="broken"), flatten_subgroups=True):
+            await serve(
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=[stage.platform],
+                doors=[door],
+                control=control,
+                world=stage.world,
+                worker=stage.worker,
+                guarded=stage.guarded,
+            )
+
+    async with trio.open_nursery() as beside:
+        beside.start_soon(
+            keep_armed, control, lambda seconds: armed.append((trio.current_time() - began, seconds))
+        )
+        beside.start_soon(crashes)
+        await trio.sleep(1)
+        stage.platform.post("work")
+    gc.enable()
+    assert armed[0] == (20, 5)

@@ -91,6 +91,32 @@ async def test_for_always_it_counts_until_it_is_taken_back(bench: Bench, work: P
         assert not await deletes(bench, work, "no")
 
 
+async def test_where_nobody_can_tell_what_a_command_does_a_yes_for_always_is_for_that_very_command(
+    bench: Bench, work: Path
+) -> None:
+    async def asks(command: str, answer: str | None) -> bool:
+        """Whether it is asked about, and not run if not; a question is answered so."""
+        made, texts = len(bench.results), bench.stage.platform.chat("42").texts
+        before = sum("May I do this?" in text for text in texts)
+
+        def asked() -> bool:
+            return sum("May I do this?" in text for text in bench.stage.platform.chat("42").texts) > before
+
+        await bench.begin({"command": command})
+        await bench.until(lambda: asked() or len(bench.results) > made)
+        was_asked = asked()
+        if was_asked and answer is not None:
+            await bench.stage.platform.says(answer)
+        await bench.until(lambda: len(bench.results) > made)
+        await bench.quiet()
+        return was_asked
+
+    async with bench.life():
+        assert await asks('sh -c "$(cat script)"', "/approve always")
+        assert not await asks('sh -c "$(cat script)"', None)
+        assert await asks('sh -c "$(cat another)"', "no")
+
+
 async def test_a_yes_is_for_one_kind_of_harm(bench: Bench, work: Path) -> None:
     async with bench.life():
         assert await deletes(bench, work, "/approve session")
