@@ -8,8 +8,10 @@ silently nobody, a restriction with a typing error silently none. There an unkno
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -28,7 +30,7 @@ from .config import (
 )
 from .config_text import Scalar, Tree, parse_env, parse_yaml, read_text
 from .config_values import join, section
-from .errors import ConfigInvalid
+from .errors import ConfigInvalid, home_error
 
 # What counts as security: every key of `approvals`; every key, wherever it stands, whose name
 # speaks of allowing, denying, admins, access or pairing (and is no secret: `access_token` is a
@@ -65,7 +67,8 @@ class Loaded:
 
 
 def home_directory(environ: Mapping[str, str]) -> Path:
-    """The directory that holds all of it: `$HERMES_HOME`, else `~/.hermes-trio`."""
+    """The directory that holds all of it: `$HERMES_HOME`, else `~/.hermes-trio`. Raises `ConfigInvalid`, and
+    `HomeUnusable` for one that this account may not look into."""
     value = environ.get("HERMES_HOME") or "~/.hermes-trio"
     try:
         home = Path(value).expanduser()
@@ -75,6 +78,13 @@ def home_directory(environ: Mapping[str, str]) -> Path:
     if not home.is_absolute():
         problem = f"{value!r} depends on where the command is started"
         raise ConfigInvalid("HERMES_HOME", problem, "Give it as a full path.")
+    # Told once and here: behind a closed door a file that is there looks like none. Whatever else may be
+    # wrong with the directory is told by who needs it.
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.stat(os.path.join(home, os.curdir))
+    except OSError as error:
+        raise home_error(home, error) from error
     return home
 
 

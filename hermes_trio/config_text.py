@@ -8,6 +8,7 @@ broken file is not passed on as it is, because it quotes lines that may hold a s
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -46,11 +47,14 @@ def read_text(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             content = file.read(SIZE_LIMIT + 1)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if path.is_symlink():  # what it stands for said something, and was not to be forgotten in silence
+            remedy = "Put back the file that it names, or remove it."
+            raise ConfigInvalid(str(path), "this is a link to nothing", remedy) from error
         return None
     except OSError as error:
         # Windows answers "permission denied" for a directory.
-        if path.is_dir():
+        if os.path.isdir(path):  # pathlib's raises where the way there is closed
             problem, remedy = "this is a directory", "Move it away; a file of this name is read."
         else:
             problem = f"cannot be read ({error.strerror})"
@@ -150,6 +154,7 @@ def _without_quotes(error: MarkedYAMLError) -> str:
     """What the parser complains of, but for longer pieces of the file: `*hunter2` is to YAML an
     alias, and to whoever wrote it a password."""
     problem = str(error.problem or error.context or "not YAML")
+    problem = problem.replace("'<stream end>'", "the end of the file")
     return _QUOTE.sub(lambda found: found[0] if len(found[0]) <= 4 else "…", problem)
 
 

@@ -5,6 +5,7 @@
     ├─ InvalidId                    an id that could leave its directory or break a key
     ├─ HomeError                    something about the home directory
     │  ├─ HomeBusy                  another gateway works in it
+    │  ├─ HomeFull                  its disk is full
     │  └─ HomeUnusable              exit code 78: not a directory, no permission, no locks there
     ├─ StoreError                   something about `gateway.db`
     │  ├─ StoreUnusable             exit code 78: not a file, no permission, no such place
@@ -25,6 +26,7 @@ errors are translated once, where we call it, with `raise ... from`.
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 EXIT_FAILURE = 1
@@ -84,6 +86,20 @@ class HomeUnusable(HomeError):
 
     def __init__(self, home: Path, problem: str) -> None:
         super().__init__(home, problem, "Repair the directory, or set HERMES_HOME to another one.")
+
+
+class HomeFull(HomeError):
+    """No mistake of anybody's, so whoever starts us again may try: space comes back."""
+
+    def __init__(self, home: Path, problem: str) -> None:
+        super().__init__(home, problem, "Free some space on its disk.")
+
+
+def home_error(home: Path, error: OSError, what: str = "") -> HomeError:
+    """The error of ours for what the system said about the home, or about `what` in it."""
+    said = error.strerror or str(error)
+    full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+    return (HomeFull if full else HomeUnusable)(home, f"{what} cannot be written ({said})" if what else said)
 
 
 class StoreError(GatewayError):

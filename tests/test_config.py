@@ -4,6 +4,7 @@ ever shown."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +29,7 @@ from hermes_trio.config import (
 from hermes_trio.config_file import Loaded, home_directory, load_config
 from hermes_trio.config_text import Scalar
 from hermes_trio.config_values import section
-from hermes_trio.errors import ConfigInvalid
+from hermes_trio.errors import ConfigInvalid, HomeUnusable
 from hermes_trio.messages import HomeChannel
 
 Load = Callable[..., Loaded]
@@ -348,6 +349,7 @@ LAUGHS = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in ran
     ("text", "problem"),
     [
         ("agent: {max_turns: 5", "line 1, column 21: expected ',' or '}'"),
+        ("agent: [\n", "line 2, column 1: expected the node content, but found the end of the file"),
         ("agent:\n\tmax_turns: 5", "line 2, column 1: found character '\\t'"),
         ("web:\n  port: 1\n  port: 2", "line 3, column 3: port is there a second time"),
         ("a: 1\n--- \nb: 2", "line 2, column 1: but found another document"),
@@ -388,6 +390,15 @@ def test_a_directory_in_place_of_the_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").mkdir()
     with pytest.raises(ConfigInvalid, match="this is a directory"):
         load_config(tmp_path, {})
+
+
+@pytest.mark.parametrize("name", ["config.yaml", ".env"])
+def test_a_link_to_nothing_is_no_file_that_was_left_out(tmp_path: Path, name: str) -> None:
+    """Its disk is not there yet, say: a gateway that starts without it does not do what it was told."""
+    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigInvalid, match="a link to nothing") as refusal:
+        load_config(tmp_path, {})
+    assert refusal.value.key == str(tmp_path / name)
 
 
 def test_a_file_in_place_of_the_home_is_told(tmp_path: Path) -> None:
@@ -652,6 +663,25 @@ def test_a_home_that_depends_on_the_moment_is_refused(value: str) -> None:
         home_directory({"HERMES_HOME": value})
     assert refusal.value.key == "HERMES_HOME"
     assert value in refusal.value.problem
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="nothing is closed to this account")
+@pytest.mark.parametrize("closed", ["home", ""])
+def test_a_home_that_may_not_be_looked_into_is_told(tmp_path: Path, closed: str) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / closed).chmod(0)
+    try:
+        with pytest.raises(HomeUnusable, match="Permission denied"):
+            home_directory({"HERMES_HOME": str(tmp_path / "home")})
+    finally:
+        (tmp_path / closed).chmod(0o700)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such links here")
+def test_a_home_that_leads_nowhere_is_told(tmp_path: Path) -> None:
+    (tmp_path / "home").symlink_to(tmp_path / "home")
+    with pytest.raises(HomeUnusable, match="Too many levels"):
+        home_directory({"HERMES_HOME": str(tmp_path / "home")})
 
 
 # --- resets -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +16,12 @@ from .. import __version__
 from ..agent.agent import open_agent
 from ..config import GatewayConfig, PlatformConfig
 from ..config_file import Loaded, home_directory
+from ..errors import GatewayError
 from ..gateway.control import Control
 from ..gateway.ending import Cause, Ending
 from ..gateway.gateway import Gateway
 from ..gateway.serve import serve
+from ..host.home import refuse_if_busy
 from ..host.tasks import show_tree_when_asked, waits_noted
 from ..state.turns import Outcome
 from ..world import World
@@ -30,9 +33,12 @@ from .logs import log_to_file
 @click.command()
 def command() -> None:
     """Talk to the agent in this terminal."""
+    if sys.stdin is None or sys.stdout is None:
+        raise GatewayError("There is no terminal here: standard input or standard output is closed.")
     home = home_directory(os.environ)
     loaded = load_and_warn()
-    with log_to_file(home, loaded.config, os.environ):
+    refuse_if_busy(home)
+    with log_to_file(home, loaded.config, loaded.environ):
         click.echo(f"hermes-trio {__version__}, {whereabouts(loaded)}")
         click.echo("/help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
         trio.run(_chat, home, replace(loaded, config=_for_a_terminal(loaded.config)))

@@ -42,7 +42,10 @@ def show(as_json: bool) -> None:
 
 @command.command()
 def check() -> None:
-    """Say whether the gateway would start with it: 0 if it would, 78 and why if not."""
+    """Say whether the gateway would start with it.
+
+    Ends with 0 if it would, with 78 if not.
+    """
     from ..gateway.adapters import find_adapters  # here, for adapters may import all there is
 
     loaded = _load()

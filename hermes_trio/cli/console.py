@@ -11,7 +11,7 @@ from typing import TextIO
 import trio
 
 from ..messages import MessageEvent, SessionSource
-from ..platform import Link, Outgoing, Traits
+from ..platform import Link, LinkLost, Outgoing, Traits
 
 GROWING = "\x00"
 """The cursor of this platform: a text that ends with it is not finished. It is never printed."""
@@ -20,11 +20,11 @@ PROMPT = "> "
 
 
 class Console:
-    """One person at one terminal. `on_end` is called when there is nothing more to read."""
+    """One person at one terminal. `on_end` is called when nothing is typed any more, or nobody reads."""
 
     name = "console"
     account = "main"
-    traits = Traits(limit=1_000_000, edits=True, dialect="markdown")
+    traits = Traits(limit=1_000_000, edits=True)
 
     def __init__(self, on_end: Callable[[], None], *, stdin: TextIO, stdout: TextIO) -> None:
         self._on_end, self._stdin, self._stdout = on_end, stdin, stdout
@@ -50,13 +50,13 @@ class Console:
 
     async def send(self, message: Outgoing) -> str:
         message_id = str(next(self._numbers))
-        if self._column:
-            self._print("\n")
         await self.edit(message.chat_id, message_id, message.text + (GROWING if message.grows else ""))
         return message_id
 
     async def edit(self, chat_id: str, message_id: str, text: str) -> None:
         await trio.lowlevel.checkpoint()
+        if message_id not in self._shown and self._column:  # a new one, or one of a life before this
+            self._print("\n")
         growing, text = text.endswith(GROWING), text.removesuffix(GROWING)
         before = self._shown.pop(message_id, "")
         if text.startswith(before):
@@ -82,10 +82,15 @@ class Console:
         raise NotImplementedError("the traits deny it")
 
     def _print(self, text: str) -> None:
-        if text:
+        if not text:
+            return
+        try:
             self._stdout.write(text)
             self._stdout.flush()
-            self._column = len(text.rpartition("\n")[2])
+        except OSError as error:  # nobody reads it any more; what is owed is shown the next time
+            self._on_end()
+            raise LinkLost("the terminal is gone") from error
+        self._column = len(text.rpartition("\n")[2])
 
 
 def terminal(on_end: Callable[[], None]) -> Console:

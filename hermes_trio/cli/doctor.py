@@ -11,7 +11,6 @@ import os
 import shutil
 import sqlite3
 import stat
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -30,7 +29,7 @@ from ..checks import Finding, Level
 from ..config import PlatformConfig
 from ..config_file import Loaded, home_directory, load_config
 from ..errors import ConfigInvalid, GatewayError
-from ..gateway.adapters import GROUP
+from ..gateway.adapters import GROUP, make_adapter
 from ..host import systemd
 from ..host.home import LOCK_FILE, is_locked, recorded_holder
 from ..host.status import PlatformState, Status, read_status
@@ -88,8 +87,9 @@ def command(platform: str | None, as_json: bool) -> None:
 def show(findings: Iterable[Finding]) -> None:
     """A line for each, for people."""
     for finding in findings:
+        stop = "" if finding.text.endswith("?") else "."
         remedy = f" {finding.remedy}" if finding.remedy else ""
-        click.echo(f"{finding.level:8} {finding.text}.{remedy}")
+        click.echo(f"{finding.level:8} {finding.text}{stop}{remedy}")
 
 
 def config(patient: Patient) -> Iterator[Finding]:
@@ -111,25 +111,22 @@ def platforms(patient: Patient) -> Iterator[Finding]:
     """Is there anybody who could talk to it, and can their platforms be loaded?"""
     if patient.loaded is None:
         return
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
     enabled = {name: one for name, one in patient.loaded.config.platforms.items() if one.enabled}
     if patient.only is not None and patient.only not in enabled:
-        remedy = f"Run `hermes-trio setup {patient.only}`."
-        yield Finding("problem", f"{patient.only} is not configured", remedy)
+        if patient.only in {entry.name for entry in entry_points(group=GROUP)}:
+            remedy = f"Run `hermes-trio setup {patient.only}`."
+            yield Finding("problem", f"{patient.only} is not configured", remedy)
+        else:
+            yield Finding("problem", f"no platform {patient.only} is installed", "Install its package.")
         return
     if not enabled:
-        yield Finding("warning", "no platform is configured", "Add one to config.yaml.")
+        remedy = "Run `hermes-trio setup` for one; the terminal and the page need none."
+        yield Finding("warning", "no platform is configured", remedy)
     for name, platform in enabled.items():
         if patient.only not in (None, name):
             continue
-        if name not in found:
-            yield Finding("problem", f"no platform {name} is installed", "Install its package, or remove it.")
-            continue
         try:
-            found[name].load()(platform)
-        except ImportError as error:
-            remedy = f"Install it beside hermes-trio: `{sys.executable} -m pip install {error.name}`."
-            yield Finding("problem", f"{name} needs {error.name}, which is not installed", remedy)
+            make_adapter(name, platform)
         except ConfigInvalid as error:
             yield Finding("problem", f"{error.key}: {error.problem}", error.remedy)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -98,10 +99,10 @@ def status() -> None:
     if request is None:
         click.echo("Nobody holds the gateway.")
     else:
-        hours = (world.time() - seconds(request.requested_at, world.time())) / 3600
+        since = datetime.fromtimestamp(seconds(request.requested_at, world.time()))
         who = f" by {request.principal}" if request.principal else ""
         quiet = ", and no home channel is told if it ends" if request.suppress_notification else ""
-        click.echo(f"Held{who} for {hours:.1f} h{quiet}; after a day it goes on by itself.")
+        click.echo(f"Held{who} since {since:%Y-%m-%d %H:%M}{quiet}; after a day it goes on by itself.")
     click.echo(_running(gateway) if gateway is not None else "No gateway is running.")
 
 

@@ -11,14 +11,19 @@ from __future__ import annotations
 import logging
 import logging.handlers
 import os
+import sys
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import structlog
+from click import Abort, ClickException
+from click.exceptions import Exit
 
 from ..config import GatewayConfig
+from ..errors import EXIT_FAILURE, GatewayError, home_error
 from ..host.files import make_private_dir, open_private
 from ..redaction import Redact, redacted, redactor, secrets_of
 
@@ -29,25 +34,47 @@ LONGEST = 8 * 1024
 
 _OURS = ("hermes_trio", "hermes_platforms")
 
+log = structlog.wrap_logger(logging.getLogger(__name__))
+
 
 class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
-    """A rotating log that only its owner may read."""
+    """A rotating log that only its owner may read. One that cannot be written hinders nobody."""
+
+    _told = False
 
     def _open(self):  # type: ignore[no-untyped-def]
         os.close(open_private(Path(self.baseFilename), os.O_RDWR))
         return super()._open()
 
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - its name there
+        # The usual way prints the record as it came, with all that is kept out of the file.
+        if not self._told:
+            self._told = True
+            error = sys.exception()
+            why = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+            with suppress(OSError, ValueError):  # nobody reads that either
+                print(f"warning: {self.baseFilename} cannot be written ({why})", file=sys.stderr)
+
+    def close(self) -> None:
+        with suppress(OSError):  # what was still to be written is lost, like the lines before
+            super().close()
+
 
 @contextmanager
 def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -> Iterator[None]:
     """Write what happens to `<home>/logs/gateway.log`, without the secrets of these two. Of other packages
-    only what is a warning at least."""
-    folder = home / "logs"
-    make_private_dir(folder)
-    handler = _PrivateRotatingFile(
-        folder / "gateway.log", maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace"
-    )
-    handler.setFormatter(_formatter(redactor(secrets_of(config, environ))))
+    only what is a warning at least. What nobody expected is told there and on stderr, without secrets too,
+    and ends the program. Raises `HomeError`."""
+    file = home / "logs" / "gateway.log"
+    try:
+        make_private_dir(file.parent)
+        handler = _PrivateRotatingFile(
+            file, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace"
+        )
+    except OSError as error:
+        raise home_error(home, error, "logs/gateway.log") from error
+    redact = redactor(secrets_of(config, environ))
+    handler.setFormatter(_formatter(redact))
     root, before = logging.getLogger(), {name: logging.getLogger(name).level for name in _OURS}
     for name in _OURS:
         logging.getLogger(name).setLevel(logging.INFO)
@@ -61,12 +88,26 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
     )
     try:
         yield
+    except Exception as error:
+        if not _is_unexpected(error):
+            raise
+        log.critical("it crashed", exc_info=True)
+        # What is raised from here would be printed by the interpreter, as it is.
+        print(redact("".join(format_exception(error))), file=sys.stderr)
+        raise SystemExit(EXIT_FAILURE) from None
     finally:
         structlog.reset_defaults()
         root.removeHandler(handler)
         handler.close()
         for name, level in before.items():
             logging.getLogger(name).setLevel(level)
+
+
+def _is_unexpected(error: Exception) -> bool:
+    """Whether there is more in it than what is said in a sentence, and click's ways to leave."""
+    if isinstance(error, ExceptionGroup):
+        return any(map(_is_unexpected, error.exceptions))
+    return not isinstance(error, GatewayError | ClickException | Exit | Abort)
 
 
 def _formatter(redact: Redact) -> logging.Formatter:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -18,9 +17,9 @@ import click
 from ..config_file import home_directory
 from ..errors import GatewayError
 from ..state import pairing
-from ..state.opening import connect_reading
 from ..state.pairing import Person, WrongCode
 from ..world import World
+from .reading import reading
 
 
 class NotDone(GatewayError):
@@ -36,11 +35,11 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
 def list_(as_json: bool) -> None:
     """Say who waits for an answer, and who was let in."""
-    path, now = home_directory(os.environ) / "gateway.db", World().time()
+    home, now = home_directory(os.environ), World().time()
     waiting: list[Person] = []
     paired: list[Person] = []
-    if path.exists():
-        with closing(connect_reading(path)) as db:
+    if (home / "gateway.db").exists():
+        with reading(home) as db:
             waiting, paired = pairing.waiting(db, now), pairing.all_paired(db)
     if as_json:
         report = {"waiting": list(map(asdict, waiting)), "paired": list(map(asdict, paired))}
@@ -70,7 +69,10 @@ def approve(code: str) -> None:
 @click.argument("platform")
 @click.argument("user")
 def revoke(platform: str, user: str) -> None:
-    """Let a person in no longer, by the platform and the id that `list` shows."""
+    """Let a person in no longer.
+
+    `list` shows the PLATFORM and the USER.
+    """
     with pairing.deciding(_database()) as db:
         if not pairing.revoke(db, platform, user):
             raise NotDone(

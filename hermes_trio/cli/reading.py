@@ -58,10 +58,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Rows below each other: drawn for who sits at a terminal, plain columns for everything else."""
     if sys.stdout.isatty():
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
-        table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+        # The first is what other commands ask for: it stays whole, however narrow the terminal is.
+        name = Column(columns[0], no_wrap=True, min_width=max((len(row[0]) for row in rows), default=0))
+        table = Table(name, *columns[1:], box=None, pad_edge=False, header_style="bold")
         for row in rows:
             table.add_row(*map(Text, row))  # Text: what people wrote is no markup
         Console().print(table)

@@ -12,7 +12,7 @@ import click
 
 from .. import __version__
 from ..config_file import home_directory, load_config
-from ..errors import GatewayError
+from ..errors import GatewayError, home_error
 from ..host import launchd, systemd
 from ..host.files import make_private_dir
 from ..host.markers import Kind, write_planned_stop_marker
@@ -44,6 +44,14 @@ class NotOurs(GatewayError):
     def __init__(self, file: Path, found: Standing) -> None:
         super().__init__(f"{file} is {found.value}. Look at it, then call this again with --force.")
         self.file, self.found = file, found
+
+
+class NotWritten(GatewayError):
+    """The file of the service could not be put there, or removed."""
+
+    def __init__(self, file: Path, scope: Scope, error: OSError) -> None:
+        remedy = "Call this with sudo." if scope == "system" else "Repair the rights there."
+        super().__init__(f"{file} cannot be changed ({error.strerror}). {remedy}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +89,26 @@ def install(force: bool, scope: Scope) -> None:
         raise NoServiceManager(scope)
     if place.standing in (Standing.EDITED, Standing.ANOTHER_HOME) and not force:
         raise NotOurs(place.file, place.standing)
-    if scope == "user":  # else it is another user's, who makes it
-        make_private_dir(place.service.home / "logs")
-    place.file.parent.mkdir(parents=True, exist_ok=True)
-    write_small(place.file, place.text.encode())
-    place.file.chmod(PUBLIC_FILE)
+    home = place.service.home
+    try:
+        if scope == "user":  # else it is another user's, who makes it
+            make_private_dir(home / "logs")
+    except OSError as error:
+        raise home_error(home, error, "logs") from error
+    try:
+        place.file.parent.mkdir(parents=True, exist_ok=True)
+        write_small(place.file, place.text.encode())
+        place.file.chmod(PUBLIC_FILE)
+    except OSError as error:
+        raise NotWritten(place.file, scope, error) from error
     click.echo(f"Written: {place.file}")
     click.echo("Next:")
-    for step in launchd.next_steps(scope) if ON_A_MAC else systemd.next_steps(scope):
+    again = place.found is not None
+    for step in launchd.next_steps(scope, again=again) if ON_A_MAC else systemd.next_steps(scope):
         click.echo(f"  {step}")
     click.echo(
         "A service does not see the variables of this shell: "
-        f"those that it needs belong into {place.service.home / '.env'}."
+        f"those that it needs belong into {home / '.env'}."
     )
 
 
@@ -120,7 +136,10 @@ def uninstall(force: bool, scope: Scope) -> None:
         launchd.disable(scope)
     elif not (answer := systemd.disable(scope, os.environ)).ok:
         raise GatewayError(f"systemd did not disable the service ({answer.text}). Nothing was removed.")
-    place.file.unlink()
+    try:
+        place.file.unlink()
+    except OSError as error:
+        raise NotWritten(place.file, scope, error) from error
     if not ON_A_MAC:
         systemd.ask(scope, "daemon-reload", environ=os.environ)
     click.echo(f"Removed: {place.file}")

@@ -15,6 +15,7 @@ import msgspec
 
 from ..config_file import home_directory
 from ..errors import GatewayError, HomeBusy, HomeError
+from ..host.home import is_locked, locked_home
 from ..state import sessions, transcript, turns
 from ..state.entry import SessionEntry
 from ..state.transcript import Message
@@ -34,20 +35,24 @@ class NoSuchSession(GatewayError):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A session in the list: how many turns it has, whether one runs, and what was found in it."""
+    """A session in the list: how many turns it has, whether one runs or was left behind by a gateway that was
+    killed, and what was found in it."""
 
     entry: SessionEntry
     turns: int
     running: bool
+    left: bool
     found: str = ""
 
     @property
     def state(self) -> str:
         if self.entry.end_reason:
             return f"ended ({self.entry.end_reason})"
-        if self.entry.mark:
+        if self.running:  # be it what was interrupted, and is taken up
+            return "answering"
+        if self.entry.mark or self.left:
             return "suspended" if self.entry.suspended else "interrupted"
-        return "answering" if self.running else ""
+        return ""
 
     def to_dict(self) -> dict[str, Any]:
         entry = self.entry
@@ -115,7 +120,7 @@ def show(session_id: str, as_json: bool) -> None:
     "--format", "form", type=click.Choice(["jsonl", "markdown"]), default="jsonl", show_default=True
 )
 def export(session_id: str, form: str) -> None:
-    """Write a conversation to standard output, to keep it or to take it elsewhere."""
+    """Write a conversation to standard output, to keep it."""
     with reading(_home()) as db:
         listed, rows = _whole(db, session_id)
     if form == "jsonl":
@@ -135,7 +140,6 @@ def export(session_id: str, form: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask whether it is meant.")
 def delete(session_id: str, yes: bool) -> None:
     """Delete a conversation for ever, with its journals. The gateway must not run."""
-    from ..host.home import locked_home
     from .deleting import delete_session
 
     home = _home()
@@ -178,8 +182,9 @@ def _around(content: str, words: str) -> str:
 
 def _listed(db: sqlite3.Connection, entry: SessionEntry, found: str = "") -> Listed:
     query = "SELECT count(*), count(*) > count(ended_at) FROM turns WHERE session_id = ?"
-    count, running = db.execute(query, (entry.session_id,)).fetchone()
-    return Listed(entry, count, bool(running), found)
+    count, has_no_end = db.execute(query, (entry.session_id,)).fetchone()
+    runs = bool(has_no_end) and is_locked(_home())
+    return Listed(entry, count, runs, bool(has_no_end) and not runs, found)
 
 
 def _entry(db: sqlite3.Connection, session_id: str) -> SessionEntry:

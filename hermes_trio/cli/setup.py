@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -125,7 +125,9 @@ class _Asking:
             if answer:
                 return check(_a_secret(answer))
             if needed and not kept:
-                raise ValueError(f"It is needed. Paste it here, or set {variable} for this command.")
+                raise ValueError(
+                    f"It is needed: type it when it is asked for, or set {variable} for this command."
+                )
             return ""
 
         if found:
@@ -217,9 +219,10 @@ def _a_secret(answer: str) -> str:
 # --- a platform ---
 
 
-def _registry() -> dict[str, Sequence[Question]]:
-    """The platforms that can be set up, with their questions."""
-    return {entry.name: entry.load() for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
+def _registry() -> dict[str, EntryPoint]:
+    """The platforms that can be set up. What they ask is loaded for the one that is chosen: another's package
+    may be broken."""
+    return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
 
 
 def _which_platform(asking: _Asking, given: str | None) -> str:
@@ -237,7 +240,11 @@ def _which_platform(asking: _Asking, given: str | None) -> str:
 
 
 def _ask_platform(asking: _Asking, name: str, allow: str | None) -> None:
-    questions = _registry()[name]
+    try:
+        questions: Sequence[Question] = _registry()[name].load()
+    except ImportError as error:
+        remedy = "Install what it needs beside hermes-trio, then call this again."
+        raise ConfigInvalid(f"platforms.{name}", f"its package cannot be loaded ({error})", remedy) from error
     unknown = set(asking.given) - {question.key for question in questions}
     if unknown:
         names = ", ".join(question.key for question in questions)

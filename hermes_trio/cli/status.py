@@ -11,9 +11,10 @@ import click
 import msgspec
 
 from ..config_file import home_directory
+from ..host.home import is_locked, recorded_holder
 from ..host.process import is_alive
 from ..host.signals import ask_for_tree
-from ..host.status import read_status
+from ..host.status import STATUS_FILE, read_status
 from .last_life import last_ending, last_life
 
 TREE_WITHIN = 5.0
@@ -27,9 +28,15 @@ def command(as_json: bool, tree: bool) -> None:
     home = home_directory(os.environ)
     status = read_status(home)
     alive = status is not None and is_alive(status.process)
+    silent = not alive and is_locked(home)  # what the file says, if it is there, is of another life
     if as_json:
-        found = msgspec.to_builtins(status) if status else {}
-        click.echo(json.dumps({"running": alive, **found}, indent=2))
+        found = msgspec.to_builtins(status) if status and not silent else {}
+        click.echo(json.dumps({"running": alive or silent, **found}, indent=2))
+        return
+    if silent:
+        holder = recorded_holder(home)
+        whose = f"pid {holder.pid}" if holder else "it cannot be seen from here, as in another container"
+        click.echo(f"A gateway has this home ({whose}), and {STATUS_FILE} does not say how it is.")
         return
     if status is None:
         click.echo("No gateway is running, and none has run in this home.")

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from ..config_file import home_directory, load_config
-from ..errors import GatewayError, HomeUnusable
+from ..errors import GatewayError, HomeError
 from ..host import systemd
 from ..host.home import is_locked, recorded_holder
 from ..host.markers import write_planned_stop_marker
@@ -34,7 +34,8 @@ class NotInTime(GatewayError):
     def __init__(self, gateway: ProcessId) -> None:
         super().__init__(
             f"the gateway (pid {gateway.pid}) has not stopped in its time. Look into logs/gateway.log and "
-            "logs/gateway-watchdog.log; `hermes-trio stop` hurries it."
+            "logs/gateway-watchdog.log. `hermes-trio stop` hurries it; if it hears of nothing, "
+            f"`kill -9 {gateway.pid}` ends it, and the next one takes up what it was at."
         )
 
 
@@ -58,12 +59,11 @@ def command() -> None:
     again = status is not None and status.deadline is not None and not status.restart_requested
     try:
         write_planned_stop_marker(home, gateway.pid, World(), asked_by="hermes-trio stop")
-    except HomeUnusable as error:
-        click.echo(
-            f"warning: the stop could not be announced, so a supervisor may start it again: {error}", err=True
-        )
+        announced = True
+    except HomeError:  # a full disk, say
+        announced = False
     if again or not _stopped_by_systemd(gateway):
-        ask_to_stop(gateway.pid)
+        ask_to_stop(gateway.pid, announced=announced)
     if runs_below(gateway):
         click.echo("The gateway stops. This command runs below it, and does not wait for that.")
         return

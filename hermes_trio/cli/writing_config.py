@@ -15,7 +15,7 @@ from ruamel.yaml.util import load_yaml_guess_indent
 
 from ..config_file import load_config
 from ..config_text import parse_env, read_text
-from ..errors import ConfigInvalid, HomeUnusable
+from ..errors import ConfigInvalid, home_error
 from ..host.files import make_private_dir
 from ..host.small_files import write_small
 
@@ -55,7 +55,7 @@ def write(home: Path, changes: Changes, environ: Mapping[str, str]) -> list[Path
             elif path.exists() and path == env:
                 path.chmod(0o600)
     except OSError as error:
-        raise HomeUnusable(home, error.strerror or str(error)) from error
+        raise home_error(home, error) from error
     return [path for path, text in after.items() if text != (before[path] or "")]
 
 

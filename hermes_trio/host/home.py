@@ -29,7 +29,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import HomeBusy, HomeUnusable
+from ..errors import HomeBusy, home_error
 from .files import make_private_dir, open_private
 from .lock import try_lock
 from .process import ProcessId, is_alive, own
@@ -42,24 +42,23 @@ LOCK_FILE = "gateway.lock"
 def locked_home(home: Path) -> Iterator[ProcessId]:
     """Make `home` if need be, and be its only gateway for as long as the block lasts.
 
-    Raises `HomeBusy` when another one is, `HomeUnusable` when the directory cannot serve.
+    Raises `HomeBusy` when another one is, another `HomeError` when the directory cannot serve.
     """
     me = own()
     try:
         make_private_dir(home)
         fd = open_private(home / LOCK_FILE, os.O_RDWR)
     except OSError as error:
-        raise _unusable(home, error) from error
+        raise home_error(home, error) from error
     try:
         try:
             if not try_lock(fd):
-                holder = recorded_holder(home)
-                raise HomeBusy(home, holder.pid if holder else None)
+                raise _busy(home)
             with suppress(OSError):  # a file system that has no such locks; the record tells as well
                 _light(fd)
             _record(fd, msgspec.json.encode(me))
         except OSError as error:
-            raise _unusable(home, error) from error
+            raise home_error(home, error) from error
         try:
             yield me
         finally:
@@ -76,12 +75,19 @@ def is_locked(home: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise _unusable(home, error) from error
+        raise home_error(home, error) from error
     try:
         lit = _is_lit(fd)
     finally:
         os.close(fd)
     return lit or recorded_holder(home) is not None
+
+
+def refuse_if_busy(home: Path) -> None:
+    """Raise `HomeBusy` if a gateway has this home: for who is about to touch files there that are its own.
+    The lock alone decides, a moment later."""
+    if is_locked(home):
+        raise _busy(home)
 
 
 def recorded_holder(home: Path) -> ProcessId | None:
@@ -94,14 +100,15 @@ def recorded_holder(home: Path) -> ProcessId | None:
     return process if is_alive(process) else None
 
 
+def _busy(home: Path) -> HomeBusy:
+    holder = recorded_holder(home)
+    return HomeBusy(home, holder.pid if holder else None)
+
+
 def _record(fd: int, data: bytes) -> None:
     os.ftruncate(fd, 0)
     os.lseek(fd, 0, os.SEEK_SET)
     os.write(fd, data)
-
-
-def _unusable(home: Path, error: OSError) -> HomeUnusable:
-    return HomeUnusable(home, error.strerror or str(error))
 
 
 if sys.platform == "linux":

@@ -15,11 +15,13 @@ def plist_file(scope: Scope) -> Path:
     return Path(folder).expanduser() / f"{LABEL}.plist"
 
 
-def next_steps(scope: Scope) -> list[str]:
-    """What a person does after our property list was written."""
+def next_steps(scope: Scope, *, again: bool) -> list[str]:
+    """What a person does after our property list was written; `again`, if there was one before."""
     sudo = "sudo " if scope == "system" else ""
     domain, file = _domain(scope), plist_file(scope)
-    return [f"{sudo}launchctl bootout {domain}/{LABEL}", f"{sudo}launchctl bootstrap {domain} '{file}'"]
+    bootstrap = f"{sudo}launchctl bootstrap {domain} '{file}'"
+    # What was never loaded cannot be unloaded: launchctl would complain.
+    return [f"{sudo}launchctl bootout {domain}/{LABEL}", bootstrap] if again else [bootstrap]
 
 
 def disable(scope: Scope) -> None:

@@ -21,7 +21,7 @@ from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from ..errors import HomeUnusable
+from ..errors import home_error
 from ..world import World
 from .process import ProcessId, boot_epoch, find, may_be_one_boot
 from .small_files import Unreadable, read_small, remove_if_same, write_small
@@ -144,7 +144,7 @@ def judge_restart(requested: Moment, *, lies_since: float, now: float) -> Verdic
 def write_planned_stop_marker(
     home: Path, target_pid: int, world: World, *, kind: Kind = "stop", asked_by: str | None = None
 ) -> PlannedStop:
-    """Announce to the gateway that the signal it gets next is meant. Raises `HomeUnusable`."""
+    """Announce to the gateway that the signal it gets next is meant. Raises `HomeError`."""
     target = find(target_pid)
     stop = PlannedStop(
         target_pid=target_pid,
@@ -175,7 +175,7 @@ def read_planned_stop(home: Path, me: ProcessId, world: World, *, booted: float)
 def write_drain_request(
     home: Path, world: World, *, principal: str | None = None, suppress_notification: bool = False
 ) -> DrainRequest:
-    """Ask the gateway to take no new turns until the request is consumed. Raises `HomeUnusable`."""
+    """Ask the gateway to take no new turns until the request is consumed. Raises `HomeError`."""
     request = DrainRequest(
         requested_at=world.now(),
         principal=principal,
@@ -201,7 +201,7 @@ def read_drain_request(home: Path, world: World) -> Found[DrainRequest]:
 
 
 def write_restart_pending(home: Path, world: World, *, asked_by: str | None = None) -> None:
-    """Let the next life tell the home chats that it is back. Raises `HomeUnusable`."""
+    """Let the next life tell the home chats that it is back. Raises `HomeError`."""
     _leave(home, RESTART_PENDING, RestartPending(requested_at=world.now(), asked_by=asked_by))
 
 
@@ -215,7 +215,7 @@ def read_restart_pending(home: Path, world: World) -> Found[RestartPending]:
 
 
 def write_restart_notify(home: Path, notify: RestartNotify, world: World) -> None:
-    """Let the next life tell the chat that asked for the restart. Raises `HomeUnusable`."""
+    """Let the next life tell the chat that asked for the restart. Raises `HomeError`."""
     _leave(home, RESTART_NOTIFY, msgspec.structs.replace(notify, requested_at=world.now()))
 
 
@@ -248,7 +248,7 @@ def _leave(home: Path, name: str, marker: msgspec.Struct) -> None:
     try:
         write_small(home / name, msgspec.json.encode(marker))
     except OSError as error:
-        raise HomeUnusable(home, f"{name} cannot be written ({error.strerror})") from error
+        raise home_error(home, error, name) from error
 
 
 def _read(

@@ -7,12 +7,13 @@ import signal
 from contextlib import suppress
 
 
-def ask_to_stop(pid: int) -> None:
-    """Send the signal that asks for a stop. Where there is none that can be asked (Windows), the marker
-    that was written before is found by the gateway within half a second."""
+def ask_to_stop(pid: int, *, announced: bool) -> None:
+    """Send the signal that asks for a stop. One that no marker could announce is sent as the one that means
+    a planned stop by itself. Where there is none that can be asked (Windows), the marker is found by the
+    gateway within half a second."""
     if os.name == "posix":
         try:
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGTERM if announced else signal.SIGINT)
         except ProcessLookupError:
             return  # it was quicker
 

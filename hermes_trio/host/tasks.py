@@ -11,7 +11,7 @@ import math
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,4 +129,5 @@ async def show_tree_when_asked(
             async for _ in signals:
                 write()
         finally:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # a disk that is no longer written to is no reason to end otherwise
+                path.unlink(missing_ok=True)

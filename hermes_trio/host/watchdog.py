@@ -24,7 +24,7 @@ from pathlib import Path
 import structlog
 import trio
 
-from ..errors import EXIT_FAILURE
+from ..errors import EXIT_FAILURE, home_error
 from ..world import World
 from .files import make_private_dir, open_private
 from .tasks import Waits, task_tree, tree_text
@@ -48,7 +48,10 @@ def last_resort(path: Path) -> Iterator[Callable[[float], None]]:
             ends_at = time.monotonic() + seconds
             faulthandler.dump_traceback_later(max(seconds, 0.001), exit=True, file=fd)
 
-    fd = _open_log(path)
+    try:
+        fd = _open_log(path)
+    except OSError as error:
+        raise home_error(path.parent.parent, error, str(WATCHDOG_LOG)) from error
     try:
         yield arm
     finally:

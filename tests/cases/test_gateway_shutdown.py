@@ -211,6 +211,7 @@ def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv("INVOCATION_ID", "of this unit")
+    monkeypatch.delenv("SYSTEMD_EXEC_PID", raising=False)
     monkeypatch.setenv("HERMES_SYSTEMD_UNIT", "hermes-trio.service")
     monkeypatch.setenv("HERMES_SYSTEMD_SCOPE", "user")
     return calls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,14 +24,15 @@ class Terminal:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
-        self._seen = b""
+        self._seen, self._dark = b"", False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        while data := self.process.stdout.read1(4096):  # type: ignore[attr-defined]
+        while not self._dark and (data := self.process.stdout.read1(4096)):  # type: ignore[attr-defined]
             self._seen += data
+        self.process.stdout.close()
 
     @property
     def screen(self) -> str:
@@ -43,6 +45,10 @@ class Terminal:
 
     def shows(self, text: str, times: int = 1) -> None:
         soon(lambda: self.screen.count(text) >= times, within=PATIENCE)
+
+    def goes_dark(self) -> None:
+        """Nobody reads any more from the next word on."""
+        self._dark = True
 
     def leaves(self) -> int:
         assert self.process.stdin is not None
@@ -97,6 +103,29 @@ def test_ctrl_c_stops_the_answer_and_with_nothing_to_stop_it_leaves(tmp_path: Pa
         assert "Traceback" not in terminal.screen
 
 
+def test_when_nobody_reads_any_more_it_leaves_and_shows_the_answer_the_next_time(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        terminal.types("count to 3")
+        terminal.shows("1\n")
+        terminal.goes_dark()
+        assert terminal.process.wait(PATIENCE) is not None
+    with chat(tmp_path) as terminal:
+        terminal.shows("Done.\n> ")
+        assert terminal.leaves() == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell says it so")
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_without_a_terminal_it_says_so(tmp_path: Path, closed: str) -> None:
+    command = f"{shlex.join([sys.executable, '-m', 'hermes_trio', 'chat'])} {closed}"
+    environ = {**os.environ, "HERMES_HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-c", command], env=environ, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "error: There is no terminal here: standard input or standard output is closed.\n"
+
+
 def test_what_was_killed_in_the_middle_is_taken_up_by_the_next_one(tmp_path: Path) -> None:
     with chat(tmp_path) as terminal:
         terminal.types("count to 4")
@@ -105,6 +134,7 @@ def test_what_was_killed_in_the_middle_is_taken_up_by_the_next_one(tmp_path: Pat
         terminal.process.wait(PATIENCE)
     with chat(tmp_path) as terminal:
         terminal.shows("Done.\n> ")
+        assert "> \n1\n2\n" in terminal.screen, "what it had said stands below the prompt"
         assert terminal.leaves() == 0
     with chat(tmp_path) as terminal:
         assert terminal.leaves() == 0

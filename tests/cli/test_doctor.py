@@ -109,7 +109,24 @@ def test_a_configuration_that_cannot_be(patient: Patient) -> None:
 
 def test_a_platform_that_nobody_has_installed(patient: Patient) -> None:
     (patient.home / "config.yaml").write_text("platforms: {telegraph: {allow_from: all}}")
-    assert patient.problem() == "no platform telegraph is installed. Install its package, or remove it."
+    assert patient.problem() == "platforms.telegraph: no such platform is installed. Did you mean telegram?"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("telegram", "telegram is not configured. Run `hermes-trio setup telegram`."),
+        ("telegraph", "no platform telegraph is installed. Install its package."),
+    ],
+)
+def test_a_platform_that_is_asked_after_and_not_there(patient: Patient, name: str, problem: str) -> None:
+    result = patient.hermes("doctor", name)
+    assert (result.exit_code, f"problem  {problem}" in result.stdout.splitlines()) == (1, True)
+
+
+def test_a_key_that_nobody_knows_is_one_sentence(patient: Patient) -> None:
+    (patient.home / "config.yaml").write_text("agnt: {}\nplatforms: {loopback: {allow_from: all, port: 1}}\n")
+    assert "agnt is not a key I know; did you mean agent?" in patient.finding("warning")
 
 
 def test_a_platform_whose_own_keys_are_wrong(patient: Patient) -> None:

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 from hermes_trio.cli.logs import BACKUPS, MAX_BYTES, log_to_file
 from hermes_trio.config import GatewayConfig, ModelConfig, PlatformConfig
+from hermes_trio.errors import HomeUnusable
 from hermes_trio.platform import CredentialsRefused, LinkLost, NotSent
 from hermes_trio.testing import Script
 from tests.stage import Stage
@@ -133,3 +134,56 @@ def test_afterwards_the_program_logs_as_before(tmp_path: Path) -> None:
     assert (logging.getLogger().handlers, logging.getLogger("hermes_trio").level) == before
     log.error("nobody listens")
     assert text(tmp_path) == ""
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_crash_is_loud_and_tells_no_secret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], grouped: bool
+) -> None:
+    crash: Exception = RuntimeError(f"nobody expected Bearer {SECRET} from-the-environment")
+    if grouped:
+        crash = ExceptionGroup("a tree", [HomeUnusable(tmp_path, "no right"), crash])
+    environ = {"SOME_TOKEN": "from-the-environment"}
+    with pytest.raises(SystemExit) as left, log_to_file(tmp_path, CONFIG, environ):
+        raise crash
+    assert left.value.code == 1
+    for told in (text(tmp_path), capsys.readouterr().err):
+        assert "RuntimeError: nobody expected Bearer *** ***" in told
+        assert SECRET not in told
+    assert "level='critical' event='it crashed'" in text(tmp_path)
+
+
+def test_what_is_said_in_a_sentence_is_no_crash(tmp_path: Path) -> None:
+    group = ExceptionGroup("a tree", [HomeUnusable(tmp_path, "no right")])
+    with pytest.raises(ExceptionGroup) as raised, log_to_file(tmp_path, CONFIG, {}):
+        raise group
+    assert raised.value is group
+    assert text(tmp_path) == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is full for the asking here")
+def test_a_full_disk_costs_the_log_alone_and_shows_no_secret_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "gateway.log").symlink_to("/dev/full")
+    with log_to_file(tmp_path, CONFIG, {}):
+        for _ in range(3):
+            log.error("it failed", error=f"the server said: Bearer {SECRET}")
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"warning: {tmp_path / 'logs' / 'gateway.log'} cannot be written (No space left on device)"
+
+
+@pytest.mark.parametrize("place", ["logs", "logs/gateway.log"])
+def test_where_there_can_be_no_log_the_remedy_is_told(tmp_path: Path, place: str) -> None:
+    (tmp_path / "logs").mkdir()
+    if place == "logs":
+        (tmp_path / "logs").rmdir()
+        (tmp_path / "logs").touch()
+    else:
+        (tmp_path / place).mkdir()
+    with (
+        pytest.raises(HomeUnusable, match=r"logs/gateway\.log cannot be written"),
+        log_to_file(tmp_path, CONFIG, {}),
+    ):
+        pass

@@ -58,6 +58,21 @@ def test_a_home_without_a_gateway_has_nobody_and_nothing_is_made_in_it(cli: Cli,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [("", "cannot be read (no such table"), ("no database\n" * 100, "is not a database any more")],
+)
+@pytest.mark.parametrize("command", [["list"], ["approve", WRONG], ["revoke", "telegram", "42"]])
+def test_a_database_that_cannot_be_used_is_told(
+    cli: Cli, tmp_path: Path, command: list[str], content: str, problem: str
+) -> None:
+    (tmp_path / "gateway.db").write_text(content)
+    result = cli(*command)
+    assert result.stderr.startswith("error: gateway.db: ")
+    assert command != ["list"] or problem in result.stderr
+    assert (tmp_path / "gateway.db").read_text() == content
+
+
 def test_from_the_request_to_its_end(cli: Cli, gateway: sqlite3.Connection) -> None:
     code = asks(gateway, ago=61)
     assert cli("list").stdout == "waiting  telegram 42 (Kim); the code counts for 59 more minute(s)\n"

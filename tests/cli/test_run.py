@@ -27,7 +27,8 @@ from hermes_trio.gateway.ending import MARGIN, Cause, Ending
 from hermes_trio.host import init
 from hermes_trio.host.status import GatewayState, is_wanted, read_status
 from hermes_trio.testing import open_loopback
-from tests.machine import HERMES, PATIENCE, Life, configure, environment, hermes, living
+from tests.host.children.kinds import until
+from tests.machine import HERMES, PATIENCE, UP, Life, configure, environment, hermes, living
 
 pytestmark = [
     pytest.mark.timeout(180),
@@ -50,15 +51,49 @@ async def test_it_says_where_to_go_next(home: Path) -> None:
         assert told in life.output
 
 
+async def test_it_runs_and_restarts_in_place_when_nobody_hears_it_any_more(home: Path) -> None:
+    """Somebody closed the terminal in which it was started, and says /restart in a chat."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    with trio.fail_after(PATIENCE):
+        gateway = await trio.lowlevel.open_process([*HERMES, "run"], env=environment(home), stdout=writes)
+        os.close(writes)
+        try:
+            await until(
+                lambda: (status := read_status(home)) is not None and status.gateway_state in UP, PATIENCE
+            )
+            again = await hermes("restart", environ=environment(home))
+            assert again.stdout.startswith("Restarted: "), again.stderr
+            await hermes("stop", environ=environment(home))
+            await gateway.wait()
+        finally:
+            gateway.kill()
+    assert "it crashed" not in (home / "logs" / "gateway.log").read_text()
+
+
+async def test_the_log_tells_no_secret_that_stands_in_dotenv_alone(home: Path) -> None:
+    (home / ".env").write_text("MY_TOKEN=correct-horse-battery\n")
+    address = 'base_url: "http://127.0.0.1:9/${MY_TOKEN}/v1"'
+    (home / "config.yaml").write_text(f"web: {{port: 0}}\nmodel: {{provider: openai, name: x, {address}}}\n")
+    async with living(home) as life:
+        await life.up()
+    log = (home / "logs" / "gateway.log").read_text()
+    assert "http://127.0.0.1:9/***/v1" in log
+    assert "correct-horse-battery" not in log
+
+
 async def test_a_second_one_is_refused_in_one_line(home: Path) -> None:
     async with living(home) as life:
         pid = (await life.up()).pid
-        done = await hermes("run", environ=environment(home))
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"error: {home}: the gateway with pid {pid} works in this home. "
-        "Stop it with `hermes-trio stop`, or set HERMES_HOME to another directory.\n"
-    )
+        for command in ("run", "chat"):
+            done = await hermes(command, environ=environment(home))
+            assert (done.returncode, done.stdout) == (1, "")
+            assert done.stderr == (
+                f"error: {home}: the gateway with pid {pid} works in this home. "
+                "Stop it with `hermes-trio stop`, or set HERMES_HOME to another directory.\n"
+            )
+        tree = await hermes("status", "--tree", environ=environment(home))
+        assert "keep_armed" in tree.stdout, "nothing of the first one was touched"
 
 
 async def test_when_every_platform_refuses_us_the_page_still_serves(home: Path) -> None:

@@ -122,6 +122,18 @@ def test_without_systemd_nothing_is_written_and_the_remedies_are_named(machine: 
     assert not machine.file.exists()
 
 
+def test_where_nothing_can_be_written_it_is_told(machine: Machine) -> None:
+    machine.file.parent.parent.mkdir(parents=True)
+    machine.file.parent.symlink_to("/proc")
+    result = machine.service("install")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: {machine.file} cannot be changed (")
+    assert result.stderr.endswith("). Repair the rights there.\n")
+    (machine.home / "logs").rmdir()
+    (machine.home / "logs").touch()
+    assert "logs cannot be written (is not a directory)" in machine.service("install").stderr
+
+
 def test_uninstall_stops_the_service_before_it_removes_the_file(machine: Machine) -> None:
     machine.service("install")
     machine.systemd(f"test $2 != daemon-reload || test ! -e {machine.file}")

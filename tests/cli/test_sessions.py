@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from click.testing import CliRunner, Result
 from trio.testing import MockClock
 
 from hermes_trio.cli import main
-from hermes_trio.host.home import locked_home
+from hermes_trio.host.home import LOCK_FILE, locked_home
 from hermes_trio.host.process import own
 from hermes_trio.state import processes, transcript
 from hermes_trio.state.processes import Process
@@ -81,6 +82,36 @@ async def test_it_is_the_same_while_the_gateway_runs_and_nothing_is_changed_by_l
         for command in (["list", "--search", "work"], ["show", session_id], ["export", session_id]):
             assert cli(*command).exit_code == 0
         assert await gateway.database.read(everything) == before
+
+
+async def test_a_turn_that_a_kill_left_behind_does_not_run(
+    stage: Stage, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    killed = tmp_path / "killed"
+    stage.agent.on("work", Script().takes(50).says("Done."))
+    async with stage.life():
+        await stage.says("work")
+        shutil.copytree(stage.home, killed)  # what a kill leaves, but for the lock
+    (killed / LOCK_FILE).unlink(missing_ok=True)
+    listed = CliRunner().invoke(main, ["sessions", "list"], env={"HERMES_HOME": str(killed)}).stdout
+    assert listed.splitlines()[1].endswith("interrupted")
+    (found,) = json.loads(
+        CliRunner().invoke(main, ["sessions", "list", "--json"], env={"HERMES_HOME": str(killed)}).stdout
+    )
+    assert found["running"] is False
+
+
+async def test_what_was_interrupted_and_is_taken_up_is_being_answered(
+    stage: Stage, autojump_clock: MockClock, cli: Cli
+) -> None:
+    stage.agent.on("work", Script().takes(50).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        gateway.stop(grace=0)
+    assert cli("list").stdout.splitlines()[1].endswith("interrupted")
+    async with stage.life():
+        await trio.sleep(10)
+        assert cli("list").stdout.splitlines()[1].endswith("answering")
 
 
 async def test_a_search_finds_what_was_said_and_shows_it(
@@ -250,11 +281,11 @@ async def test_delete_is_refused_while_a_command_of_it_runs(
 # --- as a program ---
 
 
-def on_a_terminal(home: Path, *arguments: str) -> str:
+def on_a_terminal(home: Path, *arguments: str, columns: int = 120) -> str:
     """What somebody sees who runs this at a terminal."""
     pty = pytest.importorskip("pty", reason="this system has no such terminals")
     ours, theirs = pty.openpty()
-    environ = {**os.environ, "HERMES_HOME": str(home), "COLUMNS": "120", "TERM": "xterm"}
+    environ = {**os.environ, "HERMES_HOME": str(home), "COLUMNS": str(columns), "TERM": "xterm"}
     with subprocess.Popen(
         [sys.executable, "-m", "hermes_trio", *arguments], cwd=ROOT, env=environ, stdout=theirs
     ) as program:
@@ -278,6 +309,15 @@ async def test_at_a_terminal_it_is_drawn_and_what_people_wrote_is_no_markup(
     seen = on_a_terminal(stage.home, "sessions", "list")
     assert "[red]kim[/red]" in seen
     assert "\x1b[1m" in seen
+
+
+async def test_in_a_narrow_terminal_the_id_that_other_commands_ask_for_is_whole(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with stage.life():
+        await stage.says("hello")
+    seen = on_a_terminal(stage.home, "sessions", "list", columns=40)
+    assert stage.entry().session_id in seen
 
 
 def test_a_list_needs_no_trio(stage: Stage) -> None:

@@ -121,7 +121,7 @@ def test_a_server_of_ones_own_may_want_no_key(cli: Cli, home: Path) -> None:
     [
         (
             ["--model", "openai"],
-            "OPENAI_API_KEY: missing. It is needed. Paste it here, or set OPENAI_API_KEY",
+            "OPENAI_API_KEY: missing. It is needed: type it when it is asked for, or set OPENAI_API_KEY",
         ),
         (["--model", "openai", "--base-url", "localhost"], "--base-url: not usable. Write it whole, such as"),
         (["--model", "openai", "--base-url", "http://[::1"], "--base-url: not usable. Write it whole"),
@@ -288,7 +288,7 @@ def test_one_platform_by_its_name_and_without_a_person(cli: Cli, home: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "PARROT_TOKEN: missing. It is needed. Paste it here, or set PARROT_TOKEN for this command."),
+        ([], "PARROT_TOKEN: missing. It is needed: type it when it is asked for, or set PARROT_TOKEN for"),
         (["--answer", f"token={KEY}"], "--answer token: a secret. Options can be read by others"),
         (["--answer", "wings=2"], "--answer wings: parrot does not ask that. It asks: token, perches."),
         (["--answer", "perches=few"], "--answer perches: not usable. A number: count them."),

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from hermes_trio.cli import main
 from hermes_trio.config import AgentConfig
 from hermes_trio.gateway.ending import Cause, Ending
+from hermes_trio.host.home import locked_home
 from hermes_trio.host.status import STATUS_FILE, GatewayState, Status, read_status
 from hermes_trio.testing import Script
 from tests.stage import Stage, everyone
@@ -36,6 +37,21 @@ def let(home: Path, **changed: object) -> None:
 def test_where_no_gateway_ever_ran(tmp_path: Path) -> None:
     assert status(tmp_path) == "No gateway is running, and none has run in this home.\n"
     assert json.loads(status(tmp_path, "--json")) == {"running": False}
+
+
+async def test_one_that_runs_and_cannot_say_how_it_is(stage: Stage, autojump_clock: MockClock) -> None:
+    """On a full disk, say: what lies there is of the life before, or nothing."""
+    async with stage.life():
+        pass
+    with locked_home(stage.home) as me:
+        let(stage.home)
+        for _ in range(2):
+            said = status(stage.home)
+            assert (
+                said == f"A gateway has this home (pid {me.pid}), and {STATUS_FILE} does not say how it is.\n"
+            )
+            assert json.loads(status(stage.home, "--json")) == {"running": True}
+            (stage.home / STATUS_FILE).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(

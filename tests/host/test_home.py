@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes_trio.errors import HomeBusy, HomeUnusable
+from hermes_trio.errors import HomeBusy, HomeError, HomeFull, HomeUnusable, home_error
 from hermes_trio.host.home import LOCK_FILE, is_locked, locked_home, recorded_holder
 from hermes_trio.host.lock import try_lock
 from hermes_trio.host.process import own
@@ -229,6 +230,21 @@ def test_a_home_that_cannot_be_one_is_refused_with_a_remedy(tmp_path: Path) -> N
         with pytest.raises(HomeUnusable, match="HERMES_HOME") as refused, locked_home(home):
             pass
         assert refused.value.exit_code == 78
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "code", "remedy"),
+    [
+        (errno.ENOSPC, HomeFull, 1, "Free some space on its disk."),
+        (errno.EACCES, HomeUnusable, 78, "Repair the directory, or set HERMES_HOME to another one."),
+    ],
+)
+def test_a_full_disk_is_no_mistake_that_starting_again_would_not_mend(
+    tmp_path: Path, number: int, kind: type[HomeError], code: int, remedy: str
+) -> None:
+    error = home_error(tmp_path, OSError(number, os.strerror(number)), "gateway.lock")
+    assert (type(error), error.exit_code) == (kind, code)
+    assert str(error) == f"{tmp_path}: gateway.lock cannot be written ({os.strerror(number)}). {remedy}"
 
 
 def test_what_goes_wrong_inside_comes_out_as_it_is_and_frees_the_home(home: Path) -> None:

@@ -149,6 +149,15 @@ async def test_a_program_shows_its_tree_for_as_long_as_it_can_be_asked(tmp_path:
     assert not file.exists(), "who asks now would kill us"
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR2"), reason="there is no such signal here")
+async def test_where_the_tree_cannot_be_written_nothing_else_ends_by_it(tmp_path: Path, world: World) -> None:
+    (tmp_path / TREE_FILE).mkdir()
+    with waits_noted() as noted:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(show_tree_when_asked, tmp_path, world, noted)
+            nursery.cancel_scope.cancel()
+
+
 def test_the_tree_as_text() -> None:
     lines = [
         TaskLine(0, "main", (), math.nan, math.inf),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from hermes_trio.errors import EXIT_CONFIG
 from hermes_trio.gateway.ending import GATEWAY_SERVICE_RESTART_EXIT_CODE, MARGIN
+from hermes_trio.host import launchd
 from hermes_trio.host.systemd import ANSWER_WITHIN
 from hermes_trio.host.units import (
     LEAST_STOP_TIMEOUT,
@@ -158,3 +159,10 @@ def test_systemd_understands_every_line(service: Service, tmp_path: Path) -> Non
     done = subprocess.run(verify, capture_output=True, text=True, env=environ, check=False, timeout=50)
     about_it = [line for line in done.stderr.splitlines() if re.search(r"hermes-trio\.service", line)]
     assert (done.returncode, about_it) == (0, [])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no user has a number there")
+def test_what_launchd_never_loaded_is_not_to_be_unloaded() -> None:
+    first, again = (launchd.next_steps("user", again=again) for again in (False, True))
+    assert [step.split()[1] for step in first] == ["bootstrap"]
+    assert [step.split()[1] for step in again] == ["bootout", "bootstrap"]

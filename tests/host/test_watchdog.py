@@ -18,6 +18,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
+from hermes_trio.errors import HomeUnusable
 from hermes_trio.host.watchdog import LARGEST_LOG, last_resort, watch_loop
 from hermes_trio.world import World
 
@@ -52,6 +53,12 @@ def run(code: str, log: Path) -> tuple[int, str, float]:
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     return tmp_path / "logs" / "gateway-watchdog.log"
+
+
+def test_where_its_file_cannot_be_the_remedy_is_told(log: Path) -> None:
+    log.mkdir(parents=True)
+    with pytest.raises(HomeUnusable, match=r"logs/gateway-watchdog\.log cannot be written"), last_resort(log):
+        pass
 
 
 @pytest.mark.parametrize(
