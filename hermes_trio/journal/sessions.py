@@ -39,14 +39,13 @@ class Session:
     @property
     def messages(self) -> list[Message]:
         """The rows, and behind those of a cut turn the one that says what is known of it."""
-        markers = {turn.turn_id: note for turn in self.turns if (note := marker(turn)) is not None}
-        shown: list[Message] = []
-        for turn in (None, *self.turns):
-            turn_id = turn.turn_id if turn else None
-            shown += [row for row in self.rows if row.turn_id == turn_id]
-            if turn_id in markers:
-                shown.append(markers[turn_id])
-        return shown
+        of_turn: dict[int | None, list[Message]] = {None: []} | {turn.turn_id: [] for turn in self.turns}
+        for row in self.rows:
+            of_turn.setdefault(row.turn_id, []).append(row)
+        for turn in self.turns:
+            if (note := marker(turn)) is not None:
+                of_turn[turn.turn_id].append(note)
+        return [row for rows in of_turn.values() for row in rows]
 
 
 class SessionReader:
