@@ -62,13 +62,15 @@ class Traits:
     finds: bool = False
     """It can be asked whether a send with a key has arrived."""
     dialect: Dialect = "plain"
+    """How people see a text: as it is written, or its Markdown as what it means. Models are told."""
     own_door: bool = False
     """Who speaks here was let in by the platform's own door, which asks for a key: no list names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One message as a link is to send it: it fits the limit, and is in the platform's dialect."""
+    """One message as a link is to send it. It fits the limit. Its text is Markdown, as models write it: what
+    the platform has for that is made of it by the link."""
 
     chat_id: str
     text: str

@@ -64,7 +64,8 @@ class Agent:
         prompt, compaction = await turn.database.read(_remembered, turn.session_id)
         if prompt is None:
             # Made once, and the same in every request: what a provider has cached begins with it.
-            prompt = system_prompt(turn.home, turn.entry, turn.world.now(), snapshot(turn.home))
+            memory = snapshot(turn.home)
+            prompt = system_prompt(turn.home, turn.entry, turn.world.now(), memory, dialect=turn.dialect)
             await turn.database.write(sessions.set_prompt, turn.session_id, prompt)
         # What whoever opened the conversation has said of how it is to be led stands in it as such rows.
         told = [row.content for row in turn.history if row.role == "system"]

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ..messages import SessionSource
+from ..platform import Dialect
 from ..state.entry import SessionEntry
 
 IDENTITY = "SOUL.md"
@@ -33,10 +34,15 @@ _CONDUCT = (
 )
 
 
-def system_prompt(home: Path, entry: SessionEntry, now: datetime, memory: str = "") -> str:
+_PLAIN = "What you write is shown as it is: use no Markdown but lists and code blocks."
+
+
+def system_prompt(
+    home: Path, entry: SessionEntry, now: datetime, memory: str = "", *, dialect: Dialect = "markdown"
+) -> str:
     """The prompt of a session that begins now."""
-    parts = [_identity(home), _CONDUCT, _whereabouts(entry.origin), f"The session began on {now:%Y-%m-%d}."]
-    return "\n\n".join(part for part in (*parts, memory) if part)
+    parts = [_identity(home), _CONDUCT, _PLAIN if dialect == "plain" else "", _whereabouts(entry.origin)]
+    return "\n\n".join(part for part in (*parts, f"The session began on {now:%Y-%m-%d}.", memory) if part)
 
 
 def _identity(home: Path) -> str:

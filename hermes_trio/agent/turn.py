@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..events import Event
 from ..messages import MessageEvent
+from ..platform import Dialect
 from ..state.entry import SessionEntry, Usage
 from ..state.transcript import Message, ToolCall
 from ..tools.tool import Workplace
@@ -28,6 +29,8 @@ class Turn(Workplace, Protocol):
     def said(self) -> Sequence[MessageEvent]: ...
     @property
     def history(self) -> Sequence[Message]: ...
+    @property
+    def dialect(self) -> Dialect: ...
 
     async def requesting(self) -> None:
         """A request goes to a model now."""

@@ -20,6 +20,7 @@ from ..events import (
 from ..host.groups import Process
 from ..journal.writer import RunWriter
 from ..messages import MessageEvent
+from ..platform import Dialect
 from ..state import inbox, outbox, transcript, turns
 from ..state.database import Database
 from ..state.entry import SessionEntry, Usage
@@ -121,6 +122,12 @@ class Turn:
         limit = self._gateway.config.agent.gateway_timeout
         if limit and not self._task.asked:
             self.patience.deadline = self._active_at + limit
+
+    @property
+    def dialect(self) -> Dialect:
+        """How people see what it says."""
+        source = self._task.source
+        return self._gateway.traits(Chat.of(source)).dialect if source else "markdown"
 
     @property
     def waits_for_somebody(self) -> bool:

@@ -6,6 +6,7 @@ an agent that does what it is told.
     LoopbackAdapter     over TCP: the gateway's side
     open_bot_api        over HTTP: a Bot API server, as Telegram's, for an adapter of it
     Script, perform     what the agent does in a turn
+    .laws               what every adapter keeps to, as stories; imported apart, for it needs pytest
 """
 
 from .agent import Script as Script

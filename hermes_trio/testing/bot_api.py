@@ -86,6 +86,8 @@ class BotApi(Stage):
         """The presses that were answered."""
         self.lost_threads: set[tuple[str, str]] = set()
         self.lost_messages: set[str] = set()
+        self.lost_files: set[str] = set()
+        """What can be asked for, and is not there any more."""
         self.raw: dict[int, object] = {}
         """The updates that wait and were told, by their numbers."""
         self.open = 0
@@ -245,8 +247,10 @@ class BotApi(Stage):
     async def _result(self, request: Request) -> bytes:
         head, _, name = request.path.removeprefix("/").partition("/")
         if head == "file":
-            head, _, name = name.partition("/")
-            return response(200, self.files[name.rpartition("/")[2]])
+            file_id = name.rpartition("/")[2]
+            if file_id not in self.files or file_id in self.lost_files:
+                raise ApiError(404, "Not Found")
+            return response(200, self.files[file_id])
         self.asked.append(Asked(name, request.params))
         self._notify()
         acts = self._at_request if self._at_request and self._at_request.number == len(self.asked) else None

@@ -146,6 +146,10 @@ class Stage:
         """This chat. It changes as things happen in it."""
         return self._chats[chat_id]
 
+    def drop(self) -> None:
+        """The connection is lost now, and may be made again: what this means is the business of the wire."""
+        raise NotImplementedError
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until this is so. It is asked again whenever something has happened here."""
         await trio.lowlevel.checkpoint()

@@ -23,7 +23,7 @@ class ApiPlatform:
 
     name = NAME
     account = "main"
-    traits = Traits(limit=2**31, own_door=True, takes_keys=True)
+    traits = Traits(limit=2**31, own_door=True, takes_keys=True, dialect="markdown")
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:

@@ -29,7 +29,7 @@ from hermes_trio.config import (
 )
 from hermes_trio.config_file import Loaded
 from hermes_trio.gateway.gateway import Gateway
-from hermes_trio.platform import Traits
+from hermes_trio.platform import Dialect, Traits
 from hermes_trio.state.transcript import Message
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.testing.model_replies import Reply, refused
@@ -132,8 +132,9 @@ async def scene(
     tools: Mapping[str, Tool] | None = None,
     servers: Mapping[str, McpServerConfig] | None = None,
     fallback: FallbackConfig | None = None,
+    dialect: Dialect = "plain",
 ) -> AsyncIterator[Scene]:
-    bench, platform = Bench(), MemoryPlatform(traits=Traits(edits=True))
+    bench, platform = Bench(), MemoryPlatform(traits=Traits(edits=True, dialect=dialect))
     async with open_model_server() as server:
         url = server.openai_url if provider == "openai" else server.anthropic_url
         everything = GatewayConfig(
@@ -305,7 +306,7 @@ async def test_another_model_answers_where_the_first_one_cannot(tmp_path: Path) 
 async def test_what_a_mistake_says_holds_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: object) -> str:
+    def broken(*_: object, **__: object) -> str:
         raise RuntimeError(f"cannot reach https://kim:pass-0815@host/?token=abcd-0123 with {KEY_OF_OURS}")
 
     monkeypatch.setattr("hermes_trio.agent.agent.system_prompt", broken)
@@ -313,6 +314,15 @@ async def test_what_a_mistake_says_holds_no_secret(
         shown = await told.says("hello", until="The agent failed (RuntimeError: cannot reach")
         for secret in (KEY_OF_OURS, "pass-0815", "abcd-0123"):
             assert secret not in shown
+
+
+@pytest.mark.parametrize("dialect", ["plain", "markdown"])
+async def test_a_model_is_told_where_its_markdown_is_shown_as_it_is(tmp_path: Path, dialect: Dialect) -> None:
+    async with scene(tmp_path, dialect=dialect) as told:
+        told.server.answers(Reply().says("Hello."))
+        await told.says("hello", until="Hello.")
+        system = told.server.requests[0].body["messages"][0]["content"]
+        assert ("shown as it is" in system) == (dialect == "plain")
 
 
 async def test_it_says_which_model_answers_and_what_was_used(tmp_path: Path) -> None:

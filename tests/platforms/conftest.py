@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,22 +12,23 @@ import trio
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.webhook import Webhook
-from hermes_trio.platform import Adapter, Traits
+from hermes_trio.platform import Traits
 from hermes_trio.testing import BotApi, LoopbackAdapter, MemoryPlatform, open_bot_api, open_loopback
-from hermes_trio.testing.stage import Stage
+from hermes_trio.testing.laws.subject import Platform
 
 SECRET = "simulated-secret-of-nobody"
-ALL_OF_IT = Traits(edits=True, typing=True, deletes=True, buttons=True)
+ALL_OF_IT = Traits(
+    edits=True,
+    typing=True,
+    deletes=True,
+    buttons=True,
+    threads=True,
+    sends_files=True,
+    takes_keys=True,
+    finds=True,
+)
 GENEROUSLY = 45.0
 """Seconds for a story on the real clock, on a machine that has much else to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Platform:
-    """A platform: what the gateway has of it, and what its people see."""
-
-    adapter: Adapter
-    stage: Stage
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def bot(telegram: BotApi) -> TelegramAdapter:
 async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIterator[Platform]:
     with trio.fail_after(GENEROUSLY):
         if request.param == "memory":
-            memory = MemoryPlatform(traits=ALL_OF_IT)
+            memory = MemoryPlatform(traits=replace(ALL_OF_IT, fetches=True))
             yield Platform(memory, memory)
         elif request.param == "loopback":
             async with open_loopback(traits=ALL_OF_IT) as server:
@@ -64,8 +66,14 @@ async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIte
 
 
 async def free_webhook() -> Webhook:
-    """A webhook on a port of this machine that nobody uses."""
-    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    async with listener:
-        port = listener.socket.getsockname()[1]
-    return Webhook(f"http://127.0.0.1:{port}/telegram", SECRET, "127.0.0.1", port, "/telegram")
+    """A webhook on a port of this machine that nobody uses: one of those that no system hands out by itself,
+    or the next to connect to anything might get it before we listen there."""
+    for _ in range(100):
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        try:
+            [listener] = await trio.open_tcp_listeners(port, host="127.0.0.1")
+        except OSError:
+            continue
+        await listener.aclose()
+        return Webhook(f"http://127.0.0.1:{port}/telegram", SECRET, "127.0.0.1", port, "/telegram")
+    raise AssertionError("There is no free port.")

@@ -12,7 +12,7 @@ import trio
 
 from hermes_trio.cli.console import GROWING, PROMPT, Console
 from hermes_trio.platform import Outgoing
-from tests.testing.checkpoints import cancelled_at
+from hermes_trio.testing.checkpoints import cancelled_at
 
 
 class Keyboard(io.StringIO):

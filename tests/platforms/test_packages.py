@@ -75,6 +75,21 @@ def test_somebody_elses_platform_is_set_up_checked_and_found(parrots: None, home
     assert "parrot is installed and configured" in CliRunner().invoke(main, ["doctor"]).output
 
 
+def test_one_that_needs_what_is_not_installed_is_told(parrots: None, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "site" / "parrots.py").write_text("import an_aviary")
+    home.mkdir()
+    (home / "config.yaml").write_text("platforms: {parrot: {allow_from: all, perch: oak}}")
+    told = (
+        "platforms.parrot: its package cannot be loaded (No module named 'an_aviary'). Install what it needs"
+    )
+    check = CliRunner().invoke(main, ["config", "check"])
+    assert (check.exit_code, told in check.stderr) == (78, True)
+    assert told in CliRunner().invoke(main, ["doctor"]).output
+    for platform, code in (("parrot", 78), ("terminal", 0)):
+        asked = CliRunner().invoke(main, ["setup", platform, "--non-interactive"])
+        assert (asked.exit_code, "an_aviary" in asked.stderr) == (code, platform == "parrot")
+
+
 def test_what_it_does_not_accept_is_told_by_its_own_words(parrots: None, home: Path) -> None:
     home.mkdir()
     (home / "config.yaml").write_text("platforms: {parrot: {allow_from: all}}")

@@ -35,6 +35,7 @@ from hermes_trio.platform import (
     Traits,
 )
 from hermes_trio.testing import LoopbackAdapter, LoopbackServer, open_loopback
+from hermes_trio.testing.checkpoints import cancelled_at
 from hermes_trio.testing.wire import (
     LONGEST_LINE,
     Answer,
@@ -51,7 +52,6 @@ from hermes_trio.testing.wire import (
     decode_from_platform,
     encode,
 )
-from tests.testing.checkpoints import cancelled_at
 
 EVERYTHING = Traits(edits=True, deletes=True, typing=True, threads=True, takes_keys=True, finds=True)
 HELLO = b'{"type":"hello","id":1,"account":"main"}\n'

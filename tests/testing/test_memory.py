@@ -28,7 +28,7 @@ from hermes_trio.platform import (
     Traits,
 )
 from hermes_trio.testing import MemoryPlatform
-from tests.testing.checkpoints import cancelled_at
+from hermes_trio.testing.checkpoints import cancelled_at
 
 EVERYTHING = Traits(edits=True, deletes=True, typing=True, threads=True, takes_keys=True, finds=True)
 

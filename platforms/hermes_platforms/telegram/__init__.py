@@ -1,11 +1,13 @@
 """Telegram, through the Bot API: direct chats, groups, topics.
 
+payload      an update, as far as we read it         pure
 parsing      update → what somebody said             pure
 formatting   Markdown → MarkdownV2                   pure
 api          one call over HTTP, and what is known of it
 polling      updates that are asked for
 webhook      updates that are brought
-link         the shell: receiving, sending, outcomes
+incoming     the shell: receiving
+link         the shell: sending, outcomes
 adapter      connecting
 setup        what a newcomer is asked
 checks       what `doctor` looks at
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from hermes_trio import ConfigInvalid, PlatformConfig
 
@@ -38,7 +40,7 @@ def from_config(platform: PlatformConfig) -> TelegramAdapter:
     if not TOKEN.fullmatch(platform.token):  # which is not shown: it may be one with a letter too many
         raise ConfigInvalid("platforms.telegram.token", "it does not look like a bot's token", ask)
     base_url = platform.base_url
-    if base_url is not None and not re.match(r"https?://[^\s/]", base_url):
+    if base_url is not None and _address(base_url) is None:
         raise ConfigInvalid(
             "platforms.telegram.base_url", "it is no address of a server", "Write it like http://host:8081."
         )
@@ -66,8 +68,8 @@ def webhook_of(options: Mapping[str, object]) -> Webhook | None:
     )
     if not url:
         return None
-    parts = urlsplit(url)
-    if not re.match(r"https?://[^\s/]+/[^\s?#]+\Z", url):
+    parts = _address(url)
+    if parts is None or not parts.path.strip("/") or parts.query or parts.fragment:
         remedy = "Write it whole, with a path: https://bot.example.org/telegram."
         raise ConfigInvalid(
             "platforms.telegram.webhook_url", "it is no address that Telegram can use", remedy
@@ -80,3 +82,13 @@ def webhook_of(options: Mapping[str, object]) -> Webhook | None:
         remedy = f"Write host and port: {LISTEN}."
         raise ConfigInvalid("platforms.telegram.webhook_listen", "nobody can listen there", remedy)
     return Webhook(url, secret, host.strip("[]"), int(port), parts.path)
+
+
+def _address(url: str) -> SplitResult | None:
+    """The parts of an address on the web; None if it is none."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.hostname and parts.port != 0 and re.fullmatch(r"https?://\S+", url)
+    except ValueError:
+        return None
+    return parts if is_one else None

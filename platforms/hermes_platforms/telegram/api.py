@@ -52,8 +52,8 @@ class Denied(Exception):
 
     @property
     def refuses_token(self) -> bool:
-        """Whether it is we who are not known; for a token that never was one it says 404."""
-        return self.code in (401, 404)
+        """Whether it is we who are not known; for a token that never was one it says 404 and no more."""
+        return self.code == 401 or (self.code == 404 and self.description == "Not Found")
 
 
 class Api:

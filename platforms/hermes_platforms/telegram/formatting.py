@@ -25,6 +25,7 @@ _RESERVED = re.compile(r"([_*\[\]()~`>#+\-=|{}.!\\])")
 _IN_CODE = re.compile(r"([`\\])")
 _IN_URL = re.compile(r"([)\\])")
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
+_ITALIC_ENDS = re.compile(r"(?<!\\)(?:\\\\)*_\Z")
 _ADDRESS = re.compile(r"(?i)(?:https?|tg)://\S")
 
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
@@ -151,7 +152,7 @@ def _inlines(nodes: Iterable[SyntaxTreeNode], place: _Place) -> str:
     written = ""
     for node in nodes:
         piece = _INLINES[node.type](node, place)
-        if piece.startswith("_") and written.endswith("_") and not written.endswith("\\_"):
+        if piece.startswith("_") and _ITALIC_ENDS.search(written):
             written += "**"
         written += piece
     return written

@@ -1,9 +1,5 @@
 """Telegram as the gateway sees it: the thin shell around `parsing`, `formatting` and `api`.
 
-Received is what updates are asked *behind*: the next offset confirms every update before it, so it is
-named only when the gateway has asked for the next event. What was handed out and not confirmed comes again.
-Whether they are asked for or brought is the business of `polling` and `webhook`.
-
 What became of a send is told as precisely as it is known:
 
 | what happened | what the gateway is told |
@@ -22,8 +18,7 @@ What became of a send is told as precisely as it is known:
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +40,8 @@ from hermes_trio.platform import (
 
 from .api import Api, Denied, NoAnswer, NotReached
 from .formatting import to_markdown_v2
-from .parsing import DIRECT, GENERAL, Bot, parse, update_id_of
+from .incoming import Incoming
+from .parsing import DIRECT, GENERAL, Bot
 from .polling import Updates
 
 REACH_AGAIN_AFTER = (1.0, 2.0, 4.0)
@@ -67,7 +63,7 @@ class TelegramLink:
 
     def receive(self) -> AsyncIterator[MessageEvent]:
         """As `Link.receive`."""
-        return _Incoming(self._updates, self._bot, self._thank)
+        return Incoming(self._updates, self._bot, self._thank)
 
     async def _thank(self, press: MessageEvent) -> None:
         """Let the button that was pressed come to rest; by itself it would after half a minute."""
@@ -84,10 +80,10 @@ class TelegramLink:
         """As `Link.send`."""
         params = self._address(message)
         if not message.attachments:
-            return _id_of(await self._say("sendMessage", params, message.text, "text", OutcomeUnknown))
+            return _id_of(await self._write("sendMessage", params, message.text, OutcomeUnknown))
         text, sent = message.text, None
         if _is_long(text):
-            sent = _id_of(await self._say("sendMessage", params, text, "text", OutcomeUnknown))
+            sent = _id_of(await self._write("sendMessage", params, text, OutcomeUnknown))
             text = ""
         for file in message.attachments:
             try:
@@ -103,7 +99,7 @@ class TelegramLink:
         """As `Link.edit`. Said twice is said once, so what is lost may be asked for again."""
         params: dict[str, object] = {"chat_id": chat_id, "message_id": _number(message_id)}
         try:
-            await self._say("editMessageText", params, text, "text", LinkLost)
+            await self._write("editMessageText", params, text, LinkLost)
         except Refused as no:
             if "message is not modified" not in str(no):
                 raise
@@ -114,9 +110,13 @@ class TelegramLink:
         await self._told("deleteMessage", params)
 
     async def typing(self, chat_id: str, thread_id: str | None) -> None:
-        """As `Link.typing`. Here, and only here, the general topic has to be named."""
+        """As `Link.typing`. Here, and only here, the general topic has to be named. In a channel's direct
+        messages Telegram shows none, and every call would be refused."""
         params: dict[str, object] = {"chat_id": chat_id, "action": "typing"}
-        if thread_id is not None and not thread_id.startswith(DIRECT):
+        if thread_id is not None and thread_id.startswith(DIRECT):
+            await trio.lowlevel.checkpoint()
+            return
+        if thread_id is not None:
             params["message_thread_id"] = _number(thread_id)
         await self._told("sendChatAction", params)
 
@@ -189,6 +189,14 @@ class TelegramLink:
             method, params, caption, "caption", OutcomeUnknown, files={field: (name, data)}
         )
 
+    async def _write(
+        self, method: str, params: Mapping[str, object], text: str, lost: type[PlatformError]
+    ) -> Any:
+        """Say this as a text, of which no address is looked at before a person does: a model that was talked
+        into it writes secrets into addresses, and Telegram's preview would carry them there."""
+        unseen = {"link_preview_options": {"is_disabled": True}}
+        return await self._say(method, {**params, **unseen}, text, "text", lost)
+
     async def _say(
         self,
         method: str,
@@ -256,40 +264,6 @@ class TelegramLink:
         if no.code == 403 or no.says("chat not found", "group chat was"):  # upgraded, deactivated
             return ChatGone(f"Telegram: {no.description}.")
         return Refused(f"Telegram: {no.description}.")
-
-
-class _Incoming:
-    """What people say, update for update. By the time there is none in hand the gateway has asked behind
-    all of them, and the next offset may confirm them."""
-
-    def __init__(self, updates: Updates, bot: Bot, thank: Callable[[MessageEvent], Awaitable[None]]) -> None:
-        self._updates, self._bot, self._thank = updates, bot, thank
-        self._pressed: MessageEvent | None = None
-        self._in_hand: deque[object] = deque()
-        self._offset: int | None = None
-
-    def __aiter__(self) -> _Incoming:
-        return self
-
-    async def __anext__(self) -> MessageEvent:
-        if self._pressed is not None:
-            press, self._pressed = self._pressed, None
-            await self._thank(press)
-        while True:
-            await trio.lowlevel.checkpoint()
-            while not self._in_hand:
-                self._in_hand.extend(await self._updates.behind(self._offset))
-            if (event := self._next()) is not None:
-                self._pressed = event if event.kind == "callback" else None
-                return event
-
-    def _next(self) -> MessageEvent | None:
-        update = self._in_hand.popleft()
-        number = update_id_of(update)
-        if number is None:
-            raise LinkLost("What answers there sends updates without a number.")
-        self._offset = number + 1
-        return parse(update, self._bot)
 
 
 def _number(written: str) -> int:

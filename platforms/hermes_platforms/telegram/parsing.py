@@ -21,6 +21,8 @@ import msgspec
 
 from hermes_trio import Attachment, MessageEvent, SessionSource
 
+from .payload import UNSEEN, File, Message, Press, Pressed, Quoted, Update
+
 KINDS = ("message", "edited_message", "callback_query")
 """What Telegram is asked to tell."""
 
@@ -44,142 +46,23 @@ class Bot:
     require_mention: bool = True
 
 
-class _User(msgspec.Struct, frozen=True):
-    id: int
-    is_bot: bool = False
-    first_name: str = ""
-    last_name: str = ""
-    username: str = ""
-
-    @property
-    def name(self) -> str | None:
-        return f"{self.first_name} {self.last_name}".strip() or self.username or None
-
-
-class _Chat(msgspec.Struct, frozen=True):
-    id: int
-    type: str
-    title: str | None = None
-    is_forum: bool = False
-    is_direct_messages: bool = False
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether what is said here is said to us: a private chat, or the direct messages of a channel."""
-        return self.type == "private" or self.is_direct_messages
-
-
-class _Entity(msgspec.Struct, frozen=True):
-    type: str
-    offset: int
-    length: int
-    user: _User | None = None
-
-    def of(self, text: str) -> str:
-        """The part of the text that it marks. Places are in UTF-16 units."""
-        units = text.encode("utf-16-le", "surrogatepass")
-        return units[2 * self.offset : 2 * (self.offset + self.length)].decode("utf-16-le", "replace")
-
-
-class _File(msgspec.Struct, frozen=True):
-    file_id: str
-    file_size: int | None = None
-    file_name: str | None = None
-    mime_type: str | None = None
-    width: int = 0
-    emoji: str = ""
-
-
-class _Location(msgspec.Struct, frozen=True):
-    latitude: float
-    longitude: float
-
-
-class _Contact(msgspec.Struct, frozen=True):
-    phone_number: str
-    first_name: str = ""
-    last_name: str = ""
-
-
-class _DirectTopic(msgspec.Struct, frozen=True):
-    topic_id: int
-
-
-class _Quote(msgspec.Struct, frozen=True):
-    text: str = ""
-
-
-class _Quoted(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    message_id: int
-    sender: _User | None = None
-    text: str = ""
-    caption: str = ""
-    forum_topic_created: Any = None
-
-
-class _Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    message_id: int
-    chat: _Chat
-    date: int
-    sender: _User | None = None
-    sender_chat: _Chat | None = None
-    edit_date: int | None = None
-    message_thread_id: int | None = None
-    is_topic_message: bool = False
-    direct_messages_topic: _DirectTopic | None = None
-    is_automatic_forward: bool = False
-    reply_to_message: _Quoted | None = None
-    quote: _Quote | None = None
-    text: str = ""
-    entities: list[_Entity] = []
-    caption: str = ""
-    caption_entities: list[_Entity] = []
-    photo: list[_File] = []
-    document: _File | None = None
-    voice: _File | None = None
-    audio: _File | None = None
-    video: _File | None = None
-    video_note: _File | None = None
-    animation: _File | None = None
-    sticker: _File | None = None
-    location: _Location | None = None
-    contact: _Contact | None = None
-
-
-class _Pressed(msgspec.Struct, frozen=True):
-    """The message whose button was pressed; of one that is old Telegram says no more than this."""
-
-    message_id: int
-    chat: _Chat
-    message_thread_id: int | None = None
-    is_topic_message: bool = False
-    direct_messages_topic: _DirectTopic | None = None
-
-
-class _Press(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    id: str
-    sender: _User
-    data: str = ""
-    message: _Pressed | None = None
-
-
-class _Update(msgspec.Struct, frozen=True):
-    update_id: int
-    message: _Message | None = None
-    edited_message: _Message | None = None
-    callback_query: _Press | None = None
-
-
 def update_id_of(update: object) -> int | None:
     """The number by which an update is confirmed, whatever else is in it."""
     number = update.get("update_id") if isinstance(update, dict) else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
+def album_of(update: object) -> str | None:
+    """The album that a new message is a part of. Only its first one has words, and may name us in them."""
+    message = update.get("message") if isinstance(update, dict) else None
+    album = message.get("media_group_id") if isinstance(message, dict) else None
+    return album if isinstance(album, str) else None
+
+
 def parse(update: object, bot: Bot) -> MessageEvent | None:
     """What was said, if anything was and it was said to us."""
     try:
-        read = msgspec.convert(update, _Update)
+        read = msgspec.convert(update, Update)
     except (msgspec.ValidationError, OverflowError) as error:
         return _unreadable(update, bot, str(error))
     if read.callback_query is not None:
@@ -190,13 +73,15 @@ def parse(update: object, bot: Bot) -> MessageEvent | None:
     if not _is_somebody(message) or not (message.chat.is_direct or _is_for(message, bot)):
         return None
     edited = read.message is None
+    if edited and not (message.edit_date and (message.text or message.caption)):
+        return None  # a live location moves on every few seconds; other changes are no person's at all
     files, text = tuple(_files(message)), _text(message, bot)
     if not files and not text:
         return None  # somebody joined, a title was changed: nothing that was said
+    if message.forward_origin is not None:  # somebody else's words, and so no command and no answer
+        text = f"[Forwarded from {_in_brackets(message.forward_origin.name)}]\n{text}".rstrip("\n")
     if (named := _COMMAND_TO.match(text)) and bot.username and named[1].lower() != bot.username.lower():
         return None  # what another bot is told to do is nothing that we stop or restart for
-    if edited and not (message.text or message.caption):
-        return None  # a live location moves on every few seconds
     quoted = _quoted(message)
     return MessageEvent(
         source=_source(message, bot),
@@ -205,8 +90,8 @@ def parse(update: object, bot: Bot) -> MessageEvent | None:
         kind="command" if text.startswith("/") else "text",
         attachments=files,
         reply_to=str(quoted.message_id) if quoted else None,
-        reply_to_text=_words_of(message, quoted) if quoted else None,
-        sent_at=float(message.edit_date or message.date),
+        reply_to_text=_words_of(message, quoted),
+        sent_at=message.edit_date or message.date,
         edited=edited,
     )
 
@@ -221,7 +106,7 @@ def _unreadable(update: object, bot: Bot, why: str) -> MessageEvent:
     )
 
 
-def _press(press: _Press, bot: Bot) -> MessageEvent | None:
+def _press(press: Press, bot: Bot) -> MessageEvent | None:
     if press.message is None or not press.data:  # below a message that was sent from an inline query
         return None
     who = press.sender
@@ -234,13 +119,13 @@ def _press(press: _Press, bot: Bot) -> MessageEvent | None:
     )
 
 
-def _is_somebody(message: _Message) -> bool:
+def _is_somebody(message: Message) -> bool:
     """Not another bot, and not a channel's post that Telegram copies into its group."""
     is_bot = message.sender is not None and message.sender.is_bot and message.sender_chat is None
     return not is_bot and not message.is_automatic_forward
 
 
-def _is_for(message: _Message, bot: Bot) -> bool:
+def _is_for(message: Message, bot: Bot) -> bool:
     mine, named = f"@{bot.username}".lower(), False
     for text, entities in ((message.text, message.entities), (message.caption, message.caption_entities)):
         for entity in entities:
@@ -253,7 +138,7 @@ def _is_for(message: _Message, bot: Bot) -> bool:
     return named or answers or not bot.require_mention
 
 
-def _source(message: _Message, bot: Bot) -> SessionSource:
+def _source(message: Message, bot: Bot) -> SessionSource:
     who = message.sender
     # Who speaks as a group or a channel shares the user of all who do.
     user_id, user_name = (who.id, who.name) if who else (None, None)
@@ -262,9 +147,7 @@ def _source(message: _Message, bot: Bot) -> SessionSource:
     return _place(message, bot, None if user_id is None else str(user_id), user_name)
 
 
-def _place(
-    message: _Message | _Pressed, bot: Bot, user_id: str | None, user_name: str | None
-) -> SessionSource:
+def _place(message: Message | Pressed, bot: Bot, user_id: str | None, user_name: str | None) -> SessionSource:
     return SessionSource(
         platform=bot.platform,
         account=bot.account,
@@ -277,7 +160,7 @@ def _place(
     )
 
 
-def _thread(message: _Message | _Pressed) -> str | None:
+def _thread(message: Message | Pressed) -> str | None:
     if message.direct_messages_topic is not None:
         return f"{DIRECT}{message.direct_messages_topic.topic_id}"
     if message.is_topic_message and message.message_thread_id is not None:
@@ -285,31 +168,48 @@ def _thread(message: _Message | _Pressed) -> str | None:
     return GENERAL if message.chat.is_forum and not message.chat.is_direct else None
 
 
-def _quoted(message: _Message) -> _Quoted | None:
+def _quoted(message: Message) -> Quoted | None:
     quoted = message.reply_to_message
     return None if quoted is None or quoted.forum_topic_created is not None else quoted
 
 
-def _words_of(message: _Message, quoted: _Quoted) -> str | None:
+def _words_of(message: Message, quoted: Quoted | None) -> str | None:
+    """What it replies to: the part that was marked, which may be of another chat, or else all of it."""
     marked = message.quote.text if message.quote else ""
-    return marked or quoted.text or quoted.caption or None
+    return marked or (quoted.words if quoted else "") or None
 
 
-def _text(message: _Message, bot: Bot) -> str:
+def _text(message: Message, bot: Bot) -> str:
     text = message.text or message.caption
     if bot.username and not message.chat.is_direct:
         # Behind the mention may stand a command.
         text = re.sub(rf"(?i)\A\s*@{re.escape(bot.username)}\b[\s,:]*(?=\S)", "", text)
-    if not text and message.sticker:
+    return text or _in_words(message)
+
+
+def _in_words(message: Message) -> str:
+    """What was sent instead of words."""
+    if message.sticker:
         return message.sticker.emoji
-    if not text and message.location:
-        return f"Location: {message.location.latitude}, {message.location.longitude}"
-    if not text and (contact := message.contact):
+    if message.location:
+        at = f"Location: {message.location.latitude}, {message.location.longitude}"
+        return f"{at} ({message.venue.title}, {message.venue.address})" if message.venue else at
+    if contact := message.contact:
         return f"Contact: {contact.first_name} {contact.last_name}".strip() + f", {contact.phone_number}"
-    return text
+    if message.poll:
+        return "\n- ".join([f"Poll: {message.poll.question}", *(one.text for one in message.poll.options)])
+    if message.dice:
+        return f"{message.dice.emoji} {message.dice.value}"
+    unseen = [kind.replace("_", " ") for kind in UNSEEN if getattr(message, kind) is not None]
+    return f"[Sent along: {', '.join(unseen)}; it cannot be seen from here]" if unseen else ""
 
 
-def _files(message: _Message) -> Iterator[Attachment]:
+def _in_brackets(name: str) -> str:
+    """A name that somebody has made up, so that it ends no bracket and no line."""
+    return " ".join(name.split()).replace("[", "(").replace("]", ")")
+
+
+def _files(message: Message) -> Iterator[Attachment]:
     if message.photo:
         largest = max(message.photo, key=lambda size: size.width)
         yield Attachment("photo", size=largest.file_size, file_id=largest.file_id)
@@ -327,7 +227,7 @@ def _files(message: _Message) -> Iterator[Attachment]:
         yield _attachment("sticker", message.sticker)
 
 
-def _attachment(kind: Any, file: _File) -> Attachment:
+def _attachment(kind: Any, file: File) -> Attachment:
     return Attachment(
         kind, name=file.file_name, mime_type=file.mime_type, size=file.file_size, file_id=file.file_id
     )

@@ -177,4 +177,4 @@ async def test_the_last_message_and_the_last_answer_are_told(
 async def test_a_platform_that_is_not_there_is_named(hermes: Callable[..., object]) -> None:
     result = await hermes("doctor", "parrot")  # type: ignore[misc]
     assert result.exit_code == 1
-    assert "parrot is not configured. Run `hermes-trio setup parrot`." in result.output
+    assert "no platform parrot is installed. Install its package." in result.output

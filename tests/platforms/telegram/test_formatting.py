@@ -67,6 +67,8 @@ def looks(markdown: str) -> list[tuple[str, str]]:
         ("*a _b_*", [("italic", "a b")]),
         ("**a __b__**", [("bold", "a b")]),
         ("*a*_b_", [("italic", "a"), ("italic", "b")]),
+        (r"*a\\*_b_", [("italic", "a\\"), ("italic", "b")]),
+        (r"*a\_*_b_", [("italic", "a_"), ("italic", "b")]),
         ("**x *a*_b_ y**", [("bold", "x a"), ("italic", "a"), ("bold", "b y"), ("italic", "b")]),
         ("😀 **bold**", [("bold", "bold")]),
         ("```py\nx = `1` \\ 2\n```", [("pre", "x = `1` \\ 2")]),

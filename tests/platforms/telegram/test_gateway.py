@@ -93,6 +93,16 @@ async def test_what_was_said_meanwhile_is_answered_by_the_next_life_and_only_onc
     assert chat.texts == ["You said: one", "You said: two"]
 
 
+async def test_a_reply_to_what_is_long_gone_is_asked_with_the_words_it_replies_to(
+    telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path
+) -> None:
+    reply = replace(telegram.event("And today?"), reply_to="3", reply_to_text="The shop opens at nine.")
+    async with life(tmp_path / "home", bot, agent):
+        telegram.deliver(reply)
+        await telegram.until(lambda: bool(telegram.chat("42").texts))
+    assert agent.prompts == ['[Replying to: "The shop opens at nine."]\nAnd today?']
+
+
 async def test_a_flood_is_waited_out_and_the_answer_comes_once(
     telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path
 ) -> None:

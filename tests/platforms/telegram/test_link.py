@@ -240,6 +240,44 @@ async def test_what_people_send_along_can_be_had_within_a_limit(
         await link.fetch("voice 1", 200_000)
 
 
+async def test_a_file_that_is_gone_or_a_method_that_is_not_known_says_nothing_of_our_token(
+    telegram: BotApi, bot: TelegramAdapter
+) -> None:
+    telegram.files["voice 1"] = b"hello"
+    async with bot.connect() as link, trio.open_nursery() as nursery:
+        heard: list[str] = []
+        nursery.start_soon(receive, link, heard)
+        telegram.lost_files.add("voice 1")
+        with pytest.raises(Refused, match="not there"):
+            await link.fetch("voice 1", 100)
+        telegram.answers("sendChatAction", ApiError(404, "Not Found: method not found"))
+        with pytest.raises(Refused, match="method not found"):
+            await link.typing("42", None)
+        await telegram.says("still there?")
+        nursery.cancel_scope.cancel()
+    assert heard == ["still there?"]
+
+
+async def test_no_address_in_a_text_is_looked_at_before_a_person_does(
+    telegram: BotApi, bot: TelegramAdapter
+) -> None:
+    async with bot.connect() as link:
+        message_id = await link.send(message("See https://example.org/?secret=1"))
+        assert message_id is not None
+        await link.edit("42", message_id, "See https://example.org/?secret=2")
+    for method in ("sendMessage", "editMessageText"):
+        assert [one["link_preview_options"] for one in asked(telegram, method)] == [{"is_disabled": True}]
+
+
+async def test_where_no_typing_can_be_shown_nobody_is_asked_to(
+    telegram: BotApi, bot: TelegramAdapter
+) -> None:
+    async with bot.connect() as link:
+        await link.typing("-100", "direct-8")
+        await link.typing("-100", "1")
+    assert [one.get("message_thread_id") for one in asked(telegram, "sendChatAction")] == [1]
+
+
 async def test_a_picture_that_is_not_taken_as_one_goes_as_a_document(
     telegram: BotApi, bot: TelegramAdapter, tmp_path: Path
 ) -> None:
@@ -306,6 +344,35 @@ async def test_talk_that_is_not_for_us_is_confirmed_and_not_heard(
         await telegram.says("hello @hermes_bot", chat="-100", chat_type="group", user="7")
         nursery.cancel_scope.cancel()
     assert heard == ["hello @hermes_bot"]
+
+
+async def test_an_album_is_heard_whole_though_only_its_first_picture_names_us(
+    telegram: BotApi, bot: TelegramAdapter
+) -> None:
+    group = {"id": -100, "type": "supergroup", "title": "Friends"}
+    kim = {"id": 7, "is_bot": False, "first_name": "Kim"}
+
+    def picture(number: int, album: str | None, **more: object) -> dict[str, object]:
+        photo = [{"file_id": f"p{number}", "width": 90}]
+        message = {"message_id": number, "date": 1, "chat": group, "from": kim, "photo": photo, **more}
+        return {"message": message if album is None else {**message, "media_group_id": album}}
+
+    marks = [{"type": "mention", "offset": 0, "length": 11}]
+    telegram.sends(picture(1, "of others"))
+    telegram.sends(picture(2, "ours", caption="@hermes_bot which?", caption_entities=marks))
+    telegram.post("meanwhile", chat="43")
+    telegram.sends(picture(3, "ours"))
+    telegram.sends(picture(4, "of others"))
+    telegram.sends(picture(5, None))
+    telegram.sends(picture(6, "ours"))
+    telegram.post("the end")
+    heard: list[str | None] = []
+    async with bot.connect() as link:
+        async for event in link.receive():
+            if event.text == "the end":
+                break
+            heard.append(event.attachments[0].file_id if event.attachments else event.text)
+    assert heard == ["p2", "meanwhile", "p3", "p6"]
 
 
 async def test_a_bad_moment_of_the_server_ends_no_link(telegram: BotApi, bot: TelegramAdapter) -> None:
@@ -472,6 +539,9 @@ async def test_the_token_is_in_no_log_and_in_no_error(
         ({"token": "hunter2-hunter2"}, "token"),
         ({"token": "123456:AAsimulated-token-of-nobody\n"}, "token"),
         ({"token": "123456:AAsimulated-token-of-nobody", "base_url": "my-server"}, "base_url"),
+        ({"token": "123456:AAsimulated-token-of-nobody", "base_url": "http://host:port"}, "base_url"),
+        ({"token": "123456:AAsimulated-token-of-nobody", "base_url": "http://[::1"}, "base_url"),
+        ({"token": "123456:AAsimulated-token-of-nobody", "base_url": "http://my server"}, "base_url"),
     ],
 )
 def test_what_is_wrong_with_the_configuration_is_named_and_no_token_is_shown(

@@ -164,6 +164,40 @@ def test_a_reply_brings_what_it_replies_to() -> None:
     assert (event.reply_to, event.reply_to_text) == ("4", "A long story.")
     event = said(chat=PRIVATE, text="this?", reply_to_message=quoted, quote={"text": "story"})
     assert event.reply_to_text == "story"
+    silent = {"message_id": 4, "date": 1, "chat": PRIVATE, "from": KIM}
+    for kind, media in (("photo", [{"file_id": "p"}]), ("voice", {"file_id": "v"}), ("poll", {})):
+        event = said(chat=PRIVATE, text="what is this?", reply_to_message={**silent, kind: media})
+        assert event.reply_to_text == f"({kind})"
+    assert said(chat=PRIVATE, text="hm", reply_to_message=silent).reply_to_text is None
+
+
+def test_a_reply_to_what_was_said_elsewhere_brings_the_words_that_were_marked() -> None:
+    event = said(chat=PRIVATE, text="this?", external_reply={"origin": {}}, quote={"text": "a story"})
+    assert (event.reply_to, event.reply_to_text) == (None, "a story")
+
+
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [
+        ({"type": "user", "sender_user": {"id": 8, "first_name": "Ann]\n[Kim"}}, "Ann) (Kim"),
+        ({"type": "hidden_user", "sender_user_name": "Ann"}, "Ann"),
+        ({"type": "chat", "sender_chat": GROUP}, "Friends"),
+        ({"type": "channel", "chat": {"id": -200, "type": "channel", "title": "News"}}, "News"),
+        ({"type": "of the future"}, "somebody"),
+    ],
+)
+def test_what_is_handed_on_is_told_as_somebody_elses_words_and_commands_nothing(
+    origin: dict[str, Any], name: str
+) -> None:
+    event = said(chat=PRIVATE, text="/stop", forward_origin={"date": 1, **origin})
+    assert (event.text, event.kind) == (f"[Forwarded from {name}]\n/stop", "text")
+    event = said(chat=PRIVATE, photo=[{"file_id": "p"}], forward_origin={"date": 1, **origin})
+    assert (event.text, len(event.attachments)) == (f"[Forwarded from {name}]", 1)
+
+
+def test_a_change_that_no_person_made_is_no_new_message() -> None:
+    unchanged = update(chat=PRIVATE, text="see https://example.org")["message"]
+    assert parse({"update_id": 2, "edited_message": unchanged}, BOT) is None
 
 
 @pytest.mark.parametrize(
@@ -197,6 +231,18 @@ def test_what_has_no_words_gets_some() -> None:
     assert said(chat=PRIVATE, location={"latitude": 1.5, "longitude": 2}).text == "Location: 1.5, 2.0"
     contact = {"phone_number": "+1", "first_name": "Kim"}
     assert said(chat=PRIVATE, contact=contact).text == "Contact: Kim, +1"
+    place = {"location": {"latitude": 1.5, "longitude": 2}, "title": "Café", "address": "Main Street 1"}
+    venue = said(chat=PRIVATE, location=place["location"], venue=place)
+    assert venue.text == "Location: 1.5, 2.0 (Café, Main Street 1)"
+    poll = {"question": "Tea?", "options": [{"text": "Yes", "voter_count": 0}, {"text": "No"}]}
+    assert said(chat=PRIVATE, poll=poll).text == "Poll: Tea?\n- Yes\n- No"
+    assert said(chat=PRIVATE, dice={"emoji": "🎲", "value": 4}).text == "🎲 4"
+
+
+@pytest.mark.parametrize("kind", ["checklist", "game", "giveaway", "invoice", "paid_media", "story"])
+def test_what_we_cannot_see_is_told_as_that_and_not_passed_over(kind: str) -> None:
+    event = said(chat=PRIVATE, **{kind: {"anything": 1}})
+    assert event.text == f"[Sent along: {kind.replace('_', ' ')}; it cannot be seen from here]"
 
 
 @pytest.mark.parametrize(
@@ -226,6 +272,7 @@ def test_an_admin_who_speaks_as_the_group_is_the_group_and_not_the_user_of_all_a
         {"update_id": 3, "message": {"message_id": 5}},
         {"update_id": 3, "message": {"message_id": "5", "date": 1, "chat": PRIVATE, "text": "x"}},
         {"update_id": 3, "message": {"message_id": 5, "date": 1, "chat": PRIVATE, "text": {"x": 1}}},
+        {"update_id": 3, "message": {"message_id": 5, "date": 10**400, "chat": PRIVATE, "text": "x"}},
     ],
 )
 def test_what_is_no_message_says_why_and_can_be_confirmed(odd: dict[str, Any]) -> None:

@@ -156,6 +156,8 @@ async def test_it_comes_from_the_configuration(telegram: BotApi, hook: Webhook) 
     [
         ({"webhook_url": "example.org"}, "webhook_url"),
         ({"webhook_url": "https://example.org"}, "webhook_url"),
+        ({"webhook_url": "https://[::1/hook"}, "webhook_url"),
+        ({"webhook_url": "https://example.org/hook?of=mine"}, "webhook_url"),
         ({"webhook_url": "https://example.org/hook"}, "webhook_secret"),
         ({"webhook_url": "https://example.org/hook", "webhook_secret": "short"}, "webhook_secret"),
         (

@@ -1,0 +1,115 @@
+"""Links and calls that are left, lost or cancelled: they leave nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from ...platform import CredentialsRefused, Link, LinkLost, NotSent, OutcomeUnknown, PlatformError
+from ..checkpoints import cancelled_at
+from .receiving import receiving
+from .subject import MOST_HALTS, Platform, Trait, message, until_tasks
+
+LINUX = sys.platform == "linux"
+CONNECTIONS = int(os.environ.get("CONNECTIONS", "1000"))
+
+
+async def test_credentials_that_are_refused_are_told_as_such(platform: Platform) -> None:
+    platform.stage.fails("connect", CredentialsRefused(platform.adapter.name))
+    with pytest.raises(CredentialsRefused):
+        async with platform.adapter.connect():
+            pass
+    async with platform.adapter.connect() as link:  # and nothing of it is left
+        await link.send(message())
+
+
+async def test_whoever_leaves_in_the_middle_leaves_nothing_behind(platform: Platform) -> None:
+    await wait_all_tasks_blocked()
+    before = trio.lowlevel.current_statistics().tasks_living
+    platform.stage.hangs("send")
+    with trio.move_on_after(0.5):
+        async with platform.adapter.connect() as link, trio.open_nursery() as nursery:
+            nursery.start_soon(receiving, link, [])
+            nursery.start_soon(link.send, message())
+            if platform.has("typing"):
+                await link.typing("42", None)
+            await trio.sleep_forever()
+    await until_tasks(before)
+
+
+async def test_whoever_still_holds_a_link_that_was_left_is_told_what_is_known(platform: Platform) -> None:
+    told: list[type[PlatformError]] = []
+    platform.stage.hangs("send", chat="1")
+
+    async def send(link: Link, chat: str) -> None:
+        try:
+            await link.send(message(chat=chat))
+        except PlatformError as error:
+            told.append(type(error))
+
+    async with trio.open_nursery() as nursery, platform.adapter.connect() as link:
+        nursery.start_soon(send, link, "1")  # noqa: ASYNC111
+        await platform.stage.until(lambda: platform.sends == 1)
+    await send(link, "2")
+    assert told == [OutcomeUnknown, NotSent]
+    calls: dict[Trait, Callable[[], Awaitable[None]]] = {
+        "edits": partial(link.edit, "42", "1", "Other words"),
+        "deletes": partial(link.delete, "42", "1"),
+        "typing": partial(link.typing, "42", None),
+    }
+    for trait, call in calls.items():
+        if platform.has(trait):
+            with pytest.raises(LinkLost):
+                await call()
+    with pytest.raises(LinkLost):
+        await anext(link.receive())
+
+
+async def test_a_connect_that_is_cancelled_at_any_checkpoint_leaves_nothing_behind(
+    platform: Platform,
+) -> None:
+    async def connect() -> None:
+        async with platform.adapter.connect():
+            pass
+
+    await wait_all_tasks_blocked()
+    before = trio.lowlevel.current_statistics().tasks_living
+    for halt in range(1, MOST_HALTS):
+        if not await cancelled_at(halt, connect):
+            break
+        await connect()
+    else:
+        raise AssertionError("It never gets through.")
+    await until_tasks(before)
+
+
+@pytest.mark.timeout(300)
+async def test_many_connections_leave_nothing_behind(platform: Platform) -> None:
+    async def connect() -> None:
+        async with platform.adapter.connect() as link:
+            await link.send(message())
+            platform.stage.chat("42").messages.clear()
+
+    def held() -> tuple[int, int]:
+        for kept in ("history", "asked", "entities"):
+            getattr(platform.stage, kept, []).clear()
+        gc.collect()
+        return len(gc.get_objects()), len(os.listdir("/proc/self/fd")) if LINUX else 0
+
+    for _ in range(20):
+        await connect()
+    await wait_all_tasks_blocked(0.05)
+    tasks, (objects, files) = trio.lowlevel.current_statistics().tasks_living, held()
+    for _ in range(CONNECTIONS):
+        await connect()
+    await until_tasks(tasks)
+    objects_now, files_now = held()
+    assert files_now <= files + 2
+    assert objects_now < objects + CONNECTIONS, "less than one object for each"

@@ -1,0 +1,191 @@
+"""What people say: stored before it is acknowledged, once, in order, and whoever it is that speaks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import trio
+
+from ...messages import Attachment, MessageEvent
+from ...platform import Button, Link, LinkLost, Outgoing, Refused
+from ..checkpoints import cancelled_at
+from .subject import MOST_HALTS, PLAIN, Platform
+
+
+async def receiving(link: Link, into: list[MessageEvent]) -> None:
+    async for event in link.receive():
+        into.append(event)  # noqa: PERF401
+
+
+async def receiving_for_ever(platform: Platform, into: list[MessageEvent]) -> None:
+    """Receive, over as many links as it takes."""
+    while True:
+        try:
+            async with platform.adapter.connect() as link:
+                await receiving(link, into)
+        except LinkLost:
+            await trio.sleep(0.1)
+
+
+async def test_a_message_is_acknowledged_when_the_next_one_is_asked_for_and_not_before(
+    platform: Platform,
+) -> None:
+    first, second = platform.stage.post("one"), platform.stage.post("two")
+    async with platform.adapter.connect() as link, trio.open_nursery() as nursery:
+        events = link.receive()
+        assert (await anext(events)).text == "one"
+        await trio.sleep(0.2)
+        assert platform.accepted == []
+        assert (await anext(events)).text == "two"
+        nursery.start_soon(anext, events)
+        await platform.stage.until(lambda: len(platform.accepted) == 2)
+        assert platform.accepted == [first.message_id, second.message_id]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_was_not_acknowledged_comes_again_first_over_the_next_connection(
+    platform: Platform,
+) -> None:
+    platform.stage.post("one")
+    async with platform.adapter.connect() as link:
+        before = await anext(link.receive())
+    platform.stage.post("two")
+    async with platform.adapter.connect() as link:
+        events = link.receive()
+        assert await anext(events) == before
+        assert (await anext(events)).text == "two"
+
+
+async def test_what_was_acknowledged_does_not(platform: Platform) -> None:
+    heard: list[MessageEvent] = []
+    async with platform.adapter.connect() as link, trio.open_nursery() as nursery:
+        nursery.start_soon(receiving, link, heard)
+        await platform.stage.says("one")
+        nursery.cancel_scope.cancel()
+    platform.stage.post("two")
+    async with platform.adapter.connect() as link:
+        assert (await anext(link.receive())).text == "two"
+
+
+async def test_messages_keep_their_order_and_each_comes_once(platform: Platform) -> None:
+    posted = [platform.stage.post(f"number {n}", chat=str(1 + n % 3)) for n in range(150)]
+    heard: list[MessageEvent] = []
+    async with platform.adapter.connect() as link, trio.open_nursery() as nursery:
+        nursery.start_soon(receiving, link, heard)
+        await platform.stage.until(lambda: len(platform.accepted) == 150)
+        nursery.cancel_scope.cancel()
+    assert [(one.source.chat_id, one.text) for one in heard] == [
+        (one.source.chat_id, one.text) for one in posted
+    ]
+
+
+async def test_people_are_told_apart_and_topics_too(platform: Platform) -> None:
+    # In a group a bot may hear only what names it; there this one is called so.
+    platform.stage.post("/status@hermes_bot", chat="-100", chat_type="group", user="7", thread_id="5")
+    platform.stage.post("hello", chat="43")
+    async with platform.adapter.connect() as link:
+        events = link.receive()
+        group, direct = (await anext(events)).source, (await anext(events)).source
+    assert (group.chat_type, group.chat_id, group.user_id, group.thread_id) == ("group", "-100", "7", "5")
+    assert (direct.chat_type, direct.chat_id, direct.user_id, direct.thread_id) == ("dm", "43", "43", None)
+    assert group.platform == direct.platform == platform.adapter.name
+
+
+async def test_a_button_that_is_pressed_is_told_once_and_an_edit_takes_it_away(platform: Platform) -> None:
+    platform.needs("buttons", "edits")
+    heard: list[MessageEvent] = []
+    chat = platform.stage.chat("42")
+    both = (Button("Yes, do it", "a:1:once"), Button("No", "a:1:deny"))
+    async with platform.adapter.connect() as link, trio.open_nursery() as nursery:
+        message_id = await link.send(Outgoing(chat_id="42", text=PLAIN, key="key-1", buttons=both))
+        assert message_id is not None
+        nursery.start_soon(receiving, link, heard)
+        pressed = await platform.stage.presses("No")
+        await platform.stage.says("hello")
+        assert [(one.kind, one.text, one.reply_to) for one in heard] == [
+            ("callback", "a:1:deny", message_id),
+            ("text", "hello", None),
+        ]
+        assert (heard[0].message_id, heard[0].source.user_id) == (pressed.message_id, "42")
+        await link.edit("42", message_id, PLAIN)
+        assert [(one.text, one.buttons) for one in chat.messages] == [(PLAIN, ())]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_people_send_along_can_be_had_within_a_limit(platform: Platform) -> None:
+    platform.needs("fetches")
+    platform.stage.files["7"] = data = bytes(range(256)) * 8
+    said = platform.stage.event("What is this?")
+    file = Attachment("document", name="a.bin", size=len(data), file_id="7")
+    platform.stage.deliver(replace(said, attachments=(file,)))
+    async with platform.adapter.connect() as link:
+        event = await anext(link.receive())
+        [along] = event.attachments
+        assert (event.text, along.kind, along.name) == ("What is this?", "document", "a.bin")
+        assert along.file_id is not None
+        assert await link.fetch(along.file_id, len(data)) == data
+        with pytest.raises(Refused):
+            await link.fetch(along.file_id, len(data) - 1)
+        with pytest.raises(Refused):
+            await link.fetch("none of this name", len(data))
+
+
+async def test_a_connection_that_breaks_loses_nothing_that_people_say(platform: Platform) -> None:
+    heard: list[MessageEvent] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receiving_for_ever, platform, heard)
+        await platform.stage.says("before")
+        platform.stage.drop()
+        await platform.stage.says("after")
+        nursery.cancel_scope.cancel()
+    assert list(dict.fromkeys(one.text for one in heard)) == ["before", "after"]
+
+
+async def test_a_receive_that_is_cancelled_at_any_checkpoint_loses_nothing_and_keeps_the_order(
+    platform: Platform,
+) -> None:
+    stored: list[str] = []
+
+    async def receive(until: str) -> None:
+        async with platform.adapter.connect() as link:
+            async for event in link.receive():
+                stored.append(event.text)
+                if event.text == until:
+                    return
+
+    for halt in range(1, MOST_HALTS):
+        texts = [f"{halt}-{n}" for n in range(4)]
+        for text in texts:
+            platform.stage.post(text)
+        stored.clear()
+        cancelled = await cancelled_at(halt, partial(receive, texts[-1]))
+        if cancelled:
+            await receive(texts[-1])
+        # The last of the time before was not acknowledged, and comes first.
+        heard = [text for text in dict.fromkeys(stored) if text.startswith(f"{halt}-")]
+        assert heard == texts
+        if not cancelled:
+            return
+    raise AssertionError("It never gets through.")
+
+
+async def test_whoever_stops_waiting_at_any_checkpoint_and_asks_again_misses_nothing(
+    platform: Platform,
+) -> None:
+    async with platform.adapter.connect() as link:
+        events, heard = link.receive(), list[str]()
+
+        async def listen() -> None:
+            heard.append((await anext(events)).text)
+
+        for halt in range(1, MOST_HALTS):
+            posted = platform.stage.post(f"number {halt}")
+            cancelled = await cancelled_at(halt, listen)
+            if len(heard) < halt:
+                await listen()
+            assert heard[halt - 1 :] == [posted.text]
+            if not cancelled:
+                return
+    raise AssertionError("It never gets through.")
