@@ -78,9 +78,10 @@ class Table:
                     self._by_marker.setdefault(one.marker, []).append(one)
 
     def is_ours(self, pid: int, born: str) -> bool:
-        """Whether the number of a leader still means the session that it was given for."""
+        """Whether the number of a leader still means the session that it was given for. If its birth could
+        not be seen, because no descriptor was left, it does as long as that is a child of ours."""
         leader = self.by_pid.get(pid)
-        return leader is None or leader.born == born
+        return leader is None or leader.born == born or (not born and leader.parent == os.getpid())
 
     def members(self, group: Group) -> list[Seen]:
         """Who of the group is alive."""

@@ -713,6 +713,13 @@ def test_a_number_that_is_somebody_elses_by_now_is_left_alone() -> None:
     assert found(sweep.Group("mine", 100, "6"), *stranger) == {100, 101}
 
 
+def test_a_number_whose_birth_could_not_be_seen_is_that_of_our_child() -> None:
+    # A command that has only just begun shows no marker yet.
+    group = sweep.Group("mine", 100, "")
+    assert found(group, seen(os.getpid()), seen(100, os.getpid(), 100), seen(101, 100, 100)) == {100, 101}
+    assert found(sweep.Group("mine", 100, ""), seen(100, 1, 100)) == set()
+
+
 def test_a_session_without_its_leader_is_still_ours() -> None:
     assert found(sweep.Group("mine", 100, "5"), seen(101, 1, 100, born="7")) == {101}
 
