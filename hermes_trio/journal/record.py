@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ class TerminalState(StrEnum):
     CUT = "cut"
 
 
-class Record(msgspec.Struct, frozen=True, dict=True):
+class Record(msgspec.Struct, frozen=True):
     """A line of a run journal. The order of the fields is the order in the line."""
 
     version: int
@@ -50,20 +49,6 @@ class Record(msgspec.Struct, frozen=True, dict=True):
     terminal: bool
     terminal_state: str | None
     payload: Any
-
-    @cached_property
-    def shown(self) -> bytes:
-        """What those who watch are told of it, in JSON: made once, however many they are."""
-        return encode(
-            {
-                **msgspec.to_builtins(self.payload),
-                "event": self.event,
-                "session_id": self.session_id,
-                "run_id": self.run_id,
-                "seq": self.seq,
-                "at": self.created_at,
-            }
-        )
 
 
 class Malformed(ValueError):

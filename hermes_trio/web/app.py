@@ -65,6 +65,7 @@ class Web:
         self.auth: Auth
         self.metrics: metrics.Metrics
         self.changes = Changes()
+        self.frames = events.Frames()
         self.entering = trio.Lock()
         """Held while it is found out in which session a request is said."""
         self.callers = Counter[str]()

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 MOST_RUNS = 200
 """More runs are not searched for what a client has missed: it reads what it shows again."""
 END_MARGIN = 120.0
+MOST_FRAMES = 2048
+"""So many events are kept as they go over the wire, until all who listen have got them."""
 PIECE = 1000
 """Events that are told at once."""
 HEADERS = (
@@ -87,7 +89,7 @@ async def events(web: Web, request: Request) -> EventStream:
     async def writer(write: Write) -> None:
         await write(b"retry: 1000\n: connected\n\n")
         with gateway.journals.live.watching() as watch, web.changes.watching(watch.wake) as changed:
-            told, is_over = _Told(), False
+            told, is_over = _Told(web.frames), False
             for piece in told.of_missed(await _missed(gateway, cursor), signal=bool(cursor)):
                 await write(piece)
             while not is_over:
@@ -125,10 +127,27 @@ def _known(turn: Turn, life: str) -> KnownRun:
     )
 
 
+class Frames:
+    """What happens, as it goes over the wire: made once for all who listen at that moment."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, bytes] = {}
+
+    def of(self, record: Record) -> bytes:
+        """This event."""
+        made = self._made.get(record.event_id)
+        if made is None:
+            if len(self._made) >= MOST_FRAMES:
+                self._made.clear()
+            made = self._made[record.event_id] = _frame_of(record)
+        return made
+
+
 class _Told:
     """How far a client has come in each run: it is told nothing twice, and never skips a thing unsaid."""
 
-    def __init__(self) -> None:
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
         self._seqs: dict[str, int] = {}
 
     def of_missed(self, missed: Missed, *, signal: bool) -> Iterator[bytes]:
@@ -154,12 +173,14 @@ class _Told:
             self._seqs[record.run_id] = record.seq
             if record.terminal:
                 del self._seqs[record.run_id]
-            frames.append(_frame_of(record))
+            frames.append(self._frames.of(record))
         return b"".join(frames)
 
 
 def _frame_of(record: Record) -> bytes:
-    return _framed(record.shown, record.event_id)
+    data = msgspec.to_builtins(record.payload)
+    names = {"event": record.event, "session_id": record.session_id, "run_id": record.run_id}
+    return frame({**data, **names, "seq": record.seq, "at": record.created_at}, record.event_id)
 
 
 def _gap(session_id: str, run_id: str) -> bytes:
