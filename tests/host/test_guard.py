@@ -121,7 +121,10 @@ def stranger(mark: str, **how: Any) -> Iterator[psutil.Process]:
 
 
 def is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or is_dead(psutil.Process(pid))
+    try:
+        return is_dead(psutil.Process(pid))
+    except psutil.NoSuchProcess:
+        return True
 
 
 # A killed gateway.
