@@ -42,6 +42,14 @@ class GatewayError(Exception):
     exit_code = EXIT_FAILURE
 
 
+def said_by(error: BaseException) -> str:
+    """What an error says. One that is not ours may not even be able to say it."""
+    try:
+        return str(error)
+    except Exception:  # whatever its `__str__` does wrong
+        return f"a {type(error).__name__} without words"
+
+
 class ConfigInvalid(GatewayError):
     """A configuration value we cannot work with."""
 

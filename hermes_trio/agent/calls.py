@@ -129,7 +129,7 @@ async def _made(place: Workplace, tool: Tool, call: ToolCall) -> Result:
         problem = str(error)
     except GatewayError as error:
         problem = f"{tool.name} failed: {error}"
-    except Exception as error:
+    except Exception as error:  # a tool is anybody's code
         log.warning("a tool raised", tool=tool.name, exc_info=True)
         problem = redaction(place)(f"{tool.name} failed ({type(error).__name__}: {error}).")
     return _fit(Result(problem, is_error=True), tool)

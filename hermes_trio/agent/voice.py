@@ -44,7 +44,7 @@ class Voice:
             while self._waiting:
                 aloud, text = self._waiting.pop(0)
                 await (self._turn.say(text) if aloud else self._turn.emit(ReasoningAvailable(text)))
-        except Exception as error:
+        except Exception as error:  # raised where the model is read, and in no group: see `speaking`
             self.trouble = error
             self._nursery.cancel_scope.cancel(reason="what is written cannot be kept")
         self._speaks = False

@@ -88,7 +88,7 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
     )
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # a crash, whatever it is: neither log nor terminal may hold a secret
         if not _is_unexpected(error):
             raise
         log.critical("it crashed", exc_info=True)

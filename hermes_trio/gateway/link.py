@@ -15,7 +15,7 @@ from typing import TypeVar
 import structlog
 import trio
 
-from ..errors import GatewayError, InvalidId
+from ..errors import GatewayError, InvalidId, said_by
 from ..host.status import PlatformState
 from ..host.status_board import StatusBoard
 from ..messages import MessageEvent
@@ -102,7 +102,7 @@ async def _accepted(accept: Callable[[MessageEvent], Awaitable[None]], event: Me
         )
     except GatewayError as error:
         raise LinkLost(str(error)) from error
-    except Exception as error:
+    except Exception as error:  # a mistake of ours is not to be taken for one of the adapter around us
         raise _Ours from error
 
 
@@ -151,11 +151,12 @@ def calling(connection: Connection) -> Iterator[None]:
             yield
     except GatewayError:
         raise
-    except Exception as error:
+    except Exception as error:  # an adapter is anybody's code
         if known := _within(error, PlatformError):
             raise known from error
         log.exception("an adapter made a mistake", platform=connection.adapter.name)
-        raise OutcomeUnknown(f"the adapter made a mistake: {error!r}") from error
+        mistake = f"{type(error).__name__}: {said_by(error)}"
+        raise OutcomeUnknown(f"the adapter made a mistake: {mistake}") from error
 
 
 async def keep_connected(
@@ -191,7 +192,7 @@ async def keep_connected(
                 return
             lost = _within(error, LinkLost)
             log.warning("a link is lost", platform=connection.adapter.name, exc_info=lost is None)
-            connection.becomes(PlatformState.RETRYING, trouble=str(lost or error))
+            connection.becomes(PlatformState.RETRYING, trouble=said_by(lost or error))
         finally:
             connection.link = None
         if trio.current_time() - up_at >= wait:

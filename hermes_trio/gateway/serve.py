@@ -240,16 +240,16 @@ async def _opened(
             async with agent as opened:
                 try:
                     yield opened
-                except BaseException as error:
+                except BaseException as error:  # kept: an agent that hangs now would hide it
                     crash = error
                     raise
                 finally:
                     is_left = True
                     patience.deadline = min(control.end_by - 1.5, trio.current_time() + MARGIN)
-    except Exception:
+    except Exception:  # an agent is anybody's code; that it cannot be closed makes no crash of a stop
         if not is_left or crash is not None:
             raise
-        log.exception("the agent cannot be closed")  # which makes no crash of a stop
+        log.exception("the agent cannot be closed")
     if patience.cancelled_caught:
         log.error("the agent hangs; left it unclosed")
         if crash is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..config import GatewayConfig, ModelConfig
-from ..errors import GatewayError
+from ..errors import GatewayError, said_by
 from ..redaction import redactor, secrets_of
 
 if TYPE_CHECKING:
@@ -66,10 +66,7 @@ def nothing_said() -> str:
 
 def failed(error: BaseException, config: GatewayConfig) -> str:
     """What an agent raised. Whatever it is and says, no secret of ours gets into a chat by it."""
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
+    text = said_by(error)
     if not isinstance(error, GatewayError):
         said = f"{type(error).__name__}: {text[:500]}".rstrip(": ")
         text = f"⚠ The agent failed ({said}). Send the message again to try once more."

@@ -209,7 +209,7 @@ async def _waiting(web: Web, reply: Reply, *, comes_again: bool = False) -> Asyn
     web.callers[run_id] += 1
     try:
         yield
-    except BaseException:
+    except BaseException:  # the client has gone: cancelled, or broken off in the middle of a write
         alone = reply.entered.is_ours and web.callers[run_id] == 1
         if alone and not comes_again and not gateway.over.is_set():
             with trio.move_on_after(STOP_WITHIN, shield=True):

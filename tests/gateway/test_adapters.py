@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pytest
 import trio
@@ -24,6 +24,31 @@ async def fails_when_it_is_cancelled() -> None:
         await trio.sleep_forever()
     finally:
         raise ValueError("the socket was closed under me")
+
+
+class Wordless(Exception):
+    """An error that cannot even be told."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("call", ["connect", "send", "edit"])
+async def test_an_error_that_cannot_be_told_hurts_nobody(
+    stage: Stage, autojump_clock: MockClock, call: Literal["connect", "send", "edit"]
+) -> None:
+    stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
+    async with stage.life():
+        stage.platform.fails(call, Wordless())
+        if call == "connect":
+            stage.platform.drop()
+        await stage.says("work")
+        await trio.sleep(300)
+        await stage.says("hello", chat="7")
+        await trio.sleep(5)
+        assert stage.platform.chat("7").texts == ["You said: hello"]
 
 
 class Hooked:

@@ -159,7 +159,7 @@ class Server:
             )
         try:
             return await self._client.call_tool(tool, arguments)
-        except Exception as error:
+        except Exception as error:  # the client's own errors, and those of what it stands on
             self._doubt.set()
             is_lost = isinstance(error, MCPError) and error.code == CONNECTION_CLOSED
             problem = "the connection ended. Whether this was done is not known" if is_lost else _said(error)

@@ -181,7 +181,7 @@ async def open_webhook(hook: Webhook, platform: str) -> AsyncIterator[Pushed]:
         await nursery.start(trio.serve_listeners, pushed.serve, listeners)
         try:
             yield pushed
-        except Exception as error:
+        except Exception as error:  # whatever it is: the nursery would make a group of it
             raised = error
         finally:
             nursery.cancel_scope.cancel(reason="the webhook is left")
