@@ -41,6 +41,7 @@ async def test_an_error_that_cannot_be_told_hurts_nobody(
 ) -> None:
     stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
     async with stage.life():
+        await trio.sleep(1)  # it is connected
         stage.platform.fails(call, Wordless())
         if call == "connect":
             stage.platform.drop()
