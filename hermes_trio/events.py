@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Something that happened in a run. The subclass says what."""
 
     event: ClassVar[str]

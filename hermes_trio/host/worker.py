@@ -151,9 +151,10 @@ class Batcher(Generic[Item, T]):
         self._runner(lambda: self._perform(batch), done)
 
     def _release(self, batch: Sequence[Pending[Item, T]], performed: outcome.Outcome[None]) -> None:
+        if isinstance(performed, outcome.Error):
+            for pending in batch:  # an outcome can be taken only once
+                pending.result = outcome.Error(performed.error)
         for pending in batch:
-            if isinstance(performed, outcome.Error):
-                pending.result = outcome.Error(performed.error)  # an outcome can be taken only once
             result = pending.result
             assert result is not None  # noqa: S101 - `perform` gives every item a result
             if pending.task is not None:

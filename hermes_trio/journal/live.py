@@ -7,7 +7,7 @@ off: what they have is whole, and what comes behind it is in the journals, so th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import TypeVar
@@ -108,9 +108,9 @@ class Live:
             if run_id is not None and not watches:
                 self._of_run.pop(run_id, None)
 
-    def written(self, records: Sequence[Record]) -> None:
+    def written(self, appended: Iterable[Sequence[Record]]) -> None:
         """These, of one run, are in its journal. Called where they are written."""
-        self._written.append(records)
+        self._written.extend(appended)
 
     def end(self) -> None:
         """Nothing happens any more."""
@@ -125,8 +125,7 @@ class Live:
             def tell(result: outcome.Outcome[T]) -> None:
                 while self._written:
                     records = self._written.popleft()
-                    of_run = self._of_run.get(records[0].run_id, ()) if records else ()
-                    for watch in (*self._watches, *of_run):
+                    for watch in chain(self._watches, self._of_run.get(records[0].run_id, ())):
                         watch._tell(records)
                 done(result)
 

@@ -17,14 +17,13 @@ from typing import BinaryIO
 
 from ..errors import InvalidId, JournalError
 from ..ids import path_safe_id
-from .record import PREFIX, Malformed, Record, decode, journal_path, session_path
+from .record import LONGEST_LINE, PREFIX, Malformed, Record, decode, journal_path, session_path
 
 # Where a record may begin. Not where JSON has an object inside another one, behind `":` or `:[` or a
 # comma: what a tool has read out of a journal and shows in a payload is no event of the run.
 _BEGINNING = re.compile(rb'(?<!":)(?<![:,\[]\[)(?<!,)' + re.escape(PREFIX))
 
 CHUNK = 64 * 1024
-LONGEST_LINE = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ line that stands where it does not belong is found out and not trusted. `type` s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from ..errors import JournalError
 from ..events import INTERRUPTED, Event, RunCancelled, RunCompleted, RunFailed
 from ..ids import path_safe_id
 
@@ -24,6 +25,7 @@ VERSION = 1
 PREFIX = b'{"version":1,"event_id":"'
 """How every line begins. A quote inside a JSON string is escaped, so no text can hold this; an object
 in a payload can, behind a colon, a comma or a bracket."""
+LONGEST_LINE = 4 * 1024 * 1024
 
 
 class TerminalState(StrEnum):
@@ -35,8 +37,12 @@ class TerminalState(StrEnum):
     CUT = "cut"
 
 
-class Record(msgspec.Struct, frozen=True):
-    """A line of a run journal. The order of the fields is the order in the line."""
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """A line of a run journal. The order of the fields is the order in the line.
+
+    Python's collector passes records by, and events too: what is JSON holds nothing that holds it, and
+    thousands of them live for a moment while answers stream.
+    """
 
     version: int
     event_id: str
@@ -55,8 +61,38 @@ class Malformed(ValueError):
     """A line that is not a record of this run."""
 
 
-encode = msgspec.json.Encoder().encode
+_NO_JSON = (TypeError, ValueError, msgspec.EncodeError, RecursionError)
+_encoder = msgspec.json.Encoder()
+encode = _encoder.encode
 _decode = msgspec.json.Decoder(Record).decode
+
+
+def lines_of(records: Sequence[Record]) -> bytes:
+    """The lines of these records, made in one go: they are looked at one by one only if one may be bad.
+    `JournalError` for what is no JSON, or too long."""
+    try:
+        lines = _encoder.encode_lines(records)
+    except _NO_JSON:
+        lines = b""
+    if not lines or len(lines) > LONGEST_LINE:
+        for record in records:
+            _check(record)
+    return lines
+
+
+def _check(record: Record) -> None:
+    try:
+        line = encode(record)
+    except _NO_JSON as error:
+        raise JournalError(
+            record.run_id, f"{record.event!r} is no JSON ({error})", "Send only JSON values in events."
+        ) from error
+    if len(line) > LONGEST_LINE:
+        raise JournalError(
+            record.run_id,
+            f"{record.event!r} has {len(line)} bytes",
+            f"Keep events below {LONGEST_LINE} bytes: store what is large elsewhere and name it.",
+        )
 
 
 def decode(line: bytes, session_id: str, run_id: str) -> Record:

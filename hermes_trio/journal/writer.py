@@ -19,7 +19,6 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import structlog
 import trio
 
@@ -28,8 +27,8 @@ from ..events import Event
 from ..host.worker import Batcher, Runner, Took, Worker, each, finished, worker_thread
 from ..world import World
 from .live import Live
-from .reader import LONGEST_LINE, Reading, journals_here, read_run, runs_here, unreadable
-from .record import TERMINAL, VERSION, Record, encode, journal_path, session_path, terminal_state
+from .reader import Reading, journals_here, read_run, runs_here, unreadable
+from .record import TERMINAL, VERSION, Record, journal_path, lines_of, session_path, terminal_state
 from .replay import KnownRun, Missed, missed
 from .run_file import FsyncPolicy, RunFile, unwritable
 
@@ -46,7 +45,7 @@ class RunWriter:
 
     def __init__(self, file: RunFile, jobs: Jobs, live: Live) -> None:
         self._file, self._jobs, self._live = file, jobs, live
-        self._unseen: list[Record] = []
+        self._unseen: list[Sequence[Record]] = []
         """What happened and is not in the file yet. In the hands of the writing thread."""
         self._last_seq = file.last_seq
         self._ended = file.ended
@@ -90,10 +89,10 @@ class RunWriter:
         sync = self._file.must_sync(records[-1].terminal_state)
 
         def write() -> None:
-            self._unseen += records
+            self._unseen.append(records)
             self._file.write(lines, sync=sync)
-            seen, self._unseen = self._unseen, []
-            self._live.written(seen)
+            self._live.written(self._unseen)
+            self._unseen.clear()
 
         return records, write
 
@@ -101,18 +100,17 @@ class RunWriter:
         run, session, at = self._file.run_id, self._file.session_id, self._live.moment()
         if not self._open:
             raise JournalClosed(run, "written to after its block", "This is a bug: report it.")
-        records, lines, ended = [], [], self._ended
+        records, ended = [], self._ended
         for seq, item in enumerate(happened, start=self._last_seq + 1):
             name, payload = (item.event, item) if isinstance(item, Event) else _checked(run, *item)
             if ended:
                 raise JournalClosed(run, f"{name!r} behind the end of the run", "This is a bug: report it.")
             state = terminal_state(name, payload) if name in TERMINAL else None
             ended = state is not None
-            record = Record(VERSION, f"{run}:{seq}", seq, run, session, name, name, at, ended, state, payload)
-            lines.append(_line(record))
-            records.append(record)
-        lines.append(b"")
-        return records, b"\n".join(lines)
+            records.append(
+                Record(VERSION, f"{run}:{seq}", seq, run, session, name, name, at, ended, state, payload)
+            )
+        return records, lines_of(records)
 
 
 def _checked(run: str, name: str, payload: object) -> tuple[str, Mapping[str, Any]]:
@@ -122,22 +120,6 @@ def _checked(run: str, name: str, payload: object) -> tuple[str, Mapping[str, An
             run, f"{name!r} has no name or no mapping for a payload", "Give it both, in JSON values."
         )
     return name, payload
-
-
-def _line(record: Record) -> bytes:
-    try:
-        line = encode(record)
-    except (TypeError, ValueError, msgspec.EncodeError, RecursionError) as error:
-        raise JournalError(
-            record.run_id, f"{record.event!r} is no JSON ({error})", "Send only JSON values in events."
-        ) from error
-    if len(line) > LONGEST_LINE:
-        raise JournalError(
-            record.run_id,
-            f"{record.event!r} has {len(line)} bytes",
-            f"Keep events below {LONGEST_LINE} bytes: store what is large elsewhere and name it.",
-        )
-    return line
 
 
 class Journals:

@@ -9,8 +9,8 @@ import pytest
 
 from hermes_trio.errors import JournalError
 from hermes_trio.events import MessageDelta, RunFailed
-from hermes_trio.journal.reader import LONGEST_LINE, Reading, read_run, summary
-from hermes_trio.journal.record import PREFIX
+from hermes_trio.journal.reader import Reading, read_run, summary
+from hermes_trio.journal.record import LONGEST_LINE, PREFIX
 from hermes_trio.journal.writer import Journals, append_run_event
 from tests.journal.seams import RunFile, line, texts
 

@@ -13,8 +13,8 @@ import trio
 
 from hermes_trio.errors import InvalidId, JournalBusy, JournalClosed, JournalError, JournalUnwritable
 from hermes_trio.events import MessageDelta, ToolStarted
-from hermes_trio.journal.reader import LONGEST_LINE, read_run, summary
-from hermes_trio.journal.record import journal_path, session_path
+from hermes_trio.journal.reader import read_run, summary
+from hermes_trio.journal.record import LONGEST_LINE, journal_path, session_path
 from hermes_trio.journal.replay import parse_cursor, replay_session
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
 from hermes_trio.world import World
