@@ -27,7 +27,8 @@ from hermes_trio.journal.writer import RunWriter, open_journals
 from hermes_trio.messages import SessionSource
 from hermes_trio.state import meta
 from hermes_trio.state.database import open_database
-from hermes_trio.state.opening import open_connections, shipped_steps
+from hermes_trio.state.opening import open_connections
+from hermes_trio.state.steps import shipped_steps
 from hermes_trio.state.store import SessionStore
 from hermes_trio.world import World
 

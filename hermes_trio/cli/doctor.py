@@ -36,7 +36,8 @@ from ..host.status import PlatformState, Status, read_status
 from ..host.units import UNIT, Scope, Standing, setting, stop_timeout, version_of, words
 from ..state import inbox, meta, outbox
 from ..state.approvals import ALWAYS
-from ..state.opening import connect_reading, shipped_steps
+from ..state.opening import connect_reading
+from ..state.steps import shipped_steps
 from .service import ON_A_MAC, file_of, look
 
 LITTLE_SPACE = 1_000_000_000

@@ -13,7 +13,8 @@ from pathlib import Path
 import click
 
 from ..errors import StoreUnusable
-from ..state.opening import connect_reading, typed
+from ..state.opening import connect_reading
+from ..state.sqlite_errors import typed
 
 
 @contextmanager

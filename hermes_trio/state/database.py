@@ -33,7 +33,9 @@ from ..errors import StoreClosed, StoreDamaged, StoreError
 from ..host.worker import Batcher, Pending, Runner, Took, Worker, each, finished, worker_thread
 from ..world import World
 from . import transcript
-from .opening import Connections, SchemaStep, damages_search, open_connections, shipped_steps, typed
+from .opening import Connections, open_connections
+from .sqlite_errors import damages_search, typed
+from .steps import SchemaStep, shipped_steps
 
 P = ParamSpec("P")
 T = TypeVar("T")

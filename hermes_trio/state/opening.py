@@ -13,36 +13,25 @@
 Whatever is there is first looked at through the connection that cannot write. It is also the last one to
 be closed when opening fails: the last one that can write would put the log into the file, and what we
 refuse or put aside is to stay as it was.
-
-A schema step is a numbered SQL file. It is applied in a transaction of its own, which also records its
-name, so a kill in the middle leaves the schema before the step or behind it.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 
 import structlog
 
-from ..errors import (
-    StoreBusy,
-    StoreDamaged,
-    StoreError,
-    StoreFull,
-    StoreReadOnly,
-    StoreTooNew,
-    StoreUnusable,
-)
+from ..errors import StoreUnusable
 from ..host.files import PRIVATE_FILE, make_private_dir, open_private
 from ..world import World
+from .sqlite_errors import code_of, typed
+from .steps import SchemaStep, bring_up, missing_steps
 
 BUSY_MS = 2000
 LARGEST_LOG = 16 << 20
@@ -51,14 +40,6 @@ _MAGIC = b"SQLite format 3\0"
 _LOGS = ("-wal", "-shm", "-journal")
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaStep:
-    """One numbered change of the schema: its name is recorded, its SQL is one or more statements."""
-
-    name: str
-    sql: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +53,6 @@ class Connections:
 
 class _Damaged(Exception):
     """What is at the path is not a database that can be read."""
-
-
-def shipped_steps() -> Sequence[SchemaStep]:
-    """The schema of this version, in order."""
-    files = resources.files(__package__).joinpath("schema").iterdir()
-    steps = (SchemaStep(f.name[:-4], f.read_text("utf-8")) for f in files if f.name.endswith(".sql"))
-    return sorted(steps, key=lambda step: step.name)
 
 
 def open_connections(path: Path, world: World, steps: Sequence[SchemaStep]) -> Connections:
@@ -143,9 +117,9 @@ def _open(path: Path, world: World, steps: Sequence[SchemaStep]) -> Connections:
             # A reader that stays for long lets the log grow. It is cut back when it is used again.
             writing.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG}")
             writing.execute("PRAGMA foreign_keys = ON")
-            _bring_up(writing, path, world, missing, keep_copy=len(missing) < len(steps))
+            bring_up(writing, path, world, missing, keep_copy=len(missing) < len(steps))
         except sqlite3.DatabaseError as error:
-            if _code(error) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            if code_of(error) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise _Damaged(str(error)) from error
             raise
         unless_open.pop_all()
@@ -182,12 +156,12 @@ def _look(reading: sqlite3.Connection, path: Path, steps: Sequence[SchemaStep]) 
     """What is missing from the database that is there, which is sound and ours."""
     try:
         _undo_what_was_cut(reading, path)
-        missing = _missing_steps(reading, path, steps)
+        missing = missing_steps(reading, path, steps)
         (verdict,) = reading.execute("PRAGMA quick_check(1)").fetchone()
     except UnicodeDecodeError as error:  # the sentence in which SQLite complains quotes what it found
         raise _Damaged("its schema cannot be read") from error
     except sqlite3.OperationalError as error:
-        if _code(error) == sqlite3.SQLITE_ERROR:  # a form that it does not know, columns that are not there
+        if code_of(error) == sqlite3.SQLITE_ERROR:  # a form that it does not know, columns that are not there
             raise _Damaged(str(error)) from error
         raise
     # Newer SQLites look at the search index too, after all else. That is made again when it is used.
@@ -202,92 +176,10 @@ def _undo_what_was_cut(reading: sqlite3.Connection, path: Path) -> None:
     try:
         reading.execute("SELECT 1 FROM sqlite_schema").fetchone()
     except sqlite3.OperationalError as error:
-        if _code(error) != sqlite3.SQLITE_READONLY_ROLLBACK:
+        if code_of(error) != sqlite3.SQLITE_READONLY_ROLLBACK:
             raise
         with closing(_connect(path)) as connection:
             connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
-
-
-def _missing_steps(
-    connection: sqlite3.Connection, path: Path, steps: Sequence[SchemaStep]
-) -> Sequence[SchemaStep]:
-    """The steps that this database has not had."""
-    tables = connection.execute(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    )
-    there = {name for (name,) in tables}
-    recorded = "schema_steps" in there
-    had = {row[0] for row in connection.execute("SELECT name FROM schema_steps")} if recorded else set()
-    if there and not recorded:
-        raise StoreUnusable(
-            path,
-            f"is the database of another program (it has {min(there)!r})",
-            "Move it away, or point HERMES_HOME to another directory.",
-        )
-    unknown = had - {step.name for step in steps}
-    if unknown:
-        raise StoreTooNew(
-            path,
-            f"was written by a newer version (schema step {max(unknown)})",
-            "Install that version or a newer one, or point HERMES_HOME to another directory.",
-        )
-    return [step for step in steps if step.name not in had]
-
-
-def _bring_up(
-    connection: sqlite3.Connection,
-    path: Path,
-    world: World,
-    missing: Sequence[SchemaStep],
-    *,
-    keep_copy: bool,
-) -> None:
-    if missing and keep_copy:
-        _keep_copy(connection, path.with_name(f"{path.name}.before-{missing[0].name}"))
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS schema_steps (name TEXT PRIMARY KEY, applied_at REAL NOT NULL) STRICT"
-    )
-    for step in missing:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in _statements(step.sql):
-                connection.execute(statement)
-            connection.execute("INSERT INTO schema_steps VALUES (?, ?)", (step.name, world.time()))
-            connection.execute("COMMIT")
-        except BaseException as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error) and typed(error, path) is error:
-                raise StoreUnusable(  # noqa: ASYNC104 - a job of the worker: no Cancelled comes here
-                    path,
-                    f"could not be brought up to date (schema step {step.name}: {error})",
-                    "It is as it was before the step: install the version before this one, and report this.",
-                ) from error
-            raise
-
-
-def _statements(sql: str) -> Iterator[str]:
-    """Split a step into its statements (`executescript` would commit behind our back)."""
-    pending = ""
-    for part in re.split("(?<=;)", sql):
-        pending += part
-        if sqlite3.complete_statement(pending):
-            yield pending
-            pending = ""
-    if pending.strip():
-        yield pending  # without its semicolon it is a statement all the same
-
-
-def _keep_copy(connection: sqlite3.Connection, copy: Path) -> None:
-    unfinished = copy.with_name(copy.name + ".part")
-    unfinished.unlink(missing_ok=True)
-    os.close(open_private(unfinished, os.O_RDWR))
-    target = sqlite3.connect(unfinished)
-    try:
-        connection.backup(target)
-    finally:
-        target.close()
-    unfinished.replace(copy)
 
 
 def _put_aside(path: Path, world: World) -> Path:
@@ -303,69 +195,3 @@ def _put_aside(path: Path, world: World) -> Path:
     for log_file in logs:
         log_file.replace(aside.with_name(aside.name + log_file.name.removeprefix(path.name)))
     return aside
-
-
-_BY_CODE: dict[int, tuple[type[StoreError], str, str]] = {
-    sqlite3.SQLITE_FULL: (
-        StoreFull,
-        "the disk is full",
-        "Free some space; what was acknowledged is safe and nothing else was stored.",
-    ),
-    sqlite3.SQLITE_READONLY: (
-        StoreReadOnly,
-        "cannot be written to",
-        "Check the rights of the file and whether its disk is mounted read-only.",
-    ),
-    sqlite3.SQLITE_BUSY: (
-        StoreBusy,
-        "another process holds it",
-        "Close the program that has it open; one gateway serves one home.",
-    ),
-    sqlite3.SQLITE_CANTOPEN: (
-        StoreUnusable,
-        "cannot be opened",
-        "Check that the home is a directory that this account may write to.",
-    ),
-    sqlite3.SQLITE_IOERR: (
-        StoreUnusable,
-        "the disk fails",
-        "Look into the system's log for errors of this disk.",
-    ),
-    sqlite3.SQLITE_CORRUPT_VTAB: (
-        StoreDamaged,
-        "has a damaged search index",
-        "Restart the gateway: it makes the index again, once in each of its lives.",
-    ),
-    sqlite3.SQLITE_CORRUPT: (
-        StoreDamaged,
-        "is damaged",
-        "Restart the gateway: it keeps the damaged file aside and begins a fresh one.",
-    ),
-    sqlite3.SQLITE_NOTADB: (
-        StoreDamaged,
-        "is not a database any more",
-        "Restart the gateway: it keeps the damaged file aside and begins a fresh one.",
-    ),
-}
-
-
-def typed(error: BaseException, path: Path) -> BaseException:
-    """The error of ours that stands for SQLite's, with SQLite's as its cause. What is a mistake of the
-    caller (a constraint, a misspelt column) stays as it is."""
-    code = _code(error)
-    known = _BY_CODE.get(code) or _BY_CODE.get(code & 0xFF)
-    if known is None:
-        return error
-    kind, problem, remedy = known
-    ours = kind(path, f"{problem} ({error})", remedy)
-    ours.__cause__ = error
-    return ours
-
-
-def damages_search(error: BaseException) -> bool:
-    """Whether SQLite says that of its search index, which can be made again, and not of the rows."""
-    return _code(error) == sqlite3.SQLITE_CORRUPT_VTAB
-
-
-def _code(error: BaseException) -> int:
-    return int(getattr(error, "sqlite_errorcode", 0))

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import StoreUnusable
-from .opening import typed
+from .sqlite_errors import typed
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Neither 0 nor O, neither 1 nor I: a code is read out and typed in."""

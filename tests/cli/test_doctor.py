@@ -21,7 +21,8 @@ from hermes_trio.host.status import PlatformState, PlatformStatus
 from hermes_trio.host.status_board import StatusBoard
 from hermes_trio.state import meta
 from hermes_trio.state.approvals import ALWAYS
-from hermes_trio.state.opening import open_connections, shipped_steps
+from hermes_trio.state.opening import open_connections
+from hermes_trio.state.steps import shipped_steps
 from hermes_trio.world import World
 from tests.machine import configure, environment, write_systemctl
 

@@ -15,8 +15,9 @@ from click.testing import CliRunner, Result
 
 from hermes_trio.cli import main
 from hermes_trio.state import pairing
-from hermes_trio.state.opening import open_connections, shipped_steps
+from hermes_trio.state.opening import open_connections
 from hermes_trio.state.pairing import Person
+from hermes_trio.state.steps import shipped_steps
 from hermes_trio.world import World
 
 Cli = Callable[..., Result]

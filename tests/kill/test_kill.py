@@ -14,7 +14,8 @@ import pytest
 
 from hermes_trio.journal.reader import read_run
 from hermes_trio.state import inbox, outbox, settle, turns
-from hermes_trio.state.opening import open_connections, shipped_steps
+from hermes_trio.state.opening import open_connections
+from hermes_trio.state.steps import shipped_steps
 from hermes_trio.world import World
 
 LIFE = Path(__file__).parent / "life.py"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio.state.opening import open_connections, shipped_steps
+from hermes_trio.state.opening import open_connections
+from hermes_trio.state.steps import shipped_steps
 from hermes_trio.world import World
 
 

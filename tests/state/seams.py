@@ -18,7 +18,8 @@ import pytest
 import trio
 
 from hermes_trio.host.worker import Runner
-from hermes_trio.state.opening import SchemaStep, connect_reading
+from hermes_trio.state.opening import connect_reading
+from hermes_trio.state.steps import SchemaStep
 
 GUESTS = SchemaStep(
     "0001_guests", "CREATE TABLE guests (place INTEGER PRIMARY KEY, name TEXT UNIQUE) STRICT;"

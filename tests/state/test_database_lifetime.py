@@ -19,7 +19,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hermes_trio.errors import StoreClosed, StoreUnusable
 from hermes_trio.host.worker import Worker, inline_worker, worker_thread
 from hermes_trio.state.database import CLOSE_WITHIN, Database, open_database
-from hermes_trio.state.opening import SchemaStep
+from hermes_trio.state.steps import SchemaStep
 from hermes_trio.world import World
 from tests.state.seams import (
     GUESTS,

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_trio.errors import StoreFull, StoreTooNew, StoreUnusable
-from hermes_trio.state.opening import Connections, SchemaStep, open_connections, shipped_steps
+from hermes_trio.state.opening import Connections, open_connections
+from hermes_trio.state.steps import SchemaStep, shipped_steps
 from hermes_trio.world import World
 from tests.conftest import Calendar
 from tests.state.seams import GUESTS, enter, guests, killed_after
@@ -158,7 +159,8 @@ def test_a_kill_in_the_middle_leaves_the_schema_before_the_step(tmp_path: Path, 
         for number in range(100):
             enter(first.writing, f"guest {number}")
     migrate = (
-        "import pathlib, sys; from hermes_trio.state.opening import *; from hermes_trio.world import World;"
+        "import pathlib, sys; from hermes_trio.state.opening import open_connections;"
+        "from hermes_trio.state.steps import SchemaStep; from hermes_trio.world import World;"
         "from tests.state.seams import GUESTS;"
         "endless = SchemaStep('0002_seat', '''CREATE TABLE half (x); INSERT INTO half VALUES (1);"
         "UPDATE guests SET name = name || 'x';"

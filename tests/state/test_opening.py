@@ -18,7 +18,8 @@ import pytest
 from hermes_trio.errors import StoreBusy, StoreUnusable
 from hermes_trio.state import meta, sessions, transcript, turns
 from hermes_trio.state.entry import SessionEntry
-from hermes_trio.state.opening import Connections, connect_reading, open_connections, shipped_steps
+from hermes_trio.state.opening import Connections, connect_reading, open_connections
+from hermes_trio.state.steps import shipped_steps
 from hermes_trio.world import World
 from tests.state.seams import GUESTS, enter, guests, killed_after, seen_from_outside
 

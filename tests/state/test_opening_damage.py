@@ -21,7 +21,8 @@ from hermes_trio.host.worker import inline_worker
 from hermes_trio.state import sessions, transcript, turns
 from hermes_trio.state.database import open_database
 from hermes_trio.state.entry import SessionEntry
-from hermes_trio.state.opening import open_connections, shipped_steps
+from hermes_trio.state.opening import open_connections
+from hermes_trio.state.steps import shipped_steps
 from hermes_trio.state.transcript import Message
 from hermes_trio.world import World
 from tests.conftest import Calendar

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from hermes_trio.errors import StoreDamaged, StoreUnusable
 from hermes_trio.state import pairing
 from hermes_trio.state.database import open_database
-from hermes_trio.state.opening import Connections, connect_reading, open_connections, shipped_steps
+from hermes_trio.state.opening import Connections, connect_reading, open_connections
 from hermes_trio.state.pairing import ALPHABET, Person, WrongCode, deciding, new_code, sealed
+from hermes_trio.state.steps import shipped_steps
 from hermes_trio.world import World
 from tests.state.rows import NOON, undone
 

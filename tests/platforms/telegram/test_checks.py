@@ -153,7 +153,8 @@ async def test_the_last_message_and_the_last_answer_are_told(
     )
     from hermes_trio.messages import MessageEvent, SessionSource
     from hermes_trio.state import inbox, outbox
-    from hermes_trio.state.opening import open_connections, shipped_steps
+    from hermes_trio.state.opening import open_connections
+    from hermes_trio.state.steps import shipped_steps
     from hermes_trio.world import World
 
     opened = open_connections(home / "gateway.db", World(), shipped_steps())
