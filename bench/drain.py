@@ -40,8 +40,9 @@ from hermes_trio.gateway.serve import serve
 from hermes_trio.gateway.turn import Turn
 from hermes_trio.host.tasks import task_tree
 from hermes_trio.messages import MessageEvent, SessionSource
-from hermes_trio.platform import Link, Outgoing, Traits
+from hermes_trio.platform import Outgoing, Traits
 
+from .cheap_link import CheapLink
 from .figures import Figure, show
 
 T = TypeVar("T")
@@ -108,7 +109,7 @@ def fresh(measure: Callable[..., T], *args: object) -> T:
         return fresh.apply(measure, args)
 
 
-class Crowd:
+class Crowd(CheapLink):
     """A platform with as many people as it takes, each of whom says one thing."""
 
     name, account, traits = "crowd", "main", Traits(typing=True)
@@ -117,10 +118,6 @@ class Crowd:
         self._count = count
         self._answered = 0
         self.all_answered = trio.Event()
-
-    @asynccontextmanager
-    async def connect(self) -> AsyncIterator[Link]:
-        yield self
 
     async def receive(self) -> AsyncIterator[MessageEvent]:
         for number in range(self._count):
@@ -133,22 +130,6 @@ class Crowd:
         if self._answered == self._count:
             self.all_answered.set()
         return message.key
-
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
-        await trio.lowlevel.checkpoint()
-
-    async def delete(self, chat_id: str, message_id: str) -> None:
-        await trio.lowlevel.checkpoint()
-
-    async def typing(self, chat_id: str, thread_id: str | None) -> None:
-        await trio.lowlevel.checkpoint()
-
-    async def find(self, chat_id: str, key: str) -> str | None:
-        await trio.lowlevel.checkpoint()
-        return None
-
-    async def fetch(self, file_id: str, most: int) -> bytes:
-        raise NotImplementedError("the traits deny it")
 
 
 class Agent:

@@ -12,12 +12,10 @@ what a turn costs.
 from __future__ import annotations
 
 import math
-import multiprocessing
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 
@@ -34,15 +32,15 @@ from hermes_trio.config_file import Loaded
 from hermes_trio.gateway.serve import serve
 from hermes_trio.host.limits import raise_open_files
 from hermes_trio.messages import MessageEvent, SessionSource
-from hermes_trio.platform import Link, Outgoing, Traits
+from hermes_trio.platform import Outgoing, Traits
 from hermes_trio.state.entry import SessionEntry
-from hermes_trio.testing.model_replies import Reply
-from hermes_trio.testing.model_server import Asked, open_model_server
 from hermes_trio.tools.registry import toolbox
 from hermes_trio.world import World
 
+from .cheap_link import CheapLink
 from .drain import fresh, logged_home, resident
 from .figures import Figure, beside, show
+from .model import END, model_server
 
 TURNS = {1: 60, 10: 200, 50: 400, 200: 800}
 """How many turns are measured with so many at once."""
@@ -53,16 +51,6 @@ LINKS = 8
 IN_A_SESSION = 5
 """After so many turns somebody else talks, so that no conversation grows without end."""
 SAID = "Tell me what there is to tell about the sea, please, in some forty words."
-END = "That is all."
-_SENTENCE = "The sea is wide and deep and older than all who sail on it. " * 3 + END
-_HOLD = 25.0
-
-REPLIES = {
-    "steady": Reply(piece=6, seconds_per_event=0.005).says(_SENTENCE).uses(700, 40),
-    "quick": Reply(piece=6).says(_SENTENCE).uses(700, 40),
-    "held": Reply(piece=6).says("The sea is wide. ").pauses(_HOLD).says(END).uses(700, 40),
-}
-"""What the models of these names answer: as a fast model does, at once, and with a long pause."""
 
 
 @dataclass(slots=True)
@@ -84,7 +72,7 @@ class Measured:
 
 def main() -> int:
     """Measure and print everything; takes a minute or two."""
-    with _model_server() as url:
+    with model_server() as url:
         show("turn", [*_latency(url), *_rates(url), *_memory(url)])
     return 0
 
@@ -119,39 +107,6 @@ def _memory(url: str) -> Iterator[Figure]:
 
 def _percentile(values: Sequence[float], percent: int) -> float:
     return sorted(values)[min(len(values) - 1, math.ceil(len(values) * percent / 100) - 1)]
-
-
-# --- the model ---------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _model_server() -> Iterator[str]:
-    """The address of a model server in a process of its own."""
-    here, there = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_serve_models, args=(there,))
-    process.start()
-    try:
-        yield here.recv()
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _serve_models(pipe: Connection) -> None:
-    raise_open_files()
-
-    async def serving() -> None:
-        async with open_model_server() as server:
-
-            def answer(asked: Asked) -> Reply:
-                server.requests.clear()
-                return REPLIES[asked.body["model"]]
-
-            server.otherwise = answer
-            pipe.send(server.openai_url)
-            await trio.sleep_forever()
-
-    trio.run(serving)
 
 
 # --- the gateway -------------------------------------------------------------------------------------
@@ -196,7 +151,7 @@ class Crowd:
             waiting.answered.set()
 
 
-class CrowdLink:
+class CrowdLink(CheapLink):
     """One of our accounts on the platform in which they talk."""
 
     name, traits = "crowd", Traits(edits=True, typing=True)
@@ -209,10 +164,6 @@ class CrowdLink:
         source = SessionSource("crowd", chat, user_id=chat, account=self.account)
         self._send.send_nowait(MessageEvent(source, SAID, message_id=message_id))
 
-    @asynccontextmanager
-    async def connect(self) -> AsyncIterator[Link]:
-        yield self
-
     async def receive(self) -> AsyncIterator[MessageEvent]:
         async for event in self._receive:
             yield event
@@ -224,19 +175,6 @@ class CrowdLink:
     async def edit(self, chat_id: str, message_id: str, text: str) -> None:
         await trio.lowlevel.checkpoint()
         self._crowd.sees(chat_id, text)
-
-    async def delete(self, chat_id: str, message_id: str) -> None:
-        await trio.lowlevel.checkpoint()
-
-    async def typing(self, chat_id: str, thread_id: str | None) -> None:
-        await trio.lowlevel.checkpoint()
-
-    async def find(self, chat_id: str, key: str) -> str | None:
-        await trio.lowlevel.checkpoint()
-        return None
-
-    async def fetch(self, file_id: str, most: int) -> bytes:
-        raise NotImplementedError("the traits deny it")
 
 
 @asynccontextmanager

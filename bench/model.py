@@ -1,0 +1,55 @@
+"""A model on this machine, in a process of its own, and what it answers."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+
+import trio
+
+from hermes_trio.host.limits import raise_open_files
+from hermes_trio.testing.model_replies import Reply
+from hermes_trio.testing.model_server import Asked, open_model_server
+
+END = "That is all."
+_SENTENCE = "The sea is wide and deep and older than all who sail on it. " * 3 + END
+_HOLD = 25.0
+
+REPLIES = {
+    "steady": Reply(piece=6, seconds_per_event=0.005).says(_SENTENCE).uses(700, 40),
+    "quick": Reply(piece=6).says(_SENTENCE).uses(700, 40),
+    "held": Reply(piece=6).says("The sea is wide. ").pauses(_HOLD).says(END).uses(700, 40),
+}
+"""What the models of these names answer: as a fast model does, at once, and with a long pause."""
+
+
+@contextmanager
+def model_server() -> Iterator[str]:
+    """The address of a model server in a process of its own."""
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve_models, args=(there,))
+    process.start()
+    try:
+        yield here.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve_models(pipe: Connection) -> None:
+    raise_open_files()
+
+    async def serving() -> None:
+        async with open_model_server() as server:
+
+            def answer(asked: Asked) -> Reply:
+                server.requests.clear()
+                return REPLIES[asked.body["model"]]
+
+            server.otherwise = answer
+            pipe.send(server.openai_url)
+            await trio.sleep_forever()
+
+    trio.run(serving)
