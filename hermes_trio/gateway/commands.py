@@ -29,6 +29,7 @@ from .asking import DENY, Asked, answer, waiting
 from .ending import Cause, Ending
 from .letting_go import begin_anew, let_go, stop
 from .notices import address_of, place_of, remember_requester, say_home
+from .outgoing import Chat
 from .session import BACKGROUND
 from .turn import Compresses, TellsModel
 
@@ -59,9 +60,17 @@ class Asking:
     key: str
     event: MessageEvent
     rest: str
+    replies: list[str] | None = None
+    """Where the replies go of a command that was given at a door of ours, with its key; None for the chat."""
 
     def reply(self, text: str) -> None:
-        self.gateway.reply(self.event, text)
+        if self.replies is None:
+            self.gateway.reply(self.event, text)
+        else:
+            self.replies.append(text)
+
+    async def is_admin(self) -> bool:
+        return self.replies is not None or await self.gateway.access.is_admin(self.event.source)
 
     def anew(self, text: str, name: str) -> tuple[MessageEvent, str | None]:
         """A message of the same person with this text, and what it is called: it is another one than the
@@ -79,13 +88,15 @@ def parse(event: MessageEvent) -> Given | None:
     return Given(_ALIASES.get(name, name), (found[2] or "").strip())
 
 
-async def obey(gateway: Gateway, given: Given, key: str, event: MessageEvent) -> None:
-    """Do what was asked, and say so."""
+async def obey(
+    gateway: Gateway, given: Given, key: str, event: MessageEvent, replies: list[str] | None = None
+) -> None:
+    """Do what was asked, and say so: in the chat, or into `replies`."""
     known = COMMANDS.get(given.name)
-    asking = Asking(gateway, key, event, given.rest)
+    asking = Asking(gateway, key, event, given.rest, replies)
     if known is None:
         asking.reply(words.unknown_command(given.name))
-    elif given.name in ADMIN_COMMANDS and not await gateway.access.is_admin(event.source):
+    elif given.name in ADMIN_COMMANDS and not await asking.is_admin():
         asking.reply(words.only_admins(given.name, event.source.platform))
     else:
         await known.obey(asking)
@@ -105,8 +116,8 @@ async def _usage(asking: Asking) -> None:
 
 
 async def _whoami(asking: Asking) -> None:
-    is_admin = await asking.gateway.access.is_admin(asking.event.source)
-    asking.reply(reports.whoami(asking.event.source, asking.key, is_admin=is_admin))
+    source, is_admin = asking.event.source, await asking.is_admin()
+    asking.reply(reports.whoami(source, asking.key, is_admin=is_admin))
 
 
 async def _stop(asking: Asking) -> None:
@@ -217,16 +228,15 @@ async def _deny(asking: Asking) -> None:
 
 async def _allow_no_longer(asking: Asking) -> None:
     """Take back what was ever allowed for always."""
-    gateway, source = asking.gateway, asking.event.source
-    if await gateway.access.is_admin(source):
-        asking.reply(words.asks_again(await gateway.database.write(meta.drop, ALWAYS)))
+    if await asking.is_admin():
+        asking.reply(words.asks_again(await asking.gateway.database.write(meta.drop, ALWAYS)))
     else:
-        asking.reply(words.may_not_approve(source.platform))
+        asking.reply(words.may_not_approve(asking.event.source.platform))
 
 
 async def _decide(asking: Asking, decision: str) -> None:
     gateway, source = asking.gateway, asking.event.source
-    if not await gateway.access.is_admin(source):
+    if not await asking.is_admin():
         asking.reply(words.may_not_approve(source.platform))
         return
     approvals = _approvals(asking)
@@ -263,6 +273,9 @@ async def _restart(asking: Asking) -> None:
 
 async def _sethome(asking: Asking) -> None:
     gateway, source = asking.gateway, asking.event.source
+    if gateway.traits(Chat.of(source)).own_door:
+        asking.reply(words.no_chat_here())
+        return
     home = HomeChannel(source.platform, source.chat_id, source.chat_name, source.thread_id)
     await gateway.database.write(say_home, address_of(source), home)
     gateway.home_channels[address_of(source)] = home
@@ -293,14 +306,19 @@ async def _compress(asking: Asking) -> None:
             asking.reply(words.failed(error, gateway.config))
         else:
             asking.reply(words.compressed(done) if done else words.nothing_to_compress())
+        finally:
+            over.set()
 
     # A model takes its time. The session's actor waits for it: whoever gave the command is a link, which
-    # has others to listen to.
+    # has others to listen to, or at a door of ours, where nobody else waits.
+    over = trio.Event()
     actor = gateway.sessions.wake(asking.key)
     if actor is None:
         asking.reply(words.not_while_held())
     else:
         actor.jobs.append(job)
+        if asking.replies is not None:
+            await over.wait()
 
 
 async def _start(asking: Asking) -> None:

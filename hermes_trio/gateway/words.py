@@ -169,6 +169,10 @@ def home_is_here() -> str:
     return "🏠 From now on this chat is told when the gateway goes down, and when a restart is over."
 
 
+def no_chat_here() -> str:
+    return "This is no chat that could be told. Say /sethome in one that is."
+
+
 def model(config: ModelConfig, about: str) -> str:
     name, provider = config.name or "the usual one", config.provider
     about = about or f"The model is {name}, from {provider}."

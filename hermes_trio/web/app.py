@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..config import GatewayConfig
 from ..errors import GatewayError
 from ..host.status import GatewayState
-from . import completions, events, health, messages, metrics, openapi, pages, runs, sessions
+from . import commands, completions, events, health, messages, metrics, openapi, pages, runs, sessions
 from .auth import Auth, Login, web_key
 from .changes import Changes, note_turns
 from .errors import HANDLERS, Refusal, answer, told
@@ -130,6 +130,7 @@ def routes(web: Web) -> list[openapi.Entry]:
         closed("GET", "/api/sessions/{session_id}/messages", messages.every),
         closed("POST", "/api/sessions/{session_id}/messages", messages.say, takes=messages.NewMessage),
         closed("POST", "/api/sessions/{session_id}/stop", messages.stop_turn),
+        closed("POST", "/api/sessions/{session_id}/commands", commands.obey, takes=commands.Typed),
         closed("POST", "/api/sessions/{session_id}/answers", messages.answer_request, takes=messages.Answer),
         closed("GET", "/api/events", events.events),
         closed("GET", "/v1/models", completions.models),

@@ -34,7 +34,7 @@ from ..state.transcript import ToolCall
 from ..world import World
 from .errors import RETRY_AFTER, Draining, Refusal
 from .platform import NAME, source_of
-from .sessions import title_of
+from .sessions import reached, title_of
 
 if TYPE_CHECKING:
     from .app import Web
@@ -179,10 +179,7 @@ async def enter(web: Web, said: Said, place: Place) -> Entered:
         if entry is None:
             entry, is_new = await gateway.database.write(_enter, said, place, gateway.world.new_id(), *terms)
         assert entry is not None  # noqa: S101 - nothing waits in a session that was not there
-        origin = entry.origin
-        if origin is None or (origin.platform, origin.account) not in gateway.connections:
-            message = "The chat of this session is on a platform that is not connected."
-            raise Refusal(409, "no_way_to_chat", message, "Connect the platform, or begin another session.")
+        origin = reached(gateway, entry)
         if is_new:
             web.changes.note(entry.session_id)
         event = MessageEvent(

@@ -22,7 +22,7 @@ from ..state.transcript import Message
 from ..state.turns import Turn
 from .errors import RETRY_AFTER, Draining, NotThere, Refusal, answer, read_json
 from .platform import NAME
-from .sessions import NO_SESSION, entry_of, id_of, made, number, title_of
+from .sessions import NO_SESSION, entry_of, id_of, made, number, reached, title_of
 
 if TYPE_CHECKING:
     from .app import Web
@@ -95,12 +95,8 @@ async def say(web: Web, request: Request) -> Response:
         if not gateway.sessions.open:
             raise Draining
         entry, _ = await made(gateway, session_id, title_of(body.text))
-    origin = entry.origin
-    if origin is None or (origin.platform, origin.account) not in gateway.connections:
-        message = "The chat of this session is on a platform that is not connected."
-        raise Refusal(409, "no_way_to_chat", message, "Connect the platform, or begin another session.")
     event = MessageEvent(
-        origin,
+        reached(gateway, entry),
         body.text,
         attachments=tuple(
             Attachment(one.kind, name=one.name, mime_type=one.mime_type, url=one.url)

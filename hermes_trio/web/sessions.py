@@ -19,6 +19,7 @@ from starlette.responses import Response
 from ..gateway import asking
 from ..gateway.letting_go import stop
 from ..ids import path_safe_id
+from ..messages import SessionSource
 from ..state import approvals, inbox, sessions, settle, transcript
 from ..state.entry import SessionEntry
 from ..state.inbox import Received
@@ -195,6 +196,15 @@ async def entry_of(gateway: Gateway, request: Request) -> SessionEntry:
     if entry is None:
         raise NotThere(*NO_SESSION)
     return entry
+
+
+def reached(gateway: Gateway, entry: SessionEntry) -> SessionSource:
+    """Where a session lives, which can be reached now. Raises `Refusal`."""
+    origin = entry.origin
+    if origin is None or (origin.platform, origin.account) not in gateway.connections:
+        message = "The chat of this session is on a platform that is not connected."
+        raise Refusal(409, "no_way_to_chat", message, "Connect the platform, or begin another session.")
+    return origin
 
 
 def title_of(text: str) -> str | None:

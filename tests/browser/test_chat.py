@@ -201,6 +201,43 @@ def test_what_is_said_meanwhile_is_queued_or_goes_into_the_answer(people: People
     expect(page.locator(".said-note:not(:empty)")).to_have_count(0)
 
 
+def test_a_command_is_obeyed_as_in_a_chat(people: People) -> None:
+    page = people.somebody()
+    reply = page.locator(".note")
+    says(page, "/status")
+    expect(reply).to_contain_text("The gateway is up")
+    expect(page.locator(".bubble")).to_have_text("/status")
+    says(page, "/etc/hosts is what?")
+    expect(page.locator(".turn .parts")).to_have_text("You said: /etc/hosts is what?")
+    expect(page.locator(".bubble")).to_have_text(["/etc/hosts is what?"])
+    says(page, "/nonsense")
+    expect(reply).to_contain_text("/nonsense is no command I know")
+    says(page, "count to 90")
+    expect(reply).to_have_count(0)
+    expect(page.locator(".markdown").last).to_contain_text("2")
+    says(page, "/queue and then this")
+    expect(page.locator(".said", has_text="and then this")).to_contain_text("Waits for its turn")
+    says(page, "/help")
+    expect(reply).to_contain_text("/stop ends what is running")
+    expect(page.locator("#announce")).to_contain_text("/stop ends what is running")
+    picture(page, "command")
+    says(page, "/stop")
+    expect(reply).to_have_text("You stopped this answer.")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("and then this")
+    people.astray = True  # the page asks for what comes behind a message that is forgotten meanwhile
+    says(page, "/undo")
+    expect(reply).to_have_text(["↩ Forgotten: count to 90"])
+    expect(page.locator(".bubble")).to_have_text(["/etc/hosts is what?", "/undo"])
+    says(page, "/bg beside this")
+    expect(page.locator("#hint")).to_have_text("It is worked on in a conversation of its own")
+    expect(page.locator(".row", has_text="beside this")).to_have_count(1)
+    expect(page.locator(".row[aria-current]")).to_contain_text("/etc/hosts is what?")
+    page.reload()
+    expect(page.locator(".bubble")).to_have_text(["/etc/hosts is what?"])
+    says(page, "/new")
+    expect(page.get_by_role("heading", name="What can I do for you?")).to_be_visible()
+
+
 def test_two_tabs_show_the_same(people: People) -> None:
     one = people.somebody()
     says(one, "hi there")

@@ -80,7 +80,7 @@ function wanted() {
   const waiting = store.waiting.filter((one) => !seen.has(one.run_id));
   const known = new Set(waiting.map((one) => one.message_id));
   const unsent = mine.filter((one) => !known.has(one.message) && !seen.has(one.run));
-  if (!turns.length && !waiting.length && !unsent.length) {
+  if (!turns.length && !waiting.length && !unsent.length && !store.told) {
     if (!store.open) return [welcome("new", "What can I do for you?", "Answers go on when you close this page, and are here when you come back.")];
     return store.ready ? [welcome("empty", "Nothing was said here yet", "")] : [skeleton()];
   }
@@ -94,7 +94,14 @@ function wanted() {
   }
   for (const one of unsent) items.push(said(`o${one.key}`, one.text, noteOf(one), one.state !== "failed"));
   for (const one of store.asks) items.push({ key: `a${one.id}`, ask: one, make: () => new Ask(one) });
+  if (store.told) items.push(told(store.told));
   return items;
+}
+
+/** A command, and what was said of it: no part of the conversation, and here until the next thing is said. */
+function told({ key, text, reply }) {
+  const note = () => h("div", { class: "note" }, icon("tool"), h("span", {}, reply));
+  return { key, make: () => ({ element: h("div", { class: "turn" }, new Said({ text }).element, note()), update() {} }) };
 }
 
 const said = (key, text, note, pending) => ({ key, text, note, pending, make: () => wrapped(new Said({ text, note, pending })) });

@@ -4,7 +4,7 @@ import { newId, post } from "./api.js";
 import { $, announce, keep } from "./dom.js";
 import { answerAsk, toEnd } from "./chat.js";
 import { say } from "./outbox.js";
-import { look, on, shownTurns, store } from "./store.js";
+import { changed, look, on, shownTurns, store } from "./store.js";
 
 const field = $("composer");
 const touch = matchMedia("(pointer: coarse)");
@@ -47,8 +47,10 @@ async function send() {
   const text = field.value.trim();
   const session = store.open;
   if (!text || store.sessions.get(session)?.ended_at) return;
-  const ask = question();
   set("");
+  store.told = null;
+  if (text.startsWith("/") && (await obeyed(session, text))) return;
+  const ask = question();
   if (ask) {
     try {
       await answerAsk(ask, text);
@@ -64,8 +66,11 @@ async function send() {
       return;
     }
   }
+  message(session, text, isBusy() ? document.querySelector("#mode input:checked").value : "queue");
+}
+
+function message(session, text, mode) {
   if (session) {
-    const mode = isBusy() ? document.querySelector("#mode input:checked").value : "queue";
     say(session, text, { mode });
   } else {
     const made = newId();
@@ -73,6 +78,35 @@ async function send() {
     location.hash = made;
   }
   toEnd();
+}
+
+/** Have a command obeyed, as in a chat. False if the text is none. */
+async function obeyed(session, text) {
+  // What there is a button for is what that does: nothing that waits is lost, and no conversation ends.
+  if (/^\/stop$/i.test(text) && isBusy()) return stop().then(() => true);
+  if (/^\/(new|reset)$/i.test(text) && (store.sessions.get(session)?.platform ?? "api") === "api") {
+    location.hash = "";
+    return true;
+  }
+  let told;
+  try {
+    told = await post(`/api/sessions/${encodeURIComponent(session ?? newId())}/commands`, { text });
+  } catch (error) {
+    set(text);
+    throw error;
+  }
+  const { command, rest, replies } = told;
+  if (rest && command === "background") {
+    say(newId(), rest, { isNew: true });
+    hint("It is worked on in a conversation of its own");
+  } else if (rest) message(session, rest, command);
+  if (replies.length && session === store.open) {
+    store.told = { key: `t${newId()}`, text, reply: replies.join("\n\n") };
+    announce(store.told.reply);
+    changed("chat");
+    toEnd();
+  }
+  return command !== null;
 }
 
 function set(text) {

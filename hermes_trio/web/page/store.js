@@ -16,6 +16,7 @@ export const store = {
   turns: [],
   waiting: [],
   asks: [],
+  told: null,
   ready: false,
   runs: new Map(),
   gateway: null,
@@ -114,7 +115,7 @@ function forget(id) {
 
 /** Show this session; none for a new one. */
 export function open(id) {
-  Object.assign(store, { open: id, rows: [], turns: [], waiting: [], asks: [], ready: !id || store.coming.has(id), missing: false });
+  Object.assign(store, { open: id, rows: [], turns: [], waiting: [], asks: [], told: null, ready: !id || store.coming.has(id), missing: false });
   changed("sessions");
   changed("chat");
   if (id) look(id);
