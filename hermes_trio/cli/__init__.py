@@ -52,6 +52,13 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, help_) for name, (_, help_) in _COMMANDS.items()])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # No command takes a path, and what is no text can neither be looked up nor told.
+        for arg in args:
+            if any("\ud800" <= c <= "\udfff" for c in arg):
+                raise click.UsageError(f"{arg!r} is no text in UTF-8.", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         errors: list[GatewayError] = []
         try:

@@ -18,8 +18,9 @@ from ..config import GatewayConfig, PlatformConfig
 from ..config_file import Loaded, home_directory
 from ..errors import GatewayError
 from ..gateway.control import Control
-from ..gateway.ending import Cause, Ending
+from ..gateway.ending import Cause, Ending, Supervisor, consequences
 from ..gateway.gateway import Gateway
+from ..gateway.outside import signals_we_know, watch_drain_request
 from ..gateway.serve import serve
 from ..host.home import refuse_if_busy
 from ..host.tasks import show_tree_when_asked, waits_noted
@@ -41,7 +42,11 @@ def command() -> None:
     with log_to_file(home, loaded.config, loaded.environ):
         click.echo(f"hermes-trio {__version__}, {whereabouts(loaded)}")
         click.echo("/help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
-        trio.run(_chat, home, replace(loaded, config=_for_a_terminal(loaded.config)))
+        ending = trio.run(_chat, home, replace(loaded, config=_for_a_terminal(loaded.config)))
+    if ending is not None and ending.kind == "restart":
+        from .run import leave  # here: it brings the web along
+
+        leave(consequences(ending, Supervisor.NONE).exit)
 
 
 def _for_a_terminal(config: GatewayConfig) -> GatewayConfig:
@@ -52,19 +57,20 @@ def _for_a_terminal(config: GatewayConfig) -> GatewayConfig:
     )
 
 
-async def _chat(home: Path, loaded: Loaded) -> None:
+async def _chat(home: Path, loaded: Loaded) -> Ending | None:
     control, world = Control(), World()
     agent = open_agent(loaded, loaded.environ, world, tell=click.echo)
 
     def leave() -> None:
         control.ask(Ending(Cause.PLANNED, grace=0, asked_by="terminal"))
 
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals, waits_noted() as waits:
+    with trio.open_signal_receiver(*signals_we_know()) as signals, waits_noted() as waits:
         async with trio.open_nursery() as nursery:
+            await nursery.start(watch_drain_request, control, home, world)
             await nursery.start(show_tree_when_asked, home, world, waits)
 
             async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
-                console = terminal(leave)
+                console = terminal(leave, world.new_id)
                 await serve(
                     home,
                     loaded.config,
@@ -78,10 +84,14 @@ async def _chat(home: Path, loaded: Loaded) -> None:
 
             gateway = await nursery.start(serving)
             async for number in signals:
-                # Ctrl-C stops what runs; with nothing to stop, it leaves.
                 tasks = [actor.task for actor in gateway.sessions.running if actor.task is not None]
-                if number == signal.SIGTERM or not tasks:
+                if signal.Signals(number).name == "SIGUSR1":
+                    grace = loaded.config.agent.restart_drain_timeout
+                    control.ask(Ending(Cause.RESTART, grace, asked_by="SIGUSR1"))
+                elif number == signal.SIGTERM or not tasks:
                     leave()
-                for task in tasks:
-                    task.end(Outcome.STOPPED)
+                else:  # Ctrl-C stops what runs; with nothing to stop, it leaves
+                    for task in tasks:
+                        task.end(Outcome.STOPPED)
     click.echo()
+    return control.current

@@ -20,14 +20,19 @@ PROMPT = "> "
 
 
 class Console:
-    """One person at one terminal. `on_end` is called when nothing is typed any more, or nobody reads."""
+    """One person at one terminal. `on_end` is called when nothing is typed any more, or nobody reads; each
+    line is named by `new_id`."""
 
     name = "console"
     account = "main"
     traits = Traits(limit=1_000_000, edits=True)
 
-    def __init__(self, on_end: Callable[[], None], *, stdin: TextIO, stdout: TextIO) -> None:
-        self._on_end, self._stdin, self._stdout = on_end, stdin, stdout
+    def __init__(
+        self, on_end: Callable[[], None], new_id: Callable[[], str], *, stdin: TextIO, stdout: TextIO
+    ) -> None:
+        self._on_end, self._new_id, self._stdin, self._stdout = on_end, new_id, stdin, stdout
+        self._said: MessageEvent | None = None
+        """What was typed last, until it is stored."""
         self._numbers = itertools.count(1)
         self._shown: dict[str, str] = {}
         self._column = 0
@@ -35,16 +40,28 @@ class Console:
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:
         self._print(PROMPT)
-        yield self
+        try:
+            yield self
+        except LinkLost as lost:
+            if self._said is not None:
+                self._print(f"\n{lost} What you typed waits, and is tried again.\n")
+            raise
 
     async def receive(self) -> AsyncIterator[MessageEvent]:
-        # A thread that reads from a terminal cannot be called back; it is left to its line.
-        while line := await trio.to_thread.run_sync(self._stdin.readline, abandon_on_cancel=True):
-            self._column = 0
-            if line.strip():
-                yield MessageEvent(SessionSource(self.name, "me", user_id="me"), line.strip())
-            else:
-                self._print(PROMPT)
+        while True:
+            if self._said is None:
+                # A thread that reads from a terminal cannot be called back; it is left to its line.
+                line = await trio.to_thread.run_sync(self._stdin.readline, abandon_on_cancel=True)
+                if not line:
+                    break
+                self._column = 0
+                if not line.strip():
+                    self._print(PROMPT)
+                    continue
+                source = SessionSource(self.name, "me", user_id="me")
+                self._said = MessageEvent(source, line.strip(), idempotency_key=self._new_id())
+            yield self._said
+            self._said = None
         self._on_end()
         await trio.sleep_forever()
 
@@ -93,6 +110,6 @@ class Console:
         self._column = len(text.rpartition("\n")[2])
 
 
-def terminal(on_end: Callable[[], None]) -> Console:
+def terminal(on_end: Callable[[], None], new_id: Callable[[], str]) -> Console:
     """The terminal this program runs in."""
-    return Console(on_end, stdin=sys.stdin, stdout=sys.stdout)
+    return Console(on_end, new_id, stdin=sys.stdin, stdout=sys.stdout)

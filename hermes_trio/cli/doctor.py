@@ -156,7 +156,8 @@ def ask_platform(name: str, platform: PlatformConfig) -> Sequence[Finding]:
 def conversation(patient: Patient) -> Iterator[Finding]:
     """When was somebody heard there last, and when answered?"""
     path = patient.home / "gateway.db"
-    if not path.exists() or patient.only is None:
+    configured = patient.loaded.config.platforms if patient.loaded else ()
+    if not path.exists() or patient.only is None or patient.only not in configured:
         return
     try:
         with closing(connect_reading(path)) as connection:
@@ -304,8 +305,8 @@ def service(patient: Patient) -> Iterator[Finding]:
 def _unit(text: str, program: str, grace: float, again: str) -> Iterator[Finding]:
     timeout, needed = setting(text, "TimeoutStopSec") or "", stop_timeout(grace)
     if not timeout.isdecimal() or int(timeout) < needed:
-        problem = f"systemd would kill the gateway after {timeout or 'its default of'} s, within its grace"
-        yield Finding("problem", problem, f"TimeoutStopSec has to be {needed}. {again}")
+        problem = f"the grace asks for a TimeoutStopSec of {needed}, and {UNIT} has {timeout or 'none'}"
+        yield Finding("problem", problem, again)
     if (start := setting(text, "ExecStart")) != f"{program} run":
         yield Finding("problem", f"{UNIT} starts another program ({start})", again)
 

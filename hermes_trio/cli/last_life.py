@@ -22,17 +22,18 @@ _CAUSES = {
     "restart": "It ended for a restart",
     "nothing can serve": "It ended because every platform had refused it",
 }
+_DOING = {GatewayState.STARTING: "started", GatewayState.DRAINING: "was held"}
 
 
 def last_life(status: Status, ending: EndingRow | None) -> str:
     """What became of the gateway that left this state."""
     seen = f"{status.updated_at.astimezone():%Y-%m-%d %H:%M:%S}"
-    if status.gateway_state is GatewayState.DRAINING:
+    if status.gateway_state is GatewayState.DRAINING and status.after is not None:
         told = f"It was killed while it was ending, after {seen}"
     elif status.exit_reason is None:
-        what = "while it started" if status.gateway_state is GatewayState.STARTING else "while it ran"
+        what = _DOING.get(status.gateway_state, "ran")
         return (
-            f"It was killed or crashed {what}, some time after {seen}. "
+            f"It was killed or crashed while it {what}, some time after {seen}. "
             "If nobody killed it, the end of logs/gateway.log tells more."
         )
     else:

@@ -3,6 +3,7 @@ shown. Works while the gateway runs and while it does not, and changes nothing."
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,9 @@ import click
 from ..errors import StoreUnusable
 from ..state.opening import connect_reading
 from ..state.sqlite_errors import typed
+
+LEAST = 10
+"""So much of a text is always shown."""
 
 
 @contextmanager
@@ -55,20 +59,21 @@ def one_line(text: str, longest: int = 60) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows below each other: drawn for who sits at a terminal, plain columns for everything else."""
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Column, Table
-        from rich.text import Text
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts: Sequence[int]) -> None:
+    """Rows below each other. At a terminal the columns of these numbers are cut, the first before the next,
+    so that a row is a line where that can be."""
+    from rich.cells import cell_len, set_cell_size
 
-        # The first is what other commands ask for: it stays whole, however narrow the terminal is.
-        name = Column(columns[0], no_wrap=True, min_width=max((len(row[0]) for row in rows), default=0))
-        table = Table(name, *columns[1:], box=None, pad_edge=False, header_style="bold")
-        for row in rows:
-            table.add_row(*map(Text, row))  # Text: what people wrote is no markup
-        Console().print(table)
-        return
-    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    if sys.stdout.isatty():
+        over = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+        for place in texts:
+            less = max(0, min(over, widths[place] - LEAST))
+            widths[place], over = widths[place] - less, over - less
     for row in (columns, *rows):
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        cells = (
+            set_cell_size(cell, width) if cell_len(cell) <= width else set_cell_size(cell, width - 1) + "…"
+            for cell, width in zip(row, widths, strict=True)
+        )
+        line = "  ".join(cells).rstrip()
+        click.echo(click.style(line, bold=True) if row is columns else line)

@@ -22,6 +22,7 @@ from ..state.transcript import Message
 from .reading import at, one_line, plain, print_table, reading
 
 SHOWN = 50
+MOST = 1_000_000
 
 
 class NoSuchSession(GatewayError):
@@ -68,7 +69,9 @@ def command() -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON array.")
 @click.option("--search", metavar="TEXT", help="Only those in which all these words were said.")
-@click.option("--limit", default=SHOWN, show_default=True, type=click.IntRange(1), help="How many at most.")
+@click.option(
+    "--limit", default=SHOWN, show_default=True, type=click.IntRange(1, MOST), help="How many at most."
+)
 def list_(as_json: bool, search: str | None, limit: int) -> None:
     """List the conversations, the most recently used first."""
     found, total = [], 0
@@ -87,7 +90,8 @@ def list_(as_json: bool, search: str | None, limit: int) -> None:
         for one in found
         for e in (one.entry,)
     ]
-    print_table(("SESSION", "CHAT", "LAST USED", "TURNS", "STATE", "FOUND" if search else ""), rows)
+    columns = ("SESSION", "CHAT", "LAST USED", "TURNS", "STATE", "FOUND" if search else "")
+    print_table(columns, rows, texts=(1, 4, 5))
     if not search and total > len(found):
         click.echo(f"... and {total - len(found)} more: --limit {total} shows all, --search finds.", err=True)
 
@@ -152,7 +156,10 @@ def delete(session_id: str, yes: bool) -> None:
         with locked_home(home):
             delete_session(home, session_id)
     except HomeBusy as busy:
-        remedy = "Stop it with `hermes-trio stop` and delete then. To begin anew in a chat, say /new there."
+        remedy = (
+            "Delete it on its page, or stop the gateway with `hermes-trio stop` and delete then. "
+            "To begin anew in a chat, say /new there."
+        )
         raise HomeError(home, "its gateway runs, and nobody else may write here meanwhile", remedy) from busy
     click.echo("Deleted.")
 

@@ -14,7 +14,7 @@ from ..config_file import home_directory
 from ..host.home import is_locked, recorded_holder
 from ..host.process import is_alive
 from ..host.signals import ask_for_tree
-from ..host.status import STATUS_FILE, read_status
+from ..host.status import STATUS_FILE, GatewayState, read_status
 from .last_life import last_ending, last_life
 
 TREE_WITHIN = 5.0
@@ -45,6 +45,8 @@ def command(as_json: bool, tree: bool) -> None:
         click.echo(f"No gateway is running. {last_life(status, last_ending(home))}")
         return
     click.echo(f"{status.gateway_state}, pid {status.pid}, {status.active_turns} running turn(s)")
+    if status.gateway_state is GatewayState.DRAINING and status.after is None:
+        click.echo("  held: nothing begins until `hermes-trio drain cancel`")
     for name, platform in status.platforms.items():
         trouble = f" ({platform.error})" if platform.error else ""
         click.echo(f"  {name}: {platform.state}{trouble}")

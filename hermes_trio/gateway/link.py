@@ -191,8 +191,9 @@ async def keep_connected(
                 connection.becomes(PlatformState.FATAL, trouble=str(refusal))
                 return
             lost = _within(error, LinkLost)
-            log.warning("a link is lost", platform=connection.adapter.name, exc_info=lost is None)
-            connection.becomes(PlatformState.RETRYING, trouble=said_by(lost or error))
+            why = said_by(lost or error)
+            log.warning("a link is lost", platform=connection.adapter.name, error=why, exc_info=lost is None)
+            connection.becomes(PlatformState.RETRYING, trouble=why)
         finally:
             connection.link = None
         if trio.current_time() - up_at >= wait:

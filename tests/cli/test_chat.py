@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes_trio import __version__
 from tests.host.children.kinds import soon
 
 PATIENCE = 40.0
@@ -92,12 +93,19 @@ def test_what_is_said_is_answered_once_and_leaving_is_clean(tmp_path: Path) -> N
 @pytest.mark.skipif(os.name != "posix", reason="no signal like Ctrl-C can be sent here")
 def test_ctrl_c_stops_the_answer_and_with_nothing_to_stop_it_leaves(tmp_path: Path) -> None:
     with chat(tmp_path) as terminal:
+
+        def is_idle() -> bool:
+            terminal.types("/status")
+            return "Nothing is running here" in terminal.screen
+
         terminal.types("count to 100")
         terminal.shows("2\n")
         terminal.process.send_signal(signal.SIGINT)
         terminal.shows("(interrupted)\n> ")
         terminal.types("hi there you")
         terminal.shows("> ", times=3)
+        # The turn ends a moment after its answer is seen.
+        soon(is_idle, within=PATIENCE)
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.process.wait(PATIENCE) == 0
         assert "Traceback" not in terminal.screen
@@ -126,16 +134,37 @@ def test_without_a_terminal_it_says_so(tmp_path: Path, closed: str) -> None:
     assert done.stderr == "error: There is no terminal here: standard input or standard output is closed.\n"
 
 
-def test_what_was_killed_in_the_middle_is_taken_up_by_the_next_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["kill", "terminate"])
+def test_what_was_ended_in_the_middle_is_taken_up_by_the_next_one(tmp_path: Path, how: str) -> None:
     with chat(tmp_path) as terminal:
         terminal.types("count to 4")
         terminal.shows("2\n")
-        terminal.process.kill()
+        getattr(terminal.process, how)()
         terminal.process.wait(PATIENCE)
     with chat(tmp_path) as terminal:
         terminal.shows("Done.\n> ")
-        assert "> \n1\n2\n" in terminal.screen, "what it had said stands below the prompt"
+        if how == "kill":
+            assert "> \n1\n2\n" in terminal.screen, "what it had said stands below the prompt"
         assert terminal.leaves() == 0
     with chat(tmp_path) as terminal:
         assert terminal.leaves() == 0
         assert "Done." not in terminal.screen, "it is not answered again"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no such signal here")
+@pytest.mark.parametrize("by", ["/restart", "a signal"])
+def test_a_restart_goes_on_in_the_same_terminal(tmp_path: Path, by: str) -> None:
+    with chat(tmp_path) as terminal:
+        terminal.types("count to 4")
+        terminal.shows("2\n")
+        if by == "/restart":
+            terminal.types(by)
+        else:  # which `hermes-trio restart` sends
+            terminal.process.send_signal(signal.SIGUSR1)
+        terminal.shows(f"hermes-trio {__version__}", times=2)
+        terminal.shows("Done.\n> ")
+        terminal.types("and now?")
+        terminal.shows("You said: and now?\n> ")
+        assert terminal.leaves() == 0
+        assert ("Restarted" in terminal.screen) is (by == "/restart"), "who asked for it is told"
+        assert "Traceback" not in terminal.screen

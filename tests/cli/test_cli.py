@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -256,6 +257,14 @@ def test_a_terminal_of_few_characters_gets_escapes(home: Path) -> None:
     result = program("config", "show", environ={"HERMES_HOME": str(home), "PYTHONIOENCODING": "latin-1"})
     assert (result.returncode, result.stderr) == (0, "")
     assert r'cursor: " \u2589"' in result.stdout
+
+
+@pytest.mark.parametrize("command", ["sessions show", "sessions list --search", "pairing revoke x", "doctor"])
+def test_what_is_no_text_is_a_usage_error(cli: Cli, home: Path, command: str) -> None:
+    sqlite3.connect(home / "gateway.db").close()
+    result = cli(*command.split(), os.fsdecode(b"caf\xe9"))
+    assert result.exit_code == 2
+    assert result.stderr.endswith("Error: 'caf\\udce9' is no text in UTF-8.\n")
 
 
 def test_a_reader_that_went_away_is_no_traceback(home: Path) -> None:

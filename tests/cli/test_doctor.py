@@ -121,8 +121,10 @@ def test_a_platform_that_nobody_has_installed(patient: Patient) -> None:
     ],
 )
 def test_a_platform_that_is_asked_after_and_not_there(patient: Patient, name: str, problem: str) -> None:
+    patient.store(meta.put, "anything", "so that there is a database")
     result = patient.hermes("doctor", name)
     assert (result.exit_code, f"problem  {problem}" in result.stdout.splitlines()) == (1, True)
+    assert "has been heard" not in result.stdout, "what is not there is not asked about"
 
 
 def test_a_key_that_nobody_knows_is_one_sentence(patient: Patient) -> None:
@@ -197,8 +199,8 @@ def test_a_service_less_patient_than_the_grace(patient: Patient) -> None:
     patient.hermes("service", "install")
     configure(patient.home, grace=120)
     assert patient.problem() == (
-        "systemd would kill the gateway after 90 s, within its grace. "
-        "TimeoutStopSec has to be 150. Run `hermes-trio service install`."
+        "the grace asks for a TimeoutStopSec of 150, and hermes-trio.service has 90. "
+        "Run `hermes-trio service install`."
     )
     patient.hermes("service", "install")
     assert patient.finding("problem") == []

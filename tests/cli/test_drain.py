@@ -24,6 +24,7 @@ from hermes_trio.host.markers import DRAIN_REQUEST
 from hermes_trio.platform import Traits
 from hermes_trio.testing import MemoryPlatform, Script
 from hermes_trio.world import World
+from tests.cli.test_chat import chat
 from tests.stage import Agent, everyone, no_guard
 
 Cli = Callable[..., Result]
@@ -58,6 +59,15 @@ def test_where_no_gateway_runs(cli: Cli, tmp_path: Path) -> None:
 def test_a_quiet_one_says_so(cli: Cli) -> None:
     cli("begin", "--quiet")
     assert ", and no home channel is told if it ends; " in cli("status").stdout
+
+
+def test_a_chat_is_held_like_any_gateway(cli: Cli, tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        assert cli("begin").stdout == "Nothing begins any more, and no turn runs.\n"
+        terminal.types("are you there?")
+        terminal.shows("The gateway begins nothing new for now.")
+        assert cli("cancel").exit_code == 0
+        terminal.shows("You said: are you there?")
 
 
 def test_a_request_that_cannot_be_read_holds_and_is_told(cli: Cli, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 from click.testing import CliRunner, Result
+from rich.cells import cell_len
 from trio.testing import MockClock
 
 from hermes_trio.cli import main
@@ -131,6 +132,7 @@ async def test_a_long_list_says_that_it_is_cut(stage: Stage, autojump_clock: Moc
     result = cli("list", "--limit", "1")
     assert len(result.stdout.splitlines()) == 2
     assert result.stderr == "... and 1 more: --limit 2 shows all, --search finds.\n"
+    assert cli("list", "--limit", "9" * 30).exit_code == 2, "a usage error, and no traceback"
 
 
 async def test_show_tells_the_conversation_and_what_is_known_of_a_cut_answer(
@@ -318,6 +320,20 @@ async def test_in_a_narrow_terminal_the_id_that_other_commands_ask_for_is_whole(
         await stage.says("hello")
     seen = on_a_terminal(stage.home, "sessions", "list", columns=40)
     assert stage.entry().session_id in seen
+    assert "2026-05-20 12:00:00" in seen, "what does not fit is for the terminal to wrap"
+
+
+async def test_in_a_usual_terminal_a_session_is_a_line(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life():
+        for chat in ("short", "名前" * 20):
+            await stage.says("hello", chat=chat)
+            await stage.says("/new", chat=chat)
+    head, first, second = on_a_terminal(stage.home, "sessions", "list", columns=80).splitlines()
+    assert head.split()[0] == "\x1b[1mSESSION"
+    assert cell_len(first) <= 80 >= cell_len(second)
+    assert "memory 名…" in first
+    assert [line.index("2026-05-20 12:00:00") + line.count("名") for line in (first, second)] == [38, 38]
+    assert second.endswith("ended (sess…")
 
 
 def test_a_list_needs_no_trio(stage: Stage) -> None:

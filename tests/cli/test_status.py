@@ -86,6 +86,21 @@ async def test_one_that_was_killed(stage: Stage, autojump_clock: MockClock) -> N
     assert "crashed while it started" in status(stage.home)
 
 
+async def test_one_that_was_killed_while_it_was_held(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life() as gateway:
+        gateway.stop(asked_by="kim")
+    async with stage.life() as gateway:
+        gateway.control.hold(True)
+        await stage.platform.until(lambda: gateway.board.status.gateway_state is GatewayState.DRAINING)
+        held = gateway.board.status
+        (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
+        assert "\n  held: nothing begins until `hermes-trio drain cancel`\n" in status(stage.home)
+    (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
+    let(stage.home)
+    assert "It was killed or crashed while it was held, some time after 2026-05-20 " in status(stage.home)
+    assert "kim" not in status(stage.home), "that was the life before"
+
+
 async def test_the_row_of_another_ending_is_not_told(stage: Stage, autojump_clock: MockClock) -> None:
     """A disk that hung may have kept out the row, and never the state file."""
     async with stage.life() as gateway:

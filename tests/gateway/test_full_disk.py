@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -32,13 +33,16 @@ def _refuse_all(db: sqlite3.Connection) -> sqlite3.Connection:
 
 
 async def test_what_cannot_be_stored_is_not_accepted_and_comes_again(
-    stage: Stage, autojump_clock: MockClock
+    stage: Stage, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage.life() as gateway:
         async with taking_no_writes(gateway):
             stage.platform.post("hello")
             await trio.sleep(100)
             assert stage.platform.chat("42").texts == []
+        lost = [text for text in caplog.messages if "a link is lost" in text]
+        assert lost, "whoever reads the log hears of it"
+        assert all("readonly" in text for text in lost), "and why"
         await trio.sleep(400)
         assert stage.platform.chat("42").texts == ["You said: hello"]
         assert len(stage.turns()) == 1

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import gc
 import io
+import itertools
+from contextlib import suppress
 from functools import partial
 
 import pytest
 import trio
 
 from hermes_trio.cli.console import GROWING, PROMPT, Console
-from hermes_trio.platform import Outgoing
+from hermes_trio.platform import LinkLost, Outgoing
 from hermes_trio.testing.checkpoints import cancelled_at
 
 
@@ -30,7 +32,8 @@ def screen() -> io.StringIO:
 
 def console(screen: io.StringIO, typed: str = "") -> tuple[Console, Keyboard]:
     keyboard = Keyboard(typed)
-    return Console(lambda: None, stdin=keyboard, stdout=screen), keyboard
+    numbers = map(str, itertools.count(1))
+    return Console(lambda: None, lambda: next(numbers), stdin=keyboard, stdout=screen), keyboard
 
 
 def message(text: str, *, grows: bool = False) -> Outgoing:
@@ -46,6 +49,29 @@ async def test_a_line_is_read_when_the_one_before_is_stored_and_each_once_and_in
         assert (await anext(events)).text == "one"
         assert keyboard.read_lines == ["one"]
         assert [(await anext(events)).text, (await anext(events)).text] == ["two", "three"]
+        await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_line_that_could_not_be_stored_comes_again_and_whoever_typed_it_is_told(
+    screen: io.StringIO,
+) -> None:
+    adapter, keyboard = console(screen, "one\ntwo\n")
+    before = None
+    with suppress(LinkLost):
+        async with adapter.connect() as link:
+            events = link.receive()
+            before = await anext(events)
+            await events.aclose()  # type: ignore[attr-defined]
+            raise LinkLost("The disk is full. Free some space.")
+    told = "The disk is full. Free some space. What you typed waits, and is tried again.\n"
+    assert screen.getvalue() == f"{PROMPT}\n{told}"
+    async with adapter.connect() as link:
+        events = link.receive()
+        assert await anext(events) == before, "stored once, if it was stored after all"
+        assert before is not None
+        assert before.message_key is not None
+        assert keyboard.read_lines == ["one"]
+        assert (await anext(events)).text == "two"
         await events.aclose()  # type: ignore[attr-defined]
 
 
