@@ -9,11 +9,10 @@ What stands behind `/queue`, `/steer` and `/background` is a message. It is hand
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
-from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 class Typed(msgspec.Struct, frozen=True):
     """The body that may be a command."""
 
-    text: Annotated[str, Meta(min_length=1, max_length=10_000)]
+    text: str
 
 
 async def obey(web: Web, request: Request) -> Response:

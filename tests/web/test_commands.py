@@ -63,7 +63,7 @@ async def test_a_command_is_answered_and_nothing_is_said_in_the_session(web_stag
         assert web_stage.agent.began == []
 
 
-@pytest.mark.parametrize("text", ["hello", "/etc/hosts is what?", "/", "// no"])
+@pytest.mark.parametrize("text", ["hello", "/etc/hosts is what?", "/", "// no", "/var/log/x\n" * 5_000])
 async def test_what_is_no_command_is_left_to_its_sender(web_stage: WebStage, text: str) -> None:
     async with web_stage.served() as (_, http):
         assert await typed(http, text) == {"command": None, "rest": "", "replies": []}
