@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ..state.compactions import Compaction, Position, position
 from ..state.transcript import Message as Row
-from .history import conversation, message
+from .history import conversation, message, middle_cut
 from .providers.model import Assistant, Message, Request, ToolResult, User
 
 KEPT = (0.2, 0.1, 0.0)
@@ -161,7 +161,7 @@ def minutes_wanted(plan: Plan, window: int | None, focus: str = "", share: int =
     parts = [
         f"The minutes so far, to be brought up to date: keep what still holds.\n\n{so_far}" if so_far else "",
         f"What was said{' since' if so_far else ''}:",
-        _middle_cut("\n\n".join(filter(None, map(_told, plan.old))), window * 2 // share),
+        middle_cut("\n\n".join(filter(None, map(_told, plan.old))), window * 2 // share),
         f"Keep above all what concerns: {focus}" if focus else "",
         f"Now write the minutes, in at most {longest_summary(window) // 7} words.",
     ]
@@ -176,23 +176,17 @@ def longest_summary(window: int | None) -> int:
 def _told(row: Row) -> str:
     match row.role:
         case "user":
-            return f"PERSON: {_middle_cut(row.content, _LONGEST_PART)}"
+            return f"PERSON: {middle_cut(row.content, _LONGEST_PART)}"
         case "tool":
             how = f" ({row.status})" if row.status not in (None, "ok") else ""
-            return f"RESULT of {row.tool_name}{how}: {_middle_cut(row.content, _LONGEST_OUTPUT)}"
+            return f"RESULT of {row.tool_name}{how}: {middle_cut(row.content, _LONGEST_OUTPUT)}"
         case "assistant":
             said = message(replace(row, tool_calls=()))
             text = said.text if isinstance(said, Assistant) else ""
-            lines = [f"ASSISTANT: {_middle_cut(text, _LONGEST_PART)}"] if text.strip() else []
+            lines = [f"ASSISTANT: {middle_cut(text, _LONGEST_PART)}"] if text.strip() else []
             lines += [
-                f"CALL of {call.name}: {_middle_cut(call.arguments, _LONGEST_OUTPUT)}"
+                f"CALL of {call.name}: {middle_cut(call.arguments, _LONGEST_OUTPUT)}"
                 for call in row.tool_calls
             ]
             return "\n".join(lines)
     return ""
-
-
-def _middle_cut(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    return f"{text[: most // 2]}\n[... {len(text) - most} characters ...]\n{text[-(most // 2) :]}"

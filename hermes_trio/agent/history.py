@@ -6,7 +6,8 @@ because nothing is known that a call would have to have.
 
 A conversation that has become long is sent in a shorter form: a summary for what came first, one line for
 an old result. How much of it, a `Compaction` says; the rows themselves stay as they are. Where the summary
-ends in the middle of the last turn, what the person asked for in it is sent as they said it.
+ends in the middle of the last turn, what the person asked for in it is sent as they said it; what nobody
+has answered in the turns before it, too, but for what is very long.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _SHORT_RESULT = 300
 """A result of at most so many characters stays as it is."""
 _SHORT_ARGUMENTS = 600
 _FIRST_REQUEST = 1_000
+_LONGEST_EARLIER_REQUEST = 2_000
 _BEGINNING = 120
 
 _LABEL = (
@@ -44,7 +46,9 @@ _LABEL_END = "[End of the summary.]"
 
 def as_said(rows: Iterable[Row]) -> list[Row]:
     """Rows as they are replayed: nothing that people or tools have said passes for a note of the gateway."""
-    return [replace(row, content=disarmed(row.content)) for row in rows]
+    said = ((row, disarmed(row.content)) for row in rows)
+    # Nearly all are as they were, and there may be thousands in each turn.
+    return [row if text == row.content else replace(row, content=text) for row, text in said]
 
 
 def opening_of(turn_id: int, prompt: str) -> Row:
@@ -60,7 +64,7 @@ def conversation(rows: Sequence[Row], compaction: Compaction = WHOLE) -> list[Me
     if compaction.summary:
         messages.append(User(_summarised(old, compaction)))
         if not _goes_on_to_another(kept):
-            messages += [User(row.content) for row in _unanswered(old)]
+            messages += [User(_asked(row, rows)) for row in _unanswered(old)]
     return messages + [made for row in kept if (made := message(row, compaction)) is not None]
 
 
@@ -99,6 +103,23 @@ def _unanswered(rows: Sequence[Row]) -> list[Row]:
     # Of very many, as where a turn was told of its processes: what the last turns began with, and the latest.
     began = [at for at, row in enumerate(asked) if at == 0 or asked[at - 1].turn_id != row.turn_id]
     return [row for at, row in enumerate(asked) if at in began[-4:] or at >= len(asked) - 2]
+
+
+def _asked(row: Row, rows: Sequence[Row]) -> str:
+    """What a person said there, as they said it if that is what is being worked on: in the turn that runs, or
+    in a cut one which it takes up, as the gateway's note in its opening says. What was too long for any model
+    once must not be so for ever."""
+    opening = next(one for one in rows if one.turn_id == rows[-1].turn_id)
+    if row.turn_id == opening.turn_id or disarmed(opening.content) != opening.content:
+        return row.content
+    return middle_cut(row.content, _LONGEST_EARLIER_REQUEST)
+
+
+def middle_cut(text: str, most: int) -> str:
+    """A text that is no longer than so many characters, more or less."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}\n[... {len(text) - most} characters ...]\n{text[-(most // 2) :]}"
 
 
 def _goes_on_to_another(rows: Iterable[Row]) -> bool:

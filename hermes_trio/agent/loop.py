@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..state.text import disarmed
-from ..state.transcript import ToolCall
 from ..tools.tool import Result, Tool
 from .calls import run_calls
 from .providers.model import Assistant, Message, ToolCallBroken, ToolResult, User
@@ -37,9 +36,11 @@ async def answer(turn: Turn, talk: Talk, tools: Mapping[str, Tool], *, most: int
     said, continued, nudged, strikes = "", 0, False, 0
     for _ in range(most):
         reply = await talk.ask()
-        if reply.calls or reply.broken:
-            said, strikes = "", 0 if any(call.name in tools for call in reply.calls) else strikes + 1
-            talk.goes_on(*await _round(turn, tools, reply))
+        if reply.calls:
+            can_be_made = any(call.name in tools and call.id not in reply.broken for call in reply.calls)
+            strikes = 0 if can_be_made else strikes + 1
+            talk.goes_on(*await _round(turn, tools, said, reply))
+            said = ""
             if strikes == MOST_STRIKES:
                 break
             continue
@@ -53,21 +54,20 @@ async def answer(turn: Turn, talk: Talk, tools: Mapping[str, Tool], *, most: int
         else:
             return said
     talk.goes_on(User(NO_MORE_TOOLS), stored=False)
-    return (await talk.ask(may_call=False)).text
+    return said + (await talk.ask(may_call=False)).text
 
 
-async def _round(turn: Turn, tools: Mapping[str, Tool], reply: Reply) -> list[Message]:
-    """Do what the model asked for; returns what the conversation has gained by it."""
-    unusable = {broken.id: broken for broken in reply.broken}
-    asked = [*reply.calls, *(ToolCall(broken.id, broken.name, "{}") for broken in reply.broken)]
-    await turn.calls(reply.text, *asked, opaque=reply.opaque)
-    results = await run_calls(turn, tools, reply.calls)
-    for call in asked:
-        if call.id in unusable:
-            results[call.id] = _told(unusable[call.id])
+async def _round(turn: Turn, tools: Mapping[str, Tool], said: str, reply: Reply) -> list[Message]:
+    """Do what the model asked for; returns what the conversation has gained by it. What was `said` before
+    stands in no row yet."""
+    await turn.calls(said + reply.text, *reply.calls, opaque=reply.opaque)
+    results = await run_calls(turn, tools, [call for call in reply.calls if call.id not in reply.broken])
+    for call in reply.calls:
+        if call.id in reply.broken:
+            results[call.id] = _told(reply.broken[call.id])
             await turn.result(call, results[call.id].content, "error")
-    gained: list[Message] = [Assistant(reply.text, tuple(asked), reply.opaque)]
-    for call in asked:
+    gained: list[Message] = [Assistant(reply.text, tuple(reply.calls), reply.opaque)]
+    for call in reply.calls:
         result = results[call.id]
         gained.append(ToolResult(call.id, disarmed(result.content), result.is_error))
     return gained + [User(disarmed(text)) for text in await turn.steered()]

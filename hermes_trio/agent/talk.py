@@ -44,7 +44,9 @@ class Reply:
 
     text: str = ""
     calls: list[ToolCall] = field(default_factory=list)
-    broken: list[ToolCallBroken] = field(default_factory=list)
+    """All that it asked for, in its order."""
+    broken: dict[str, ToolCallBroken] = field(default_factory=dict)
+    """Of those, by their ids, what cannot be done."""
     finished: Finished | None = None
 
     @property
@@ -121,8 +123,9 @@ class Talk:
                         voice.say(text, aloud=False)
                     case ToolCallReady(call):
                         reply.calls.append(call)
-                    case ToolCallBroken():
-                        reply.broken.append(item)
+                    case ToolCallBroken(call_id, name):
+                        reply.calls.append(ToolCall(call_id, name, "{}"))
+                        reply.broken[call_id] = item
                     case Usage():
                         self._use(item)
                         self._tokens = item.last_prompt_tokens

@@ -5,8 +5,8 @@ it, with its session, or when the gateway goes. Who has ended by itself is known
 
 Its end begins a turn, if that was asked for: as a message in the inbox, once, and in one step with the note
 that it was told. It waits until no turn of the session runs, because a running one may ask for itself;
-whoever has seen the end is not told of it. What ended with the gateway is told by the next life, from the
-rows.
+whoever has seen the end is not told of it, also where the message waits already. What ended with the
+gateway is told by the next life, from the rows.
 
 A watch belongs to the turn that asked for it, and runs in its nursery. A turn that was answered hands it to
 the session, where it runs until the next turn begins. What it finds there begins a turn: as a message in the
@@ -33,7 +33,7 @@ from ..redaction import redactor, secrets_of
 from ..state import inbox, processes, sessions
 from ..state.entry import SessionEntry
 from ..tools.kept import Kept, Watch
-from ..tools.output import cleaned
+from ..tools.output import MARGIN, cleaned, latest
 from . import words
 from .processes import Command, process_of
 
@@ -160,8 +160,9 @@ class Background:
             await self._no_turn_runs(entry.session_key)
             if not kept.told:
                 kept.told = True
-                text = words.process_ended(command, code, kept.id, self._read(kept.last(2 * TAIL))[-TAIL:])
-                await self._into_inbox(entry, f"ended:{kept.id}", text, ended=kept.id)
+                end = latest(kept.last(TAIL + MARGIN), TAIL, self._redact)
+                text = words.process_ended(command, code, kept.id, end)
+                await self._into_inbox(entry, processes.told_as(kept.id), text, ended=kept.id)
 
     async def _no_turn_runs(self, session_key: str) -> None:
         """Wait until no turn of this session runs."""
@@ -266,8 +267,8 @@ def _store(
     db: sqlite3.Connection, entry: SessionEntry, event: MessageEvent, name: str, at: float, ended: str | None
 ) -> None:
     """A step of the database: nobody is told in the place of a session that is over."""
+    if ended is not None and not processes.tell(db, ended, at):
+        return  # whoever looked at what is known of former processes has seen it
     there = sessions.open_by_key(db, entry.session_key)
     if there is not None and there.session_id == entry.session_id:
         inbox.store(db, event, session_key=entry.session_key, own_key=name, at=at, message_key=name)
-    if ended is not None:
-        processes.tell(db, ended, at)

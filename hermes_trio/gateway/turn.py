@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import trio
 
 from ..config import GatewayConfig
+from ..errors import StoreError
 from ..events import (
     Event,
     MessageDelta,
@@ -149,13 +150,21 @@ class Turn:
     async def emit(self, event: Event) -> None:
         """Something happens: it is in the journal first, and on the screen then."""
         await self.requesting()
-        await self._journal.append(event)
+        try:
+            await self._journal.append(event)
+        except trio.Cancelled:
+            self._note(event)  # who is cancelled there leaves, and the event is written and seen anyway
+            raise
+        self._note(event)
+        if isinstance(event, MessageDelta):
+            self._show(self.text)
+
+    def _note(self, event: Event) -> None:
         if isinstance(event, MessageDelta):
             if self.text and not self.segment:
                 self.text += "\n\n"  # what was said before the tools stands apart
             self.segment += event.delta
             self.text += event.delta
-            self._show(self.text)
         elif isinstance(event, ReasoningAvailable):
             self.thought += event.text
 
@@ -284,20 +293,24 @@ class Turn:
 
     async def calls(self, text: str, *tool_calls: ToolCall, opaque: str | None = None) -> None:
         """The model asked for tools: the row that says so, before any of them begins."""
-        await self._row(
-            Message("assistant", text, 0, tool_calls=tool_calls, finish="tool_calls", opaque=opaque)
-        )
+        like = Message("assistant", text, 0, tool_calls=tool_calls, finish="tool_calls", opaque=opaque)
+        row, held = self.row_of("assistant", text, like=like), (self.segment, self.thought)
+        # Before it waits: who is cancelled there leaves, and the row is written all the same.
         self.segment = self.thought = ""
+        try:
+            await self._row(row)
+        except StoreError:
+            self.segment, self.thought = held
+            raise
 
     async def result(self, call: ToolCall, content: str, status: str = "ok") -> None:
         """A tool's result."""
-        await self._row(Message("tool", content, 0, tool_call_id=call.id, tool_name=call.name, status=status))
+        like = Message("tool", content, 0, tool_call_id=call.id, tool_name=call.name, status=status)
+        await self._row(self.row_of("tool", content, like=like))
 
     async def _row(self, row: Message) -> None:
         self.active()
-        await self._gateway.database.write(
-            transcript.append, self.entry.session_id, self.row_of(row.role, row.content, like=row)
-        )
+        await self._gateway.database.write(transcript.append, self.entry.session_id, row)
 
     def row_of(self, role: transcript.Role, content: str, *, like: Message | None = None) -> Message:
         """A row of this turn, behind everything that has happened in it."""

@@ -43,6 +43,9 @@ POLITE = 0.3
 LONGEST_START = 0.8
 WITHIN = 5.0
 LOOK_EVERY = 0.02
+MOST_LISTS = 10
+BEGINS_WITHIN = (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008)
+"""Seconds between looks at a process that is just becoming another program."""
 
 
 class Seen:
@@ -162,13 +165,20 @@ def _and_above(pid: int, by_pid: dict[int, Seen]) -> set[int]:
 
 
 def _from_proc() -> Iterable[Seen]:
-    for name in os.listdir("/proc"):
-        if name.isdigit():
+    listed: set[str] = set()
+    for _ in range(MOST_LISTS):
+        names = [name for name in os.listdir("/proc") if name.isdigit() and name not in listed]
+        for name in names:
             seen = _read_stat(int(name))
             if seen:
                 if seen.alive:
                     seen.marker = _read_marker(seen.pid)
                 yield seen
+        # Who becomes a daemon forks and goes, perhaps before we came to it, and after its child was to be
+        # listed: until nobody is new, not everybody has been seen.
+        if not names:
+            return
+        listed.update(names)
 
 
 def _read_stat(pid: int) -> Seen | None:
@@ -184,8 +194,24 @@ def _read_stat(pid: int) -> Seen | None:
 
 
 def _read_marker(pid: int) -> str | None:
-    _, found, rest = (b"\0" + _read(f"/proc/{pid}/environ")).partition(f"\0{MARKER}=".encode())
+    environ = _read(f"/proc/{pid}/environ")
+    for pause in BEGINS_WITHIN:
+        if environ:
+            break
+        if begins := _begins(pid):
+            time.sleep(pause)
+        environ = _read(f"/proc/{pid}/environ")  # also when it has begun in this very moment
+        if not begins:
+            break
+    _, found, rest = (b"\0" + environ).partition(f"\0{MARKER}=".encode())
     return rest.partition(b"\0")[0].decode("ascii", "replace") if found else None
+
+
+def _begins(pid: int) -> bool:
+    """Whether a process is just becoming another program (`exec`): for that moment it has memory, and in it
+    neither code nor an end of its environment. Where that is not shown to us, its code begins at 1."""
+    rest = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
+    return len(rest) > 48 and rest[20] != b"0" and rest[23] == rest[48] == b"0"
 
 
 def _read(path: str) -> bytes:

@@ -167,6 +167,14 @@ def drop(db: sqlite3.Connection, inbox_id: int, at: float) -> bool:
     )
 
 
+def drop_named(db: sqlite3.Connection, message_key: str, at: float) -> None:
+    """Let the message of this name wait no more, if it does."""
+    db.execute(
+        "UPDATE inbox SET state = 'done', done_at = ? WHERE message_key = ? AND state = 'pending'",
+        (at, message_key),
+    )
+
+
 def drop_newest(db: sqlite3.Connection, session_key: str, at: float) -> MessageEvent | None:
     """Let the message that came last wait no more; returns it, None if none waits."""
     waiting = pending(db, session_key)

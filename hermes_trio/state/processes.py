@@ -10,6 +10,8 @@ import sqlite3
 from dataclasses import dataclass, replace
 from typing import Any
 
+from . import inbox
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -74,9 +76,21 @@ def end(db: sqlite3.Connection, process_id: str, exit_code: int | None, at: floa
     )
 
 
-def tell(db: sqlite3.Connection, process_id: str, at: float) -> None:
-    """Note that the model has heard of its end."""
-    db.execute("UPDATE processes SET told_at = ? WHERE process_id = ? AND told_at IS NULL", (at, process_id))
+def tell(db: sqlite3.Connection, process_id: str, at: float) -> bool:
+    """Note that the model has heard of its end. False if it had before."""
+    told = "UPDATE processes SET told_at = ? WHERE process_id = ? AND told_at IS NULL"
+    return db.execute(told, (at, process_id)).rowcount == 1
+
+
+def told_as(process_id: str) -> str:
+    """The name of the message that tells of its end."""
+    return f"ended:{process_id}"
+
+
+def seen(db: sqlite3.Connection, process_id: str, at: float) -> None:
+    """Note that the model has seen its end: a message that is to tell of it waits no more."""
+    tell(db, process_id, at)
+    inbox.drop_named(db, told_as(process_id), at)
 
 
 def untold(db: sqlite3.Connection, session_id: str, life: str) -> list[Process]:

@@ -62,7 +62,8 @@ class Fetcher:
                 page, location = await self._ask(url)
             except AddressRefused as error:
                 raise ToolFailed(str(error)) from error
-            except (httpx.HTTPError, httpx.InvalidURL) as error:  # the latter for where it redirects to
+            except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+                # Also for where it redirects to: httpx takes that apart before we do.
                 raise ToolFailed(f"{url.host} cannot be reached: {_why(error)}.") from error
             if location is None:
                 return page
@@ -111,9 +112,10 @@ def _url(text: str, base: httpx.URL | None = None) -> httpx.URL:
     try:
         url = httpx.URL(text.strip())
         url = base.join(url) if base is not None else url
+        is_of_a_page = url.scheme in ("http", "https") and url.host
     except (httpx.InvalidURL, ValueError, UnicodeError) as error:
         raise ToolFailed(f"{text[:200]!r} is no address: {error}.") from error
-    if url.scheme not in ("http", "https") or not url.host:
+    if not is_of_a_page:
         raise ToolFailed(f"{text[:200]!r} is no address of a page: it has to begin with http:// or https://.")
     if url.userinfo:
         raise ToolFailed("The address holds a name or a password. It is not sent anywhere.")

@@ -47,7 +47,19 @@ def fitted(head: str, tail: str, redact: Redact, *, total: int | None = None) ->
         if len(head) <= MOST:
             return head
     else:
-        head, tail = cleaned(head, redact), cleaned(tail, redact)
+        # However little is left of them when they are clean, what lay at the cut does not come into view.
+        edge, head = cleaned(head[-MARGIN:], redact), cleaned(head, redact)
+        head, tail = head[: max(0, len(head) - len(edge))], _behind_margin(tail, redact)
     size = f"{len(head)} characters" if total is None else f"{total} bytes"
     first, last = head[: MOST * 2 // 5], tail[-(MOST * 3 // 5) :]
     return f"{first}\n[... something is left out here: all of it is {size} ...]\n{last}"
+
+
+def latest(text: str, most: int, redact: Redact) -> str:
+    """The end of an output, so many characters at most. `text` has `MARGIN` more in front, if there are."""
+    return (cleaned(text, redact) if len(text) < most + MARGIN else _behind_margin(text, redact))[-most:]
+
+
+def _behind_margin(text: str, redact: Redact) -> str:
+    """A text that was cut at its beginning, without what may be half of something there."""
+    return cleaned(text, redact)[len(cleaned(text[:MARGIN], redact)) :]

@@ -20,7 +20,7 @@ from ..host.spool import LIMIT
 from ..state import processes
 from ..state.processes import Process as Row
 from .kept import Kept
-from .output import cleaned, fitted, redaction
+from .output import MARGIN, cleaned, fitted, latest, redaction
 from .terminal import shown, stir
 from .tool import Result, Tool, ToolFailed, Workplace
 
@@ -74,10 +74,10 @@ async def run(arguments: Look, place: Workplace) -> Result:
     elif arguments.action == "wait":
         text = await shown(found.process, place)
     else:
-        text = cleaned(found.last(2 * POLLED), redaction(place))[-POLLED:]
+        text = latest(found.last(POLLED + MARGIN), POLLED, redaction(place))
     if is_over:
         found.told = True
-        await place.database.write(processes.tell, found.id, place.world.time())
+        await place.database.write(processes.seen, found.id, place.world.time())
     return Result(f"{told}\n{text}".rstrip("\n"))
 
 
@@ -123,7 +123,7 @@ async def _of_a_former_life(row: Row, arguments: Look, place: Workplace) -> Resu
     text = ""
     if row.spool is not None and arguments.action != "kill":
         text = await _lines(Path(row.spool), arguments, place)
-    await place.database.write(processes.tell, row.process_id, place.world.time())
+    await place.database.write(processes.seen, row.process_id, place.world.time())
     return Result(f"{_described_row(row, place)}\n{text}".rstrip("\n"))
 
 

@@ -40,6 +40,8 @@ class Search(msgspec.Struct, frozen=True):
 async def _search(arguments: Search, place: Workplace) -> Result:
     territory = Territory(place.home, place.cwd)
     root = await trio.to_thread.run_sync(territory.find, arguments.path, abandon_on_cancel=True)
+    if not await trio.Path(root).exists():
+        raise ToolFailed(f"There is no {arguments.path}.")
     task = {
         "home": str(place.home),
         "cwd": str(place.cwd),

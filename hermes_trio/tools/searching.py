@@ -141,40 +141,47 @@ def _files(root: Path, territory: Territory) -> Iterator[Path]:
     if root.is_file():
         yield root
         return
-    yield from _walk(root, "", [], territory)
+    # One after the other and not one within the other: directories may lie deeper than Python calls itself.
+    waiting: list[tuple[Path, str, list[tuple[str, _Rule]]]] = [(root, "", [])]
+    while waiting:
+        folder, inner, rules = waiting.pop()
+        rules = rules + [(inner, rule) for rule in _rules(folder)]
+        folders = []
+        for path, is_folder in _entries(folder, inner, rules):
+            if territory.judge(path) is None:
+                if is_folder:
+                    folders.append((path, f"{inner}{path.name}/", rules))
+                else:
+                    yield path
+        waiting += reversed(folders)
 
 
-def _walk(folder: Path, inner: str, rules: list[tuple[str, _Rule]], territory: Territory) -> Iterator[Path]:
+def _entries(folder: Path, inner: str, rules: list[tuple[str, _Rule]]) -> Iterator[tuple[Path, bool]]:
+    """What lies in a directory and is to be looked at, in order of names; and whether it is one itself."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return
-    rules = rules + [(inner, rule) for rule in _rules(folder)]
-    folders: list[tuple[Path, str]] = []
     for entry in entries:
         try:
             mode = entry.stat(follow_symlinks=False).st_mode
         except OSError:
             continue
-        is_folder, name = stat.S_ISDIR(mode), f"{inner}{entry.name}"
+        is_folder = stat.S_ISDIR(mode)
         if not is_folder and not stat.S_ISREG(mode):
             continue
-        if (is_folder and entry.name in _BORING) or _is_ignored(name, is_folder, rules):
-            continue
-        path = folder / entry.name
-        if territory.judge(path) is not None:
-            continue
-        if is_folder:
-            folders.append((path, f"{name}/"))
-        else:
-            yield path
-    for path, name in folders:
-        yield from _walk(path, name, rules, territory)
+        if not (is_folder and entry.name in _BORING) and not _is_ignored(
+            f"{inner}{entry.name}", is_folder, rules
+        ):
+            yield folder / entry.name, is_folder
 
 
 def _rules(folder: Path) -> Iterator[_Rule]:
+    path = folder / ".gitignore"
+    if not os.path.lexists(path):  # as nearly everywhere; to open it safely takes longer
+        return
     try:
-        fd, _ = open_to_read(folder / ".gitignore")
+        fd, _ = open_to_read(path)
     except (PathRefused, OSError):
         return
     with open(fd, encoding="utf-8", errors="replace") as file:

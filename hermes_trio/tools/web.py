@@ -86,7 +86,10 @@ def _text(page: Page) -> str:
     if not charset and (found := re.search(rb"""<meta[^>]{0,200}?charset=["']?([\w-]+)""", page.body[:2048])):
         charset = found[1].decode("ascii", "replace")
     charset = charset.lower() if _CHARSETS.fullmatch(charset.lower()) else "utf-8"
-    text = page.body.decode(charset, "replace").replace("\0", "")
+    try:
+        text = page.body.decode(charset, "replace").replace("\0", "")
+    except LookupError:  # it only looks like the name of one
+        text = page.body.decode("utf-8", "replace").replace("\0", "")
     is_html = page.kind in ("text/html", "application/xhtml+xml") or (
         not page.kind and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))
     )

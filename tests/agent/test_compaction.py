@@ -166,3 +166,20 @@ def test_when_a_conversation_is_too_long(window: int, expected: int) -> None:
 def test_what_cannot_be_shortened_is_left_alone() -> None:
     assert plan([], WHOLE) is None
     assert plan([Message("user", "word " * 9_000, 1.0, 1, id=1)], WHOLE) is None
+
+
+@pytest.mark.parametrize(("opening", "whole"), [("[System note: go on.]", True), ("Something else?", False)])
+def test_what_nobody_has_answered_is_whole_where_it_is_taken_up(opening: str, whole: bool) -> None:
+    asked = f"Do all of this: {'word ' * 10_000} And be quick."
+    rows = [
+        Message("user", asked, 1.0, 1, id=1),
+        Message("assistant", "I do.", 1.0, 1, place=1, recovered=True, id=2),
+        Message("user", opening, 1.0, 2),
+    ]
+    (_, sent, now) = conversation(rows, Compaction(kept=position(rows[2]), summary=SUMMARY))
+    assert isinstance(sent, User)
+    assert (sent.text == asked) is whole
+    assert len(sent.text) < 2_100 or whole
+    assert sent.text.startswith("Do all of this:")
+    assert sent.text.endswith("And be quick.")
+    assert now == User(opening)

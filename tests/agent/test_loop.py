@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import trio
 from msgspec import Meta
+from trio.testing import MockClock
 
 from hermes_trio import open_gateway
 from hermes_trio.agent.agent import open_agent
@@ -29,8 +30,10 @@ from hermes_trio.config import (
 )
 from hermes_trio.config_file import Loaded
 from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.gateway.turn import Turn
 from hermes_trio.platform import Dialect, Traits
-from hermes_trio.state.transcript import Message
+from hermes_trio.state.transcript import Message, ToolCall
+from hermes_trio.state.turns import Outcome
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.testing.model_replies import Reply, refused
 from hermes_trio.testing.model_server import ModelServer, open_model_server
@@ -38,7 +41,7 @@ from hermes_trio.tools.tool import Result, Tool, ToolFailed, Workplace
 from hermes_trio.world import World
 from tests.agent.wire_rules import check
 from tests.host.children.kinds import until
-from tests.stage import KEY, Busy
+from tests.stage import KEY, Busy, Stage
 
 Provider = Literal["openai", "anthropic"]
 
@@ -244,6 +247,35 @@ async def test_an_answer_that_hit_its_length_limit_goes_on(tmp_path: Path) -> No
         assert contents(await told.rows())[-1] == ("assistant", "One, two, three.")
 
 
+@pytest.mark.parametrize("then", ["a call", "the end of its budget"])
+async def test_what_it_said_before_its_length_limit_is_not_lost(tmp_path: Path, then: str) -> None:
+    most = 1 if then == "the end of its budget" else 90
+    async with scene(tmp_path, config=AgentConfig(max_turns=most)) as told:
+        told.server.answers(Reply().says("One, two, ").finishes("length"))
+        if then == "a call":
+            told.server.answers(Reply().says("three.").calls("spell", {"word": "cat"}))
+        told.server.answers(Reply().says("Four."))
+        shown = await told.says("count", until="Four.")
+        said = " ".join(row.content for row in await told.rows() if row.role == "assistant")
+        assert said.split() == shown.split(), "what is shown is in the transcript"
+        assert said.startswith("One, two, ")
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_whatever_a_model_calls_can_be_told_to_it_again(tmp_path: Path, provider: Provider) -> None:
+    async with scene(tmp_path, provider=provider) as told:
+        asks = Reply().thinks("All at once.").calls("spell", '{"word": "c').calls("spell", {"word": "dog"})
+        for name in ("multi_tool_use.parallel", "a tool", "t" * 100, ""):
+            asks = asks.calls(name, {"word": "cat"})
+        told.server.answers(asks, Reply().says("I see."), Reply().says("Still here."))
+        await told.says("spell", until="I see.")
+        await told.says("and now?", until="Still here.")
+        assert told.bench.done == ["dog"]
+        results = [row for row in await told.rows() if row.role == "tool"]
+        assert sorted(row.status or "" for row in results) == ["error"] * 5 + ["ok"]
+        told.check_requests()
+
+
 async def test_a_model_that_says_nothing_is_asked_once_more(tmp_path: Path) -> None:
     async with scene(tmp_path) as told:
         told.server.answers(Reply().finishes("stop"))
@@ -264,6 +296,29 @@ async def test_what_people_say_meanwhile_goes_behind_the_next_result(tmp_path: P
         assert told.server.requests[1].body["messages"][-1] == {"role": "user", "content": "in blue"}
         assert contents(await told.rows())[-2:] == [("user", "in blue"), ("assistant", "Blue it is.")]
         told.check_requests()
+
+
+@pytest.mark.parametrize("moment", ["it speaks", "its calls are stored"])
+async def test_a_stop_while_something_is_written_loses_and_doubles_nothing(
+    stage: Stage, autojump_clock: MockClock, moment: str
+) -> None:
+    async def agent(turn: Turn) -> str:
+        await turn.say("Let ")
+        task = turn._gateway.sessions.task(turn.entry.session_key)
+        assert task is not None
+        if moment == "it speaks":
+            task.end(Outcome.STOPPED)
+        await turn.say("me see.")
+        task.end(Outcome.STOPPED)
+        await turn.calls("Let me see.", ToolCall("1", "look", "{}"))
+        return "never"
+
+    stage.agent = agent  # type: ignore[assignment]
+    async with stage.life() as gateway:
+        await stage.says("look")
+        await gateway.lanes.flushed()
+        rows = await gateway.store.load_transcript(stage.entry().session_id)
+        assert contents(rows) == [("user", "look"), ("assistant", "Let me see.")]
 
 
 async def test_a_cut_leaves_a_transcript_that_the_next_life_goes_on_with(tmp_path: Path) -> None:

@@ -228,3 +228,19 @@ async def test_what_is_taken_back_goes_out_of_the_summary_too(tmp_path: Path) ->
         assert (await compaction(told)).summary
         await told.says("/undo", until="Forgotten")
         assert await compaction(told) == Compaction()
+
+
+async def test_a_message_that_no_model_can_take_does_not_stay_in_the_way(tmp_path: Path) -> None:
+    def answer(asked: Asked) -> Answer:
+        if is_for_minutes(asked):
+            return MINUTES
+        return TOO_LONG if len(said(asked)) > 30_000 else Reply().says("Short enough.")
+
+    async with scene(tmp_path) as told:
+        told.server.otherwise = answer
+        shown = await told.says(f"Read this: {LONG * 8} What is it?", until="longer than the model can take")
+        assert "Begin a new one with /new" in shown
+        await told.says("Only the beginning, then.", until="Short enough.")
+        told.server.requests.clear()
+        await told.says("And now?", until="Short enough.")
+        told.check_requests()

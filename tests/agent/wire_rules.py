@@ -157,7 +157,7 @@ def _tools(tools: Sequence[Body], schema: str) -> None:
 def _call(id_: str, name: str, ids: set[str]) -> None:
     _must(bool(_ID.fullmatch(id_)), "a short and plain id", id_)
     _must(id_ not in ids, "an id of its own", id_)
-    _must(bool(name), "a call names its tool", name)
+    _must(bool(_NAME.fullmatch(name)), "a call has a plain name", name)
     ids.add(id_)
 
 

@@ -7,22 +7,27 @@ import gc
 import math
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from typing import Any
 
 import pytest
 import trio
+from outcome import Outcome
 from trio.testing import MockClock
 
 from hermes_trio.cli.run import keep_armed
 from hermes_trio.config import AgentConfig
+from hermes_trio.errors import JournalError
 from hermes_trio.gateway.control import Control
 from hermes_trio.gateway.gateway import Gateway
 from hermes_trio.gateway.serve import serve
 from hermes_trio.gateway.turn import Agent, Turn
 from hermes_trio.host.status import read_status
+from hermes_trio.host.worker import Runner, inline_worker
+from hermes_trio.platform import Traits
 from hermes_trio.state.entry import Usage
-from hermes_trio.testing import Script
+from hermes_trio.testing import MemoryPlatform, Script
 from tests.stage import Stage, everyone
 
 Act = Callable[[Turn], Awaitable[object]]
@@ -138,6 +143,72 @@ async def test_half_a_character_at_the_end_of_an_answer_costs_that_character(
         assert stage.platform.chat("42").texts == ["Done \N{REPLACEMENT CHARACTER}"]
         [turn] = stage.turns()
         assert (await gateway.journals.read(turn.session_id, turn.run_id)).terminal is not None
+
+
+async def test_what_cannot_be_written_down_is_no_part_of_what_it_said(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async def act(turn: Turn) -> object:
+        await turn.say("It is ")
+        with suppress(JournalError):
+            await turn.say(HALF)
+        await turn.say("7.")
+        raise ValueError("nothing fits")
+
+    does(stage, act)
+    async with stage.life() as gateway:
+        await stage.says("work")
+        await trio.sleep(5)
+        [turn] = stage.turns()
+        assert turn.outcome == "failed"
+        rows = await gateway.store.load_transcript(turn.session_id)
+        assert next(row.content for row in rows if row.role == "assistant") == "It is 7."
+        assert await answers(stage)
+
+
+async def test_what_two_of_its_tasks_say_is_shown_when_each_is_in_the_journal(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    held: list[Callable[[], None]] = []
+    holds = False
+
+    @contextmanager
+    def worker(name: str) -> Iterator[Runner]:
+        with inline_worker(name) as runner:
+
+            def later(job: Callable[[], Any], done: Callable[[Outcome[Any]], object]) -> None:
+                if holds:
+                    held.append(lambda: runner(job, done))
+                else:
+                    runner(job, done)
+
+            yield later if name == "journal-writer" else runner
+
+    async def act(turn: Turn) -> object:
+        nonlocal holds
+        await turn.say("Now ")
+        holds = True
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(turn.say, "one, ")
+            await trio.sleep(1)
+            nursery.start_soon(turn.say, "two, ")
+            await trio.sleep(1)
+            held.pop(0)()
+            await trio.sleep(10)
+            seen.extend(stage.platform.chat("42").texts)
+            holds = False
+            held.pop(0)()
+        return "Now one, two, three"
+
+    seen: list[str] = []
+    stage.platform = MemoryPlatform(traits=Traits(edits=True))
+    stage.worker = worker
+    does(stage, act)
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(30)
+        assert [text.rstrip(" ▉") for text in seen] == ["Now one,"], "two is in no journal yet"
+        assert stage.platform.chat("42").texts == ["Now one, two, three"]
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,40 @@ async def test_nothing_outlives_the_block(place: Place, kind: str, monkeypatch: 
     assert place.guard.listed == ()
 
 
+_BECOMES_A_DAEMON = """
+import os, sys
+if os.fork(): os._exit(0)
+os.setsid()
+for _ in range(40):
+    if os.fork(): os._exit(0)
+os.execvp("sleep", ["sleep", sys.argv[1]])
+"""
+
+
+async def test_nobody_gets_away_by_forking_while_we_look(place: Place) -> None:
+    """As whoever becomes a daemon does: the command ends at once, and each of the others behind it."""
+    for _ in range(30):
+        mark = token()
+        async with place.run([sys.executable, "-S", "-E", "-c", _BECOMES_A_DAEMON, mark]) as process:
+            await process.wait()
+        assert alive(mark) == []
+
+
+@pytest.mark.skipif(not sweep.HAS_PROC, reason="elsewhere it is psutil that looks")
+def test_who_becomes_another_program_while_we_look_keeps_its_mark(tmp_path: Path) -> None:
+    script = tmp_path / "again.sh"
+    script.write_text('exec sh "$0"\n')
+    again = subprocess.Popen(["sh", script], env={**os.environ, sweep.MARKER: "mine"})
+    try:
+        soon(lambda: b"again.sh" in Path(f"/proc/{again.pid}/cmdline").read_bytes())
+        looks = [sweep.look().by_pid[again.pid].marker for _ in range(300)]
+    finally:
+        again.kill()
+        again.wait()
+    # Of 300 some 20 fall into that moment. A busy machine may make it a long one.
+    assert looks.count("mine") >= 297
+
+
 @pytest.mark.parametrize("way", ["error", "cancelled", "deadline", "break"])
 async def test_nothing_outlives_the_block_however_it_is_left(place: Place, way: str) -> None:
     mark = token()

@@ -62,6 +62,10 @@ class Bench:
         tool = self.tools["process" if "action" in arguments else "terminal"]
         if arguments.get("process_id") == "last":
             arguments["process_id"] = turn.background()[-1].id
+        elif arguments.get("process_id") == "first":
+            ((arguments["process_id"],),) = self.rows(
+                "SELECT process_id FROM processes WHERE background ORDER BY started_at LIMIT 1"
+            )
         try:
             return await tool.run(tool.read(json.dumps(arguments)), turn)
         except GatewayError as error:

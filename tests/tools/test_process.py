@@ -9,7 +9,8 @@ import msgspec
 import pytest
 import trio
 
-from hermes_trio.config import TerminalConfig
+from hermes_trio.config import DisplayConfig, TerminalConfig
+from hermes_trio.gateway.background import MOST
 from tests.host.children.kinds import KINDS, alive, soon, token, until
 from tests.stage import Stage, everyone
 from tests.tools.bench import Bench
@@ -151,6 +152,31 @@ async def test_whoever_has_not_is_told_once(bench: Bench, action: str) -> None:
         assert "ended with exit code 3" in polled.content
         await bench.quiet()
         assert len(bench.heard) == 1
+
+
+async def test_whoever_has_seen_the_end_of_one_long_forgotten_is_not_told_of_it(bench: Bench) -> None:
+    async with bench.life():
+        some: list[dict[str, object]] = [*[background("true")] * 10, {"sleep": 0.5}]
+        results = await bench.do(
+            background("echo done", notify_on_complete=True),
+            *some * (MOST // 10 + 1),
+            {"action": "poll", "process_id": "first"},
+        )
+        assert "some time ago" in results[-1].content, "only its row knows of it"
+        await trio.sleep(0.5)
+        await bench.quiet()
+        assert bench.heard == []
+
+
+async def test_whoever_sees_the_end_before_its_message_is_read_is_not_told_of_it(bench: Bench) -> None:
+    bench.stage.config = msgspec.structs.replace(bench.stage.config, display=DisplayConfig("queue"))
+    async with bench.life():
+        await bench.begin(background("echo done", notify_on_complete=True), {"sleep": 1})
+        await bench.do({"sleep": 0.5}, {"action": "poll", **LAST})
+        assert "ended with exit code 0" in bench.results[-1].content
+        await trio.sleep(0.5)
+        await bench.quiet()
+        assert bench.heard == []
 
 
 async def test_an_end_during_a_turn_is_told_behind_it(bench: Bench) -> None:

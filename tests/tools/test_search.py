@@ -14,6 +14,7 @@ from hermes_trio.host.guard import open_guard
 from hermes_trio.tools.paths import PathRefused
 from hermes_trio.tools.search import SEARCH
 from hermes_trio.tools.searching import search
+from hermes_trio.tools.tool import ToolFailed
 from tests.tools.desk import Desk, desk_in
 
 
@@ -148,3 +149,27 @@ async def test_a_pattern_that_never_ends_is_ended(desk: Desk) -> None:
         assert patience.cancelled_caught
         assert ticks >= 2, "everything else went on"
         assert guard.listed == (), "and nothing of it is left"
+
+
+def test_directories_may_lie_as_deep_as_they_like(desk: Desk) -> None:
+    here = os.open(desk.cwd, os.O_RDONLY)
+    for _ in range(1_000):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    with open(os.open("deep.py", os.O_CREAT | os.O_WRONLY, dir_fd=here), "w") as file:
+        file.write("hello\n")
+    os.close(here)
+    try:
+        names = found(desk, "*.py", target="files")
+    finally:  # who tidies up behind the tests goes no deeper than Python's stack
+        os.unlink(f"{desk.cwd}/{'d/' * 1_000}deep.py")
+        os.removedirs(f"{desk.cwd}/{'d/' * 1_000}".rstrip("/"))
+    assert names == ["a.py", "d/" * 1_000 + "deep.py", "sub/b.py"]
+    assert not os.path.exists(f"{desk.cwd}/d")
+
+
+async def test_where_there_is_nothing_to_search_is_said(desk: Desk) -> None:
+    with pytest.raises(ToolFailed, match=r"There is no nowhere\."):
+        await desk.use(SEARCH, pattern="hello", path="nowhere")

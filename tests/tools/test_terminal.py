@@ -12,7 +12,7 @@ import pytest
 
 from hermes_trio.config import AgentConfig, ApprovalsConfig, TerminalConfig
 from hermes_trio.redaction import redactor
-from hermes_trio.tools.output import MOST, cleaned, fitted
+from hermes_trio.tools.output import MARGIN, MOST, cleaned, fitted, latest
 from hermes_trio.tools.terminal import Terminal
 from hermes_trio.tools.tool import ToolFailed
 from tests.host.children.kinds import KINDS, MORE, alive, soon, token
@@ -114,6 +114,22 @@ def test_a_secret_at_a_cut_stays_one() -> None:
         text = "x" * place + "hunter2-hunter2-hunter2" + "y" * MOST
         assert "hunter" not in fitted("", text, redact)
         assert "hunter" not in fitted(text[: MOST * 2], text, redact, total=10**6)
+
+
+def test_a_secret_at_a_cut_stays_one_however_little_is_left_of_the_output() -> None:
+    """Progress bars are written over and over; what is left of them is short, and the cut comes into view."""
+    secret, bar = "hunter2-hunter2-hunter2", "10%\r20%\r\x1b[31m"
+    redact = redactor(iter([secret]))
+    head, tail = "begun\n" + bar * 5_000 + "\n", "\n" + bar * 5_000 + "\nover"
+    for size in range(1, len(secret)):
+        told = fitted(head + secret[:size], secret[size:] + tail, redact, total=10**6)
+        assert "hunter" not in told
+        assert told.startswith("begun")
+        assert told.endswith("over")
+        assert "hunter" not in latest(secret[size:] + tail, 1000, redact)
+    assert latest(f"key {secret}", 1000, redact) == "key ***"
+    key = "-----BEGIN PRIVATE KEY-----\n" + "x" * 3_000 + "\n-----END PRIVATE KEY-----\n"
+    assert "xx" not in latest(("y" * 10_000 + key)[-1000 - MARGIN :], 1000, redact)
 
 
 def test_what_only_a_terminal_understands_is_taken_out() -> None:

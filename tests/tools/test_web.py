@@ -184,6 +184,7 @@ async def test_what_a_name_means_a_moment_later_makes_no_difference(desk: Desk) 
         "http://127.0.0.1/", "//127.0.0.1/", "http://169.254.169.254/latest/meta-data/", "http://2130706433/",
         "http://[::ffff:10.0.0.1]/", "http://0x7f.1/", "http://inside.example.org/", "http://localhost:8642/",
         "file:///etc/passwd", "ftp://example.org/", "http://user:pass@example.org/", "javascript:alert(1)",
+        "http://xn--/",
     ],
 )  # fmt: skip
 async def test_no_redirect_leads_inside(desk: Desk, location: str) -> None:
@@ -316,6 +317,7 @@ async def test_only_text_is_fetched_and_in_pages(desk: Desk) -> None:
         ("text/plain; charset=iso-8859-1", b"caf\xe9", "café"),
         ("text/html", b"<meta charset=windows-1252>caf\xe9", "café"),
         ("text/plain; charset=punycode", b"abc", "abc"),
+        ("text/plain; charset=iso-8859-12", b"caf\xc3\xa9", "café"),
         ("text/plain; charset=zip", b"caf\xc3\xa9", "café"),
         ("", b"<html><p>bare", "bare"),
     ],

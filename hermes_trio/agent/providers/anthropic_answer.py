@@ -24,6 +24,7 @@ from .repair import json_object, plain_id
 THOUGHTS = ("thinking", "redacted_thinking")
 """The kinds of blocks that only the model itself reads again."""
 
+_WRITTEN = ("text", "thinking", "signature")
 _LENGTH = ("max_tokens", "model_context_window_exceeded")
 
 
@@ -83,6 +84,8 @@ class MessagesFold:
             self._why = str(details.get("explanation") or "") if isinstance(details, dict) else ""
 
     def _start(self, index: int, block: Body) -> list[Item]:
+        # Some proxies begin a block with a null where its text will be.
+        block = {key: block[key] for key in block if key not in _WRITTEN or isinstance(block[key], str)}
         self._blocks[index] = block = {"type": "", **block}
         match block:
             case {"type": "text", "text": str(text)}:

@@ -196,7 +196,8 @@ def _join(details: list[Body], detail: object) -> None:
         return
     for key, value in detail.items():
         if key in ("text", "summary", "data") and isinstance(value, str):
-            last[key] = (last.get(key) or "") + value
+            before = last.get(key)
+            last[key] = before + value if isinstance(before, str) else value
         elif value is not None:
             last[key] = value
 

@@ -3,7 +3,7 @@ left behind is made whole, and what was whole stays as it is.
 
 The rules are the strictest of all servers' together: a person begins and speaks last; people and model
 take turns; nothing is empty; each call has one result, right behind it, and no result is without its call;
-ids are their own, short and plain.
+ids are their own, and they and names are short and plain.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _EARLIER = "(The conversation began earlier.)"
 _GO_ON = "Go on."
 _NOTHING = "(no output)"
 _LONGEST_ID = 40
+_LONGEST_NAME = 64
 
 
 def repaired(messages: Iterable[Message]) -> list[Message]:
@@ -65,6 +66,11 @@ def plain_id(text: str, used: set[str]) -> str:
     return made
 
 
+def _plain_name(name: str) -> str:
+    """A name that every server takes, for what a model called and may not exist."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_LONGEST_NAME] or "unnamed"
+
+
 def json_object(text: str) -> str | None:
     """`text` if it is a JSON object, and nothing but one; no text at all is the empty one."""
     if not text.strip():
@@ -105,7 +111,7 @@ def _answer(made: list[Message], said: Assistant, results: Mapping[str, ToolResu
         made.pop()
     ids = [plain_id(call.id, used) for call in said.calls]
     calls = tuple(
-        ToolCall(new, call.name, json_object(call.arguments) or "{}")
+        ToolCall(new, _plain_name(call.name), json_object(call.arguments) or "{}")
         for new, call in zip(ids, said.calls, strict=True)
     )
     made.append(Assistant(text, calls, said.opaque if _same(said.calls, calls) else None))

@@ -252,6 +252,37 @@ def test_kinds_that_nobody_knew_are_passed_over() -> None:
     assert folded("anthropic", told) == [TextDelta("Hi"), Finished("stop")]
 
 
+@pytest.mark.parametrize("nothing", [None, {}, 0])
+def test_a_text_may_begin_as_none(nothing: object) -> None:
+    told = [
+        {
+            "type": "content_block_start",
+            "index": index,
+            "content_block": {"type": kind, kind: nothing, "signature": nothing},
+        }
+        for index, kind in enumerate(["thinking", "text", "text"])
+    ]
+    told += [
+        {"type": "content_block_delta", "index": index, "delta": {"type": f"{kind}_delta", kind: "Hi"}}
+        for index, kind in enumerate(["thinking", "text"])
+    ]
+    *said, finished = folded(
+        "anthropic", [*told, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}]
+    )
+    assert said == [ReasoningDelta("Hi"), TextDelta("Hi")]
+    assert isinstance(finished, Finished)
+    assert json.loads(finished.opaque or "")["blocks"] == [
+        {"type": "thinking", "thinking": "Hi"},
+        {"type": "text", "text": "Hi"},
+    ]
+    details = [
+        delta(reasoning_details=[{"type": "reasoning.text", "text": text}]) for text in (nothing, "Hi")
+    ]
+    finished = folded("openai", [*details, STOP])[-1]
+    assert isinstance(finished, Finished)
+    assert json.loads(finished.opaque or "")["reasoning_details"][0]["text"] == "Hi"
+
+
 def test_a_piece_of_a_call_that_never_began_makes_no_sense() -> None:
     piece = {
         "type": "content_block_delta",
