@@ -15,11 +15,14 @@ from ..messages import SessionSource
 from ..state import inbox, outbox, sessions, settle, turns
 from ..state.entry import SessionEntry
 from .link import Connection
-from .notices import address_of, tell_of_return
+from .notices import address_of, owe_left_alone, tell_of_return
 from .outgoing import Chat
 from .resume import Action, Marked, Verdict, judge_tail, may_resume, tail_time
 
 if TYPE_CHECKING:
+    import sqlite3
+
+    from ..state.turns import Turn
     from .gateway import Gateway
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
@@ -68,5 +71,15 @@ async def _resume(gateway: Gateway, entry: SessionEntry, origin: SessionSource) 
         gateway.sessions.wake(entry.session_key, resume=cut)
     elif verdict.action is Action.CLEAR:
         await gateway.database.write(settle.clear_mark, entry.session_id, gateway.world.time())
-    else:
-        await gateway.database.write(inbox.close_cut_turns, entry.session_id, gateway.world.time())
+    elif await gateway.database.write(_leave_alone, entry, cut, verdict, gateway.world.time()):
+        gateway.lanes.of(Chat.of(origin)).deliver()
+
+
+def _leave_alone(db: sqlite3.Connection, entry: SessionEntry, cut: Turn, verdict: Verdict, at: float) -> bool:
+    """A step: nobody takes this up. Whoever waits for what a killed resume was to answer is told, once: True
+    if that is owed now."""
+    in_vain = verdict is Verdict.HAD_ITS_RUN and turns.resumed_in_vain(db, cut.turn_id)
+    if not inbox.close_cut_turns(db, entry.session_id, at) or not (in_vain or verdict is Verdict.FRUITLESS):
+        return False
+    owe_left_alone(db, entry, cut, at)
+    return True

@@ -35,6 +35,7 @@ from .outgoing import Body, Chat, owed
 from .task import Task
 
 if TYPE_CHECKING:
+    from ..state.turns import Turn
     from .gateway import Gateway
 
 HOME = "home:"
@@ -103,10 +104,18 @@ async def tell_of_return(gateway: Gateway, connection: Connection) -> None:
 def owe_stuck(db: sqlite3.Connection, stuck: Iterable[SessionEntry], at: float) -> None:
     """A step, of the transaction that suspends these sessions: their people are to be told."""
     for entry in stuck:
-        if entry.origin is not None:
-            chat, thread_id = place_of(entry.origin)
-            row = owed(chat, f"stuck:{entry.session_id}", Body(words.stuck()), thread_id=thread_id)
-            outbox.owe(db, row, at)
+        _owe_its_person(db, entry, f"stuck:{entry.session_id}", words.stuck(), at)
+
+
+def owe_left_alone(db: sqlite3.Connection, entry: SessionEntry, cut: Turn, at: float) -> None:
+    """A step, of the transaction that closes what a cut turn held: its person is to be told."""
+    _owe_its_person(db, entry, f"left:{cut.turn_id}", words.left_alone(), at)
+
+
+def _owe_its_person(db: sqlite3.Connection, entry: SessionEntry, key: str, text: str, at: float) -> None:
+    if entry.origin is not None:
+        chat, thread_id = place_of(entry.origin)
+        outbox.owe(db, owed(chat, key, Body(text), thread_id=thread_id), at)
 
 
 def say_home(db: sqlite3.Connection, account: tuple[str, str], home: HomeChannel) -> None:

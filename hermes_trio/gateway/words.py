@@ -205,6 +205,13 @@ def stuck() -> str:
     )
 
 
+def left_alone() -> str:
+    return (
+        "⚠ I was interrupted again before I had taken this up, so I do not try once more by myself. "
+        "/retry does, or say what comes next."
+    )
+
+
 def new_session(dropped: int) -> str:
     lost = f" {messages(dropped)} that waited will not be answered." if dropped else ""
     return f"✨ A new session begins with your next message.{lost}"

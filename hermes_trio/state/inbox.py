@@ -253,13 +253,14 @@ def reopen_turn(db: sqlite3.Connection, turn_id: int) -> None:
     )
 
 
-def close_cut_turns(db: sqlite3.Connection, session_id: str, at: float) -> None:
-    """Close what the cut turns of a session still hold: their mark is gone."""
-    db.execute(
+def close_cut_turns(db: sqlite3.Connection, session_id: str, at: float) -> bool:
+    """Close what the cut turns of a session still hold: nobody takes them up. False if they hold nothing."""
+    closed = db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE state = 'of_turn' AND turn_id IN "
         "(SELECT turn_id FROM turns WHERE session_id = ? AND outcome = 'cut')",
         (at, session_id),
     )
+    return closed.rowcount > 0
 
 
 def close_session(db: sqlite3.Connection, session_id: str, at: float) -> None:

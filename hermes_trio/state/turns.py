@@ -206,6 +206,12 @@ def was_resumed(db: sqlite3.Connection, turn_id: int) -> bool:
     return db.execute("SELECT 1 FROM turns WHERE resumes = ?", (turn_id,)).fetchone() is not None
 
 
+def resumed_in_vain(db: sqlite3.Connection, turn_id: int) -> bool:
+    """Whether its automatic run came to an end before it had asked its model anything."""
+    query = "SELECT 1 FROM turns WHERE resumes = ? AND outcome = ?"
+    return db.execute(query, (turn_id, Outcome.UNSTARTED)).fetchone() is not None
+
+
 def resumed_as(db: sqlite3.Connection, turn_id: int) -> str | None:
     """The run that took up this cut turn."""
     row = db.execute("SELECT run_id FROM turns WHERE resumes = ?", (turn_id,)).fetchone()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
 import trio
 from trio.testing import MockClock
 
+from hermes_trio.gateway import words
 from hermes_trio.testing import Script
 from tests.stage import Stage
 
@@ -40,6 +42,31 @@ async def test_three_kills_while_it_drains_suspend_the_session_and_its_person_is
             assert sum("several times in a row" in text for text in texts) == 1
     assert len(stage.agent.began) == 3, "it is not taken up a fourth time"
     assert stage.entry().suspended
+
+
+@pytest.mark.parametrize("before_asking", [0, 100])
+async def test_who_is_not_answered_because_the_resume_was_killed_too_is_told_once(
+    stage: Stage, autojump_clock: MockClock, before_asking: float
+) -> None:
+    stage.agent.on("hang", Script().hangs())
+    await killed_while_it_drains(stage, "hang")
+    stage.agent.before_asking = before_asking
+    await killed_while_it_drains(stage)
+    assert len(stage.agent.began) == 2
+    stage.agent.before_asking = 0
+    for _ in range(2):
+        async with stage.life():
+            for _ in range(2):
+                await trio.sleep(5)
+                assert stage.platform.chat("42").texts.count(words.left_alone()) == 1
+                stage.platform.drop()
+                await trio.sleep(100)
+            assert len(stage.agent.began) == 2, "it has had its one automatic run"
+    stage.agent.on("hang", Script().says("Here you are."))
+    async with stage.life():
+        await stage.says("/retry")
+        await trio.sleep(5)
+        assert stage.platform.chat("42").texts[-1] == "Here you are."
 
 
 async def test_beside_a_turn_that_is_taken_up_others_are_served_and_stop_works_at_once(

@@ -102,10 +102,14 @@ def _check_chains(home: Path, db: sqlite3.Connection, said: set[str]) -> None:
     chains = _chains(db)
     assert set(chains) == said
     alone = left_alone(home)
+    told = {key for (key,) in db.execute("SELECT delivery_key FROM outbox")}
     for text, turns in chains.items():
         outcomes = [outcome for _, outcome, *_ in turns]
         assert set(outcomes[:-1]) <= {"cut"}, f"{text}: {outcomes}"
         assert outcomes[-1] == "answered" or text in alone, f"{text}: {outcomes}"
+        if text in alone:
+            last, _, resumes, *_ = turns[-1]
+            assert told & {f"left:{last}", f"left:{resumes}"}, f"{text}: nobody was told"
 
 
 def _check_witness(db: sqlite3.Connection, witness: Path) -> None:
