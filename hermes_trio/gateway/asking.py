@@ -23,7 +23,7 @@ from ..state import approvals, inbox, outbox, turns
 from ..state.approvals import Request
 from . import words
 from .chunks import SMALLEST_LIMIT, chunks
-from .outgoing import Body, Chat, owed
+from .outgoing import Body, Chat, owed, place_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -141,6 +141,13 @@ def waiting(gateway: Gateway, key: str) -> list[Asked]:
     own = list(task.asked) if task is not None else []
     beside = [one for actor in gateway.sessions.beside(key) if actor.task for one in actor.task.asked]
     return own + sorted(beside, key=lambda asked: asked.at)
+
+
+def anybodys_approvals(gateway: Gateway, source: SessionSource) -> list[Asked]:
+    """What waits for a yes in this place, whoever's turn asks for it."""
+    tasks = (actor.task for actor in gateway.sessions.running if actor.task is not None)
+    here = (task for task in tasks if task.source is not None and place_of(task.source) == place_of(source))
+    return [asked for task in here for asked in task.asked if asked.kind == "approval"]
 
 
 async def answer(gateway: Gateway, asked: Asked, meant: str, *, by: str, inbox_id: int | None = None) -> bool:

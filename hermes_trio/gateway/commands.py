@@ -7,7 +7,6 @@ What is to be said is said first, and done then: who stops a turn reads so befor
 from __future__ import annotations
 
 import logging
-import re
 import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
-from ..messages import HomeChannel, MessageEvent, SessionSource
+from ..messages import HomeChannel, MessageEvent
 from ..state import inbox, meta, sessions
 from ..state.approvals import ALWAYS
 from ..state.inbox import Stored
@@ -25,10 +24,11 @@ from ..state.undo import Said, undo
 from . import inward, reports, words
 from .access import ADMIN_COMMANDS
 from .actor import Mode
-from .asking import DENY, Asked, answer, waiting
+from .asking import DENY, Asked, answer, anybodys_approvals, waiting
 from .ending import Cause, Ending
+from .given import Asking, Given
 from .letting_go import begin_anew, let_go, stop
-from .notices import address_of, place_of, remember_requester, say_home
+from .notices import address_of, remember_requester, say_home
 from .outgoing import Chat
 from .session import BACKGROUND
 from .turn import Compresses, TellsModel
@@ -37,55 +37,6 @@ if TYPE_CHECKING:
     from .gateway import Gateway
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
-
-_COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
-_ALIASES = {"reset": "new", "q": "queue", "bg": "background", "btw": "background"}
-SAYING = frozenset({"queue", "steer", "background"})
-"""Behind these stands a message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A command as somebody gave it."""
-
-    name: str
-    rest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """Who gave it, and where."""
-
-    gateway: Gateway
-    key: str
-    event: MessageEvent
-    rest: str
-    replies: list[str] | None = None
-    """Where the replies go of a command that was given at a door of ours, with its key; None for the chat."""
-
-    def reply(self, text: str) -> None:
-        if self.replies is None:
-            self.gateway.reply(self.event, text)
-        else:
-            self.replies.append(text)
-
-    async def is_admin(self) -> bool:
-        return self.replies is not None or await self.gateway.access.is_admin(self.event.source)
-
-    def anew(self, text: str, name: str) -> tuple[MessageEvent, str | None]:
-        """A message of the same person with this text, and what it is called: it is another one than the
-        command, and comes as often."""
-        key = self.event.message_key
-        return replace(self.event, text=text, kind="text"), f"{name}:{key}" if key else None
-
-
-def parse(event: MessageEvent) -> Given | None:
-    """The command in a message, if it is one. A path such as `/etc/hosts` is none."""
-    found = _COMMAND.fullmatch(event.text.strip())
-    if found is None or event.kind == "internal":
-        return None
-    name = found[1].lower()
-    return Given(_ALIASES.get(name, name), (found[2] or "").strip())
 
 
 async def obey(
@@ -251,13 +202,6 @@ def _approvals(asking: Asking) -> list[Asked]:
     gateway, source = asking.gateway, asking.event.source
     own = [asked for asked in waiting(gateway, asking.key) if asked.kind == "approval"]
     return own or sorted(anybodys_approvals(gateway, source), key=lambda asked: asked.at)
-
-
-def anybodys_approvals(gateway: Gateway, source: SessionSource) -> list[Asked]:
-    """What waits for a yes in this place, whoever's turn asks for it."""
-    tasks = (actor.task for actor in gateway.sessions.running if actor.task is not None)
-    here = (task for task in tasks if task.source is not None and place_of(task.source) == place_of(source))
-    return [asked for task in here for asked in task.asked if asked.kind == "approval"]
 
 
 async def _restart(asking: Asking) -> None:

@@ -24,7 +24,7 @@ import structlog
 from ..messages import MessageEvent
 from ..state import dead_chats, inbox, pairing
 from ..state.inbox import Stored
-from . import asking, commands, words
+from . import asking, commands, given, words
 from .actor import Mode
 from .outgoing import Chat
 
@@ -51,7 +51,7 @@ async def accept(gateway: Gateway, event: MessageEvent) -> None:
     if event.kind == "callback" and event.text.startswith(asking.PRESS):
         await _press(gateway, gateway.store.key_of(event.source), event)
         return
-    key, command = gateway.store.key_of(event.source), commands.parse(event)
+    key, command = gateway.store.key_of(event.source), given.parse(event)
     if command is None:
         stored = await _keep(gateway, key, event)
         if not stored.seen_before and not await answers(gateway, key, stored.inbox_id, event):
@@ -61,7 +61,7 @@ async def accept(gateway: Gateway, event: MessageEvent) -> None:
         return
     stored = await _keep_done(gateway, key, event)
     # What stands behind a command becomes a row of its own, which may be missing when it comes again.
-    if not stored.seen_before or (command.name in commands.SAYING and command.rest):
+    if not stored.seen_before or (command.name in given.SAYING and command.rest):
         await commands.obey(gateway, command, key, event)
 
 
@@ -133,7 +133,7 @@ async def _press(gateway: Gateway, key: str, event: MessageEvent) -> None:
         return
     asked_id, value = asking.pressed(event.text)
     # Whoever may approve may do so for others; what else is asked is asked of one.
-    here = [*asking.waiting(gateway, key), *commands.anybodys_approvals(gateway, event.source)]
+    here = [*asking.waiting(gateway, key), *asking.anybodys_approvals(gateway, event.source)]
     asked = next((one for one in here if one.id == asked_id), None)
     if asked is not None and asked.kind == "approval" and not await gateway.access.is_admin(event.source):
         gateway.reply(event, words.may_not_approve(event.source.platform))

@@ -31,7 +31,7 @@ from ..state.entry import SessionEntry
 from . import words
 from .ending import Ending
 from .link import Connection
-from .outgoing import Body, Chat, owed
+from .outgoing import Body, Chat, Place, owed, place_of
 from .task import Task
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 HOME = "home:"
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
-
-Place = tuple[Chat, str | None]
 
 
 def notify_active_sessions_of_shutdown(gateway: Gateway, ending: Ending) -> None:
@@ -165,11 +163,6 @@ def _home_channels(gateway: Gateway) -> Iterator[Place]:
 def _may_notify(gateway: Gateway, platform: str) -> bool:
     config = gateway.config.platforms.get(platform)
     return config is None or config.gateway_restart_notification
-
-
-def place_of(source: SessionSource) -> Place:
-    """The chat and the topic in it that a source is."""
-    return Chat.of(source), source.thread_id
 
 
 def _anchor(where: Place, requester: MessageEvent | None, task: Task | None) -> str | None:

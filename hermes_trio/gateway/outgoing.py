@@ -25,6 +25,14 @@ class Chat(NamedTuple):
         return cls(source.platform, source.account, source.chat_id)
 
 
+Place = tuple[Chat, str | None]
+
+
+def place_of(source: SessionSource) -> Place:
+    """The chat and the topic in it that a source is."""
+    return Chat.of(source), source.thread_id
+
+
 class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an outbox row says. JSON in the row; read by the lane alone."""
 

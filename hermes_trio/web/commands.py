@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..gateway import commands
+from ..gateway.given import SAYING, parse
 from ..messages import MessageEvent
 from ..state import sessions
 from ..state.store import key_of
@@ -48,9 +49,9 @@ async def obey(web: Web, request: Request) -> Response:
     source = source_of(session_id) if entry is None else reached(gateway, entry)
     key = key_of(source, gateway.config) if entry is None else entry.session_key
     event, replies = MessageEvent(source, body.text), list[str]()
-    given = commands.parse(event)
+    given = parse(event)
     name, rest = (given.name, given.rest) if given is not None else (None, "")
-    if given is None or (name in commands.SAYING and rest):
+    if given is None or (name in SAYING and rest):
         return answer({"command": name, "rest": rest, "replies": replies})
     await commands.obey(gateway, given, key, event, replies)
     if not replies:

@@ -15,7 +15,8 @@ from trio.testing import MockClock
 
 from hermes_trio.config import AgentConfig
 from hermes_trio.gateway import words
-from hermes_trio.gateway.commands import COMMANDS, parse
+from hermes_trio.gateway.commands import COMMANDS
+from hermes_trio.gateway.given import parse
 from hermes_trio.gateway.turn import Turn
 from hermes_trio.messages import Attachment
 from hermes_trio.state.entry import Usage
