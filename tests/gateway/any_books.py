@@ -221,5 +221,6 @@ def what_was_stopped_is_not_taken_up(books: Books) -> Iterator[str]:
     ):
         for shown in books.story.platform.chat(chat).messages:
             at = shown.at + START.timestamp()
-            if began < at < again and shown.text.startswith(("⚡ Stopped", "✨")):
+            # What is said in the moment in which it begins was said to it.
+            if began < at < again - 0.001 and shown.text.startswith(("⚡ Stopped", "✨")):
                 yield f"run {run_id} in {chat} takes up what was stopped at {shown.at}: {shown.text}"
