@@ -14,6 +14,7 @@ import structlog
 from ..messages import SessionSource
 from ..state import inbox, outbox, sessions, settle, turns
 from ..state.entry import SessionEntry
+from ..state.turns import Outcome
 from .link import Connection
 from .notices import address_of, owe_left_alone, tell_of_return
 from .outgoing import Chat
@@ -78,8 +79,11 @@ async def _resume(gateway: Gateway, entry: SessionEntry, origin: SessionSource) 
 def _leave_alone(db: sqlite3.Connection, entry: SessionEntry, cut: Turn, verdict: Verdict, at: float) -> bool:
     """A step: nobody takes this up. Whoever waits for what a killed resume was to answer is told, once: True
     if that is owed now."""
-    in_vain = verdict is Verdict.HAD_ITS_RUN and turns.resumed_in_vain(db, cut.turn_id)
-    if not inbox.close_cut_turns(db, entry.session_id, at) or not (in_vain or verdict is Verdict.FRUITLESS):
+    resume = turns.resume_of(db, cut.turn_id) if verdict is Verdict.HAD_ITS_RUN else None
+    if resume is not None and resume.outcome is None:
+        return False  # it is at work: the link alone was away
+    in_vain = verdict is Verdict.FRUITLESS or (resume is not None and resume.outcome is Outcome.UNSTARTED)
+    if not inbox.close_cut_turns(db, entry.session_id, at) or not in_vain:
         return False
     owe_left_alone(db, entry, cut, at)
     return True

@@ -206,10 +206,10 @@ def was_resumed(db: sqlite3.Connection, turn_id: int) -> bool:
     return db.execute("SELECT 1 FROM turns WHERE resumes = ?", (turn_id,)).fetchone() is not None
 
 
-def resumed_in_vain(db: sqlite3.Connection, turn_id: int) -> bool:
-    """Whether its automatic run came to an end before it had asked its model anything."""
-    query = "SELECT 1 FROM turns WHERE resumes = ? AND outcome = ?"
-    return db.execute(query, (turn_id, Outcome.UNSTARTED)).fetchone() is not None
+def resume_of(db: sqlite3.Connection, turn_id: int) -> Turn | None:
+    """The turn that took up this cut."""
+    row = db.execute(f"{_SELECT} WHERE resumes = ?", (turn_id,)).fetchone()
+    return _turn(row) if row else None
 
 
 def resumed_as(db: sqlite3.Connection, turn_id: int) -> str | None:

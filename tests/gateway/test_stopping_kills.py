@@ -13,13 +13,17 @@ from hermes_trio.testing import Script
 from tests.stage import Stage
 
 
-async def killed_while_it_drains(stage: Stage, said: str | None = None) -> None:
-    """A life that is killed in the middle of its stop; `stage` is then at the home it left."""
+async def killed_while_it_drains(stage: Stage, said: str | None = None, *, drops: bool = False) -> None:
+    """A life that is killed in the middle of its stop; `stage` is then at the home it left. In front of that
+    its link may be lost, and come back."""
     left = stage.home.with_name(stage.home.name + "+")
     async with stage.life() as gateway:
         if said is not None:
             await stage.says(said)
         await trio.sleep(5)
+        if drops:
+            stage.platform.drop()
+            await trio.sleep(100)
         gateway.stop(grace=10)
         await trio.sleep(1)
         shutil.copytree(stage.home, left)
@@ -44,14 +48,15 @@ async def test_three_kills_while_it_drains_suspend_the_session_and_its_person_is
     assert stage.entry().suspended
 
 
-@pytest.mark.parametrize("before_asking", [0, 100])
+@pytest.mark.parametrize("before_asking", [0, 1000])
+@pytest.mark.parametrize("drops", [False, True])
 async def test_who_is_not_answered_because_the_resume_was_killed_too_is_told_once(
-    stage: Stage, autojump_clock: MockClock, before_asking: float
+    stage: Stage, autojump_clock: MockClock, before_asking: float, *, drops: bool
 ) -> None:
     stage.agent.on("hang", Script().hangs())
     await killed_while_it_drains(stage, "hang")
     stage.agent.before_asking = before_asking
-    await killed_while_it_drains(stage)
+    await killed_while_it_drains(stage, drops=drops)
     assert len(stage.agent.began) == 2
     stage.agent.before_asking = 0
     for _ in range(2):
