@@ -51,6 +51,9 @@ async def _resume(gateway: Gateway, entry: SessionEntry, origin: SessionSource) 
     cut = await gateway.database.read(turns.last_cut, entry.session_id)
     if cut is None:
         return
+    resume = await gateway.database.read(turns.resume_of, cut.turn_id)
+    if resume is not None and resume.outcome is None:
+        return  # it is at work: the link alone was away
     verdict = may_resume(
         Marked(
             reason=entry.resume_reason,
@@ -61,7 +64,7 @@ async def _resume(gateway: Gateway, entry: SessionEntry, origin: SessionSource) 
             has_origin=True,
             link_up=True,
             let_in=await gateway.access.may_talk(origin),
-            had_its_run=await gateway.database.read(turns.was_resumed, cut.turn_id),
+            had_its_run=resume is not None,
             fruitless=cut.resumes is not None and not any(r.turn_id == cut.turn_id for r in history),
         ),
         now=gateway.world.time(),
@@ -72,17 +75,17 @@ async def _resume(gateway: Gateway, entry: SessionEntry, origin: SessionSource) 
         gateway.sessions.wake(entry.session_key, resume=cut)
     elif verdict.action is Action.CLEAR:
         await gateway.database.write(settle.clear_mark, entry.session_id, gateway.world.time())
-    elif await gateway.database.write(_leave_alone, entry, cut, verdict, gateway.world.time()):
-        gateway.lanes.of(Chat.of(origin)).deliver()
+    else:
+        in_vain = verdict is Verdict.FRUITLESS or (
+            verdict is Verdict.HAD_ITS_RUN and resume is not None and resume.outcome is Outcome.UNSTARTED
+        )
+        if await gateway.database.write(_leave_alone, entry, cut, in_vain, gateway.world.time()):
+            gateway.lanes.of(Chat.of(origin)).deliver()
 
 
-def _leave_alone(db: sqlite3.Connection, entry: SessionEntry, cut: Turn, verdict: Verdict, at: float) -> bool:
-    """A step: nobody takes this up. Whoever waits for what a killed resume was to answer is told, once: True
+def _leave_alone(db: sqlite3.Connection, entry: SessionEntry, cut: Turn, in_vain: bool, at: float) -> bool:
+    """A step: nobody takes this up. Whoever waits for what a resume in vain was to answer is told, once: True
     if that is owed now."""
-    resume = turns.resume_of(db, cut.turn_id) if verdict is Verdict.HAD_ITS_RUN else None
-    if resume is not None and resume.outcome is None:
-        return False  # it is at work: the link alone was away
-    in_vain = verdict is Verdict.FRUITLESS or (resume is not None and resume.outcome is Outcome.UNSTARTED)
     if not inbox.close_cut_turns(db, entry.session_id, at) or not in_vain:
         return False
     owe_left_alone(db, entry, cut, at)

@@ -225,7 +225,7 @@ def _begin(
     if task.resumes is not None:
         entry = sessions.by_id(db, session_id)
         # Asked again: since it was decided, the platform may have come back a second time.
-        if entry is None or not entry.resume_pending or turns.was_resumed(db, task.resumes):
+        if entry is None or not entry.resume_pending or turns.resume_of(db, task.resumes):
             return None
     elif not all(inbox.is_pending(db, row.inbox_id) for row in task.rows):
         return None

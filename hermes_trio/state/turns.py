@@ -201,21 +201,10 @@ def last_cut(db: sqlite3.Connection, session_id: str) -> Turn | None:
     return next((turn for turn in reversed(of_session(db, session_id)) if turn.outcome is Outcome.CUT), None)
 
 
-def was_resumed(db: sqlite3.Connection, turn_id: int) -> bool:
-    """Whether this cut has had its automatic run, whatever came of it."""
-    return db.execute("SELECT 1 FROM turns WHERE resumes = ?", (turn_id,)).fetchone() is not None
-
-
 def resume_of(db: sqlite3.Connection, turn_id: int) -> Turn | None:
-    """The turn that took up this cut."""
+    """The automatic run that this cut has had, whatever came of it."""
     row = db.execute(f"{_SELECT} WHERE resumes = ?", (turn_id,)).fetchone()
     return _turn(row) if row else None
-
-
-def resumed_as(db: sqlite3.Connection, turn_id: int) -> str | None:
-    """The run that took up this cut turn."""
-    row = db.execute("SELECT run_id FROM turns WHERE resumes = ?", (turn_id,)).fetchone()
-    return row[0] if row else None
 
 
 def lives_cut_in_a_row(db: sqlite3.Connection, session_id: str) -> int:

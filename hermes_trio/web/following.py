@@ -153,7 +153,8 @@ def _look(db: sqlite3.Connection, run_id: str) -> _Rows | None:
 def _later(db: sqlite3.Connection, turn: Turn, message: Received | None) -> str | None:
     """The run in which a cut one goes on; one that had not begun begins anew, with its message."""
     if turn.outcome is Outcome.CUT:
-        return turns.resumed_as(db, turn.turn_id)
+        resume = turns.resume_of(db, turn.turn_id)
+        return resume.run_id if resume else None
     if turn.outcome is Outcome.UNSTARTED and message is not None and message.turn_id is not None:
         later = turns.get(db, message.turn_id)
         return later.run_id if later is not None else None
