@@ -19,7 +19,8 @@ class Control:
 
     def __init__(self) -> None:
         self._ending: Ending | None = None
-        self._asked_at = math.inf
+        self.asked_at = math.inf
+        """When an ending was asked for first: the grace is counted from here."""
         self.end_by = math.inf
         """When all must be over, whatever hangs: nobody's patience may go beyond it."""
         self._decided = trio.Event()
@@ -36,13 +37,14 @@ class Control:
         """The ending that counts now; None while the gateway is to go on."""
         return self._ending
 
-    def ask(self, ending: Ending) -> bool:
-        """Ask for an ending. False if another one counts already."""
+    def ask(self, ending: Ending, *, at: float | None = None) -> bool:
+        """Ask for an ending; `at` is when the request came, if that was before now. Return False if another
+        one counts already."""
         before, self._ending = self._ending, combined(self._ending, ending)
         if self._ending is before:
             return False
-        self._asked_at = min(self._asked_at, trio.current_time())
-        cut_at = max(self._asked_at + self._ending.grace, trio.current_time())
+        self.asked_at = min(self.asked_at, trio.current_time() if at is None else at)
+        cut_at = max(self.asked_at + self._ending.grace, trio.current_time())
         self.end_by = min(self.end_by, cut_at + MARGIN)
         self._decided.set()
         self._changed.set()

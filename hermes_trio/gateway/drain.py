@@ -70,7 +70,7 @@ async def drain_active_agents(gateway: Gateway, work: trio.CancelScope, backgrou
     except trio.Cancelled:
         gateway.control.hurry()  # a crash: nothing was decided, and whatever hangs must not keep us
         raise
-    began = trio.current_time()
+    began = gateway.control.asked_at
     gateway.sessions.close()
     report = gateway.report = Report(began, len(gateway.sessions.running))
     gateway.ending.set()

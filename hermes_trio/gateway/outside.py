@@ -15,6 +15,7 @@ import trio
 
 from ..host.markers import PLANNED_STOP, PlannedStop, consume, read_drain_request, read_planned_stop
 from ..host.process import ProcessId, boot_time
+from ..host.signal_arrivals import arrivals_noted
 from ..world import World
 from .control import Control
 from .ending import Cause, Ending
@@ -40,14 +41,18 @@ async def obey_signals(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Ask for the ending that a signal means. A second stop signal hurries."""
-    with trio.open_signal_receiver(*signals_we_know()) as signals:
+    """Ask for the ending that a signal means. A second stop signal hurries. The grace begins when the signal
+    arrives, also where the event loop is late."""
+    with (
+        trio.open_signal_receiver(*signals_we_know()) as signals,
+        arrivals_noted(signals_we_know()) as arrived,
+    ):
         task_status.started()
         asked = False
         async for number in signals:
-            name = signal.Signals(number).name
+            name, at = signal.Signals(number).name, arrived[number]
             if name == "SIGUSR1":
-                control.ask(Ending(Cause.RESTART, grace, asked_by=name))
+                control.ask(Ending(Cause.RESTART, grace, asked_by=name), at=at)
                 continue
             marker = read_planned_stop(home, me, world, booted=boot_time()).marker
             if marker is not None:
@@ -56,9 +61,9 @@ async def obey_signals(
                 log.warning("asked to stop a second time", signal=name)
                 control.hurry()
             if name != "SIGTERM":
-                control.ask(Ending(Cause.PLANNED, grace, asked_by=name))
+                control.ask(Ending(Cause.PLANNED, grace, asked_by=name), at=at)
             elif marker is not None or not asked:  # the signal that hurries need not be announced
-                control.ask(_meant(marker, grace))
+                control.ask(_meant(marker, grace), at=at)
             asked = True
 
 

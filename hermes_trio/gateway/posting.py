@@ -68,7 +68,7 @@ async def post(
     task = gateway.sessions.task(key)
     if await inward.answers(gateway, key, stored.inbox_id, event):
         return Posted(stored.inbox_id, task.run_id if task else own_key, "steered")
-    begins = first and task is None and gateway.sessions.has_room
+    begins = first and task is None and gateway.sessions.limit.has_room
     actor = gateway.sessions.wake(key)
     if actor is not None and task is not None and mode == "steer":
         actor.meet(event, stored.inbox_id, mode)

@@ -135,6 +135,7 @@ async def _links(gateway: Gateway, doors: Sequence[Door], task_status: trio.Task
                     # It outlives the work by a moment, and then moves a deadline that nobody has.
                     background.start_soon(hurry, gateway, work.cancel_scope)  # noqa: ASYNC111
                     background.start_soon(keep_house, gateway)
+                    background.start_soon(gateway.sessions.limit.follow_lag)
                     for door in doors:
                         await open_doors.start(door, gateway)
                     for connection in gateway.connections.values():

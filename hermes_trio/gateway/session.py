@@ -8,7 +8,6 @@ So nothing is lost by an actor that leaves, and nothing is done twice by one tha
 from __future__ import annotations
 
 import logging
-import math
 from typing import TYPE_CHECKING
 
 import structlog
@@ -31,6 +30,7 @@ from .notes import reset_notice, with_note
 from .resume import ends_in_tool_result, judge_tail, tail_time
 from .run import run_turn
 from .task import Task
+from .turn_limit import TurnLimit
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -51,8 +51,7 @@ class Sessions:
         self._actors: dict[str, Actor] = {}
         self.running: set[Actor] = set()
         """Those with a turn at this moment."""
-        most = gateway.config.gateway.max_running_turns
-        self._room = trio.CapacityLimiter(most or math.inf)
+        self.limit = TurnLimit(gateway.config.gateway.max_running_turns)
         self._closed = False
 
     @property
@@ -60,11 +59,6 @@ class Sessions:
         """Whether new turns may begin. Looked at in the step that would begin one."""
         control = self._gateway.control
         return not self._closed and control.current is None and not control.held
-
-    @property
-    def has_room(self) -> bool:
-        """Whether another turn may begin before one has ended."""
-        return self._room.available_tokens >= 1
 
     def wake(self, key: str, *, resume: Turn | None = None) -> Actor | None:
         """See to it that this session is looked after. None if no turn may begin now."""
@@ -138,7 +132,7 @@ class Sessions:
         """Run the turn that is due, if one is."""
         resume = actor.resume
         if resume is not None:
-            async with self._gateway.resumes, self._room:
+            async with self._gateway.resumes, self.limit:
                 actor.came.clear()  # who came before this turn comes behind it
                 entry = await self._gateway.database.read(sessions.by_id, resume.session_id)
                 if entry is not None:  # else it was deleted while this waited
@@ -148,10 +142,10 @@ class Sessions:
         rows = await self._said(actor)
         if not rows:
             return False
-        waits = not self.has_room
-        if waits and actor.may_tell():
-            self._gateway.reply(rows[0].event, words.waits_for_room(int(self._room.total_tokens)))
-        async with self._room:
+        waits = not self.limit.has_room
+        if self.limit.is_reached and actor.may_tell():
+            self._gateway.reply(rows[0].event, words.waits_for_room(self.limit.running))
+        async with self.limit:
             if waits:  # meanwhile more may have come, or all may have gone
                 rows = await self._said(actor)
             if rows and self.open:

@@ -70,6 +70,8 @@ class Metrics:
             turns.add_metric([outcome], gateway.outcomes[outcome])
         yield turns
         yield _gauge("hermes_turns_running", "Turns that run now.", len(gateway.sessions.running))
+        lag = gateway.sessions.limit.lag
+        yield _gauge("hermes_loop_lag_seconds", "Lateness of the loop while more than a few turns run.", lag)
         yield _gauge("hermes_messages_waiting", "Messages that wait for a turn.", stored.waiting)
         yield _gauge("hermes_watchers", "Who listens to the events now.", gateway.journals.live.watchers)
         ready = float(gateway.sessions.open)

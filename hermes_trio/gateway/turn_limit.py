@@ -1,0 +1,90 @@
+"""The number of turns that may run at once: the owner's limit, and below it one that follows the lag of the
+event loop.
+
+A machine that runs more turns than it can serve answers everybody late: the words of all turns, health
+checks, and a stop, which has a deadline. So a turn that it could not serve in time waits before it begins.
+The lag is the lateness of a timer. While the loop keeps up, the limit stays ahead of the turns that run, so a
+burst begins in steps, and the cost of one step is seen before the next. While the loop lags, the limit is
+below the number of turns that run: none begins until enough of them have ended. For some seconds after that
+they begin one by one, because a turn costs more later than in its first moment. Nothing that runs is ended.
+"""
+
+from __future__ import annotations
+
+import math
+
+import trio
+
+ALWAYS = 8
+"""Turns that may run however much the loop lags: a slow machine goes on, slowly."""
+AHEAD = 100
+"""Turns that may begin between two measurements, where few are running."""
+TOO_LATE = 0.2
+"""Seconds of lag from which on no turn begins."""
+MEASURE_EVERY = 0.05
+CAREFUL_FOR = 5.0
+"""Seconds after a lag in which one turn may begin between two measurements."""
+
+
+def allowed(running: int, lag: float, kept_up_for: float) -> int:
+    """Return how many turns may run: `running` of them do, on a loop that is `lag` seconds late, and was not
+    too late for the last `kept_up_for` seconds."""
+    if lag > TOO_LATE:
+        return max(ALWAYS, running * 9 // 10)
+    if kept_up_for < CAREFUL_FOR:
+        return max(ALWAYS, running + 1)
+    return running + max(AHEAD, running // 2)
+
+
+class TurnLimit:
+    """Admits turns. A turn runs in its `async with` block."""
+
+    def __init__(self, most: int | None) -> None:
+        self.most = most or math.inf
+        """The owner's limit."""
+        self.lag = 0.0
+        """Seconds by which the event loop is late; measured while more than a few turns run."""
+        self._limiter = trio.CapacityLimiter(min(self.most, AHEAD))
+        self._late_at = -math.inf
+        self._crowd = trio.Event()
+
+    @property
+    def running(self) -> int:
+        """How many turns run now."""
+        return self._limiter.borrowed_tokens
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another turn may begin now."""
+        return self._limiter.available_tokens >= 1
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether no turn begins before one has ended. Else who waits is admitted at the next measurement."""
+        return not self.has_room and (self.running >= self.most or self.lag > TOO_LATE)
+
+    async def __aenter__(self) -> None:
+        await self._limiter.acquire()
+        if self.running > ALWAYS:
+            self._crowd.set()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._limiter.release()
+
+    async def follow_lag(self) -> None:
+        """Measure the lag and move the limit, until cancelled. Without a crowd there is nothing to measure,
+        and nobody is woken for it."""
+        while True:
+            await self._crowd.wait()
+            while self.running > ALWAYS:
+                due = trio.current_time() + MEASURE_EVERY
+                await trio.sleep_until(due)
+                self._measured(trio.current_time() - due)
+            self._crowd = trio.Event()
+            self._measured(0.0)
+
+    def _measured(self, lag: float) -> None:
+        now, self.lag = trio.current_time(), lag
+        if lag > TOO_LATE:
+            self._late_at = now
+        self._limiter.total_tokens = min(self.most, allowed(self.running, lag, now - self._late_at))
