@@ -54,39 +54,40 @@ async def _resume(gateway: Gateway, entry: SessionEntry, origin: SessionSource) 
     resume = await gateway.database.read(turns.resume_of, cut.turn_id)
     if resume is not None and resume.outcome is None:
         return  # it is at work: the link alone was away
-    verdict = may_resume(
-        Marked(
-            reason=entry.resume_reason,
-            marked_at=entry.mark.at if entry.mark else None,
-            tail=judge_tail(history),
-            tail_at=tail_time(history),
-            suspended=entry.suspended,
-            has_origin=True,
-            link_up=True,
-            let_in=await gateway.access.may_talk(origin),
-            had_its_run=resume is not None,
-            fruitless=cut.resumes is not None and not any(r.turn_id == cut.turn_id for r in history),
-        ),
-        now=gateway.world.time(),
-        window=gateway.config.agent.gateway_auto_continue_freshness,
+    facts = Marked(
+        reason=entry.resume_reason,
+        marked_at=entry.mark.at if entry.mark else None,
+        tail=judge_tail(history),
+        tail_at=tail_time(history),
+        suspended=entry.suspended,
+        has_origin=True,
+        link_up=True,
+        let_in=await gateway.access.may_talk(origin),
+        had_its_run=resume is not None,
+        fruitless=cut.resumes is not None and not any(r.turn_id == cut.turn_id for r in history),
     )
+    window = gateway.config.agent.gateway_auto_continue_freshness
+    verdict = may_resume(facts, now=gateway.world.time(), window=window)
     log.info("a cut turn", session=entry.session_id, verdict=verdict.why)
     if verdict is Verdict.UNFINISHED_WORK:
         gateway.sessions.wake(entry.session_key, resume=cut)
-    elif verdict.action is Action.CLEAR:
-        await gateway.database.write(settle.clear_mark, entry.session_id, gateway.world.time())
-    else:
-        in_vain = verdict is Verdict.FRUITLESS or (
-            verdict is Verdict.HAD_ITS_RUN and resume is not None and resume.outcome is Outcome.UNSTARTED
-        )
-        if await gateway.database.write(_leave_alone, entry, cut, in_vain, gateway.world.time()):
-            gateway.lanes.of(Chat.of(origin)).deliver()
+        return
+    # The person is told also when the mark became stale meanwhile: while the gateway was down, say.
+    tells = verdict in (Verdict.HAD_ITS_RUN, Verdict.FRUITLESS, Verdict.STALE_MARK, Verdict.STALE_TAIL)
+    in_vain = facts.fruitless or (resume is not None and resume.outcome is Outcome.UNSTARTED)
+    at, clears = gateway.world.time(), verdict.action is Action.CLEAR
+    if await gateway.database.write(_leave_alone, entry, cut, at, clears=clears, tells=tells and in_vain):
+        gateway.lanes.of(Chat.of(origin)).deliver()
 
 
-def _leave_alone(db: sqlite3.Connection, entry: SessionEntry, cut: Turn, in_vain: bool, at: float) -> bool:
-    """A step: nobody takes this up. Whoever waits for what a resume in vain was to answer is told, once: True
-    if that is owed now."""
-    if not inbox.close_cut_turns(db, entry.session_id, at) or not in_vain:
-        return False
-    owe_left_alone(db, entry, cut, at)
-    return True
+def _leave_alone(
+    db: sqlite3.Connection, entry: SessionEntry, cut: Turn, at: float, *, clears: bool, tells: bool
+) -> bool:
+    """Close the messages of a session's cut turns, as nobody takes them up, and clear the mark if asked.
+    Return whether the person is now owed a word about it: once, and only if a message was still open."""
+    owes = inbox.close_cut_turns(db, entry.session_id, at) and tells
+    if clears:
+        settle.clear_mark(db, entry.session_id, at)
+    if owes:
+        owe_left_alone(db, entry, cut, at)
+    return owes

@@ -50,14 +50,17 @@ async def test_three_kills_while_it_drains_suspend_the_session_and_its_person_is
 
 @pytest.mark.parametrize("before_asking", [0, 1000])
 @pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize("down", [0, 2 * 3600])
 async def test_who_is_not_answered_because_the_resume_was_killed_too_is_told_once(
-    stage: Stage, autojump_clock: MockClock, before_asking: float, *, drops: bool
+    stage: Stage, autojump_clock: MockClock, before_asking: float, down: float, *, drops: bool
 ) -> None:
+    """Also if the gateway stays down for so long that the mark has become stale."""
     stage.agent.on("hang", Script().hangs())
     await killed_while_it_drains(stage, "hang")
     stage.agent.before_asking = before_asking
     await killed_while_it_drains(stage, drops=drops)
     assert len(stage.agent.began) == 2
+    await trio.sleep(down)
     stage.agent.before_asking = 0
     for _ in range(2):
         async with stage.life():
