@@ -78,11 +78,11 @@ async def serve(
     """Run a gateway until it is asked to end, and return by what it ended. With `nursery.start` the
     caller gets the `Gateway` as soon as its doors are open."""
     world, control = world or World(), control or Control()
-    with locked_home(home) as me, worker("status") as status_runner:
-        board = StatusBoard(me, world.new_id(), world)
+    with locked_home(home) as lock, worker("status") as status_runner:
+        board = StatusBoard(lock.process, world.new_id(), world)
         board.set(grace=config.agent.restart_drain_timeout)
         async with trio.open_nursery() as outermost:
-            outermost.start_soon(keep_status, board, home, status_runner)
+            outermost.start_soon(keep_status, board, home, status_runner, lock)
             async with (
                 open_database(
                     home / "gateway.db", world, worker=worker, close_by=lambda: control.end_by - 0.5

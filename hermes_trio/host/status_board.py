@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -20,6 +21,7 @@ import structlog
 import trio
 
 from ..world import World
+from .home import LOCK_FILE, HomeLock
 from .process import ProcessId
 from .small_files import write_small
 from .status import STATUS_FILE, Afterwards, GatewayState, PlatformState, PlatformStatus, Status, shown_state
@@ -121,12 +123,20 @@ class StatusBoard:
         self._news.set()
         self._news = trio.Event()
 
-    async def _write(self, path: Path, runner: Runner) -> None:
+    async def _write(self, path: Path, runner: Runner, lock: HomeLock) -> None:
         version, data = self._version, msgspec.json.encode(self.status)
         self._changed, self._urgent = trio.Event(), trio.Event()
         self._began = trio.current_time()
+
+        def write() -> None:
+            # Who looks for the owner of this home finds it by both files.
+            with suppress(OSError):
+                if lock.restore_file():
+                    log.warning("lock file removed by another program; restored", file=LOCK_FILE)
+            write_small(path, data)
+
         try:
-            await finished(runner, lambda: write_small(path, data))
+            await finished(runner, write)
         except OSError as error:
             if self._tried == self._saved:  # once, not for every try
                 log.warning("the state file cannot be written", file=path.name, error=str(error))
@@ -136,25 +146,25 @@ class StatusBoard:
         self._progress.set()
         self._progress = trio.Event()
 
-    async def _keep(self, path: Path, runner: Runner) -> None:
+    async def _keep(self, path: Path, runner: Runner, lock: HomeLock) -> None:
         while True:
             await self._changed.wait()
             with trio.move_on_at(self._began + WRITE_EVERY):
                 await self._urgent.wait()
             await trio.lowlevel.checkpoint_if_cancelled()  # whoever leaves writes once, below
-            await self._write(path, runner)
+            await self._write(path, runner, lock)
 
 
-async def keep_status(board: StatusBoard, home: Path, runner: Runner) -> None:
-    """Keep the file as the board says, until cancelled. What is set before the cancellation is written
-    yet, if the disk lets us."""
+async def keep_status(board: StatusBoard, home: Path, runner: Runner, lock: HomeLock) -> None:
+    """Keep the file as the board says, and the lock file beside it, until cancelled. What is set before the
+    cancellation is written yet, if the disk lets us."""
     path = home / STATUS_FILE
     try:
-        await board._write(path, runner)
-        await board._keep(path, runner)
+        await board._write(path, runner, lock)
+        await board._keep(path, runner, lock)
     finally:
         if board._saved < board._version:
             with trio.move_on_after(LAST_WRITE_WITHIN, shield=True) as last:
-                await board._write(path, runner)
+                await board._write(path, runner, lock)
             if last.cancelled_caught:
                 log.warning("the disk is busy; the state file may be of before", file=path.name)

@@ -165,8 +165,8 @@ def test_a_journal_that_is_no_directory(patient: Patient) -> None:
 
 
 def test_a_platform_that_refused_the_gateway(patient: Patient) -> None:
-    with locked_home(patient.home) as me:
-        board = StatusBoard(me, "life", World())
+    with locked_home(patient.home) as lock:
+        board = StatusBoard(lock.process, "life", World())
         board.set(state=board.status.gateway_state)
         board.set_platform("loopback", PlatformState.FATAL, "loopback refused its token. Renew it.")
         write_status(patient.home, board)

@@ -43,13 +43,12 @@ async def test_one_that_runs_and_cannot_say_how_it_is(stage: Stage, autojump_clo
     """On a full disk, say: what lies there is of the life before, or nothing."""
     async with stage.life():
         pass
-    with locked_home(stage.home) as me:
+    with locked_home(stage.home) as lock:
         let(stage.home)
         for _ in range(2):
             said = status(stage.home)
-            assert (
-                said == f"A gateway has this home (pid {me.pid}), and {STATUS_FILE} does not say how it is.\n"
-            )
+            holder = f"pid {lock.process.pid}"
+            assert said == f"A gateway has this home ({holder}), and {STATUS_FILE} does not say how it is.\n"
             assert json.loads(status(stage.home, "--json")) == {"running": True}
             (stage.home / STATUS_FILE).unlink(missing_ok=True)
 

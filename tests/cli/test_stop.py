@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from hermes_trio.host.home import LOCK_FILE
 from hermes_trio.host.markers import PLANNED_STOP
 from hermes_trio.host.status import STATUS_FILE, GatewayState
 from hermes_trio.testing import open_loopback
@@ -44,6 +45,36 @@ async def test_stopped_means_gone(home: Path) -> None:
         assert await life.ended() == 0
     assert (await life.until(lambda _: True)).gateway_state is GatewayState.STOPPED
     assert not (home / PLANNED_STOP).exists()
+
+
+async def test_a_gateway_whose_lock_file_was_removed_is_found_and_is_the_only_one(home: Path) -> None:
+    """Another program that has a file of this name may remove it as stale."""
+    async with living(home) as life:
+        await life.up()
+        (home / LOCK_FILE).unlink()
+        second = await hermes("run", environ=environment(home))
+        assert second.returncode == 1
+        assert f"the gateway with pid {life.process.pid} works in this home" in second.stderr
+        seen = await hermes("status", environ=environment(home))
+        assert f"pid {life.process.pid}" in seen.stdout
+        done = await hermes("stop", environ=environment(home))
+        assert (done.returncode, done.stdout) == (0, "Stopped.\n")
+        assert await life.ended() == 0
+
+
+async def test_a_gateway_restores_its_lock_file_with_its_next_turn(home: Path) -> None:
+    async with open_loopback() as platform:
+        configure(home, port=platform.port)
+        async with living(home) as life:
+            await life.up()
+            (home / LOCK_FILE).unlink()
+            (home / STATUS_FILE).unlink()
+            await platform.says("hello")
+            await life.until(lambda _: (home / LOCK_FILE).exists())
+            assert json.loads((home / LOCK_FILE).read_bytes())["pid"] == life.process.pid
+            done = await hermes("stop", environ=environment(home))
+            assert (done.returncode, done.stdout) == (0, "Stopped.\n")
+            assert await life.ended() == 0
 
 
 async def test_it_waits_for_the_grace_that_the_running_gateway_has(home: Path) -> None:

@@ -96,8 +96,8 @@ def dies(process: subprocess.Popen[str]) -> None:
 
 def test_the_first_gateway_makes_the_home_and_says_who_it_is(home: Path) -> None:
     assert not is_locked(home)
-    with locked_home(home) as me:
-        assert me == own() == recorded_holder(home)
+    with locked_home(home) as lock:
+        assert lock.process == own() == recorded_holder(home)
         assert json.loads((home / LOCK_FILE).read_bytes())["pid"] == os.getpid()
         assert is_locked(home)
         if os.name == "posix":
@@ -144,8 +144,8 @@ def test_a_killed_gateway_has_no_home_even_before_anybody_waits_for_it(home: Pat
     assert not is_locked(home)
     assert recorded_holder(home) is None
     assert json.loads((home / LOCK_FILE).read_bytes())["pid"] == gateway.pid  # which means nothing now
-    with locked_home(home) as me:
-        assert recorded_holder(home) == me
+    with locked_home(home) as lock:
+        assert recorded_holder(home) == lock.process
 
 
 def test_what_a_killed_gateway_had_started_does_not_hold_its_home(home: Path, program: Program) -> None:
@@ -208,8 +208,8 @@ def test_a_record_of_nobody_means_nothing(home: Path, record: bytes) -> None:
     home.mkdir()
     (home / LOCK_FILE).write_bytes(record)
     assert not is_locked(home)
-    with locked_home(home) as me:
-        assert recorded_holder(home) == me
+    with locked_home(home) as lock:
+        assert recorded_holder(home) == lock.process
 
 
 def test_a_lock_that_another_program_took_is_respected(home: Path) -> None:
@@ -251,3 +251,58 @@ def test_what_goes_wrong_inside_comes_out_as_it_is_and_frees_the_home(home: Path
     with pytest.raises(OSError, match="the disk"), locked_home(home):
         raise OSError("the disk")
     assert not is_locked(home)
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows removes no file that is open")
+
+
+@posix
+def test_a_removed_lock_file_lets_no_second_gateway_in(home: Path, program: Program) -> None:
+    """Other programs have a file of this name too, and remove it as stale."""
+    gateway = program(GATEWAY)
+    assert first_line(gateway) == "in"
+    (home / LOCK_FILE).unlink()
+    assert first_line(program(GATEWAY)) == "busy"
+    if sys.platform == "linux":
+        assert is_locked(home)
+    gateway.communicate(timeout=20)
+    with locked_home(home) as lock:
+        assert recorded_holder(home) == lock.process
+
+
+@posix
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_removed_lock_file_is_restored(home: Path, *, replaced: bool) -> None:
+    with locked_home(home) as lock:
+        assert not lock.restore_file()
+        (home / LOCK_FILE).unlink()
+        if replaced:
+            (home / LOCK_FILE).write_text("{}")
+        assert lock.restore_file()
+        assert recorded_holder(home) == own()
+        with open(home / LOCK_FILE, "rb") as file:
+            assert not try_lock(file.fileno())
+        assert not lock.restore_file()
+    assert (home / LOCK_FILE).read_bytes() == b""
+    assert not is_locked(home)
+
+
+@posix
+def test_a_lock_file_that_another_program_has_put_there_and_locked_is_left_to_it(home: Path) -> None:
+    with locked_home(home) as lock:
+        (home / LOCK_FILE).unlink()
+        with open(home / LOCK_FILE, "w") as file:
+            assert try_lock(file.fileno())
+            file.write("another program's")
+            file.flush()
+            assert not lock.restore_file()
+    assert (home / LOCK_FILE).read_text() == "another program's"
+
+
+@posix
+def test_what_cannot_be_a_lock_file_is_told(home: Path) -> None:
+    with locked_home(home) as lock:
+        (home / LOCK_FILE).unlink()
+        (home / LOCK_FILE).mkdir()
+        with pytest.raises(OSError, match="directory"):
+            lock.restore_file()

@@ -18,6 +18,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from hermes_trio.host.home import LOCK_FILE, locked_home
 from hermes_trio.host.process import ProcessId
 from hermes_trio.host.small_files import LARGEST, write_small
 from hermes_trio.host.status import (
@@ -87,11 +88,12 @@ class Gateway:
         """Time 0 is when it has been written once."""
         async with trio.open_nursery() as disk:
             disk.start_soon(self.disk.work)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(keep_status, self.board, self.home, self.disk)
-                await self.board.written()
-                yield
-                nursery.cancel_scope.cancel()
+            with locked_home(self.home) as lock:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(keep_status, self.board, self.home, self.disk, lock)
+                    await self.board.written()
+                    yield
+                    nursery.cancel_scope.cancel()
             disk.cancel_scope.cancel()
 
 
@@ -334,9 +336,9 @@ async def test_a_drain_tells_what_to_make_of_it_and_its_deadline_and_then_no_mor
 
 async def test_on_a_real_thread(tmp_path: Path, world: World) -> None:
     board = StatusBoard(ME, "life-1", world)
-    with worker_thread("status") as runner:
+    with locked_home(tmp_path) as lock, worker_thread("status") as runner:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(keep_status, board, tmp_path, runner)
+            nursery.start_soon(keep_status, board, tmp_path, runner, lock)
             for turns in range(20):
                 board.set(active_turns=turns, state=(RUNNING, DRAINING)[turns % 2])
                 with trio.fail_after(5):
@@ -345,7 +347,7 @@ async def test_on_a_real_thread(tmp_path: Path, world: World) -> None:
                 assert status is not None
                 assert status.active_turns == turns
             nursery.cancel_scope.cancel()
-    assert os.listdir(tmp_path) == [STATUS_FILE]
+    assert sorted(os.listdir(tmp_path)) == sorted([LOCK_FILE, STATUS_FILE])
     if os.name == "posix":
         assert (tmp_path / STATUS_FILE).stat().st_mode & 0o777 == 0o600
 
