@@ -30,7 +30,7 @@ from .config import (
 )
 from .config_text import Scalar, Tree, parse_env, parse_yaml, read_text
 from .config_values import join, section
-from .errors import ConfigInvalid, home_error
+from .errors import ConfigFinding, ConfigInvalid, home_error
 
 # What counts as security: every key of `approvals`; every key, wherever it stands, whose name
 # speaks of allowing, denying, admins, access or pairing (and is no secret: `access_token` is a
@@ -91,14 +91,18 @@ def home_directory(environ: Mapping[str, str]) -> Path:
 def load_config(home: Path, environ: Mapping[str, str]) -> Loaded:
     """The configuration of a home; all defaults if it has no `config.yaml`.
 
-    `environ` wins over `<home>/.env`. Raises `ConfigInvalid`, which names the key and a remedy.
+    `environ` wins over `<home>/.env`. Raises one `ConfigInvalid` with all mistakes of the file, each with its
+    key and a remedy.
     """
     path, env_path = home / "config.yaml", home / ".env"
     variables, malformed = parse_env(read_text(env_path) or "", env_path)
     environ = {**variables, **environ}
     tree, replaced = _our_spelling(parse_yaml(read_text(path) or "", path))
-    unknown = list(_unknown_keys(GatewayConfig, tree, ""))
-    config = section(GatewayConfig, tree, "", environ)
+    findings: list[ConfigFinding] = []
+    unknown = list(_unknown_keys(GatewayConfig, tree, "", findings))
+    config = section(GatewayConfig, tree, "", environ, findings)
+    if findings:
+        raise ConfigInvalid.of(findings)
     given = dict.fromkeys(_paths(tree, ""), path.name)
     model, from_environment = _model(config.model, given, environ)
     return Loaded(
@@ -133,8 +137,8 @@ def _our_spelling(tree: dict[str, Tree]) -> tuple[dict[str, Tree], list[str]]:
     return tree, warnings
 
 
-def _unknown_keys(kind: type[Section], tree: Tree, path: str) -> Iterator[str]:
-    """A warning for each unknown key; `ConfigInvalid` where it may decide who may do what."""
+def _unknown_keys(kind: type[Section], tree: Tree, path: str, findings: list[ConfigFinding]) -> Iterator[str]:
+    """Yield a warning for each unknown key; add one that may decide who may do what to `findings`."""
     if not isinstance(tree, dict):
         return  # `section` tells what is wrong with it
     known = {key.name: key for key in keys(kind)}
@@ -145,15 +149,16 @@ def _unknown_keys(kind: type[Section], tree: Tree, path: str) -> Iterator[str]:
             if kind in _SECURITY_SECTIONS or _is_about_security(name):
                 problem = "not a key I know, and it may decide who may do what"
                 remedy = f"Did you mean {near}?" if near else "Remove it."
-                raise ConfigInvalid(where, problem, remedy)
+                findings.append(ConfigFinding(where, problem, remedy))
+                continue
             # A platform has keys of its own, which only its adapter knows.
             if kind is not PlatformConfig or near:
                 yield _unknown(where, near)
         elif key.section:
-            yield from _unknown_keys(key.section, value, where)
+            yield from _unknown_keys(key.section, value, where, findings)
         elif key.named and isinstance(value, dict):
             for chosen in value:
-                yield from _unknown_keys(key.named, value[chosen], join(where, chosen))
+                yield from _unknown_keys(key.named, value[chosen], join(where, chosen), findings)
         elif name == "home_channel" and isinstance(value, dict):
             for part in value:
                 if part not in _HOME_CHANNEL_KEYS:

@@ -1,11 +1,12 @@
-"""From a tree of what was written to checked values; an error names the whole path of its key."""
+"""From a tree of what was written to checked values; each mistake names the whole path of its key, and all
+mistakes of a tree are told together."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec import inspect
 
 from .config import Key, PlatformConfig, Section, keys, masked
 from .config_text import Scalar, Tree
-from .errors import ConfigInvalid
+from .errors import ConfigFinding, ConfigInvalid
 
 _PLATFORM_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _REFERENCE = re.compile(
@@ -27,40 +28,63 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def section(kind: type[_Section], tree: Tree, path: str, environ: Mapping[str, str]) -> _Section:
-    """A section from its part of the tree. A key without a value is one that was left out."""
+def section(
+    kind: type[_Section], tree: Tree, path: str, environ: Mapping[str, str], findings: list[ConfigFinding]
+) -> _Section:
+    """Return a section made from its part of the tree. A key without a value counts as left out. A key with
+    a wrong value is added to `findings` and gets its default."""
     if tree is None:
         return kind()
     if not isinstance(tree, dict):
         problem = f"{_described(tree)} stands where its keys should"
         names = ", ".join(key.name for key in keys(kind))
-        raise ConfigInvalid(path, problem, f"Below it goes a line `key: value` for any of {names}.")
+        findings.append(
+            ConfigFinding(path, problem, f"Below it goes a line `key: value` for any of {names}.")
+        )
+        return kind()
     values: dict[str, Any] = {}
     for key in keys(kind):
         value, where = tree.get(key.name), join(path, key.name)
         if value is None:
             continue
         if key.section:
-            values[key.name] = section(key.section, value, where, environ)
+            values[key.name] = section(key.section, value, where, environ, findings)
         elif key.named:
-            values[key.name] = _named(key.named, value, where, environ)
+            values[key.name] = _named(key.named, value, where, environ, findings)
         else:
-            values[key.name] = _value(key, value, where, environ)
+            with collected(findings):
+                values[key.name] = _value(key, value, where, environ)
     return kind(**values)
 
 
-def _named(kind: type[_Section], tree: Tree, path: str, environ: Mapping[str, str]) -> dict[str, Section]:
+@contextmanager
+def collected(findings: list[ConfigFinding]) -> Iterator[None]:
+    """Add what a `ConfigInvalid` raised in the block has found to `findings`, and go on after the block."""
+    try:
+        yield
+    except ConfigInvalid as error:
+        findings.extend(error.findings)
+
+
+def _named(
+    kind: type[Section], tree: Tree, path: str, environ: Mapping[str, str], findings: list[ConfigFinding]
+) -> dict[str, Section]:
     if not isinstance(tree, dict):
         problem = f"{_described(tree)} stands where names should"
-        raise ConfigInvalid(path, problem, "Below it goes a line `name:` with its keys below that.")
+        findings.append(
+            ConfigFinding(path, problem, "Below it goes a line `name:` with its keys below that.")
+        )
+        return {}
     if kind is PlatformConfig:
-        return {name: _platform(name, tree[name], join(path, name), environ) for name in tree}
-    return {name: section(kind, tree[name], join(path, name), environ) for name in tree}
+        return {name: _platform(name, tree[name], join(path, name), environ, findings) for name in tree}
+    return {name: section(kind, tree[name], join(path, name), environ, findings) for name in tree}
 
 
-def _platform(name: str, tree: Tree, path: str, environ: Mapping[str, str]) -> PlatformConfig:
+def _platform(
+    name: str, tree: Tree, path: str, environ: Mapping[str, str], findings: list[ConfigFinding]
+) -> PlatformConfig:
     if not _PLATFORM_NAME.fullmatch(name):
-        raise ConfigInvalid(path, "not a name of a platform", "Write it small, such as telegram.")
+        findings.append(ConfigFinding(path, "not a name of a platform", "Write it small, such as telegram."))
     own: dict[str, Tree] = {}
     if isinstance(tree, dict):
         home = tree.get("home_channel")
@@ -70,8 +94,11 @@ def _platform(name: str, tree: Tree, path: str, environ: Mapping[str, str]) -> P
             tree = {**tree, "home_channel": {**home, "platform": Scalar(name, name)}}
         ours = {key.name for key in keys(PlatformConfig)}
         own = {key: value for key, value in tree.items() if key not in ours}
-    config = section(PlatformConfig, tree, path, environ)
-    options = {key: _expanded(own[key], join(path, key), environ, typed=True) for key in own}
+    config = section(PlatformConfig, tree, path, environ, findings)
+    options: dict[str, object] = {}
+    for key in own:
+        with collected(findings):
+            options[key] = _expanded(own[key], join(path, key), environ, typed=True)
     return msgspec.structs.replace(config, options=options)
 
 

@@ -1,7 +1,7 @@
 """Errors are types that tell the remedy.
 
     GatewayError                    exit code 1
-    ├─ ConfigInvalid                exit code 78: a wrong key, type or value
+    ├─ ConfigInvalid                exit code 78: wrong keys, types or values, all of them at once
     ├─ InvalidId                    an id that could leave its directory or break a key
     ├─ HomeError                    something about the home directory
     │  ├─ HomeBusy                  another gateway works in it
@@ -27,6 +27,8 @@ errors are translated once, where we call it, with `raise ... from`.
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 EXIT_FAILURE = 1
@@ -50,14 +52,34 @@ def said_by(error: BaseException) -> str:
         return f"a {type(error).__name__} without words"
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigFinding:
+    """One mistake in the configuration: the full path of its key, what is wrong, and the remedy."""
+
+    key: str
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.problem}. {self.remedy}"
+
+
 class ConfigInvalid(GatewayError):
-    """A configuration value we cannot work with."""
+    """The configuration has mistakes. `findings` holds all that could be found; `key`, `problem` and `remedy`
+    are those of the first one. The text has one line for each finding."""
 
     exit_code = EXIT_CONFIG
 
-    def __init__(self, key: str, problem: str, remedy: str) -> None:
-        super().__init__(f"{key}: {problem}. {remedy}")
+    def __init__(self, key: str, problem: str, remedy: str, more: Sequence[ConfigFinding] = ()) -> None:
         self.key, self.problem, self.remedy = key, problem, remedy
+        self.findings = (ConfigFinding(key, problem, remedy), *more)
+        super().__init__("\n".join(map(str, self.findings)))
+
+    @classmethod
+    def of(cls, findings: Sequence[ConfigFinding]) -> ConfigInvalid:
+        """One error with all of these findings; there is at least one."""
+        first, *more = findings
+        return cls(first.key, first.problem, first.remedy, more)
 
 
 class InvalidId(GatewayError, ValueError):

@@ -29,7 +29,7 @@ from hermes_trio.config import (
 from hermes_trio.config_file import Loaded, home_directory, load_config
 from hermes_trio.config_text import Scalar
 from hermes_trio.config_values import section
-from hermes_trio.errors import ConfigInvalid, HomeUnusable
+from hermes_trio.errors import ConfigFinding, ConfigInvalid, HomeUnusable
 from hermes_trio.messages import HomeChannel
 
 Load = Callable[..., Loaded]
@@ -334,6 +334,30 @@ def test_a_wrong_value_is_named_with_its_key_and_a_remedy(
     assert remedy in refusal.value.remedy
     assert refusal.value.remedy.endswith(".")
     assert refusal.value.exit_code == 78
+
+
+def test_all_mistakes_of_a_file_are_told_at_once(load: Load) -> None:
+    with pytest.raises(ConfigInvalid) as refusal:
+        load(
+            "agent: {max_turns: many, stuck_after: 0}\n"
+            "model: [a]\n"
+            "command_allowlist: []\n"
+            "platforms: {x: {allow_from: ['*'], alow_from: [], own: '${GONE}'}, Y: {token: '${LOST}'}}\n"
+            "mcp_servers: {one: {timeout: -1}}\n"
+        )
+    assert {finding.key for finding in refusal.value.findings} == {
+        "agent.max_turns",
+        "agent.stuck_after",
+        "model",
+        "command_allowlist",
+        "platforms.x.allow_from",
+        "platforms.x.alow_from",
+        "platforms.x.own",
+        "platforms.Y",
+        "platforms.Y.token",
+        "mcp_servers.one.timeout",
+    }
+    assert str(refusal.value).split("\n") == [str(finding) for finding in refusal.value.findings]
 
 
 def test_a_long_value_is_cut_short_in_the_error(load: Load) -> None:
@@ -783,10 +807,11 @@ def test_the_error_about_a_secret_that_is_no_text_is_silent_too() -> None:
     class Lock(Section, frozen=True):
         pin: Annotated[int, msgspec.Meta(ge=0, le=9999, description="Opens the door.")] = 0
 
-    with pytest.raises(ConfigInvalid) as refusal:
-        section(Lock, {"pin": Scalar(SECRET, SECRET)}, "lock", {})
-    assert refusal.value.key == "lock.pin"
-    assert refusal.value.problem == "'***' is not a whole number from 0 to 9,999"
+    findings: list[ConfigFinding] = []
+    section(Lock, {"pin": Scalar(SECRET, SECRET)}, "lock", {}, findings)
+    [finding] = findings
+    assert finding.key == "lock.pin"
+    assert finding.problem == "'***' is not a whole number from 0 to 9,999"
 
 
 # --- whatever stands in the file ----------------------------------------------------------------

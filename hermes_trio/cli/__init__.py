@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..errors import GatewayError
+from ..errors import ConfigInvalid, GatewayError
 
 _COMMANDS = {
     "chat": ("hermes_trio.cli.chat", "Talk to the agent in this terminal."),
@@ -66,7 +66,8 @@ class _Commands(click.Group):
         except* GatewayError as group:  # out of a tree of tasks, or bare
             errors = list(_single(group))
         for error in errors:
-            click.echo(f"error: {error}", err=True)
+            for each in error.findings if isinstance(error, ConfigInvalid) else [error]:
+                click.echo(f"error: {each}", err=True)
         raise click.exceptions.Exit(errors[0].exit_code)
 
 

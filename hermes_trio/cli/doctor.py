@@ -98,7 +98,8 @@ def config(patient: Patient) -> Iterator[Finding]:
     try:
         loaded = load_config(patient.home, os.environ)
     except ConfigInvalid as error:
-        yield Finding("problem", f"{error.key}: {error.problem}", error.remedy)
+        for found in error.findings:
+            yield Finding("problem", f"{found.key}: {found.problem}", found.remedy)
         return
     yield from (Finding("warning", warning) for warning in loaded.warnings)
     there = "is understood" if loaded.path.exists() else "is not there, so everything has its default"

@@ -12,7 +12,8 @@ from difflib import get_close_matches
 from importlib.metadata import entry_points
 
 from ..config import GatewayConfig, PlatformConfig
-from ..errors import ConfigInvalid
+from ..config_values import collected
+from ..errors import ConfigFinding, ConfigInvalid
 from ..platform import Adapter
 
 GROUP = "hermes_trio.platforms"
@@ -21,8 +22,17 @@ MakeAdapter = Callable[[PlatformConfig], Adapter]
 
 
 def find_adapters(config: GatewayConfig) -> Sequence[Adapter]:
-    """The adapters of all platforms that are enabled. Raises what `make_adapter` does."""
-    return [make_adapter(name, one) for name, one in config.platforms.items() if one.enabled]
+    """Return the adapters of all enabled platforms. Raises one `ConfigInvalid` with what `make_adapter` found
+    about all of them."""
+    findings: list[ConfigFinding] = []
+    adapters: list[Adapter] = []
+    for name, platform in config.platforms.items():
+        if platform.enabled:
+            with collected(findings):
+                adapters.append(make_adapter(name, platform))
+    if findings:
+        raise ConfigInvalid.of(findings)
+    return adapters
 
 
 def make_adapter(name: str, platform: PlatformConfig) -> Adapter:

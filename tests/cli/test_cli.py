@@ -112,6 +112,22 @@ def test_a_bad_configuration_ends_with_78_and_one_line(home: Path, command: str)
     assert line.endswith("default, 90.")
 
 
+@pytest.mark.parametrize("command", [["run"], ["config", "check"], ["config", "show"]])
+def test_every_mistake_of_a_configuration_is_told_on_a_line_of_its_own(cli: Cli, command: list[str]) -> None:
+    result = cli(*command, config="agent: {max_turns: many}\nplatforms: {x: {alow_from: []}}\nmodel: [a]")
+    assert result.exit_code == 78
+    lines = result.stderr.splitlines()
+    assert {line.split(": ")[1] for line in lines} == {"agent.max_turns", "platforms.x.alow_from", "model"}
+    assert all(line.startswith("error: ") for line in lines)
+
+
+def test_the_mistakes_of_all_platforms_are_told_at_once(cli: Cli) -> None:
+    result = cli("run", config="platforms: {telegram: {}, parrot: {}}")
+    assert result.exit_code == 78
+    assert "platforms.telegram.token: " in result.stderr
+    assert "platforms.parrot: no such platform is installed" in result.stderr
+
+
 def test_a_bad_home_ends_with_78(home: Path) -> None:
     result = program("config", "path", environ={"HERMES_HOME": "relative"})
     assert (result.returncode, result.stdout) == (78, "")
