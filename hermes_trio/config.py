@@ -145,6 +145,15 @@ class ModelConfig(Section, frozen=True):
     ] = FallbackConfig()
 
 
+# The names are those of the original. Its sets of tools that are not here may be named as well.
+ToolsetName = Literal[
+    "terminal", "file", "web", "memory", "todo", "session_search", "clarify", "delegation",
+    "browser", "code_execution", "computer_use", "context_engine", "cronjob", "discord", "discord_admin",
+    "feishu_doc", "feishu_drive", "homeassistant", "image_gen", "kanban", "project", "search", "skills",
+    "spotify", "tts", "video", "video_gen", "vision", "x_search", "yuanbao",
+]  # fmt: skip
+
+
 class AgentConfig(Section, frozen=True):
     restart_drain_timeout: Annotated[
         SignedSeconds,
@@ -168,6 +177,13 @@ class AgentConfig(Section, frozen=True):
     api_max_retries: Annotated[
         int, Meta(ge=0, le=1000, description="How often a failed model request is tried again.")
     ] = 3
+    disabled_toolsets: Annotated[
+        tuple[ToolsetName, ...],
+        Meta(
+            description="Sets of tools that the agent does not get.",
+            extra={"wants": "a list of sets such as terminal, file, web, memory, delegation"},
+        ),
+    ] = ()
     stuck_after: Annotated[
         Count, Meta(description="Lives in a row that cut a session's turn until it is suspended.")
     ] = 3
@@ -283,6 +299,20 @@ class WebConfig(Section, frozen=True):
     ] = None
 
 
+class McpToolsConfig(Section, frozen=True):
+    include: Annotated[
+        tuple[str, ...], Meta(description="Names of its only tools that are used; empty: all of them.")
+    ] = ()
+    exclude: Annotated[
+        tuple[str, ...],
+        Meta(description="Names of its tools that are not used; counts where include is empty."),
+    ] = ()
+
+    def lets(self, name: str) -> bool:
+        """Return whether the tool of this name is used."""
+        return name in self.include if self.include else name not in self.exclude
+
+
 class McpServerConfig(Section, frozen=True):
     """A program, or an address, that offers tools by the Model Context Protocol."""
 
@@ -298,6 +328,7 @@ class McpServerConfig(Section, frozen=True):
     url: Annotated[str | None, Meta(description="Address of a server that is reached by HTTP.")] = None
     headers: Annotated[Mapping[str, str], Meta(description="What is sent along to that address.")] = {}
     timeout: Annotated[Seconds, Meta(description="Seconds one call of a tool may take.")] = 120
+    tools: Annotated[McpToolsConfig, Meta(description="Which of its tools are used.")] = McpToolsConfig()
 
 
 class PlatformConfig(Section, frozen=True):

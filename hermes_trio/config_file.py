@@ -1,9 +1,10 @@
 """Finding, reading and checking the configuration: from `<home>/config.yaml` to a `GatewayConfig`.
 
 A wrong value stops the start, because a gateway that runs with something else than it was told is
-worse than none. An unknown key is only warned about, since people bring configurations of the
-original. Where a key decides who may do what, that is no longer safe: `alow_from: [42]` would be
-silently nobody, a restriction with a typing error silently none. There an unknown key is an error.
+worse than none. An unknown key is only warned about, since people bring configurations of
+hermes-agent, the original (`original_spelling` takes what means the same). Where a key decides who
+may do what, or what the agent may do, that is no longer safe: `alow_from: [42]` would be silently
+nobody, a restriction with a typing error silently none. There an unknown key is an error.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import msgspec
 from .config import (
     ApprovalsConfig,
     GatewayConfig,
+    McpToolsConfig,
     ModelConfig,
     PlatformConfig,
     Provider,
@@ -28,16 +30,21 @@ from .config import (
     is_secret,
     keys,
 )
-from .config_text import Scalar, Tree, parse_env, parse_yaml, read_text
+from .config_text import Tree, parse_env, parse_yaml, read_text
 from .config_values import join, section
 from .errors import ConfigFinding, ConfigInvalid, home_error
+from .original_limits import judge, judge_variables
+from .original_spelling import our_spelling
 
-# What counts as security: every key of `approvals`; every key, wherever it stands, whose name
-# speaks of allowing, denying, admins, access or pairing (and is no secret: `access_token` is a
+# What counts as security, besides the keys of the original in `original_limits`: every key of `approvals` and
+# of the tools of a server; every key, wherever it stands, whose name speaks of allowing, denying, admins,
+# access, pairing, security or sets of tools (and is no secret: `access_token` is a
 # platform's own) or is one by which the original let people in; and every key that is one of these
 # but for a typing error.
-_SECURITY_SECTIONS = (ApprovalsConfig,)
-_SECURITY_NAME = re.compile(r"(?:^|_)(?:allow|deny|admins?(?:_|$))|^(?:access|pairing)|^(?:dm|group)_policy$")
+_SECURITY_SECTIONS = (ApprovalsConfig, McpToolsConfig)
+_SECURITY_NAME = re.compile(
+    r"(?:^|_)(?:allow|deny|admins?(?:_|$))|^(?:access|pairing|security)|^(?:dm|group)_policy$|toolsets?$"
+)
 _SECURITY_KEYS = (
     "allow_from",
     "allow_admin_from",
@@ -97,8 +104,10 @@ def load_config(home: Path, environ: Mapping[str, str]) -> Loaded:
     path, env_path = home / "config.yaml", home / ".env"
     variables, malformed = parse_env(read_text(env_path) or "", env_path)
     environ = {**variables, **environ}
-    tree, replaced = _our_spelling(parse_yaml(read_text(path) or "", path))
     findings: list[ConfigFinding] = []
+    tree, replaced = our_spelling(parse_yaml(read_text(path) or "", path), findings)
+    tree, harmless = judge(tree, findings)
+    judge_variables(environ, findings)
     unknown = list(_unknown_keys(GatewayConfig, tree, "", findings))
     config = section(GatewayConfig, tree, "", environ, findings)
     if findings:
@@ -107,34 +116,11 @@ def load_config(home: Path, environ: Mapping[str, str]) -> Loaded:
     model, from_environment = _model(config.model, given, environ)
     return Loaded(
         config=msgspec.structs.replace(config, model=model),
-        warnings=(*malformed, *replaced, *unknown),
+        warnings=(*malformed, *replaced, *harmless, *unknown),
         path=path,
         origins={**given, **from_environment},
         environ=environ,
     )
-
-
-def _our_spelling(tree: dict[str, Tree]) -> tuple[dict[str, Tree], list[str]]:
-    """The tree with the original's names for three things replaced by ours."""
-    tree, warnings = dict(tree), []
-    model = tree.get("model")
-    if isinstance(model, dict):
-        name = model.get("name") or model.get("default")
-        if model.get("name") and model.get("default"):
-            warnings.append("model.default is ignored, because there is a model.name")
-        provider = model.get("provider")
-        if isinstance(provider, Scalar) and provider.text == "custom":
-            provider = Scalar("openai", "openai")
-        rest = {key: value for key, value in model.items() if key != "default"}
-        tree["model"] = {**rest, "name": name, "provider": provider}
-    gateway = tree.get("gateway")
-    if isinstance(gateway, dict) and "session_reset" in gateway:
-        if tree.get("session_reset") is None:
-            tree["session_reset"] = gateway["session_reset"]
-        else:
-            warnings.append("gateway.session_reset is ignored, because there is a session_reset")
-        tree["gateway"] = {key: gateway[key] for key in gateway if key != "session_reset"}
-    return tree, warnings
 
 
 def _unknown_keys(kind: type[Section], tree: Tree, path: str, findings: list[ConfigFinding]) -> Iterator[str]:

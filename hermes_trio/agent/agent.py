@@ -27,7 +27,7 @@ from ..state.entry import SessionEntry, Usage
 from ..state.transcript import Message
 from ..tools.mcp.servers import open_servers
 from ..tools.memory import snapshot
-from ..tools.registry import toolbox
+from ..tools.registry import names_in, toolbox
 from ..tools.tool import Tool
 from ..world import World
 from .demo_model import Demo
@@ -116,7 +116,12 @@ async def open_agent(
     ):
         yield Agent(
             open_model,
-            Toolbox(open_model, toolbox() if tools is None else tools, servers),
+            Toolbox(
+                open_model,
+                toolbox() if tools is None else tools,
+                servers,
+                disabled=names_in(config.agent.disabled_toolsets),
+            ),
             world,
             window=endpoint.context_length if endpoint else None,
             most=config.agent.max_turns,

@@ -6,13 +6,13 @@ them, and are the cheaper, the less they change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from ..tools.mcp.servers import Servers
 from ..tools.tool import Tool
-from .delegate import delegating
+from .delegate import NAME, delegating
 from .providers.model import Model, ToolSpec
 
 
@@ -25,11 +25,15 @@ class Toolset:
 
 
 def toolset(
-    open_model: Callable[[], AbstractAsyncContextManager[Model]], tools: Mapping[str, Tool]
+    open_model: Callable[[], AbstractAsyncContextManager[Model]],
+    tools: Mapping[str, Tool],
+    disabled: Collection[str],
 ) -> Toolset:
-    """These tools, and the one that hands work to another agent which has them too."""
-    delegate = delegating(open_model, tools)
-    tools = {delegate.name: delegate, **tools}
+    """Return these tools and the one that hands work to another agent, which has them too; all without the
+    disabled ones."""
+    tools = {name: tool for name, tool in tools.items() if name not in disabled}
+    if NAME not in disabled:
+        tools = {NAME: delegating(open_model, tools), **tools}
     specs = (ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools.values())
     return Toolset(tools, tuple(specs))
 
@@ -42,14 +46,17 @@ class Toolbox:
         open_model: Callable[[], AbstractAsyncContextManager[Model]],
         own: Mapping[str, Tool],
         servers: Servers | None = None,
+        *,
+        disabled: Collection[str] = (),
     ) -> None:
-        self._open_model, self._own, self._servers = open_model, own, servers
+        self._open_model, self._own, self._servers, self._disabled = open_model, own, servers, disabled
         self._theirs: Mapping[str, Tool] = {}
-        self._made = toolset(open_model, own)
+        self._made = toolset(open_model, own, disabled)
 
     async def tools(self) -> Toolset:
         """What there is now."""
         theirs = await self._servers.tools() if self._servers else self._theirs
         if theirs is not self._theirs:
-            self._theirs, self._made = theirs, toolset(self._open_model, {**theirs, **self._own})
+            self._theirs = theirs
+            self._made = toolset(self._open_model, {**theirs, **self._own}, self._disabled)
         return self._made

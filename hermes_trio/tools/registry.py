@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from .clarify import CLARIFY
 from .files import Files
@@ -16,12 +16,29 @@ from .todo import TODO
 from .tool import Tool, installed
 from .web import Web
 
+TOOLSETS: Mapping[str, frozenset[str]] = {
+    "terminal": frozenset({"terminal", "process"}),
+    "file": frozenset({"read_file", "write_file", "patch", "search_files", "send_file"}),
+    "web": frozenset({"web_fetch"}),
+    "memory": frozenset({"memory"}),
+    "todo": frozenset({"todo"}),
+    "session_search": frozenset({"session_search"}),
+    "clarify": frozenset({"clarify"}),
+    "delegation": frozenset({"delegate_task"}),
+}
+"""The tools of each set, by its name in `agent.disabled_toolsets`."""
+
 
 def toolbox() -> Mapping[str, Tool]:
     """Every tool by its name. One of another package may take the place of ours. What the tools remember of
     sessions lives as long as the box."""
     ours = (*_OURS, *Terminal().tools, *Files().tools, Web().tool, Memory().tool)
     return {tool.name: tool for tool in (*ours, *installed())}
+
+
+def names_in(toolsets: Iterable[str]) -> frozenset[str]:
+    """Return the names of all tools in these sets."""
+    return frozenset(name for toolset in toolsets for name in TOOLSETS.get(toolset, ()))
 
 
 _OURS: tuple[Tool, ...] = (PROCESS, SEARCH, CLARIFY, TODO, SESSION_SEARCH, SEND_FILE)

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from hermes_trio.agent.delegate import NAME
+from hermes_trio.config import AgentConfig
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.tools.clarify import NOBODY
-from hermes_trio.tools.registry import toolbox
+from hermes_trio.tools.registry import TOOLSETS, toolbox
 from tests.agent.test_loop import Provider, Scene, scene
 
 
@@ -32,6 +34,23 @@ async def test_every_server_takes_them(tmp_path: Path, provider: Provider) -> No
         for name in ("memory", "session_search", "delegate_task"):
             assert f'"{name}"' in tools
         assert len(tools) < 20_000, "each request pays for them"
+
+
+async def test_a_disabled_set_of_tools_is_neither_offered_nor_called(tmp_path: Path) -> None:
+    config = AgentConfig(disabled_toolsets=("terminal", "delegation", "browser"))
+    async with scene(tmp_path, config=config, tools=toolbox()) as told:
+        told.server.answers(Reply().calls("terminal", {"command": f"touch {tmp_path}/made"}))
+        told.server.answers(Reply().says("It cannot be done."))
+        await told.says("hello", until="It cannot be done.")
+        offered = {tool["function"]["name"] for tool in told.server.requests[0].body["tools"]}
+        assert offered == toolbox().keys() - {"terminal", "process"}
+        assert "terminal" in results(told)[0]
+    assert not (tmp_path / "made").exists()
+
+
+def test_every_set_of_tools_names_tools_that_are_there() -> None:
+    names = {*toolbox(), NAME}
+    assert set().union(*TOOLSETS.values()) == names
 
 
 async def test_a_file_is_written_read_changed_and_found(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 import trio
 
-from hermes_trio.config import GatewayConfig, McpServerConfig
+from hermes_trio.config import GatewayConfig, McpServerConfig, McpToolsConfig
 from hermes_trio.host.tasks import task_tree
 from hermes_trio.tools.mcp.offered import name_of
 from hermes_trio.tools.mcp.servers import Servers, open_servers
@@ -100,6 +100,23 @@ def far() -> Iterator[Address]:
 def at(server: Address, **more: object) -> McpServerConfig:
     headers = {"Authorization": server.key}
     return McpServerConfig(url=server.url, headers=headers, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("tools", "spells"),
+    [
+        (McpToolsConfig(exclude=("spell",)), False),
+        (McpToolsConfig(include=("fail",)), False),
+        (McpToolsConfig(include=("fail", "spell"), exclude=("spell",)), True),
+        (McpToolsConfig(exclude=("another",)), True),
+    ],
+)
+async def test_only_the_tools_that_the_owner_chose_are_there(
+    tmp_path: Path, mine: str, tools: McpToolsConfig, spells: bool
+) -> None:
+    async with shop(tmp_path, small=program("well", mine, tools=tools)) as here:
+        await here.tool("mcp__small__fail")  # the server is connected
+        assert ("mcp__small__spell" in await here.servers.tools()) is spells
 
 
 async def test_what_a_program_offers_is_used_like_any_tool(tmp_path: Path, mine: str) -> None:
