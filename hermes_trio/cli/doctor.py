@@ -37,6 +37,7 @@ from ..host.units import UNIT, Scope, Standing, setting, stop_timeout, version_o
 from ..state import inbox, meta, outbox
 from ..state.approvals import ALWAYS
 from ..state.opening import connect_reading
+from ..state.original_home import unused
 from ..state.steps import shipped_steps
 from .service import ON_A_MAC, file_of, look
 
@@ -202,6 +203,12 @@ def directory(patient: Patient) -> Iterator[Finding]:
         yield Finding("problem", f"{journal} cannot be written to", remedy)
 
 
+def original(patient: Patient) -> Iterator[Finding]:
+    """Is there anything of hermes-agent in the home that is not used?"""
+    left = unused(patient.home)
+    yield from left or [Finding("ok", "nothing of hermes-agent in the home is unused")]
+
+
 def disk(patient: Patient) -> Iterator[Finding]:
     """Is there room for what people say?"""
     place = next(path for path in (patient.home, *patient.home.parents) if path.exists())
@@ -319,5 +326,7 @@ def _lingering(scope: str) -> Iterator[Finding]:
         yield Finding("warning", text, "Run `loginctl enable-linger`.")
 
 
-CHECKS: Sequence[Check] = (config, platforms, directory, disk, database, allowed, gateway, service)
+CHECKS: Sequence[Check] = (
+    config, platforms, directory, original, disk, database, allowed, gateway, service
+)  # fmt: skip
 OF_A_PLATFORM: Sequence[Check] = (config, platforms, asked, gateway, conversation)

@@ -43,6 +43,7 @@ from ..host.systemd import queue_restart
 from ..host.tasks import show_tree_when_asked, waits_noted
 from ..host.watchdog import WATCHDOG_LOG, last_resort, watch_loop
 from ..platform import Adapter
+from ..state.original_home import unused
 from ..web.app import Web
 from ..world import World
 from .config import load_and_warn
@@ -70,9 +71,14 @@ def command(if_wanted: bool) -> None:
     adapters = find_adapters(config)
     names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
     _tell(f"hermes-trio {__version__}: {names}; home {home}")
+    unmoved = unused(home)
+    for finding in unmoved:
+        _tell(f"{finding.level}: {finding.text}. {finding.remedy}".rstrip())
     raise_open_files()
     watched_by = supervisor(os.environ, in_container=_is_what_a_container_runs())
     with log_to_file(home, config, loaded.environ), last_resort(home / WATCHDOG_LOG) as arm:
+        for finding in unmoved:
+            log.warning("part of the home not used", what=finding.text)
         gateway = trio.run(_run, home, loaded, adapters, watched_by, arm)
         ending = gateway.control.current
         assert ending is not None  # noqa: S101 - that is what ended it

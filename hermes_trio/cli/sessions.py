@@ -53,6 +53,8 @@ class Listed:
             return "answering"
         if self.entry.mark or self.left:
             return "suspended" if self.entry.suspended else "interrupted"
+        if self.entry.auto_reset_reason == "imported" and not self.turns:
+            return "taken over without messages"
         return ""
 
     def to_dict(self) -> dict[str, Any]:

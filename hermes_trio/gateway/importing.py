@@ -29,7 +29,7 @@ async def import_sessions(gateway: Gateway) -> None:
         return
     imported = await gateway.database.write(_import, original, gateway.config, gateway.world.time())
     log.info(
-        "took over the sessions of the original",
+        "sessions of the original taken over, without their messages",
         taken=imported.taken,
         refused=imported.refused,
         known=imported.known,

@@ -80,6 +80,8 @@ def with_note(
 
 def reset_notice(reason: ResetReason, policy: SessionReset) -> str:
     """What a person reads when a session was reset without anybody asking for it."""
+    if reason == "imported":
+        return "◐ The agent does not see the earlier messages of this chat: another program keeps them."
     why, section = {
         "idle": (f"no message for {_duration(policy.idle_minutes)}", "session_reset"),
         "daily": (f"daily reset at {policy.at_hour}:00", "session_reset"),

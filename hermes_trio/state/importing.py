@@ -4,6 +4,9 @@ The original keeps which chat writes which transcript in `sessions/sessions.json
 a session was interrupted in `.restart_failure_counts`. Both are read at a start before any door opens, put
 into the database in one transaction together with the note that it is done, and left as they are.
 
+Its transcripts stay in its `state.db`: a session is taken over without its messages, and says so at the next
+message in its chat. So nothing in it is unfinished, and a mark to resume it is left out.
+
 An entry that cannot be taken over costs itself only, and is named in the log. What the database knows
 already is newer and stays. The key of an entry is made from its origin where it has one, for keys are
 spelled a little differently here; the next message of the chat has to find its session.
@@ -100,6 +103,9 @@ def _entry(key: str, data: object, config: GatewayConfig) -> SessionEntry | None
         entry = SessionEntry.from_dict(data)
         if entry.origin is not None:
             entry = replace(entry, session_key=key_of(entry.origin, config))
+        if entry.resume_pending:
+            entry = replace(entry, mark=None)
+        entry = replace(entry, auto_reset_reason="imported")
     except ValueError as error:
         log.warning("a session of the original was not taken over", key=key[:200], error=str(error))
         return None

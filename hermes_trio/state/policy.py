@@ -13,8 +13,10 @@ from typing import Literal
 from ..config import SessionReset
 
 DueReset = Literal["idle", "daily"]
-ResetReason = Literal["idle", "daily", "suspended"]
-KNOWN_REASONS: dict[str, ResetReason] = {"idle": "idle", "daily": "daily", "suspended": "suspended"}
+ResetReason = Literal["idle", "daily", "suspended", "imported"]
+KNOWN_REASONS: dict[str, ResetReason] = {
+    "idle": "idle", "daily": "daily", "suspended": "suspended", "imported": "imported"
+}  # fmt: skip
 """Why a session was replaced without anybody asking for it."""
 
 
@@ -39,8 +41,9 @@ def process_blocks_reset(started_at: float, now: float, policy: SessionReset) ->
 
 def notice_due(policy: SessionReset, *, reason: ResetReason, platform: str, had_activity: bool) -> bool:
     """Whether the person is told that the session was reset. Of a suspended one always: it ended
-    because something went wrong, not because anybody had chosen that in the configuration."""
-    if reason == "suspended":
+    because something went wrong, not because anybody had chosen that in the configuration. Of one that was
+    taken over without its messages, too."""
+    if reason in ("suspended", "imported"):
         return True
     return policy.notify and had_activity and platform not in policy.notify_exclude_platforms
 
