@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import sys
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TextIO
+from typing import Protocol
 
 import trio
 
+from ..errors import GatewayError
 from ..messages import MessageEvent, SessionSource
 from ..platform import Link, LinkLost, Outgoing, Traits
 
@@ -17,20 +18,70 @@ GROWING = "\x00"
 """The cursor of this platform: a text that ends with it is not finished. It is never printed."""
 
 PROMPT = "> "
+ME = SessionSource("console", "me", user_id="me")
+"""The person at the terminal."""
+LONGEST_QUESTION = 10_000_000
+"""Bytes that are read from a pipe."""
+
+
+class Keyboard(Protocol):
+    """Where the messages of a person come from."""
+
+    async def read(self) -> str | None:
+        """Return the next message, to the letter; None when there is no more."""
+
+
+class Screen(Protocol):
+    """Where the answers are shown."""
+
+    def write(self, text: str, /) -> object: ...
+    def flush(self) -> object: ...
+
+
+class Question:
+    """What came through a pipe, as the only message."""
+
+    def __init__(self, text: str) -> None:
+        self._left = [text]
+
+    async def read(self) -> str | None:
+        await trio.lowlevel.checkpoint()
+        return self._left.pop() if self._left else None
+
+
+def read_question(fd: int) -> str:
+    """Read a question from a pipe to its end. Raises GatewayError for one that is empty or too long."""
+    data = bytearray()
+    while len(data) <= LONGEST_QUESTION and (more := os.read(fd, 1 << 16)):
+        data += more
+    if len(data) > LONGEST_QUESTION:
+        raise GatewayError(f"The question is longer than {LONGEST_QUESTION:,} bytes. Send a part of it.")
+    if not data.strip():
+        raise GatewayError("There is no question: standard input is empty, and no terminal.")
+    return data.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
 
 
 class Console:
-    """One person at one terminal. `on_end` is called when nothing is typed any more, or nobody reads; each
-    line is named by `new_id`."""
+    """One person at one terminal, or one question in a pipe. `on_end` is called when there is no further
+    message, `on_gone` when nobody sees the screen any more; each message is named by `new_id`. `prompt` is
+    shown where the next message can be typed, unless the keyboard does so."""
 
     name = "console"
     account = "main"
     traits = Traits(limit=1_000_000, edits=True)
 
     def __init__(
-        self, on_end: Callable[[], None], new_id: Callable[[], str], *, stdin: TextIO, stdout: TextIO
+        self,
+        on_end: Callable[[], object],
+        on_gone: Callable[[], object],
+        new_id: Callable[[], str],
+        *,
+        keyboard: Keyboard,
+        screen: Screen,
+        prompt: str = PROMPT,
     ) -> None:
-        self._on_end, self._new_id, self._stdin, self._stdout = on_end, new_id, stdin, stdout
+        self._on_end, self._on_gone, self._new_id = on_end, on_gone, new_id
+        self._keyboard, self._screen, self._prompt = keyboard, screen, prompt
         self._said: MessageEvent | None = None
         """What was typed last, until it is stored."""
         self._numbers = itertools.count(1)
@@ -39,7 +90,7 @@ class Console:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:
-        self._print(PROMPT)
+        self._print(self._prompt)
         try:
             yield self
         except LinkLost as lost:
@@ -50,16 +101,14 @@ class Console:
     async def receive(self) -> AsyncIterator[MessageEvent]:
         while True:
             if self._said is None:
-                # A thread that reads from a terminal cannot be called back; it is left to its line.
-                line = await trio.to_thread.run_sync(self._stdin.readline, abandon_on_cancel=True)
-                if not line:
+                text = await self._keyboard.read()
+                if text is None:
                     break
                 self._column = 0
-                if not line.strip():
-                    self._print(PROMPT)
+                if not text.strip():
+                    self._print(self._prompt)
                     continue
-                source = SessionSource(self.name, "me", user_id="me")
-                self._said = MessageEvent(source, line.strip(), idempotency_key=self._new_id())
+                self._said = MessageEvent(ME, text, idempotency_key=self._new_id())
             yield self._said
             self._said = None
         self._on_end()
@@ -83,7 +132,7 @@ class Console:
         if growing:
             self._shown[message_id] = text
         else:
-            self._print(f"\n{PROMPT}")
+            self._print(f"\n{self._prompt}")
 
     async def delete(self, chat_id: str, message_id: str) -> None:
         await trio.lowlevel.checkpoint()
@@ -102,14 +151,9 @@ class Console:
         if not text:
             return
         try:
-            self._stdout.write(text)
-            self._stdout.flush()
+            self._screen.write(text)
+            self._screen.flush()
         except OSError as error:  # nobody reads it any more; what is owed is shown the next time
-            self._on_end()
+            self._on_gone()
             raise LinkLost("the terminal is gone") from error
         self._column = len(text.rpartition("\n")[2])
-
-
-def terminal(on_end: Callable[[], None], new_id: Callable[[], str]) -> Console:
-    """The terminal this program runs in."""
-    return Console(on_end, new_id, stdin=sys.stdin, stdout=sys.stdout)

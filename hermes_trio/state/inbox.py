@@ -145,6 +145,12 @@ def last_received(db: sqlite3.Connection, platform: str) -> float | None:
     return row[0] if row else None
 
 
+def latest(db: sqlite3.Connection, platform: str, account: str) -> Received | None:
+    """Return the message that was received last from this account; None if there is none that can be read."""
+    query = f"{_SELECT} WHERE platform = ? AND account = ? ORDER BY inbox_id DESC LIMIT 1"
+    return next(iter(_received(db.execute(query, (platform, account)))), None)
+
+
 def is_pending(db: sqlite3.Connection, inbox_id: int) -> bool:
     """Whether this message still waits."""
     query = "SELECT 1 FROM inbox WHERE inbox_id = ? AND state = 'pending'"

@@ -17,12 +17,19 @@ from hermes_trio.platform import LinkLost, Outgoing
 from hermes_trio.testing.checkpoints import cancelled_at
 
 
-class Keyboard(io.StringIO):
+class Keyboard:
     """What is typed, and how much of it was read."""
 
-    @property
-    def read_lines(self) -> list[str]:
-        return self.getvalue()[: self.tell()].splitlines()
+    def __init__(self, typed: str) -> None:
+        self._left = typed.splitlines()
+        self.read_lines: list[str] = []
+
+    async def read(self) -> str | None:
+        await trio.lowlevel.checkpoint()
+        if not self._left:
+            return None
+        self.read_lines.append(self._left.pop(0))
+        return self.read_lines[-1]
 
 
 @pytest.fixture
@@ -33,7 +40,9 @@ def screen() -> io.StringIO:
 def console(screen: io.StringIO, typed: str = "") -> tuple[Console, Keyboard]:
     keyboard = Keyboard(typed)
     numbers = map(str, itertools.count(1))
-    return Console(lambda: None, lambda: next(numbers), stdin=keyboard, stdout=screen), keyboard
+    return Console(
+        lambda: None, lambda: None, lambda: next(numbers), keyboard=keyboard, screen=screen
+    ), keyboard
 
 
 def message(text: str, *, grows: bool = False) -> Outgoing:
