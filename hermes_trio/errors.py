@@ -44,6 +44,15 @@ class GatewayError(Exception):
     exit_code = EXIT_FAILURE
 
 
+def gateway_errors(error: BaseException) -> list[GatewayError]:
+    """Return the errors of ours that this one, which may be a group, consists of; empty if there is anything
+    else in it."""
+    if isinstance(error, BaseExceptionGroup):
+        parts = [gateway_errors(each) for each in error.exceptions]
+        return [one for part in parts for one in part] if all(parts) else []
+    return [error] if isinstance(error, GatewayError) else []
+
+
 def said_by(error: BaseException) -> str:
     """What an error says. One that is not ours may not even be able to say it."""
     try:

@@ -35,6 +35,7 @@ from ..gateway.gateway import Gateway
 from ..gateway.letting_go import let_go
 from ..gateway.outside import signals_we_know, watch_drain_request
 from ..gateway.serve import serve
+from ..gateway.words import database_damaged
 from ..host.home import refuse_if_busy
 from ..host.tasks import show_tree_when_asked, waits_noted
 from ..state import inbox, turns
@@ -124,6 +125,8 @@ async def _chat(home: Path, loaded: Loaded, question: str | None) -> Ending | No
                 nursery.cancel_scope.cancel(reason="the gateway has ended")
 
             gateway = await nursery.start(serving)
+            if gateway.database.damaged_copy is not None:
+                tell(database_damaged(gateway.database.damaged_copy.name))
 
             async def leave_after_the_last_message() -> None:
                 nonlocal answered

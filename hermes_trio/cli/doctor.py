@@ -36,6 +36,7 @@ from ..host.status import PlatformState, Status, read_status
 from ..host.units import UNIT, Scope, Standing, setting, stop_timeout, version_of, words
 from ..state import inbox, meta, outbox
 from ..state.approvals import ALWAYS
+from ..state.damaged import damaged_copies
 from ..state.opening import connect_reading
 from ..state.original_home import unused
 from ..state.steps import shipped_steps
@@ -239,6 +240,9 @@ def database(patient: Patient) -> Iterator[Finding]:
         yield Finding("problem", f"{path} is of a newer version (it has {max(unknown)})", "Install that one.")
     else:
         yield Finding("ok", f"{path} is sound")
+    for copy in damaged_copies(path):
+        text = f"the database was damaged once, and earlier conversations are in {copy.name} alone"
+        yield Finding("warning", text, "Repair it or restore a backup; delete it when it is not needed.")
 
 
 def allowed(patient: Patient) -> Iterator[Finding]:
@@ -267,6 +271,9 @@ def gateway(patient: Patient) -> Iterator[Finding]:
             "warning", "a gateway that cannot be seen from here has this home, as in another container"
         )
     elif holder is None:
+        if status is not None and status.error is not None:
+            text = f"the last start failed on {_when(status.updated_at.timestamp()).removeprefix('on ')}"
+            yield Finding("warning", f"{text}: {status.error.removesuffix('.')}")
         left = f"; it was left {status.gateway_state}" if status else ""
         killed = (patient.home / LOCK_FILE).exists() and (patient.home / LOCK_FILE).stat().st_size > 0
         how = " (the last one was killed; the next takes up what it left)" if killed else ""

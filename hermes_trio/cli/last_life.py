@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..host.status import GatewayState, Status
+from ..host.status import START_FAILED, GatewayState, PlatformState, Status
 
 if TYPE_CHECKING:
     from ..state.endings import EndingRow
@@ -21,6 +21,7 @@ _CAUSES = {
     "signal": "It was ended by a signal that nobody had announced",
     "restart": "It ended for a restart",
     "nothing can serve": "It ended because every platform had refused it",
+    START_FAILED: "It could not start",
 }
 _DOING = {GatewayState.STARTING: "started", GatewayState.DRAINING: "was held"}
 
@@ -38,7 +39,16 @@ def last_life(status: Status, ending: EndingRow | None) -> str:
         )
     else:
         told = f"{_CAUSES.get(status.exit_reason, f'It ended ({status.exit_reason})')} at {seen}"
-    return f"{told}{_details(status, ending)}."
+    return f"{told}{_details(status, ending)}.{''.join(f' {why}' for why in _reasons(status))}"
+
+
+def _reasons(status: Status) -> list[str]:
+    """Return what was wrong, with the remedies."""
+    if status.error is not None:
+        return [status.error]
+    if status.exit_reason != "nothing can serve":
+        return []
+    return [one.error for one in status.platforms.values() if one.state is PlatformState.FATAL and one.error]
 
 
 def _details(status: Status, ending: EndingRow | None) -> str:

@@ -71,8 +71,9 @@ def _back(home: Path, instance: str) -> Status:
         another = status.instance != instance
         if not another and not status.restart_requested:
             raise NotBack("it has stopped, because somebody asked for that meanwhile")
-        if another and status.gateway_state in LOST:
-            raise NotBack(f"it came back and ended again ({status.exit_reason or status.gateway_state})")
+        if another and (status.gateway_state in LOST or status.error):
+            why = (status.error or status.exit_reason or status.gateway_state).removesuffix(".")
+            raise NotBack(f"it came back and ended again ({why})")
         lives = another and is_alive(status.process)
         if lives and status.gateway_state is not GatewayState.STARTING:
             return status

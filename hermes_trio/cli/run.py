@@ -19,7 +19,7 @@ import trio
 from .. import __version__
 from ..agent.agent import open_agent
 from ..config_file import Loaded, home_directory
-from ..errors import EXIT_CONFIG, EXIT_FAILURE, EXIT_RESTART
+from ..errors import EXIT_CONFIG, EXIT_FAILURE, EXIT_RESTART, ConfigInvalid
 from ..gateway.adapters import find_adapters
 from ..gateway.control import Control
 from ..gateway.ending import (
@@ -33,12 +33,14 @@ from ..gateway.ending import (
 from ..gateway.gateway import Gateway
 from ..gateway.outside import obey_signals, run_planned_stop_watcher, watch_drain_request
 from ..gateway.serve import serve
+from ..gateway.words import database_damaged
 from ..host.home import refuse_if_busy
 from ..host.init import become_init
 from ..host.limits import raise_open_files
 from ..host.notify import keep_told
 from ..host.process import own
 from ..host.status import is_wanted, read_status
+from ..host.status_board import leave_failed_start
 from ..host.systemd import queue_restart
 from ..host.tasks import show_tree_when_asked, waits_noted
 from ..host.watchdog import WATCHDOG_LOG, last_resort, watch_loop
@@ -65,10 +67,14 @@ def command(if_wanted: bool) -> None:
         return
     if os.getpid() == 1:
         become_init(_this_command(), EXIT_RESTART)
-    loaded = load_and_warn()
-    refuse_if_busy(home)
-    config = loaded.config
-    adapters = find_adapters(config)
+    try:
+        loaded = load_and_warn()
+        refuse_if_busy(home)
+        config = loaded.config
+        adapters = find_adapters(config)
+    except ConfigInvalid as error:
+        leave_failed_start(home, error, World())
+        raise
     names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
     _tell(f"hermes-trio {__version__}: {names}; home {home}")
     unmoved = unused(home)
@@ -125,6 +131,8 @@ async def _run(
             async with trio.open_nursery() as tree:
                 gateway: Gateway = await tree.start(serving)
                 beside.start_soon(keep_told, gateway.board, os.environ, world)
+                if gateway.database.damaged_copy is not None:
+                    _tell(database_damaged(gateway.database.damaged_copy.name))
                 _say_where_to_go(home, watched_by, web)
             beside.cancel_scope.cancel(reason="the gateway has ended")
     return gateway

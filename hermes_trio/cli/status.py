@@ -15,6 +15,7 @@ from ..host.home import is_locked, recorded_holder
 from ..host.process import is_alive
 from ..host.signals import ask_for_tree
 from ..host.status import STATUS_FILE, GatewayState, read_status
+from ..state.damaged import damaged_copies
 from .last_life import last_ending, last_life
 
 TREE_WITHIN = 5.0
@@ -26,6 +27,16 @@ TREE_WITHIN = 5.0
 def command(as_json: bool, tree: bool) -> None:
     """Say what the gateway of this home is doing."""
     home = home_directory(os.environ)
+    _say_how_it_is(home, as_json=as_json, tree=tree)
+    for copy in damaged_copies(home / "gateway.db"):
+        if not as_json:
+            click.echo(
+                f"The database was damaged once: earlier conversations are in {copy.name}, if they can be "
+                "repaired. Delete that file when it is not needed."
+            )
+
+
+def _say_how_it_is(home: Path, *, as_json: bool, tree: bool) -> None:
     status = read_status(home)
     alive = status is not None and is_alive(status.process)
     silent = not alive and is_locked(home)  # what the file says, if it is there, is of another life

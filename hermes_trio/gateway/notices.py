@@ -87,6 +87,11 @@ async def tell_of_return(gateway: Gateway, connection: Connection) -> None:
         await _owe(gateway, incident, (chat, asked.thread_id), words.restarted(), asked.message_id)
         consume(gateway.home, RESTART_NOTIFY)
     home = home_channel(gateway, connection)
+    damaged = gateway.database.damaged_copy
+    if damaged is not None and home is not None:
+        where = Chat(*connection.address, home.chat_id), home.thread_id
+        incident = f"{damaged.name}:{':'.join(connection.address)}:{home.chat_id}"
+        await _owe(gateway, incident, where, words.database_damaged(damaged.name))
     pending = read_restart_pending(gateway.home, gateway.world).marker
     if pending is None:
         return

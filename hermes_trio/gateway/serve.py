@@ -14,7 +14,7 @@ import structlog
 import trio
 
 from ..config import GatewayConfig
-from ..errors import HomeUnusable
+from ..errors import HomeUnusable, gateway_errors
 from ..host.guard import Guard, open_guard
 from ..host.home import locked_home
 from ..host.leftovers import end_leftovers
@@ -84,6 +84,7 @@ async def serve(
         async with trio.open_nursery() as outermost:
             outermost.start_soon(keep_status, board, home, status_runner, lock)
             async with (
+                _failed_start_noted(board),
                 open_database(
                     home / "gateway.db", world, worker=worker, close_by=lambda: control.end_by - 0.5
                 ) as database,
@@ -121,6 +122,18 @@ async def serve(
             ending = _left(gateway)
             outermost.cancel_scope.cancel(reason="the state is written last")
     return ending
+
+
+@asynccontextmanager
+async def _failed_start_noted(board: StatusBoard) -> AsyncIterator[None]:
+    """Note on the board why the block fails, if it fails before the doors are open."""
+    try:
+        yield
+    except BaseException as error:
+        errors = gateway_errors(error)
+        if errors and board.status.gateway_state is GatewayState.STARTING:
+            board.set_failed_start(errors)
+        raise
 
 
 async def _links(gateway: Gateway, doors: Sequence[Door], task_status: trio.TaskStatus[Gateway]) -> None:

@@ -46,6 +46,13 @@ def worked(seconds: float) -> str:
     return f"⏳ Worked for {duration(seconds)}."
 
 
+def database_damaged(copy: str) -> str:
+    return (
+        f"⚠ The database was damaged. It was put aside as {copy}, and a fresh one was begun: earlier "
+        "conversations are not there. Keep that file for a repair or a backup to compare, or delete it."
+    )
+
+
 def silent(seconds: float, limit: float) -> str:
     return (
         f"⚠ Nothing has happened for {duration(seconds)}. After {duration(limit)} this turn is ended; "

@@ -65,6 +65,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     platforms: dict[str, PlatformStatus] = {}
     updated_at: datetime
     exit_reason: str | None = None
+    error: str | None = None
+    """Why the start failed, in words, with the remedy."""
     restart_requested: bool = False
     after: Afterwards | None = None
     """While draining: what to read this as if nothing more comes."""
@@ -77,6 +79,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     def process(self) -> ProcessId:
         """The gateway that wrote this."""
         return ProcessId(self.pid, self.start_time, self.boot)
+
+
+START_FAILED = "start failed"
+"""The `exit_reason` of a life that ended before its doors were open."""
 
 
 def shown_state(state: GatewayState, platforms: Mapping[str, PlatformStatus]) -> GatewayState:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -20,11 +21,21 @@ import msgspec
 import structlog
 import trio
 
+from ..errors import EXIT_CONFIG, GatewayError
 from ..world import World
-from .home import LOCK_FILE, HomeLock
+from .home import LOCK_FILE, HomeLock, locked_home
 from .process import ProcessId
 from .small_files import write_small
-from .status import STATUS_FILE, Afterwards, GatewayState, PlatformState, PlatformStatus, Status, shown_state
+from .status import (
+    START_FAILED,
+    STATUS_FILE,
+    Afterwards,
+    GatewayState,
+    PlatformState,
+    PlatformStatus,
+    Status,
+    shown_state,
+)
 from .worker import Runner, finished
 
 WRITE_EVERY = 0.1
@@ -39,6 +50,7 @@ class Facts(TypedDict, total=False):
     state: GatewayState
     active_turns: int
     exit_reason: str | None
+    error: str | None
     restart_requested: bool
     after: Afterwards
     grace: float | None
@@ -71,6 +83,13 @@ class StatusBoard:
         if self._facts != before:
             self._note_change()
 
+    def set_failed_start(self, errors: Sequence[GatewayError]) -> None:
+        """Note why the doors stayed closed. A start that may succeed the next time without help, as after a
+        full disk, is left as one that is wanted."""
+        self.set(exit_reason=START_FAILED, error="\n".join(map(str, errors)))
+        if errors[0].exit_code == EXIT_CONFIG:
+            self.set(state=GatewayState.STARTUP_FAILED)
+
     def set_platform(self, name: str, state: PlatformState, error: str | None = None) -> None:
         """Note how the link of a platform is."""
         now = PlatformStatus(state, error)
@@ -94,6 +113,7 @@ class StatusBoard:
             platforms=self._platforms,
             updated_at=self._world.now(),
             exit_reason=facts["exit_reason"],
+            error=facts.get("error"),
             restart_requested=facts["restart_requested"],
             after=facts.get("after") if draining else None,
             grace=None if over else facts.get("grace"),
@@ -168,3 +188,14 @@ async def keep_status(board: StatusBoard, home: Path, runner: Runner, lock: Home
                 await board._write(path, runner, lock)
             if last.cancelled_caught:
                 log.warning("the disk is busy; the state file may be of before", file=path.name)
+
+
+def leave_failed_start(home: Path, error: GatewayError, world: World) -> None:
+    """Write into the state file why a gateway did not even begin to start. Do nothing where there is no home
+    yet, or while another gateway has it: the file is its own."""
+    if not home.is_dir():
+        return
+    with suppress(GatewayError, OSError), locked_home(home) as lock:
+        board = StatusBoard(lock.process, world.new_id(), world)
+        board.set_failed_start([error])
+        write_small(home / STATUS_FILE, msgspec.json.encode(board.status))

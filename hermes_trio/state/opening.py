@@ -30,6 +30,7 @@ import structlog
 from ..errors import StoreUnusable
 from ..host.files import PRIVATE_FILE, make_private_dir, open_private
 from ..world import World
+from .damaged import LOGS
 from .sqlite_errors import code_of, typed
 from .steps import SchemaStep, bring_up, missing_steps
 
@@ -37,7 +38,6 @@ BUSY_MS = 2000
 LARGEST_LOG = 16 << 20
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _MAGIC = b"SQLite format 3\0"
-_LOGS = ("-wal", "-shm", "-journal")
 
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
@@ -148,7 +148,7 @@ def _prepare_file(path: Path) -> None:
 
 
 def _logs(path: Path) -> list[Path]:
-    beside = (path.with_name(path.name + suffix) for suffix in _LOGS)
+    beside = (path.with_name(path.name + suffix) for suffix in LOGS)
     return [log_file for log_file in beside if log_file.exists()]
 
 

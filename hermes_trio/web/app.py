@@ -20,8 +20,6 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..config import GatewayConfig
-from ..errors import GatewayError
-from ..host.status import GatewayState
 from . import commands, completions, events, health, messages, metrics, openapi, pages, runs, sessions
 from .auth import Auth, Login, web_key
 from .changes import Changes, note_turns
@@ -76,12 +74,8 @@ class Web:
         self, gateway: Gateway, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Listen until the gateway's work is over, and whoever watches has seen the end of it."""
-        try:
-            key = web_key(gateway.home, self._config)
-            listeners = await listen(self._config)
-        except GatewayError:
-            gateway.board.set(state=GatewayState.STARTUP_FAILED)
-            raise
+        key = web_key(gateway.home, self._config)
+        listeners = await listen(self._config)
         port = listeners[0].socket.getsockname()[1]
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         self.address = f"http://{host}:{port}"

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from ..gateway.ending import Cause
 from ..host.markers import DRAIN_REQUEST, consume, write_drain_request
 from ..state import endings
+from ..state.damaged import damaged_copies
 from ..state.endings import EndingRow
 from .errors import Draining, answer, read_json, told
 
@@ -58,6 +59,7 @@ async def detailed(web: Web, request: Request) -> Response:
             "active_agents": len(gateway.sessions.running),
             "platforms": status.platforms,
             "held": gateway.control.held,
+            "damaged_databases": [one.name for one in damaged_copies(gateway.home / "gateway.db")],
             "last_ending": _ending(last) if last is not None else None,
         }
     )

@@ -80,7 +80,7 @@ async def test_a_next_life_that_cannot_serve_is_reported(home: Path) -> None:
             done = await hermes("restart", environ=environment(home))
             assert await life.ended() == 78
     assert done.returncode == 1
-    assert "it came back and ended again (startup_failed)" in done.stderr
+    assert "it came back and ended again (web: cannot listen on " in done.stderr
 
 
 @pytest.mark.soak  # it waits as long as supervisors may pause

@@ -8,6 +8,7 @@ from pathlib import Path
 import trio
 from trio.testing import MockClock
 
+from hermes_trio.cli.last_life import last_life
 from hermes_trio.gateway.ending import Cause, Ending
 from hermes_trio.gateway.serve import serve
 from hermes_trio.host.status import Status, read_status
@@ -47,6 +48,7 @@ async def test_with_every_platform_refusing_us_there_is_nothing_to_run_for(
     assert trio.current_time() == 0
     status = left(tmp_path)
     assert status.gateway_state == "startup_failed"
+    assert last_life(status, None).count(" refused its token") == 2, "the reasons are told"
     for platform in status.platforms.values():
         assert platform.state == "fatal"
         assert "refused its token" in (platform.error or "")
