@@ -20,6 +20,7 @@ import secrets
 import socket
 from collections import deque
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,6 +31,7 @@ from ..config import WebConfig
 from ..errors import HomeUnusable
 from ..host.files import open_private
 from ..world import World
+from .connection import vouch
 from .errors import Refusal, read_json
 from .server import is_loopback
 
@@ -38,6 +40,8 @@ LINK_SECONDS = 600.0
 COOKIE_SECONDS = 30 * 86400
 MOST_TRIES, TRIES_WITHIN = 5, 60.0
 MOST_ADDRESSES = 1000
+LONGEST_LOGIN = 4096
+T = TypeVar("T")
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 
@@ -74,21 +78,46 @@ class Auth:
         self._names = {"localhost", host.lower(), socket.gethostname().lower()}
         self._links: dict[bytes, float] = {}
         self._wrong: dict[str, deque[float]] = {}
+        self._known: dict[str, None] = {}
+        """The addresses from which the right key was shown."""
         self.cookie = f"hermes_trio_{port}"
 
     def has_key(self, request: Request) -> bool:
         """Whether it has the key itself."""
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self._is_key(given.strip())
+        return self._key_refusal(request) is None
 
     def check(self, request: Request) -> None:
         """Refuse who has neither key nor cookie, and who has a wrong key whatever else they have."""
-        if self.has_key(request):
-            return
-        if "authorization" in request.headers:
-            raise Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
-        if not self._has_cookie(request):
-            raise Refusal(401, "no_key", "This needs the key.", _WHERE, _CHALLENGE)
+        refusal = self._key_refusal(request)
+        if refusal is not None and ("authorization" in request.headers or not self._has_cookie(request)):
+            raise refusal
+        vouch(request.scope)
+
+    def _key_refusal(self, request: Request) -> Refusal | None:
+        """Why the key of this request is none; None for the right key. It is judged once for each request,
+        however often this is asked, and a wrong key counts as a wrong try to log in."""
+        if _JUDGED not in request.scope:
+            request.scope[_JUDGED] = self._judge(request)
+        judged: Refusal | None = request.scope[_JUDGED]
+        return judged
+
+    def _judge(self, request: Request) -> Refusal | None:
+        if "authorization" not in request.headers:
+            return Refusal(401, "no_key", "This needs the key.", _WHERE, _CHALLENGE)
+        address, wrong = _address(request), Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
+        scheme, _, given = request.headers["authorization"].partition(" ")
+        if scheme.lower() != "bearer":
+            return wrong
+        # Nobody can lock out the programs of the owner from an address that has shown the right key. From any
+        # other one a key is not even looked at while there were too many wrong ones.
+        if address not in self._known and (refusal := self._too_many_tries(request)) is not None:
+            return refusal
+        if self._is_key(given.strip()):
+            _remember(self._known, address, None)
+            return None
+        too_many = self._too_many_tries(request)
+        self._note_mistake(request)
+        return too_many or wrong
 
     def is_let_in(self, request: Request) -> bool:
         """Whether it has the key, or a cookie."""
@@ -148,7 +177,7 @@ class Auth:
     async def log_in_by_key(self, request: Request) -> Response:
         """`POST /login` `{key}`: the cookie for the key."""
         self._count_tries(request)
-        if not self._is_key((await read_json(request, Login)).key):
+        if not self._is_key((await read_json(request, Login, longest=LONGEST_LOGIN)).key):
             self._note_mistake(request)
             raise Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
         return self._let_in(Response(status_code=204))
@@ -192,24 +221,32 @@ class Auth:
     # --- guessing ---
 
     def _count_tries(self, request: Request) -> None:
+        if (refusal := self._too_many_tries(request)) is not None:
+            raise refusal
+
+    def _too_many_tries(self, request: Request) -> Refusal | None:
         wrong = self._wrong.get(_address(request))
-        if wrong and len(wrong) == MOST_TRIES:
-            wait = wrong[0] + TRIES_WITHIN - self._world.time()
-            if wait > 0:
-                raise Refusal(
-                    429,
-                    "too_many_tries",
-                    "Too many wrong tries.",
-                    "Wait a minute.",
-                    {"Retry-After": str(int(wait) + 1)},
-                )
+        if wrong is None or len(wrong) < MOST_TRIES:
+            return None
+        if (wait := wrong[0] + TRIES_WITHIN - self._world.time()) <= 0:
+            return None
+        headers = {"Retry-After": str(int(wait) + 1)}
+        return Refusal(429, "too_many_tries", "Too many wrong tries.", "Wait a minute.", headers)
 
     def _note_mistake(self, request: Request) -> None:
-        if len(self._wrong) >= MOST_ADDRESSES:
-            del self._wrong[next(iter(self._wrong))]
-        self._wrong.setdefault(_address(request), deque(maxlen=MOST_TRIES)).append(self._world.time())
+        tries = self._wrong.get(_address(request), deque(maxlen=MOST_TRIES))
+        _remember(self._wrong, _address(request), tries)
+        tries.append(self._world.time())
 
 
+def _remember(table: dict[str, T], address: str, value: T) -> None:
+    """Store this for an address, in the place of the oldest one where there are too many."""
+    if address not in table and len(table) >= MOST_ADDRESSES:
+        del table[next(iter(table))]
+    table[address] = value
+
+
+_JUDGED = "hermes_trio.judged"
 _WHERE = "It is web.key in config.yaml, or in <home>/web.key: send it as `Authorization: Bearer <key>`."
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 

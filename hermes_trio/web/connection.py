@@ -30,6 +30,9 @@ HEAD_WITHIN = 10.0
 """Seconds from the first byte of a request until its headers are whole."""
 BODY_WITHIN = 60.0
 """Seconds until all of it is there."""
+PROGRESS_WITHIN = 10.0
+"""Seconds in which a body grows by `PROGRESS_BYTES`, until it is whole."""
+PROGRESS_BYTES = 1024
 IDLE = 75.0
 """Seconds that a connection may be silent between two requests."""
 TAKEN_WITHIN = 20.0
@@ -40,6 +43,15 @@ LONGEST_HEAD = 32 * 1024
 MOST_AHEAD = 64 * 1024
 """Bytes of later requests that are taken while one is being answered."""
 PIECE = 64 * 1024
+MOST_HEADERS = 100
+MOST_CHUNKS = 4096
+"""Chunks of any size that a body may have. Each chunk costs as much as some hundred bytes, so that any
+further chunk needs `CHUNK_BYTES` of body: then the cost of a body is bounded by its size."""
+CHUNK_BYTES = 256
+MOST_PASSED_OVER = 64
+"""Events of an unread body that are skipped to use the connection again."""
+VOUCH = "hermes_trio.vouch"
+"""The ASGI extension that `vouch` calls."""
 
 Message = MutableMapping[str, Any]
 App = Callable[
@@ -53,11 +65,25 @@ class Hangup(OSError):
     """The client has gone, or takes nothing any more."""
 
 
+def vouch(scope: Message) -> None:
+    """Note that this request may come in. Until then its connection is a stranger's, which has a place only
+    while no newer stranger needs it."""
+    if (note := scope.get("extensions", {}).get(VOUCH)) is not None:
+        note()
+
+
 class Connection:
     """A client. `idle` is the scope in which it is waited for while it asks for nothing."""
 
     def __init__(self, stream: trio.SocketStream, app: App) -> None:
         self._stream, self._app = stream, app
+        self._whole = trio.CancelScope()
+        self.known = False
+        """Whether its current request, or the last one, was vouched for."""
+        self.waits = False
+        """Whether nothing happens here until the client sends something."""
+        self.since = trio.current_time()
+        """The start of the current wait or request."""
         try:
             self.peer = stream.socket.getpeername()[:2]
         except OSError:  # it has gone already
@@ -68,17 +94,29 @@ class Connection:
         """After this answer there is no other one."""
 
     def close(self) -> None:
-        """Let it go as soon as it is answered: now, if it asks for nothing."""
+        """Let it go as soon as it is answered: now, if it asks for nothing, or is a stranger who has not
+        finished asking."""
         self.closing = True
         if self.idle is not None:
             self.idle.cancel(reason="the door is closed")
+        elif self.waits and not self.known:
+            self.evict()
+
+    def evict(self) -> None:
+        """Close the connection now."""
+        self._whole.cancel(reason="its place is needed")
 
     async def serve(self) -> None:
         """Answer one request after the other, until somebody has enough."""
+        with self._whole:
+            await self._serve()
+
+    async def _serve(self) -> None:
         async with self._stream:
             with suppress(Hangup, trio.BrokenResourceError, trio.ClosedResourceError):
                 try:
                     while not self.closing and (request := await self._next()) is not None:
+                        self.known, self.since = False, trio.current_time()
                         exchange = Exchange(self._http, self._stream, request, self)
                         if not await exchange.answer(self._app):
                             break
@@ -89,13 +127,19 @@ class Connection:
 
     async def _next(self) -> h11.Request | None:
         """The next request; None if none comes."""
+        self.since, self.waits = trio.current_time(), True
+        try:
+            return await self._read_head()
+        finally:
+            self.waits, self.idle = False, None
+
+    async def _read_head(self) -> h11.Request | None:
         with trio.CancelScope(deadline=trio.current_time() + IDLE) as self.idle:
             if self._http.trailing_data[0]:
                 self.idle.deadline = trio.current_time() + HEAD_WITHIN
             while True:
                 event = self._http.next_event()
                 if isinstance(event, h11.Request):
-                    self.idle = None
                     return event
                 if event is not h11.NEED_DATA:
                     break
@@ -103,7 +147,6 @@ class Connection:
                 if not self._http.trailing_data[0]:
                     self.idle.deadline = min(self.idle.deadline, trio.current_time() + HEAD_WITHIN)
                 self._http.receive_data(data)
-        self.idle = None
         return None
 
     async def _refuse(self, status: int) -> None:
@@ -117,6 +160,7 @@ class Connection:
         """Whoever is left while it still sends is reset, and may lose the answer: let it finish."""
         if self._http.their_state in (h11.DONE, h11.IDLE, h11.CLOSED, h11.MUST_CLOSE):
             return
+        self.waits = True
         with trio.move_on_after(LINGER):
             await self._stream.send_eof()
             while await self._stream.receive_some(PIECE):
@@ -131,7 +175,11 @@ class Exchange:
     ) -> None:
         self._http, self._stream, self._request, self._connection = http, stream, request, connection
         self._body_by = trio.current_time() + BODY_WITHIN
+        self._progress_by = trio.current_time() + PROGRESS_WITHIN
+        self._progress = self._size = self._chunks = 0
         self._body_over = self._gone = False
+        self._problem: int | None = None
+        """The status that tells the client what is wrong with its body."""
         self._ahead = 0
         self._head: h11.Response | None = None
         self._started = False
@@ -142,6 +190,9 @@ class Exchange:
         if scope is None:
             await self._plainly(405 if self._request.method == b"CONNECT" else 400)
             return False
+        if len(scope["headers"]) > MOST_HEADERS:
+            await self._plainly(431)
+            return False
         try:
             await app(scope, self._receive, self._send)
         except* Hangup:
@@ -149,18 +200,19 @@ class Exchange:
         except* Exception:
             # A mistake of ours in one answer. It is told loudly, and is nobody else's trouble.
             log.error("a request could not be answered", path=scope["path"], exc_info=True)
-        if self._gone:
+        if self._gone and (self._problem is None or self._started):
             raise Hangup
         if not self._started:
-            await self._plainly(500)
+            await self._plainly(self._problem or 500)
         return self._is_whole() and self._http.our_state is h11.DONE and not self._connection.closing
 
     def _is_whole(self) -> bool:
         """Whether the request has come to its end. What an application has not read before it answers is
         passed over."""
         with suppress(h11.RemoteProtocolError):
-            while self._http.their_state is h11.SEND_BODY and not isinstance(self._http.next_event(), type):
-                pass
+            for _ in range(MOST_PASSED_OVER):
+                if self._http.their_state is not h11.SEND_BODY or isinstance(self._http.next_event(), type):
+                    break
         return self._http.their_state is h11.DONE
 
     def _scope(self) -> Message | None:
@@ -191,7 +243,11 @@ class Exchange:
             "headers": list(self._request.headers),
             "client": self._connection.peer,
             "server": None,
+            "extensions": {VOUCH: self._vouch},
         }
+
+    def _vouch(self) -> None:
+        self._connection.known = True
 
     # --- what the application calls ---
 
@@ -203,8 +259,12 @@ class Exchange:
                     await self._more()
                     continue
             except h11.RemoteProtocolError:
+                self._problem = self._problem or 400
                 break
             if isinstance(event, h11.Data):
+                if self._is_crumbs(event):
+                    self._problem = 400
+                    break
                 return {"type": "http.request", "body": bytes(event.data), "more_body": True}
             if isinstance(event, h11.EndOfMessage) or event is h11.PAUSED:
                 self._body_over = True
@@ -220,10 +280,23 @@ class Exchange:
         if self._http.they_are_waiting_for_100_continue:
             go_on = h11.InformationalResponse(status_code=100, headers=[])
             await write(self._stream, self._http.send(go_on))
-        data = b""
-        with trio.CancelScope(deadline=self._body_by):
+        data, self._connection.waits = b"", True
+        with trio.CancelScope(deadline=min(self._body_by, self._progress_by)) as patience:
             data = await read(self._stream)
+        self._connection.waits = False
+        if patience.cancelled_caught:
+            self._problem = 408
+        self._progress += len(data)
+        if self._progress >= PROGRESS_BYTES:
+            self._connection.since = trio.current_time()
+            self._progress, self._progress_by = 0, trio.current_time() + PROGRESS_WITHIN
         self._http.receive_data(data)
+
+    def _is_crumbs(self, piece: h11.Data) -> bool:
+        """Count a piece of the body. Return whether the body has more chunks than its size allows."""
+        self._size += len(piece.data)
+        self._chunks += piece.chunk_start
+        return self._chunks > MOST_CHUNKS + self._size // CHUNK_BYTES
 
     async def _hangup(self) -> None:
         """Wait until the client has gone. What it asks for meanwhile is answered later."""

@@ -18,7 +18,8 @@ from .connection import Hangup
 
 OPENAI = "/v1/"
 """What the paths of that form begin with."""
-LONGEST_BODY = 10 * 1024 * 1024
+MB = 1024 * 1024
+LONGEST_BODY = 10 * MB
 RETRY_AFTER = 5
 """Seconds after which it is worth asking again."""
 
@@ -82,9 +83,9 @@ def openai_error(message: str, code: str, status: int = 500) -> dict[str, Any]:
     return {"message": message, "type": kind, "param": None, "code": code}
 
 
-async def read_json(request: Request, kind: type[T]) -> T:
+async def read_json(request: Request, kind: type[T], *, longest: int = LONGEST_BODY) -> T:
     """The body of a request, as a value of this type; no body is an empty object."""
-    return parsed(await read_body(request), kind)
+    return parsed(await read_body(request, longest), kind)
 
 
 def parsed(body: bytes, kind: type[T]) -> T:
@@ -97,19 +98,20 @@ def parsed(body: bytes, kind: type[T]) -> T:
         raise Refusal(400, "bad_json", f"The body is no JSON: {error}.", "Send one JSON object.") from None
 
 
-async def read_body(request: Request) -> bytes:
-    """The body of a request, if it is not too large."""
+async def read_body(request: Request, longest: int = LONGEST_BODY) -> bytes:
+    """The body of a request. One that is longer is refused as soon as that is known: most often before it
+    is sent."""
     length = request.headers.get("content-length", "0")
     size, pieces, more = 0, [], True
-    while more and int(length) <= LONGEST_BODY >= size:
+    while more and int(length) <= longest >= size:
         message = await request.receive()
         if message["type"] == "http.disconnect":
             raise Hangup
         pieces.append(message.get("body", b""))
         size += len(pieces[-1])
         more = message.get("more_body", False)
-    if more or size > LONGEST_BODY:
-        limit = f"{LONGEST_BODY // 1024 // 1024} MB"
+    if more or size > longest:
+        limit = f"{longest // MB} MB" if longest >= MB else f"{longest // 1024} KB"
         raise Refusal(413, "too_large", f"The body is larger than {limit}.", "Send less at a time.")
     return b"".join(pieces)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import structlog
 import trio
@@ -20,6 +20,8 @@ from ..errors import EXIT_CONFIG, ConfigInvalid, GatewayError
 from .connection import App, Connection
 
 MOST_CONNECTIONS = 1280
+MOST_STRANGERS = 512
+"""Connections whose request has shown neither key nor cookie yet: only so many of all."""
 SHORTEST_KEY = 16
 """Characters that a key has at least where others than this machine can try it."""
 _FULL = b"HTTP/1.1 503 Full\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -91,11 +93,10 @@ async def _accept(
                 if error.errno not in _NO_ROOM:
                     raise
                 log.error("no connection can be accepted", error=error.strerror)
-                _make_room(connections)
+                _evict_one(connections)
                 await trio.sleep(WHEN_FULL)
                 continue
-            if len(connections) >= MOST_CONNECTIONS:
-                _make_room(connections)
+            _make_room(connections)
             if len(connections) < MOST_CONNECTIONS:
                 connection = Connection(stream, app)
                 connections.add(connection)
@@ -115,12 +116,25 @@ async def _serve(connection: Connection, connections: set[Connection]) -> None:
 
 
 def _make_room(connections: set[Connection]) -> None:
-    """Let go who has asked for nothing the longest, or is the slowest to say what. So nobody shuts others
-    out who only holds connections."""
-    idle = [(one.idle.deadline, one) for one in connections if one.idle is not None]
-    if idle:
-        _, longest = min(idle, key=lambda pair: pair[0])
-        longest.close()
+    """Make room for one more. Strangers share a part of the places, and the newest of them has one: so
+    nobody shuts others out who only holds connections, whatever these do."""
+    if len(connections) >= MOST_STRANGERS:
+        strangers = [one for one in connections if not one.known]
+        if len(strangers) >= MOST_STRANGERS:
+            _evict(connections, strangers)
+    if len(connections) >= MOST_CONNECTIONS:
+        _evict_one(connections)
+
+
+def _evict_one(connections: set[Connection]) -> None:
+    """Let one go that waits for its client, or else a stranger."""
+    _evict(connections, [one for one in connections if one.waits or not one.known])
+
+
+def _evict(connections: set[Connection], candidates: Iterable[Connection]) -> None:
+    """Let go the one of these that has been at the same thing for the longest time, if there is any."""
+    if (longest := min(candidates, key=lambda one: one.since, default=None)) is not None:
+        longest.evict()
         connections.discard(longest)
 
 

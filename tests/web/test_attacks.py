@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 
 import psutil
 import pytest
@@ -14,6 +15,7 @@ import trio
 from hermes_trio.gateway.gateway import Gateway
 from hermes_trio.host.limits import raise_open_files
 from hermes_trio.web.app import routes
+from hermes_trio.web.auth import TRIES_WITHIN
 from hermes_trio.web.connection import PIECE
 from hermes_trio.web.errors import LONGEST_BODY
 from hermes_trio.web.openapi import Entry
@@ -85,6 +87,7 @@ async def test_without_the_key_every_route_is_closed(web_stage: WebStage) -> Non
         for key in (None, "wrong", KEY + "x", KEY[:-1], "", KEY.upper()):
             async with client(web_stage.web, key) as stranger:
                 for method, path in closed(web_stage):
+                    web_stage.away += timedelta(seconds=TRIES_WITHIN)  # wrong keys are limited
                     refused = await stranger.request(method, path, json={})
                     assert refused.status_code == 401, (method, path)
                     assert refused.headers["www-authenticate"] == "Bearer"

@@ -41,6 +41,7 @@ async def test_nothing_but_health_is_open(web_stage: WebStage) -> None:
                 for path in ("/health", "/ready", "/metrics"):
                     assert (await stranger.get(path)).status_code == 200
                 for method, path in CLOSED:
+                    web_stage.away += timedelta(seconds=auth.TRIES_WITHIN)  # wrong keys are limited
                     refused = await stranger.request(method, path, json={})
                     assert refused.status_code == 401, path
                     error = refused.json()["error"]

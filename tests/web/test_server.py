@@ -19,7 +19,7 @@ from hermes_trio.config import WebConfig
 from hermes_trio.errors import EXIT_CONFIG, ConfigInvalid
 from hermes_trio.host.limits import raise_open_files
 from hermes_trio.web import connection as limits
-from hermes_trio.web.connection import Message
+from hermes_trio.web.connection import Message, vouch
 from hermes_trio.web.server import MOST_CONNECTIONS, CannotListen, listen, serve_connections
 from tests.web.conftest import PATIENCE
 
@@ -183,7 +183,7 @@ async def test_who_is_cancelled_while_somebody_reads_nothing_ends_at_once() -> N
         (b"", limits.IDLE),
         (GET, limits.IDLE),
         (b"GET / HT", limits.HEAD_WITHIN),
-        (POST % (5, b"ab"), limits.BODY_WITHIN),
+        (POST % (5, b"ab"), limits.PROGRESS_WITHIN),
     ],
 )
 async def test_who_sends_too_slowly_is_let_go(sent: bytes, seconds: float, autojump_clock: MockClock) -> None:
@@ -241,21 +241,25 @@ async def test_when_it_is_closed_who_is_answered_is_answered_to_the_end_and_who_
 
 async def test_there_is_room_for_so_many_and_the_next_is_told_so() -> None:
     raise_open_files()
-    asked = 0
+    asked, go_on = 0, trio.Event()
 
     async def counting(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
         nonlocal asked
+        vouch(scope)
         asked += 1
+        await go_on.wait()
         await echo(scope, receive, send)
 
     with trio.fail_after(PATIENCE):
         async with serving(counting) as (port, _):
-            held = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(MOST_CONNECTIONS)]
-            for stream in held:  # each of them is being answered, as far as it has asked
-                await stream.send_all(POST % (5, b"ab"))
-            while asked < MOST_CONNECTIONS:  # noqa: ASYNC110
-                await trio.sleep(0.01)
+            held = []
+            for number in range(MOST_CONNECTIONS):  # each of them was let in, and is being answered
+                held.append(await trio.open_tcp_stream("127.0.0.1", port))
+                await held[-1].send_all(GET)
+                while asked <= number:  # noqa: ASYNC110
+                    await trio.lowlevel.checkpoint()
             assert (await exchange(port, b"", eof=False)).startswith(b"HTTP/1.1 503")
+            go_on.set()
             await held.pop().aclose()
             while b"said" not in await exchange(port, GET):  # noqa: ASYNC110
                 await trio.sleep(0.01)

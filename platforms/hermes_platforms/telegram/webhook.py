@@ -33,7 +33,9 @@ ANSWER_WITHIN = 10.0
 """For the peer to say what it has to say, and to take the answer."""
 CONFIRMED_WITHIN = 50.0
 """Less than Telegram's patience: who is told nothing does not know that it may come again."""
-MOST_CONNECTIONS = 32
+MOST_STRANGERS = 32
+"""Connections that have not shown the secret yet. The newest of them have the places, so that nobody keeps
+Telegram out by holding connections."""
 LONGEST_UPDATE = 1 << 20
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
 
@@ -78,7 +80,7 @@ class Pushed:
         self._in_hand: _Brought | None = None
         self._loss: str | None = None
         self._waiting = trio.CancelScope()
-        self._connections = 0
+        self._strangers: dict[trio.CancelScope, None] = {}
 
     def end(self, why: str) -> None:
         self._loss = why
@@ -98,21 +100,29 @@ class Pushed:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """One connection: one request, and its answer."""
-        self._connections += 1
-        try:
-            async with stream:
-                if self._connections <= MOST_CONNECTIONS:
-                    await self._converse(stream)
-        except (trio.BrokenResourceError, h11.ProtocolError) as error:
-            log.debug("a connection to the webhook broke", platform=self._platform, error=str(error))
-        finally:
-            self._connections -= 1
+        if len(self._strangers) >= MOST_STRANGERS:
+            oldest = next(iter(self._strangers))
+            oldest.cancel(reason="its place is needed")
+            del self._strangers[oldest]
+        with trio.CancelScope() as place:
+            self._strangers[place] = None
+            try:
+                async with stream:
+                    await self._converse(stream, place)
+            except (trio.BrokenResourceError, h11.ProtocolError) as error:
+                log.debug("a connection to the webhook broke", platform=self._platform, error=str(error))
+            finally:
+                self._strangers.pop(place, None)
 
-    async def _converse(self, stream: trio.SocketStream) -> None:
+    async def _converse(self, stream: trio.SocketStream, place: trio.CancelScope) -> None:
         wire = h11.Connection(h11.SERVER)
         status, body = HTTPStatus.REQUEST_TIMEOUT, b""
         with trio.move_on_after(ANSWER_WITHIN):
-            status, body = await _read(wire, stream, self._hook)
+            if (refusal := await _read_head(wire, stream, self._hook)) is not None:
+                status = refusal
+            else:
+                self._strangers.pop(place, None)
+                status, body = await _read_body(wire, stream)
         if status is HTTPStatus.OK:
             status = await self._take(body)
         with trio.move_on_after(ANSWER_WITHIN):
@@ -133,16 +143,25 @@ class Pushed:
         return HTTPStatus.OK if brought.confirmed.is_set() else HTTPStatus.SERVICE_UNAVAILABLE
 
 
-async def _read(wire: h11.Connection, stream: trio.SocketStream, hook: Webhook) -> tuple[HTTPStatus, bytes]:
-    """What was brought; or how it is refused, and that as early as it is known."""
-    body = bytearray()
+async def _read_head(wire: h11.Connection, stream: trio.SocketStream, hook: Webhook) -> HTTPStatus | None:
+    """Read the head of the request. Return how it is refused; None for one with the secret."""
     while True:
         match wire.next_event():
             case h11.NEED_DATA:
                 wire.receive_data(await stream.receive_some(1 << 16))
             case h11.Request() as request:
-                if refusal := _refusal(request, hook):
-                    return refusal, b""
+                return _refusal(request, hook)
+            case _:
+                raise trio.BrokenResourceError("hung up within a request")
+
+
+async def _read_body(wire: h11.Connection, stream: trio.SocketStream) -> tuple[HTTPStatus, bytes]:
+    """Read the update; or say how it is refused, as early as that is known."""
+    body = bytearray()
+    while True:
+        match wire.next_event():
+            case h11.NEED_DATA:
+                wire.receive_data(await stream.receive_some(1 << 16))
             case h11.Data(data=data):
                 body += data
                 if len(body) > LONGEST_UPDATE:

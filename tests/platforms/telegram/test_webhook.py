@@ -10,7 +10,7 @@ import trio
 
 from hermes_platforms.telegram import from_config
 from hermes_platforms.telegram.adapter import TelegramAdapter
-from hermes_platforms.telegram.webhook import MOST_CONNECTIONS, Webhook
+from hermes_platforms.telegram.webhook import MOST_STRANGERS, Webhook
 from hermes_trio import ConfigInvalid, PlatformConfig
 from hermes_trio.platform import LinkLost, Outgoing
 from hermes_trio.testing import BotApi
@@ -92,7 +92,7 @@ async def test_who_says_nothing_or_too_little_keeps_nobody_out(
     telegram: BotApi, bot: TelegramAdapter, hook: Webhook
 ) -> None:
     async with bot.connect() as link, AsyncExitStack() as slow:
-        for _ in range(MOST_CONNECTIONS - 1):
+        for _ in range(3 * MOST_STRANGERS):
             stream = await slow.enter_async_context(await trio.open_tcp_stream("127.0.0.1", hook.port))
             await stream.send_all(b"POST /telegram HTTP/1.1\r\nHost: x\r\n")
         telegram.post("hello")
