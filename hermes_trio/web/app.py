@@ -1,6 +1,6 @@
 """The web of one gateway: the table of its routes, the gate in front of them, and the door they are behind.
 
-Every route needs the key or the cookie, unless the table says that it is open. The gate is in front of all
+Every route needs the key or a log-in, unless the table says that it is open. The gate is in front of all
 of them: it refuses what a browser was made to ask, and says with each answer what a browser may do with it.
 """
 
@@ -20,8 +20,20 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..config import GatewayConfig
-from . import commands, completions, events, health, messages, metrics, openapi, pages, runs, sessions
-from .auth import Auth, Login, web_key
+from . import (
+    commands,
+    completions,
+    events,
+    health,
+    logins,
+    messages,
+    metrics,
+    openapi,
+    pages,
+    runs,
+    sessions,
+)
+from .auth import Auth, LoginRequest, web_key
 from .changes import Changes, note_turns
 from .errors import HANDLERS, Refusal, answer, told
 from .platform import ApiPlatform
@@ -80,7 +92,9 @@ class Web:
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         self.address = f"http://{host}:{port}"
         self.gateway, self.metrics = gateway, metrics.Metrics(gateway)
-        self.auth = Auth(key, self._config.host, port, gateway.world)
+        browsers = logins.Logins(gateway.database, gateway.world)
+        await browsers.load()
+        self.auth = Auth(key, self._config.host, port, gateway.world, browsers)
         closed = trio.Event()
         async with trio.open_nursery() as noting:
             noting.start_soon(note_turns, gateway, self.changes)
@@ -114,7 +128,7 @@ def routes(web: Web) -> list[openapi.Entry]:
         is_open("GET", "/ready", health.ready),
         is_open("GET", "/metrics", metrics.metrics),
         is_open("GET", "/login", _log_in_by_link),
-        is_open("POST", "/login", _log_in_by_key, takes=Login),
+        is_open("POST", "/login", _log_in_by_key, takes=LoginRequest),
         closed("GET", "/health/detailed", health.detailed),
         closed("GET", "/api/sessions", sessions.every),
         closed("POST", "/api/sessions", sessions.make, takes=sessions.NewSession),
@@ -136,6 +150,8 @@ def routes(web: Web) -> list[openapi.Entry]:
         closed("GET", "/v1/runs/{run_id}/events", runs.events),
         closed("POST", "/v1/runs/{run_id}/stop", runs.stop),
         closed("POST", "/v1/runs/{run_id}/approval", runs.approve, takes=runs.Choice),
+        closed("GET", "/api/logins", logins.every),
+        closed("DELETE", "/api/logins/{login_id}", logins.end),
         closed("GET", "/openapi.json", _description),
         closed("POST", "/api/admin/stop", health.stop, takes=health.Ask),
         closed("POST", "/api/admin/restart", health.restart, takes=health.Ask),
@@ -153,9 +169,9 @@ def _route(
     is_open: bool = False,
 ) -> openapi.Entry:
     async def endpoint(request: Request) -> ASGIApp:
-        if not is_open:
-            web.auth.check(request)
-        return await handler(web, request)
+        login = None if is_open else web.auth.check(request)
+        app = await handler(web, request)
+        return app if login is None else web.auth.logins.answering(login, app)
 
     return openapi.Entry(method, path, endpoint, handler=handler, takes=takes, is_open=is_open)
 
@@ -166,7 +182,12 @@ async def _description(web: Web, request: Request) -> ASGIApp:
 
 
 async def _log_in_by_link(web: Web, request: Request) -> ASGIApp:
-    """`GET /login?token=`: the cookie for the link that `run` has printed."""
+    """`GET /login?token=`: let a browser in for the link that `run` or `link` has printed. Without a token,
+    the page on which the key is asked for."""
+    if "token" not in request.query_params:
+        response = web.pages.part("login.html").answer(request)
+        response.headers["cache-control"] = "no-store"
+        return response
     try:
         return await web.auth.log_in_by_link(request)
     except Refusal as refusal:
@@ -176,7 +197,8 @@ async def _log_in_by_link(web: Web, request: Request) -> ASGIApp:
 
 
 async def _log_in_by_key(web: Web, request: Request) -> ASGIApp:
-    """`POST /login` `{key}`: the cookie for the key."""
+    """`POST /login` `{key}`: let a browser in for the key, with a cookie and the other half of it in the
+    header `X-Hermes-Page` of the answer."""
     return await web.auth.log_in_by_key(request)
 
 

@@ -1,13 +1,17 @@
-"""Who may come in by HTTP: who has the key, or a cookie that was got for it.
+"""Who may come in by HTTP: who has the key, or a browser that was let in for it.
 
-A program sends `Authorization: Bearer <key>`. A page has a cookie, and gets it by a link that `run` prints,
-which works once and for ten minutes, or for the key itself. The cookie holds when it expires, signed with
-the key: so it is good also after a restart, and a new key ends all of them.
+A program sends `Authorization: Bearer <key>`. A browser is let in by a link that `run` and `link` print,
+which works once and for ten minutes, or for the key itself. What it gets has two halves: a cookie, and a page
+key that the page keeps in its own storage and sends in the header `X-Hermes-Page`. A browser sends cookies to
+every port of a host, so that a cookie alone lets nobody in: a server on another port may read it there. The
+page's storage belongs to its origin, port included. Both halves are signatures with the key over the same
+log-in, which is stored until it expires or its browser logs out: so they are good also after a restart, and
+a new key ends all of them.
 
 A browser can be made to ask us by any page its person looks at. So whoever comes without the key must have
 asked for a name that cannot be somebody else's (else a stranger's name could be pointed at this machine), and
-what changes anything must come from our own page. Cookies are kept by name and not by port, so the port is in
-the name.
+what changes anything must come from our own page. The port is in the cookie's name, so that two gateways on
+one machine do not overwrite each other's.
 """
 
 from __future__ import annotations
@@ -30,12 +34,16 @@ from starlette.responses import RedirectResponse, Response
 from ..config import WebConfig
 from ..errors import HomeUnusable
 from ..host.files import open_private
+from ..state.logins import Login
 from ..world import World
 from .connection import vouch
 from .errors import Refusal, read_json
+from .logins import Logins
 from .server import is_loopback
 
 KEY_FILE = "web.key"
+PAGE_HEADER = "x-hermes-page"
+LONGEST_BROWSER = 300
 LINK_SECONDS = 600.0
 COOKIE_SECONDS = 30 * 86400
 MOST_TRIES, TRIES_WITHIN = 5, 60.0
@@ -64,8 +72,8 @@ def web_key(home: Path, web: WebConfig) -> str:
     return key
 
 
-class Login(msgspec.Struct, frozen=True):
-    """The body that asks for the cookie."""
+class LoginRequest(msgspec.Struct, frozen=True):
+    """The body that asks to be let in."""
 
     key: str = ""
 
@@ -73,7 +81,8 @@ class Login(msgspec.Struct, frozen=True):
 class Auth:
     """Lets in, or refuses. One for each gateway."""
 
-    def __init__(self, key: str, host: str, port: int, world: World) -> None:
+    def __init__(self, key: str, host: str, port: int, world: World, logins: Logins) -> None:
+        self.logins = logins
         self._key, self._host, self._world = key.encode(), host, world
         self._names = {"localhost", host.lower(), socket.gethostname().lower()}
         self._links: dict[bytes, float] = {}
@@ -86,12 +95,18 @@ class Auth:
         """Whether it has the key itself."""
         return self._key_refusal(request) is None
 
-    def check(self, request: Request) -> None:
-        """Refuse who has neither key nor cookie, and who has a wrong key whatever else they have."""
-        refusal = self._key_refusal(request)
-        if refusal is not None and ("authorization" in request.headers or not self._has_cookie(request)):
-            raise refusal
+    def check(self, request: Request) -> Login | None:
+        """Refuse who has neither the key nor both halves of a log-in, and who has a wrong key whatever else
+        they have. Return the log-in; None for the key."""
+        refusal, login = self._key_refusal(request), None
+        if refusal is not None:
+            login = self.login_of(request)
+            if "authorization" in request.headers or login is None or not self._has_page_key(request):
+                raise refusal
+            if _is_foreign(request):
+                raise _foreign()
         vouch(request.scope)
+        return login
 
     def _key_refusal(self, request: Request) -> Refusal | None:
         """Why the key of this request is none; None for the right key. It is judged once for each request,
@@ -120,8 +135,8 @@ class Auth:
         return too_many or wrong
 
     def is_let_in(self, request: Request) -> bool:
-        """Whether it has the key, or a cookie."""
-        return self.has_key(request) or self._has_cookie(request)
+        """Whether it has the key, or a cookie: enough for the page itself, which holds no secret."""
+        return self.has_key(request) or self.login_of(request) is not None
 
     def check_origin(self, request: Request) -> None:
         """Refuse what a browser was made to ask by somebody else's page. Who has the key was not."""
@@ -137,18 +152,9 @@ class Auth:
             )
         if request.method in SAFE:
             return
-        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-        if site is not None:
-            # A browser knows whose page asks. We may not: a proxy asks for us by another name than that of
-            # the page.
-            is_foreign = site not in ("same-origin", "none")
-        else:
-            is_foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-        if is_foreign:
-            raise Refusal(
-                403, "foreign_origin", "This comes from somebody else's page.", "Use the gateway's own."
-            )
-        if origin is None and self.cookie in request.cookies:
+        if _is_foreign(request):
+            raise _foreign()
+        if "origin" not in request.headers and self.cookie in request.cookies:
             raise Refusal(403, "no_origin", "A cookie alone does not allow this.", "Send the key.")
 
     # --- the cookie, and how it is got ---
@@ -161,47 +167,76 @@ class Auth:
         return token
 
     async def log_in_by_link(self, request: Request) -> Response:
-        """`GET /login?token=`: the cookie for the link that `run` has printed."""
+        """`GET /login?token=`: the two halves of a log-in for the link that `run` or `link` has printed. The
+        page finds its half behind the `#` of its address, which a browser sends to nobody. Without a
+        token, and for a browser that is let in already, there is only the way to the page."""
+        seal = _sealed(request.query_params.get("token", ""))
+        if seal not in self._links and self.login_of(request) is not None:
+            return RedirectResponse("/", 303)
         self._count_tries(request)
-        until = self._links.pop(_sealed(request.query_params.get("token", "")), 0.0)
+        until = self._links.pop(seal, 0.0)
         if self._world.time() >= until:
             self._note_mistake(request)
             raise Refusal(
                 401,
                 "link_used",
                 "This link was used before, or is too old.",
-                "Restart the gateway for another one, or log in with the key, which is in <home>/web.key.",
+                "Get another one with `hermes-trio link`, or log in with the key.",
             )
-        return self._let_in(RedirectResponse("/", 303))
+        response = RedirectResponse("/", 303)
+        page_key = await self._let_in(request, response)
+        response.headers["location"] = f"/#key={page_key}"
+        return response
 
     async def log_in_by_key(self, request: Request) -> Response:
-        """`POST /login` `{key}`: the cookie for the key."""
+        """`POST /login` `{key}`: the two halves of a log-in for the key. That of the page is in the header
+        `X-Hermes-Page`."""
         self._count_tries(request)
-        if not self._is_key((await read_json(request, Login, longest=LONGEST_LOGIN)).key):
+        if not self._is_key((await read_json(request, LoginRequest, longest=LONGEST_LOGIN)).key):
             self._note_mistake(request)
             raise Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
-        return self._let_in(Response(status_code=204))
+        response = Response(status_code=204)
+        response.headers[PAGE_HEADER] = await self._let_in(request, response)
+        return response
 
-    def _let_in(self, response: Response) -> Response:
-        until = f"{int(self._world.time()) + COOKIE_SECONDS}.{secrets.token_urlsafe(16)}"
-        value = f"{until}.{self._signed(until)}"
+    async def _let_in(self, request: Request, response: Response) -> str:
+        """Store a log-in, in the place of the one that this browser has. Set the cookie, and return the key
+        of the page."""
+        before, now = self.login_of(request), self._world.time()
+        login_id, expires = secrets.token_urlsafe(16), int(now) + COOKIE_SECONDS
+        browser = request.headers.get("user-agent", "")[:LONGEST_BROWSER]
+        await self.logins.add(Login(login_id, now, expires, browser))
+        if before is not None:
+            await self.logins.end(before.login_id)
+        text = f"{expires}.{login_id}"
         # Not `strict`: a link that is followed out of another page, be it the terminal of an editor in the
         # browser, would be used up and lead to the question for the key.
         response.set_cookie(
-            self.cookie, value, max_age=COOKIE_SECONDS, path="/", httponly=True, samesite="lax"
+            self.cookie,
+            f"{text}.{self._signed('cookie', text)}",
+            max_age=COOKIE_SECONDS,
+            path="/",
+            secure=_is_by_tls(request),
+            httponly=True,
+            samesite="lax",
         )
-        return response
+        return self._signed("page", text)
 
-    def _has_cookie(self, request: Request) -> bool:
-        until, _, signature = request.cookies.get(self.cookie, "").rpartition(".")
-        expires = until.partition(".")[0]
-        return (
-            hmac.compare_digest(signature.encode(), self._signed(until).encode())
-            and int(expires) > self._world.time()
-        )
+    def login_of(self, request: Request) -> Login | None:
+        """Return the log-in that the cookie of this request names. A cookie alone lets nobody in."""
+        text, _, signature = request.cookies.get(self.cookie, "").rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signed("cookie", text).encode()):
+            return None
+        return self.logins.get(text.partition(".")[2])
 
-    def _signed(self, text: str) -> str:
-        return hmac.new(self._key, b"cookie " + text.encode(), hashlib.sha256).hexdigest()
+    def _has_page_key(self, request: Request) -> bool:
+        """Whether the page's half belongs to the cookie, which is a good one."""
+        text, _, _ = request.cookies.get(self.cookie, "").rpartition(".")
+        given = request.headers.get(PAGE_HEADER, "")
+        return hmac.compare_digest(given.encode(), self._signed("page", text).encode())
+
+    def _signed(self, use: str, text: str) -> str:
+        return hmac.new(self._key, f"{use} {text}".encode(), hashlib.sha256).hexdigest()
 
     def _is_key(self, given: str) -> bool:
         return hmac.compare_digest(_sealed(given), _sealed(self._key.decode()))
@@ -244,6 +279,27 @@ def _remember(table: dict[str, T], address: str, value: T) -> None:
     if address not in table and len(table) >= MOST_ADDRESSES:
         del table[next(iter(table))]
     table[address] = value
+
+
+def _is_foreign(request: Request) -> bool:
+    """Whether a browser was made to ask this by the page of another origin."""
+    if (site := request.headers.get("sec-fetch-site")) is not None:
+        # A browser knows whose page asks. We may not: a proxy asks for us by another name than that of
+        # the page.
+        return site not in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
+
+
+def _is_by_tls(request: Request) -> bool:
+    """Whether the browser speaks TLS to a proxy in front of us, which is believed on this machine only."""
+    by = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+    return by == "https" and is_loopback(_address(request))
+
+
+def _foreign() -> Refusal:
+    message = "This comes from somebody else's page."
+    return Refusal(403, "foreign_origin", message, "Use the gateway's own.")
 
 
 _JUDGED = "hermes_trio.judged"

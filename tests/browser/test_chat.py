@@ -49,8 +49,7 @@ def test_the_link_leads_to_the_page_once(people: People) -> None:
 
 
 def test_a_link_on_another_page_leads_to_the_page(people: People) -> None:
-    page = people.stranger()
-    page.context.request.post(f"{people.gateway.address}/login", data={"key": KEY})
+    page = people.stranger(storage_state=people.gateway.let_in())
     page.goto(f"http://localhost:{people.gateway.port}")
     expect(page.get_by_label("Key", exact=True)).to_be_visible()
     page.evaluate("address => { location.href = address; }", people.gateway.address)

@@ -56,6 +56,14 @@ def client(web: Web, key: str | None = KEY) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=web.address, headers=headers, timeout=PATIENCE)
 
 
+async def log_in(browser: httpx.AsyncClient, link: str) -> str:
+    """Follow a link, as a browser does, and send what a page sends from then on. Returns the cookie."""
+    got = await browser.get(link)
+    assert got.status_code == 303
+    browser.headers["X-Hermes-Page"] = got.headers["location"].partition("#key=")[2]
+    return str(got.headers["set-cookie"])
+
+
 @dataclass
 class Heard:
     """What came over a stream of events."""
@@ -65,6 +73,8 @@ class Heard:
     """What it was told of what no run tells: that a session has changed, and how the gateway is."""
     comments: list[str] = field(default_factory=list)
     over: trio.Event = field(default_factory=trio.Event)
+    broken: trio.Event = field(default_factory=trio.Event)
+    """The stream has ended in the middle."""
     _news: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -115,7 +125,10 @@ async def hearing(http: httpx.AsyncClient, cursor: str | None = None) -> AsyncIt
         async with http.stream("GET", "/api/events", headers=headers) as response:
             assert response.status_code == 200
             connected.set()
-            await heard.listen(response)
+            try:
+                await heard.listen(response)
+            except httpx.RemoteProtocolError:
+                heard.broken.set()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(listen)

@@ -20,7 +20,7 @@ from hermes_trio.web.connection import PIECE
 from hermes_trio.web.errors import LONGEST_BODY
 from hermes_trio.web.openapi import Entry
 from hermes_trio.web.server import MOST_CONNECTIONS
-from tests.web.conftest import KEY, PATIENCE, WebStage, client
+from tests.web.conftest import KEY, PATIENCE, WebStage, client, log_in
 
 OPEN = {
     ("GET", "/"),
@@ -117,7 +117,7 @@ async def test_with_a_cookie_alone_no_other_page_changes_anything(web_stage: Web
     async with untouched(web_stage):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
-            await browser.get(web_stage.web.link())
+            await log_in(browser, web_stage.web.link())
             for entry in table(web_stage):
                 for headers in (
                     {"Origin": "http://evil.example"},
@@ -137,7 +137,7 @@ async def test_a_name_that_was_pointed_at_us_reads_nothing(web_stage: WebStage) 
     async with untouched(web_stage):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
-            await browser.get(web_stage.web.link())
+            await log_in(browser, web_stage.web.link())
             for entry in table(web_stage):
                 headers = {"Host": "rebound.example"}
                 refused = await browser.request(entry.method, at(entry, "x"), headers=headers)

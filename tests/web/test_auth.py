@@ -14,7 +14,7 @@ from hermes_trio.errors import HomeUnusable
 from hermes_trio.web import auth
 from hermes_trio.web.auth import web_key
 from hermes_trio.web.server import is_loopback
-from tests.web.conftest import KEY, WebStage, client
+from tests.web.conftest import KEY, WebStage, client, hearing, log_in
 
 CLOSED = [
     ("GET", "/health/detailed"),
@@ -55,10 +55,7 @@ async def test_the_link_lets_in_once_and_gives_a_cookie_for_the_page_alone(web_s
         assert web_stage.web is not None
         link = web_stage.web.link()
         async with client(web_stage.web, None) as browser:
-            got = await browser.get(link)
-            assert got.status_code == 303
-            assert got.headers["location"] == "/"
-            cookie = got.headers["set-cookie"].lower()
+            cookie = (await log_in(browser, link)).lower()
             assert "httponly" in cookie
             assert "samesite=lax" in cookie
             assert "max-age" in cookie
@@ -77,8 +74,8 @@ async def test_a_link_and_a_cookie_grow_old(web_stage: WebStage) -> None:
         assert web_stage.web is not None
         link, other = web_stage.web.link(), web_stage.web.link()
         async with client(web_stage.web, None) as browser:
-            got = await browser.get(link)
-            cookie = {"Cookie": got.headers["set-cookie"].partition(";")[0]}
+            cookie = {"Cookie": (await log_in(browser, link)).partition(";")[0]}
+            cookie["X-Hermes-Page"] = browser.headers["X-Hermes-Page"]
         web_stage.away = timedelta(minutes=11)
         async with client(web_stage.web, None) as browser:
             assert (await browser.get(other)).status_code == 401
@@ -92,6 +89,7 @@ async def test_a_cookie_is_good_after_a_restart_and_cannot_be_made_up(web_stage:
         got = await http.post("/login", json={"key": KEY})
         assert got.status_code == 204
         name, _, value = got.headers["set-cookie"].partition(";")[0].partition("=")
+        page = {"X-Hermes-Page": got.headers["x-hermes-page"]}
     until, nonce, signature = value.split(".")
     async with web_stage.served():
         assert web_stage.web is not None
@@ -107,9 +105,13 @@ async def test_a_cookie_is_good_after_a_restart_and_cannot_be_made_up(web_stage:
                 "",
                 signature,
             ):
-                answer = await browser.get("/api/sessions", headers={b"Cookie": f"{mine}={made_up}".encode()})
+                cookie = {
+                    b"Cookie": f"{mine}={made_up}".encode(),
+                    b"X-Hermes-Page": page["X-Hermes-Page"].encode(),
+                }
+                answer = await browser.get("/api/sessions", headers=cookie)
                 assert answer.status_code == 401, made_up
-            answer = await browser.get("/api/sessions", headers={"Cookie": f"{mine}={value}"})
+            answer = await browser.get("/api/sessions", headers={"Cookie": f"{mine}={value}", **page})
             assert answer.status_code == 200
 
 
@@ -151,7 +153,7 @@ async def test_another_page_can_change_nothing(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, _):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
-            await browser.get(web_stage.web.link())
+            await log_in(browser, web_stage.web.link())
             port = web_stage.web.address.rpartition(":")[2]
             for headers in (
                 {"Origin": "http://evil.example"},
@@ -170,7 +172,7 @@ async def test_behind_a_proxy_the_page_has_another_name_and_who_asks_is_not_near
     async with web_stage.served():
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
-            await browser.get(web_stage.web.link())
+            await log_in(browser, web_stage.web.link())
             page = {"Origin": "https://agent.example", "Sec-Fetch-Site": "same-origin"}
             assert (await browser.post("/api/sessions", json={}, headers=page)).status_code == 201
             page["Sec-Fetch-Site"] = "same-site"
@@ -249,3 +251,116 @@ def test_a_key_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "web.key").mkdir()
     with pytest.raises(HomeUnusable, match=r"web\.key"):
         web_key(tmp_path, WebConfig())
+
+
+# --- a log-in ----------------------------------------------------------------------------------------
+
+
+async def test_a_cookie_alone_lets_nobody_in(web_stage: WebStage) -> None:
+    """A server on another port of this host is sent the cookie, and may say anything else."""
+    async with web_stage.served() as (gateway, _):
+        assert web_stage.web is not None
+        async with client(web_stage.web, None) as browser, client(web_stage.web, None) as other:
+            cookie = (await log_in(browser, web_stage.web.link())).partition(";")[0]
+            await log_in(other, web_stage.web.link())
+            page_keys = ("", "x", other.headers["X-Hermes-Page"], cookie.rpartition(".")[2])
+        async with client(web_stage.web, None) as thief:
+            for page_key in page_keys:
+                forged = {
+                    "Cookie": cookie,
+                    "Origin": web_stage.web.address,
+                    "Sec-Fetch-Site": "same-origin",
+                    "X-Hermes-Page": page_key,
+                }
+                for method, path in CLOSED:
+                    refused = await thief.request(method, path, json={}, headers=forged)
+                    assert refused.status_code == 401, (method, path)
+        assert gateway.control.current is None
+
+
+async def test_the_page_of_another_port_reads_nothing(web_stage: WebStage) -> None:
+    async with web_stage.served():
+        assert web_stage.web is not None
+        async with client(web_stage.web, None) as browser:
+            await log_in(browser, web_stage.web.link())
+            for foreign in ({"Sec-Fetch-Site": "same-site"}, {"Origin": "http://127.0.0.1:1"}):
+                refused = await browser.get("/api/sessions", headers=foreign)
+                assert refused.status_code == 403
+                assert refused.json()["error"]["code"] == "foreign_origin"
+
+
+async def test_behind_tls_the_cookie_is_secure_and_only_a_proxy_on_this_machine_is_believed(
+    web_stage: WebStage,
+) -> None:
+    async with web_stage.served() as (_, http):
+        for by, secure in (("https", True), ("http", False), ("http, https", True), ("https, http", False)):
+            got = await http.post("/login", json={"key": KEY}, headers={"X-Forwarded-Proto": by})
+            assert ("; secure" in got.headers["set-cookie"].lower()) is secure, by
+
+
+async def test_a_log_out_ends_a_log_in_and_what_is_sent_to_it(web_stage: WebStage) -> None:
+    async with web_stage.served():
+        assert web_stage.web is not None
+        async with client(web_stage.web, None) as browser, client(web_stage.web, None) as other:
+            await log_in(browser, web_stage.web.link())
+            await log_in(other, web_stage.web.link())
+            own = {"Origin": web_stage.web.address}
+            listed = (await browser.get("/api/logins")).json()["logins"]
+            assert [one["current"] for one in listed] == [False, True]
+            assert listed[0]["browser"].startswith("python-httpx")
+            async with hearing(browser) as heard, hearing(other) as heard_by_other:
+                got = await browser.delete("/api/logins/current", headers=own)
+                assert got.status_code == 200
+                assert "max-age=0" in got.headers["set-cookie"].lower()
+                await web_stage.until(heard.broken.is_set)
+                assert not heard_by_other.broken.is_set()
+            assert (await browser.get("/api/sessions")).status_code == 401
+            [left] = (await other.get("/api/logins")).json()["logins"]
+            assert left["id"] == listed[0]["id"]
+            for login_id, status in ((listed[1]["id"], 404), (left["id"], 200)):
+                assert (await other.delete(f"/api/logins/{login_id}", headers=own)).status_code == status
+            assert (await other.get("/api/sessions")).status_code == 401
+
+
+async def test_a_log_out_holds_over_a_restart(web_stage: WebStage) -> None:
+    async with web_stage.served() as (_, http):
+        assert web_stage.web is not None
+        kept: list[dict[str, str]] = []
+        for _ in range(2):
+            async with client(web_stage.web, None) as browser:
+                cookie = (await log_in(browser, web_stage.web.link())).partition(";")[0].partition("=")[2]
+                kept.append({"Cookie": cookie, "X-Hermes-Page": browser.headers["X-Hermes-Page"]})
+        newest, _ = (await http.get("/api/logins")).json()["logins"]
+        assert (await http.delete(f"/api/logins/{newest['id']}")).status_code == 200
+    async with web_stage.served():
+        assert web_stage.web is not None
+        async with client(web_stage.web, None) as browser:
+            for halves, status in zip(kept, (200, 401), strict=True):
+                headers = {**halves, "Cookie": f"{web_stage.web.auth.cookie}={halves['Cookie']}"}
+                assert (await browser.get("/api/sessions", headers=headers)).status_code == status
+
+
+async def test_a_browser_that_logs_in_again_has_one_log_in(web_stage: WebStage) -> None:
+    async with web_stage.served() as (_, http):
+        assert web_stage.web is not None
+        async with client(web_stage.web, None) as browser:
+            for _ in range(3):
+                await log_in(browser, web_stage.web.link())
+            assert (await browser.get("/api/sessions")).status_code == 200
+        assert len((await http.get("/api/logins")).json()["logins"]) == 1
+
+
+async def test_a_used_link_leads_a_browser_that_is_let_in_to_the_page(web_stage: WebStage) -> None:
+    async with web_stage.served():
+        assert web_stage.web is not None
+        link = web_stage.web.link()
+        async with client(web_stage.web, None) as browser:
+            await log_in(browser, link)
+            for _ in range(auth.MOST_TRIES + 1):
+                again = await browser.get(link)
+                assert (again.status_code, again.headers["location"]) == (303, "/")
+            assert (await browser.get("/api/sessions")).status_code == 200
+        async with client(web_stage.web, None) as stranger:
+            for _ in range(auth.MOST_TRIES + 1):
+                asked = await stranger.get("/login", headers={"Accept": "text/html"})
+                assert (asked.status_code, 'id="key"' in asked.text) == (200, True), "no link is no wrong try"

@@ -13,7 +13,7 @@ import trio
 from hermes_trio.gateway.turn import Turn
 from hermes_trio.testing import Script
 from hermes_trio.web import pages
-from tests.web.conftest import KEY, Heard, WebStage, client, hearing
+from tests.web.conftest import KEY, Heard, WebStage, client, hearing, log_in
 
 FOLDER = files(pages.__package__).joinpath("page")
 NAMES = sorted(file.name for file in FOLDER.iterdir())
@@ -29,7 +29,7 @@ async def test_who_was_let_in_gets_the_page_and_nobody_else(web_stage: WebStage)
             assert shut.status_code == 200
             assert 'id="key"' in shut.text
             assert 'id="composer"' not in shut.text
-            await browser.get(web_stage.web.link())
+            await log_in(browser, web_stage.web.link())
             seen = await browser.get("/")
             assert 'id="composer"' in seen.text
             assert seen.headers["content-type"] == "text/html; charset=utf-8"

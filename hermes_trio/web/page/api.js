@@ -1,5 +1,37 @@
 // Asking the gateway.
 
+import { keep } from "./dom.js";
+
+const PLACE = "page-key";
+
+// A browser sends its cookies to every port of a host. The other half of a log-in is in the storage of this
+// origin, which has its port, and is sent by us alone. A link that lets somebody in brings it in the address.
+let pageKey = localStorage.getItem(PLACE) ?? "";
+const brought = /^#key=(\w+)$/.exec(location.hash);
+if (brought) {
+  pageKey = brought[1];
+  keep(PLACE, pageKey);
+  history.replaceState(null, "", location.pathname);
+}
+// Another tab was let in anew, or has logged out.
+window.addEventListener("storage", ({ key, newValue }) => {
+  if (key === PLACE) pageKey = newValue ?? "";
+});
+
+/** The headers of every request that needs a log-in. */
+export const pageHeaders = () => ({ "x-hermes-page": pageKey });
+
+/** Go where the key is asked for, and come back here after that. */
+export function askForKey() {
+  location.replace(`/login${location.hash}`);
+}
+
+/** Forget this browser's half of the log-in. */
+export function forgetLogin() {
+  localStorage.removeItem(PLACE);
+  askForKey();
+}
+
 /** What the gateway refuses, or that it is not there (`code` is `unreachable`). */
 export class Refused extends Error {
   constructor(code, message, remedy, status) {
@@ -13,14 +45,14 @@ async function ask(method, path, body) {
   try {
     answer = await fetch(path, {
       method,
-      headers: body === undefined ? {} : { "content-type": "application/json" },
+      headers: { ...pageHeaders(), ...(body === undefined ? {} : { "content-type": "application/json" }) },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {
     throw new Refused("unreachable", "The gateway cannot be reached.", "", 0);
   }
-  // The cookie has grown old, or the key is another one: the same address asks for the key now.
-  if (answer.status === 401) location.reload();
+  // The log-in has expired or was ended, or the key is another one.
+  if (answer.status === 401) askForKey();
   const told = await answer.json().catch(() => ({}));
   if (answer.ok) return told;
   const { code = "refused", message = answer.statusText, remedy = "" } = told.error || {};

@@ -15,6 +15,7 @@ const PATHS = {
   trash: "M5 7h14M10 7V5h4v2M7 7l1 12h8l1-12",
   keyboard: "M3 7h18v10H3ZM7 11h.01M11 11h.01M15 11h.01M17 11h.01M8 14h8",
   theme: "M12 4a8 8 0 1 0 8 8 6 6 0 0 1-8-8Z",
+  exit: "M14 5H5v14h9M10 12h10M16 8l4 4-4 4",
   alert: "M12 5l8.5 14h-17ZM12 11v3.5M12 16.8v.1",
   clock: "M12 20a8 8 0 1 0 0-16 8 8 0 0 0 0 16ZM12 8v4.5l3 2",
   tool: "M5 8l4 4-4 4M12 17h7",

@@ -1,10 +1,10 @@
-// Gets the cookie for the key, and then the page.
+// Logs in by the key, and then shows the page.
 
 const form = document.getElementById("login");
 const key = document.getElementById("key");
 const problem = document.getElementById("problem");
 
-if (location.pathname === "/login") {
+if (new URLSearchParams(location.search).has("token")) {
   document.getElementById("why").textContent =
     "This link was used before, or is too old. Enter the key of this gateway instead.";
 }
@@ -19,7 +19,9 @@ form.addEventListener("submit", async (event) => {
       body: JSON.stringify({ key: key.value.trim() }),
     });
     if (answer.ok) {
-      location.replace("/" + location.hash);
+      localStorage.setItem("page-key", answer.headers.get("x-hermes-page"));
+      history.replaceState(null, "", "/" + location.hash);
+      location.reload();
       return;
     }
     const { error } = await answer.json();

@@ -5,6 +5,7 @@ import { get, post, Refused } from "./api.js";
 import { $, h } from "./dom.js";
 import { closeDialog, showDialog } from "./dialog.js";
 import { foldTurn, waitsFor } from "./fold.js";
+import { loginList, readLogins } from "./logins.js";
 import { titleOf } from "./sidebar.js";
 import { changed, elapsed, on, store } from "./store.js";
 import { again } from "./stream.js";
@@ -88,6 +89,7 @@ export function showStatus() {
 async function refresh() {
   try {
     details = await get("/health/detailed");
+    await readLogins();
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
   }
@@ -107,6 +109,7 @@ function fill() {
   ];
   const nodes = [head, facts(rows), h("h3", {}, "Working now"), working(), h("h3", {}, "Platforms"), platforms(gateway)];
   nodes.push(h("h3", {}, "Last ending"), ending(details?.last_ending));
+  nodes.push(h("h3", {}, "Browsers that are let in"), loginList(refresh));
   // Who has the focus on a button here keeps it: the numbers change each second.
   const focused = shown.contains(document.activeElement) ? document.activeElement.dataset.id : null;
   shown.replaceChildren(...nodes);

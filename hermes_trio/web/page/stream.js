@@ -1,5 +1,6 @@
 // The one stream of events: opened again by ourselves whenever it breaks, from the last event we have.
 
+import { askForKey, pageHeaders } from "./api.js";
 import { changed, happened, store } from "./store.js";
 
 const PAUSES = [300, 700, 1500, 3000, 5000];
@@ -26,8 +27,8 @@ export function keepConnected(whenOpen) {
     clearTimeout(leaving);
     if (document.hidden) {
       left = Date.now();
-      leaving = setTimeout(() => source?.close(), HIDDEN_FOR);
-    } else if (source?.readyState !== EventSource.OPEN || Date.now() - left > TRUSTED_FOR) again();
+      leaving = setTimeout(() => source?.abort(), HIDDEN_FOR);
+    } else if (!source?.isOpen || source.signal.aborted || Date.now() - left > TRUSTED_FOR) again();
   });
 }
 
@@ -37,37 +38,53 @@ export function again() {
   connect();
 }
 
-function connect() {
-  source?.close();
-  const mine = (source = new EventSource(`/api/events${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ""}`));
-  mine.onopen = () => {
-    failures = 0;
-    set("open");
-    opened();
-  };
-  mine.onmessage = ({ data, lastEventId }) => {
-    if (lastEventId) cursor = lastEventId;
-    happened(JSON.parse(data));
-  };
-  mine.onerror = () => {
-    mine.close();
-    if (mine !== source) return;
-    set("lost");
-    clearTimeout(timer);
-    timer = setTimeout(retry, PAUSES[Math.min(failures, PAUSES.length - 1)]);
-    failures += 1;
-  };
+async function connect() {
+  source?.abort();
+  const mine = (source = new AbortController());
+  try {
+    await listen(mine);
+  } catch {
+    // Whatever broke it, it is opened again.
+  }
+  if (mine !== source || mine.signal.aborted) return;
+  mine.isOpen = false;
+  set("lost");
+  clearTimeout(timer);
+  timer = setTimeout(connect, PAUSES[Math.min(failures, PAUSES.length - 1)]);
+  failures += 1;
 }
 
-async function retry() {
-  try {
-    // An event source does not say why it failed: who is not let in any more is asked for the key.
-    const answer = await fetch("/api/sessions?limit=1");
-    if (answer.status === 401) location.reload();
-    connect();
-  } catch {
-    timer = setTimeout(retry, PAUSES[Math.min(failures, PAUSES.length - 1)]);
-    failures += 1;
+// Not by an EventSource: that sends no header, and a cookie alone lets nobody in.
+async function listen(mine) {
+  const path = `/api/events${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ""}`;
+  const answer = await fetch(path, { headers: pageHeaders(), signal: mine.signal, cache: "no-store" });
+  if (answer.status === 401) askForKey();
+  if (!answer.ok) return;
+  failures = 0;
+  mine.isOpen = true;
+  set("open");
+  opened();
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const frames = (rest + value).split("\n\n");
+    rest = frames.pop();
+    for (const frame of frames) {
+      try {
+        heard(frame);
+      } catch (error) {
+        reportError(error); // a mistake of ours, and no reason to connect again
+      }
+    }
+  }
+}
+
+function heard(frame) {
+  for (const line of frame.split("\n")) {
+    if (line.startsWith("id: ")) cursor = line.slice(4);
+    else if (line.startsWith("data: ")) happened(JSON.parse(line.slice(6)));
   }
 }
 
