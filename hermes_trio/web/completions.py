@@ -5,7 +5,7 @@ use is an event of its own name, which is a piece of the answer with nothing in 
 
 | how the turn ends | whole | as a stream |
 |---|---|---|
-| answered | 200 | the last piece has `finish_reason` stop, and the usage |
+| answered | 200 | `finish_reason` stop, and the usage in the last piece |
 | not answered, but something was said | 200, `finish_reason` length, `X-Hermes-Completed: false` | an error |
 | not answered, and nothing was said | 502 `agent_incomplete` | an error |
 | not begun, for the gateway goes | 503 `gateway_draining` | an error |
@@ -110,7 +110,8 @@ class Reply:
         self.run_id = entered.posted.run_id
         self.text = ""
         self.end: Record | None = None
-        self._asked = asked
+        self._has_usage_chunk = bool(asked.stream_options and asked.stream_options.include_usage)
+        """Whether the usage is sent in a chunk of its own, without choices."""
         self._model = _names(gateway.config)[-1]
         self._made_at = int(gateway.world.time())
         self._is_behind_tools = False
@@ -173,13 +174,18 @@ class Reply:
     def chunk(self, delta: dict[str, Any], reason: str | None = None, **more: Any) -> dict[str, Any]:
         """A piece of it."""
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        if self._has_usage_chunk:
+            more = {"usage": None, **more}
         return self._headed("chat.completion.chunk", [choice], **more)
 
     def last_chunks(self) -> Iterator[dict[str, Any]]:
-        """What comes behind the text of an answer."""
-        yield self.chunk({}, "stop", usage=self.usage)
-        if self._asked.stream_options is not None and self._asked.stream_options.include_usage:
+        """Return the chunks after the text of an answer. The usage stands in the last of them and in no
+        other, because many clients add up the usage of all chunks."""
+        if self._has_usage_chunk:
+            yield self.chunk({}, "stop")
             yield self._headed("chat.completion.chunk", [], usage=self.usage)
+        else:
+            yield self.chunk({}, "stop", usage=self.usage)
 
     @property
     def usage(self) -> dict[str, int]:

@@ -19,6 +19,7 @@ from openai import AsyncOpenAI
 from hermes_trio.agent.agent import open_agent
 from hermes_trio.config import ModelConfig
 from hermes_trio.config_file import Loaded
+from hermes_trio.events import ToolCompleted, ToolStarted
 from hermes_trio.gateway.gateway import Gateway
 from hermes_trio.gateway.turn import Turn
 from hermes_trio.state.entry import Usage
@@ -100,6 +101,34 @@ async def test_the_usage_is_told_in_both_forms(web_stage: WebStage) -> None:
             ]
             assert chunks[-1].usage == answered.usage
             assert bool(chunks[-1].choices) is (not options)
+
+
+@pytest.mark.parametrize("include_usage", [None, False, True])
+async def test_a_client_that_adds_up_the_usage_of_all_chunks_counts_it_once(
+    web_stage: WebStage, include_usage: bool | None
+) -> None:
+    async def agent(turn: Turn) -> str:
+        await turn.emit(ToolStarted("terminal", "1", "ls"))
+        await turn.emit(ToolCompleted("terminal", "1", "ls"))
+        return await using(turn)
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    options = {} if include_usage is None else {"stream_options": {"include_usage": include_usage}}
+    async with web_stage.served() as (_, http), official(web_stage) as client:
+        create = client.chat.completions.create
+        chunks = [c async for c in await create(model="x", messages=HELLO, stream=True, **options)]  # type: ignore[call-overload]
+        counted = [chunk.usage for chunk in chunks if chunk.usage is not None]
+        assert [(one.prompt_tokens, one.completion_tokens) for one in counted] == [(15, 7)]
+        body = {"messages": HELLO, "stream": True, **options}
+        lines = (await http.post("/v1/chat/completions", json=body)).text.splitlines()
+    *before, last = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    assert last["usage"]["total_tokens"] == 22
+    assert last["choices"] == [] if include_usage else last["choices"][0]["finish_reason"] == "stop"
+    assert [one.get("usage") for one in before] == [None] * len(before)
+    assert all(("usage" in one) is bool(include_usage) for one in before), "as OpenAI has it"
+    assert [one["choices"][0]["finish_reason"] for one in before if one["choices"][0]["finish_reason"]] == (
+        ["stop"] if include_usage else []
+    )
 
 
 async def test_a_stream_is_heard_while_it_is_written(web_stage: WebStage) -> None:
