@@ -93,11 +93,14 @@ class RunCompleted(Event, frozen=True):
 
 
 class RunFailed(Event, frozen=True):
-    """The run ended without an answer: it failed, timed out, or, with code `interrupted`, was cut."""
+    """The run ended without an answer: it failed, timed out, or, with code `interrupted`, was cut. Where the
+    model did not answer, the code is that of its error."""
 
     event: ClassVar[str] = "run.failed"
     error: str = ""
     code: str = "failed"
+    retry_after: float | None = None
+    """Seconds after which the model's server wants to be asked again."""
 
 
 class RunCancelled(Event, frozen=True):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
+from ..agent.providers.errors import ModelError
 from ..errors import JournalError, StoreError
 from ..journal.writer import RunWriter
 from ..state import inbox, sessions, transcript, turns
@@ -142,8 +143,13 @@ async def _attended(run: Run, journal: RunWriter, prompt: str, history: Sequence
                     # Whatever an agent raises is the end of its turn, told to the person, and no more. What
                     # one of its tasks raises while it is cancelled comes with the Cancelled of the others in
                     # one group; that goes on.
-                    log.warning("the agent raised", run=run.run_id, exc_info=True)
-                    run.outcome, run.trouble = Outcome.FAILED, words.failed(_alone(raised), gateway.config)
+                    error = _alone(raised)
+                    if isinstance(error, ModelError):  # it says all there is; a traceback adds nothing
+                        run.refused = error
+                        log.warning("model did not answer", run=run.run_id, error=str(error))
+                    else:
+                        log.warning("the agent raised", run=run.run_id, exc_info=True)
+                    run.outcome, run.trouble = Outcome.FAILED, words.failed(error, gateway.config)
             if turn.patience.cancelled_caught:
                 run.outcome, run.trouble = (
                     Outcome.TIMED_OUT,

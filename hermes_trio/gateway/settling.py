@@ -84,6 +84,8 @@ def last_event(run: Run, outcome: Outcome) -> Event:
     """What whoever watches the run sees last."""
     if outcome is Outcome.ANSWERED:
         return RunCompleted(run.answer, _used(run.turn))
+    if outcome is Outcome.FAILED and run.refused is not None:
+        return RunFailed(run.trouble, run.refused.code, run.refused.after)
     if outcome in (Outcome.FAILED, Outcome.TIMED_OUT):
         return RunFailed(run.trouble, outcome)
     if outcome in (Outcome.CUT, Outcome.UNSTARTED):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..agent.providers.errors import ModelError
 from ..messages import SessionSource
 from ..state.entry import SessionEntry
 from ..state.inbox import Received
@@ -75,6 +76,8 @@ class Run:
     outcome: Outcome = Outcome.CUT
     answer: str = ""
     trouble: str = ""
+    refused: ModelError | None = None
+    """Why the model did not answer, if that is why the turn failed."""
 
     @property
     def lane(self) -> Lane | None:

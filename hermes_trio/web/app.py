@@ -35,6 +35,7 @@ from . import (
 )
 from .auth import Auth, LoginRequest, web_key
 from .changes import Changes, note_turns
+from .completion_request import ChatCompletion
 from .errors import HANDLERS, Refusal, answer, told
 from .platform import ApiPlatform
 from .server import listen, serve_connections
@@ -143,7 +144,7 @@ def routes(web: Web) -> list[openapi.Entry]:
         closed("GET", "/api/events", events.events),
         closed("GET", "/v1/models", completions.models),
         closed("GET", "/v1/models/{model:path}", completions.model),
-        closed("POST", "/v1/chat/completions", completions.complete, takes=completions.ChatCompletion),
+        closed("POST", "/v1/chat/completions", completions.complete, takes=ChatCompletion),
         closed("GET", "/v1/capabilities", runs.capabilities),
         closed("POST", "/v1/runs", runs.begin, takes=runs.NewRun),
         closed("GET", "/v1/runs/{run_id}", runs.one),

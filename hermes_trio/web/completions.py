@@ -7,7 +7,7 @@ use is an event of its own name, which is a piece of the answer with nothing in 
 |---|---|---|
 | answered | 200 | `finish_reason` stop, and the usage in the last piece |
 | not answered, but something was said | 200, `finish_reason` length, `X-Hermes-Completed: false` | an error |
-| not answered, and nothing was said | 502 `agent_incomplete` | an error |
+| not answered, and nothing was said | 502 `agent_incomplete`, or by the model's error, see below | an error |
 | not begun, for the gateway goes | 503 `gateway_draining` | an error |
 
 An error in a stream is a piece that has `error`; `[DONE]` is the last in any case. Who goes away in the
@@ -17,14 +17,14 @@ again.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import trio
-from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -33,8 +33,9 @@ from ..config import GatewayConfig
 from ..errors import GatewayError
 from ..events import INTERRUPTED, MessageDelta, RunCompleted, RunFailed, ToolCompleted, ToolStarted
 from ..journal.record import Record
-from .conversations import ChatMessages, Entered, Said, enter, place_of, said_in
-from .errors import Draining, Refusal, answer, openai_error, parsed, read_body, told
+from .completion_request import ChatCompletion, completion_asked
+from .conversations import Entered, Said, enter, place_of, said_in
+from .errors import Draining, Refusal, answer, openai_error, read_body, told
 from .events import EventStream, Write, frame, until_gone
 from .following import Follower, fields_of, follow, standing
 from .runs import DONE, STOP_WITHIN, drop, stop_run
@@ -46,23 +47,22 @@ if TYPE_CHECKING:
 SESSION = "X-Hermes-Session-Id"
 DEFAULT_MODEL = "default"
 OWNER = "hermes-trio"
-
-
-class StreamOptions(msgspec.Struct, frozen=True):
-    """What else is wanted of a stream."""
-
-    include_usage: bool | None = None
-
-
-class ChatCompletion(msgspec.Struct, frozen=True):
-    """The body that asks for an answer. Any `model` is taken: the gateway's own answers. What else a client
-    sends is passed over, tools too: the agent has its own."""
-
-    messages: ChatMessages
-    model: str | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    n: Annotated[int, Meta(ge=1, le=1)] | None = None
+STATUS_OF_MODEL_ERRORS = {
+    "context_length_exceeded": 400,
+    "content_filter": 400,
+    "model_request_refused": 400,
+    "model_key_refused": 424,
+    "model_no_credit": 424,
+    "model_unknown": 424,
+    "model_certificate_refused": 424,
+    "not_a_model_server": 424,
+    "rate_limit_exceeded": 429,
+    "model_overloaded": 503,
+}
+"""The status of an answer to a client whose turn failed because of the model. Clients send a request again
+after 408, 409, 429 and 5xx, so an error that lasts has another status: 400 where the request is at fault, and
+424 (Failed Dependency) where the owner of the gateway has to act. Not 401, 403 or 404 for the latter: the
+client's own key is good, and so are its address and its model name; it would ask its user for others."""
 
 
 async def models(web: Web, request: Request) -> Response:
@@ -91,7 +91,7 @@ async def complete(web: Web, request: Request) -> ASGIApp:
     session, with what is stored there; else the messages are all there is. An `Idempotency-Key` makes the
     same request, sent again, the same answer."""
     body = await read_body(request)
-    asked, session_id = parsed(body, ChatCompletion), request.headers.get(SESSION)
+    asked, session_id = completion_asked(body), request.headers.get(SESSION)
     place, said = place_of(request, body, session_id), said_in(asked.messages)
     if session_id is not None:
         said = Said(said.text, None, said.instructions)
@@ -157,14 +157,20 @@ class Reply:
         said = fields_of(self.end) if self.end is not None and self.end.event == RunFailed.event else {}
         message = said.get("error") or "The run was stopped."
         remedy = f"GET /v1/runs/{self.run_id} says what has become of it."
-        return Refusal(502, "agent_incomplete", message, remedy, {SESSION: self.entered.session})
+        headers, code = {SESSION: self.entered.session}, said.get("code", "")
+        if said.get("retry_after") is not None:
+            headers["Retry-After"] = str(math.ceil(said["retry_after"]))
+        status = STATUS_OF_MODEL_ERRORS.get(code)
+        if status is None:
+            status, code = 502, "agent_incomplete"
+        return Refusal(status, code, message, remedy, headers)
 
     def whole(self) -> Response:
         """All of it at once."""
         headers = {SESSION: self.entered.session}
         if not self.is_answered:
             code = fields_of(self.end).get("code", "") if self.end is not None else ""
-            error = code if code.isascii() and code.isalnum() else "incomplete"
+            error = code if re.fullmatch(r"\w+", code, re.ASCII) else "incomplete"
             headers |= {"X-Hermes-Completed": "false", "X-Hermes-Partial": "true", "X-Hermes-Error": error}
         message = {"role": "assistant", "content": self.text, "refusal": None}
         reason = "stop" if self.is_answered else "length"
@@ -278,8 +284,7 @@ async def _stream(web: Web, reply: Reply, write: Write) -> None:
             await write(frame(chunk))
     else:
         refusal = await reply.refusal()
-        error = openai_error(f"{refusal.message} {refusal.remedy}", refusal.code, refusal.status)
-        await write(frame(reply.chunk({}, "error", error=error)))
+        await write(frame(reply.chunk({}, "error", error=openai_error(refusal))))
     await write(DONE)
 
 

@@ -16,7 +16,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -50,6 +50,7 @@ class Part(msgspec.Struct, frozen=True):
 
     type: str
     text: str | None = None
+    refusal: str | None = None
 
 
 class Function(msgspec.Struct, frozen=True):
@@ -66,6 +67,9 @@ class Call(msgspec.Struct, frozen=True):
     function: Function
 
 
+_NOTHING = Meta(description="It cannot be read here.", extra_json_schema={"enum": [None]})
+
+
 class ChatMessage(msgspec.Struct, frozen=True):
     """One message, as a client sends it."""
 
@@ -74,6 +78,10 @@ class ChatMessage(msgspec.Struct, frozen=True):
     tool_calls: tuple[Call, ...] | None = None
     tool_call_id: str | None = None
     name: str | None = None
+    refusal: str | None = None
+    """What a model said in place of a `content`."""
+    audio: Annotated[Any, _NOTHING] = None
+    function_call: Annotated[Any, _NOTHING] = None
 
 
 MOST_MESSAGES = 4096
@@ -104,7 +112,8 @@ def said_in(messages: Sequence[ChatMessage], before: Sequence[ChatMessage] | Non
     talk = [one for one in messages if one.role not in _LEADS]
     if not talk or talk[-1].role != "user" or not _text(talk[-1]).strip():
         message = "The last message is nothing that a person says."
-        raise Refusal(400, "no_text", message, "End with a message of role user that has a text.")
+        remedy = "End with a message of role user that has a text."
+        raise Refusal(400, "no_text", message, remedy, param="messages")
     earlier = talk[:-1] if before is None else [one for one in before if one.role not in _LEADS]
     return Said(_text(talk[-1]), tuple(map(_row, earlier)), "\n\n".join(led) or None)
 
@@ -123,13 +132,25 @@ def _row(one: ChatMessage) -> Row:
 
 
 def _text(one: ChatMessage) -> str:
+    if one.audio is not None or one.function_call is not None:
+        raise _unreadable("Messages with `audio` or `function_call`")
     if one.content is None or isinstance(one.content, str):
-        return one.content or ""
-    for part in one.content:
-        if part.type not in ("text", "input_text", "output_text") or part.text is None:
-            message = f"Parts of type {part.type[:40]!r} cannot be read here."
-            raise Refusal(400, "unsupported_content", message, "Send text, and links to what is no text.")
-    return "\n".join(part.text or "" for part in one.content)
+        return one.content or one.refusal or ""
+    return "\n".join(map(_text_of_part, one.content))
+
+
+def _text_of_part(part: Part) -> str:
+    text = part.text if part.type in ("text", "input_text", "output_text") else None
+    if part.type == "refusal":  # a part of what a model answered
+        text = part.refusal
+    if text is None:
+        raise _unreadable(f"Parts of type {part.type[:40]!r}")
+    return text
+
+
+def _unreadable(what: str) -> Refusal:
+    remedy = "Send text, and links to what is no text."
+    return Refusal(400, "unsupported_content", f"{what} cannot be read here.", remedy, param="messages")
 
 
 # --- where it is said --------------------------------------------------------------------------------

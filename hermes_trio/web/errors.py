@@ -5,6 +5,7 @@ out there."""
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,6 +25,8 @@ RETRY_AFTER = 5
 """Seconds after which it is worth asking again."""
 
 _TYPES = "GET /openapi.json has the fields and their types."
+_PLACE = re.compile(r" - at `\$\.([^`]+)`\Z")
+"""Where msgspec names the field that is wrong."""
 
 T = TypeVar("T")
 
@@ -34,11 +37,19 @@ class Refusal(GatewayError):
     """Something a client asked for and does not get."""
 
     def __init__(
-        self, status: int, code: str, message: str, remedy: str, headers: dict[str, str] | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        remedy: str,
+        headers: dict[str, str] | None = None,
+        *,
+        param: str | None = None,
     ) -> None:
+        """`param` names the parameter of the body that is refused."""
         super().__init__(f"{message} {remedy}")
         self.status, self.code, self.message, self.remedy = status, code, message, remedy
-        self.headers = headers
+        self.headers, self.param = headers, param
 
 
 class NotThere(Refusal):
@@ -70,17 +81,29 @@ def answer(value: object, status: int = 200, headers: dict[str, str] | None = No
 def told(refusal: Refusal, path: str) -> Response:
     """What the client reads that asked for this path."""
     if path.startswith(OPENAI):
-        error = openai_error(f"{refusal.message} {refusal.remedy}", refusal.code, refusal.status)
+        error = openai_error(refusal)
     else:
         error = {"code": refusal.code, "message": refusal.message, "remedy": refusal.remedy}
     return answer({"error": error}, refusal.status, refusal.headers)
 
 
-def openai_error(message: str, code: str, status: int = 500) -> dict[str, Any]:
+_TYPES_OF_OPENAI = {
+    401: "authentication_error",
+    403: "permission_error",
+    424: "model_error",
+    429: "rate_limit_error",
+}
+
+
+def openai_error(refusal: Refusal) -> dict[str, Any]:
     """An error as clients of OpenAI know it."""
-    kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}.get(status)
-    kind = kind or ("server_error" if status >= 500 else "invalid_request_error")
-    return {"message": message, "type": kind, "param": None, "code": code}
+    kind = "server_error" if refusal.status >= 500 else "invalid_request_error"
+    return {
+        "message": f"{refusal.message} {refusal.remedy}",
+        "type": _TYPES_OF_OPENAI.get(refusal.status, kind),
+        "param": refusal.param,
+        "code": refusal.code,
+    }
 
 
 async def read_json(request: Request, kind: type[T], *, longest: int = LONGEST_BODY) -> T:
@@ -93,7 +116,8 @@ def parsed(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except msgspec.ValidationError as error:
-        raise Refusal(400, "wrong_type", f"{error}.", _TYPES) from None
+        place = _PLACE.search(str(error))
+        raise Refusal(400, "wrong_type", f"{error}.", _TYPES, param=place[1] if place else None) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Refusal(400, "bad_json", f"The body is no JSON: {error}.", "Send one JSON object.") from None
 

@@ -19,7 +19,8 @@
     └─ Interrupted                any of these after a part of the answer was handed out
 
 `may_retry` says whether the same request can succeed later, `after` in how many seconds at the earliest,
-`may_fall_back` whether another model could do better. No text has a secret in it.
+`may_fall_back` whether another model could do better. `code` names the error for programs; it stands in the
+last event of the run. No text has a secret in it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class ModelError(GatewayError):
 
     may_retry = False
     may_fall_back = True
+    code = "failed"
     problem = "it did not answer"
     remedy = "Try again."
 
@@ -55,21 +57,25 @@ class ModelError(GatewayError):
 
 
 class KeyRefused(ModelError):
+    code = "model_key_refused"
     problem = "the key was refused"
     remedy = "Check model.api_key, or the variable it comes from; then restart."
 
 
 class NoCredit(ModelError):
+    code = "model_no_credit"
     problem = "the account has no credit left"
     remedy = "Top it up with the provider, or choose another model."
 
 
 class ModelUnknown(ModelError):
+    code = "model_unknown"
     problem = "the server knows no such model"
     remedy = "Check model.name ({model}) and model.base_url ({url}); most addresses end in /v1."
 
 
 class ContextTooLong(ModelError):
+    code = "context_length_exceeded"
     may_fall_back = False
     problem = "the conversation is longer than the model can take"
     remedy = "Begin a new one with /new, or raise the context length of the server."
@@ -81,22 +87,26 @@ class ContextTooLong(ModelError):
 
 
 class ContentRefused(ModelError):
+    code = "content_filter"
     problem = "the model, or its provider, refused to answer this"
     remedy = "Say it in another way, or choose another model."
 
 
 class RequestRefused(ModelError):
+    code = "model_request_refused"
     problem = "the server does not take the request"
     remedy = "If this goes on, the model may need another provider or base_url."
 
 
 class RateLimited(ModelError):
+    code = "rate_limit_exceeded"
     may_retry = True
     problem = "too many requests"
     remedy = "Wait a while."
 
 
 class Overloaded(ModelError):
+    code = "model_overloaded"
     may_retry = True
     problem = "the server has too much to do"
     remedy = "Wait a while."
@@ -122,6 +132,7 @@ class CannotConnect(ModelError):
 
 
 class CertificateRefused(ModelError):
+    code = "model_certificate_refused"
     problem = "its certificate is not one that this machine trusts"
     remedy = (
         "Check the clock, and whether a proxy looks into the connection; SSL_CERT_FILE names certificates "
@@ -130,6 +141,7 @@ class CertificateRefused(ModelError):
 
 
 class NotAModelServer(ModelError):
+    code = "not_a_model_server"
     problem = "what answers there is no model server"
     remedy = "Check model.base_url ({url}); most addresses end in /v1."
 
@@ -161,4 +173,4 @@ class Interrupted(ModelError):
         problem = f"the answer broke off: {cause.problem}"
         super().__init__(cause.endpoint, problem=problem, remedy=cause.remedy, said=cause.said)
         self.cause, self.may_retry, self.may_fall_back = cause, cause.may_retry, cause.may_fall_back
-        self.after = cause.after
+        self.after, self.code = cause.after, cause.code
