@@ -6,6 +6,7 @@ and come again. What happens in it is told as clients of the original know it, e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,10 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..errors import JournalError
 from ..events import RunCancelled
 from ..gateway import asking
+from ..gateway.asking import Asked
 from ..journal.record import Record
 from ..journal.replay import parse_cursor
 from ..journal.writer import append_run_event
-from ..state import inbox, turns
+from ..state import approvals, inbox, turns
 from ..state.turns import Outcome
 from .conversations import MOST_MESSAGES, ChatMessage, ChatMessages, Place, Said, enter, place_of, said_in
 from .errors import NotThere, Refusal, answer, parsed, read_body, read_json
@@ -52,7 +54,7 @@ class NewRun(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The body that allows what a run asks for, or does not. Without an id it is for the oldest request."""
+    """The body that allows what a run asks for, or refuses it. `_open_request` tells which one."""
 
     choice: Literal["once", "session", "always", "deny"]
     approval_id: Annotated[str, Meta(max_length=256)] | None = None
@@ -61,7 +63,15 @@ class Choice(msgspec.Struct, frozen=True):
 async def capabilities(web: Web, request: Request) -> Response:
     """`GET /v1/capabilities`: what a client may count on."""
     features = dict.fromkeys(
-        ("approval_events", "run_approval_response", "run_stop", "event_replay", "chat_completions", "runs"),
+        (
+            "approval_events",
+            "approval_identity_v1",  # the ids in `approval.request` are ours, and answer one request each
+            "run_approval_response",
+            "run_stop",
+            "event_replay",
+            "chat_completions",
+            "runs",
+        ),
         True,
     )
     return answer({"object": "hermes.api_server.capabilities", "features": features})
@@ -157,19 +167,33 @@ async def approve(web: Web, request: Request) -> Response:
     """`POST /v1/runs/{id}/approval` `{choice, approval_id}`: say yes or no to what it asks for."""
     gateway, stands = web.gateway, await _standing(web.gateway, request)
     chosen = await read_json(request, Choice)
-    asked = next(
-        (
-            one
-            for one in (stands.task.asked if stands.task is not None else ())
-            if one.kind == "approval" and chosen.approval_id in (None, one.id)
-        ),
-        None,
-    )
+    requests = stands.task.asked if stands.task is not None else ()
+    waiting = [one for one in requests if one.kind == "approval" and one.answer is None]
+    asked = await _open_request(gateway, waiting, chosen.approval_id)
     if asked is None or not await asking.answer(gateway, asked, chosen.choice, by=ANSWERED_BY):
-        message = "Nothing of that kind is asked there, or not any more."
-        raise Refusal(409, "approval_not_pending", message, "Follow the events of the run to see what is.")
+        open_ids = ", ".join(one.id for one in waiting)
+        remedy = f"Name one of these: {open_ids}." if open_ids else "Follow the events of the run."
+        message = "No open approval of this run is meant by that id."
+        raise Refusal(409, "approval_not_pending", message, remedy)
     told = {"run_id": stands.run_id, "approval_id": asked.id, "choice": chosen.choice, "resolved": 1}
     return answer({"object": "run.approval_response", **told})
+
+
+async def _open_request(gateway: Gateway, waiting: Sequence[Asked], named: str | None) -> Asked | None:
+    """The open approval that a client means.
+
+    Clients of the original send no id, or one that they made themselves, because its ids were not real:
+    no id means the oldest request, as it did there. A foreign id means the only open request; where
+    several are open it could be the yes to another command than the person saw, and means none. An id of
+    ours never means another request: its own is open, or this answer comes too late.
+    """
+    if not named:
+        return waiting[0] if waiting else None
+    known = next((one for one in waiting if one.id == named), None)
+    if known is not None or len(waiting) != 1:
+        return known
+    ours = await gateway.database.read(approvals.get, named)
+    return waiting[0] if ours is None else None
 
 
 async def stop_run(gateway: Gateway, run_id: str) -> None:

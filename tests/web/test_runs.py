@@ -413,8 +413,6 @@ async def test_a_run_asks_for_a_yes_and_gets_an_answer(web_stage: WebStage, choi
             assert asked["command"] == "rm -rf build"
             assert (await stands(http, run))["status"] == "waiting_for_approval"
             path = f"/v1/runs/{run['run_id']}/approval"
-            stale = await http.post(path, json={"choice": choice, "approval_id": "another"})
-            assert (stale.status_code, stale.json()["error"]["code"]) == (409, "approval_not_pending")
             given = {"choice": choice, "approval_id": asked["approval_id"]}
             answered = await http.post(path, json=given)
             assert answered.status_code == 200
@@ -423,6 +421,69 @@ async def test_a_run_asks_for_a_yes_and_gets_an_answer(web_stage: WebStage, choi
         late = await http.post(path, json=given)
         assert (late.status_code, late.json()["error"]["code"]) == (409, "approval_not_pending")
         assert (await http.post(path, json={"choice": "maybe"})).status_code == 400
+
+
+@pytest.mark.parametrize("named", [None, "", "gwrun:made-by-the-client", "x" * 256])
+async def test_a_client_without_real_ids_answers_the_approval_that_waits(
+    web_stage: WebStage, named: str | None
+) -> None:
+    web_stage.agent = asks  # type: ignore[assignment]
+    async with web_stage.served() as (_, http):
+        run = await begun(http, input="clean")
+        async with listening(http, run) as followed:
+            asked = await followed.until("approval.request")
+            path = f"/v1/runs/{run['run_id']}/approval"
+            for body in ({"choice": "once", "approval_id": named}, {"choice": "once", "approval_id": named}):
+                answered = await http.post(path, json=body)
+                if answered.is_success:
+                    assert answered.json()["approval_id"] == asked["approval_id"]
+        assert answered.status_code == 409, "it is answered once"
+        assert (await until(http, run, "completed"))["output"] == "Allowed: once."
+
+
+async def asks_for_two(turn: Turn) -> str:
+    """Ask for two approvals at once, and a third time when both are answered."""
+    await turn.requesting()
+    got: dict[str, str | None] = {}
+
+    async def one(command: str) -> None:
+        got[command] = await turn.may(command)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one, "first")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(one, "second")
+    await one("third")
+    return ", ".join(f"{command}: {answer}" for command, answer in sorted(got.items()))
+
+
+async def test_of_two_approvals_a_foreign_id_means_none_and_an_id_of_ours_never_another(
+    web_stage: WebStage,
+) -> None:
+    web_stage.agent = asks_for_two  # type: ignore[assignment]
+    async with web_stage.served() as (_, http):
+        run = await begun(http, input="clean")
+        async with listening(http, run) as followed:
+            while followed.names.count("approval.request") < 2:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            first, second = (data["approval_id"] for _, data in followed.frames)
+            path = f"/v1/runs/{run['run_id']}/approval"
+            foreign = await http.post(path, json={"choice": "once", "approval_id": "made-by-the-client"})
+            assert (foreign.status_code, foreign.json()["error"]["code"]) == (409, "approval_not_pending")
+            assert first in foreign.text
+            assert second in foreign.text
+            oldest = await http.post(path, json={"choice": "once"})
+            assert oldest.json()["approval_id"] == first
+            late = await http.post(path, json={"choice": "deny", "approval_id": first})
+            assert late.status_code == 409, "an id of ours that is answered does not mean the next request"
+            assert (await http.post(path, json={"choice": "deny", "approval_id": second})).is_success
+            while followed.names.count("approval.request") < 3:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            late = await http.post(path, json={"choice": "once", "approval_id": second})
+            assert late.status_code == 409
+            assert (await http.post(path, json={"choice": "session", "approval_id": "foreign"})).is_success
+        told = (await until(http, run, "completed"))["output"]
+        assert told == "first: once, second: None, third: session"
 
 
 # --- cut, held, gone ---------------------------------------------------------------------------------
@@ -536,7 +597,13 @@ async def test_damage_costs_the_events_it_hit_and_is_told(web_stage: WebStage) -
 async def test_capabilities(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         features = (await http.get("/v1/capabilities")).json()["features"]
-        for name in ("approval_events", "run_approval_response", "run_stop", "event_replay"):
+        for name in (
+            "approval_events",
+            "approval_identity_v1",
+            "run_approval_response",
+            "run_stop",
+            "event_replay",
+        ):
             assert features[name] is True
 
 
