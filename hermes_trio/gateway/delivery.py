@@ -57,7 +57,8 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Deliveries:
-    """The owed rows of one chat. `closes` is told the key of a growing message that a row now closes."""
+    """The owed rows of one chat. `closes` is told the key of a growing message that a row now closes,
+    `floods` for how many seconds the platform wants silence in the chat."""
 
     def __init__(
         self,
@@ -68,10 +69,11 @@ class Deliveries:
         dead: dict[Chat, str],
         *,
         closes: Callable[[str], None],
+        floods: Callable[[float], None],
     ) -> None:
         self._chat, self._connection = chat, connection
         self._database, self._world = database, world
-        self._dead, self._closes = dead, closes
+        self._dead, self._closes, self._floods = dead, closes, floods
         self._unsure: dict[int, float] = {}
         """What may have arrived, and when it is sent once more."""
         self._receipts: dict[int, str | None] = {}
@@ -109,6 +111,7 @@ class Deliveries:
                 receipt = await self._arrived(link, row, body)
             await self.note_receipt(row.outbox_id, receipt)
         except FloodWait as flood:
+            self._floods(flood.seconds)
             await self._note_failure(row, flood)
             return float(flood.seconds)
         except (NotSent, LinkLost, CredentialsRefused) as error:

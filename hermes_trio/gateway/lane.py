@@ -3,6 +3,9 @@
 Three kinds of things come along. *Notices* are said once and forgotten. A *stream* is a message that
 grows while an answer is written: only its newest text counts, and it is edited no more often than the
 interval says. *Owed rows* are what the outbox holds; how they are delivered is said in `delivery`.
+
+A flood wait holds the whole lane, whatever call was refused: until it is over nothing is sent or edited in
+the chat, for each call within it would be refused too, and may make the wait longer.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ class Lane:
         self._streams: dict[str, Stream] = {}
         self._owes = False
         self._deliver_at = 0.0
-        self._owed = Deliveries(chat, connection, database, world, dead, closes=self._close)
+        self._held_until = 0.0
+        self._owed = Deliveries(chat, connection, database, world, dead, closes=self._close, floods=self.hold)
         self._hint = trio.Event()
         self._flushed = trio.Event()
 
@@ -73,6 +77,15 @@ class Lane:
         if not stream.closed and stream.text:
             self._streams[stream.key] = stream
             self._wake()
+
+    @property
+    def held_for(self) -> float:
+        """Seconds until a flood wait of this chat is over; 0 without one."""
+        return max(self._held_until - trio.current_time(), 0.0)
+
+    def hold(self, seconds: float) -> None:
+        """Send nothing for this long: the platform has asked for a pause in this chat."""
+        self._held_until = max(self._held_until, trio.current_time() + seconds)
 
     def deliver(self) -> None:
         """There is something in the outbox for this chat."""
@@ -102,7 +115,7 @@ class Lane:
                     self._owes = True
                     self._owed.connected()
                     continue
-                if not self._busy() and leave():
+                if not self._busy() and not self.held_for and leave():
                     return
                 continue
             self._hint = trio.Event()
@@ -138,8 +151,15 @@ class Lane:
 
     async def _send(self, link: Link) -> float | None:
         await self._owed.store_receipts()
-        while self._notices and self.chat not in self._dead:
+        wait = await self._send_unless_held(link) if not self.held_for else None
+        return self.held_for or wait
+
+    async def _send_unless_held(self, link: Link) -> float | None:
+        """Send what can go now; a flood wait ends this early."""
+        while self._notices and self.chat not in self._dead and not self.held_for:
             await self._say(link, *self._notices.popleft())
+        if self.held_for:
+            return None
         early = self._deliver_at - trio.current_time()
         if self._owes and early <= 0:
             self._owes = False
@@ -149,7 +169,8 @@ class Lane:
                 return wait
         if self._owes:
             return max(early, 0.0)
-        waits = [wait for stream in list(self._streams.values()) if (wait := await self._show(link, stream))]
+        streams = list(self._streams.values())
+        waits = [wait for one in streams if not self.held_for and (wait := await self._show(link, one))]
         return min(waits, default=None)
 
     def _close(self, key: str) -> None:
@@ -191,6 +212,9 @@ class Lane:
         try:
             with trio.move_on_after(NOTICE_WITHIN), calling(self._connection):
                 await link.send(message)
+        except FloodWait as flood:
+            self.hold(flood.seconds)
+            self._notices.appendleft((text, thread_id, reply_to))
         except PlatformError as error:
             log.warning("a notice was not sent", chat=self.chat.chat_id, error=str(error))
             self._note_death(error)
@@ -208,7 +232,7 @@ class Lane:
                     stream.shown = text + stream.cursor
         except FloodWait as flood:
             stream.interval *= 2
-            stream.next_at = trio.current_time() + flood.seconds
+            self.hold(flood.seconds)
         except (PlatformError, trio.TooSlowError) as error:
             # The answer itself comes by the outbox; a message that cannot grow is left alone.
             log.warning("a message stopped growing", chat=self.chat.chat_id, error=str(error))

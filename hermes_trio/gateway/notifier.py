@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
-from ..platform import PlatformError
+from ..platform import FloodWait, PlatformError
 from . import words
 from .link import calling
 from .outgoing import Chat, Stream
@@ -25,15 +25,18 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 async def typing(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None) -> None:
-    """Show that somebody is typing, where a platform has a sign for it."""
+    """Show that somebody is typing, where a platform has a sign for it. Within a flood wait of the chat no
+    sign is sent, and one that is refused as too much holds everything else there too."""
     connection = gateway.connection(chat)
     while connection.adapter.traits.typing:
-        link = await connection.up()
+        link, lane = await connection.up(), gateway.lanes.of(chat)
         try:
             with trio.move_on_after(TYPING_WITHIN):
-                if not turn.waits_for_somebody:
+                if not turn.waits_for_somebody and not lane.held_for:
                     with calling(connection):
                         await link.typing(chat.chat_id, thread_id)
+        except FloodWait as flood:
+            lane.hold(flood.seconds)
         except PlatformError as error:
             log.debug("no typing sign", chat=chat.chat_id, error=str(error))
         await trio.sleep(TYPING_EVERY)
