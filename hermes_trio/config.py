@@ -354,7 +354,7 @@ class PlatformConfig(Section, frozen=True):
     allow_admin_from: Annotated[
         tuple[SenderId, ...],
         Meta(
-            description="Ids that may also restart the gateway and such. Empty: all who may talk.",
+            description="Ids that may restart it and approve commands. Empty: all listed or paired.",
             extra={"wants": "a list of ids such as [42, 43]"},
         ),
     ] = ()

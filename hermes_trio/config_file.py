@@ -116,11 +116,21 @@ def load_config(home: Path, environ: Mapping[str, str]) -> Loaded:
     model, from_environment = _model(config.model, given, environ)
     return Loaded(
         config=msgspec.structs.replace(config, model=model),
-        warnings=(*malformed, *replaced, *harmless, *unknown),
+        warnings=(*malformed, *replaced, *harmless, *unknown, *_without_admins(config)),
         path=path,
         origins={**given, **from_environment},
         environ=environ,
     )
+
+
+def _without_admins(config: GatewayConfig) -> Iterator[str]:
+    """A warning for each platform where everybody may talk, and so nobody may approve or administer."""
+    for name, platform in config.platforms.items():
+        if platform.enabled and platform.allow_from == "all" and not platform.allow_admin_from:
+            yield (
+                f"platforms.{name}.allow_from is all and platforms.{name}.allow_admin_from names nobody, "
+                "so nobody there may approve commands or give admin commands"
+            )
 
 
 def _unknown_keys(kind: type[Section], tree: Tree, path: str, findings: list[ConfigFinding]) -> Iterator[str]:

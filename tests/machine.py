@@ -25,7 +25,8 @@ agent: {{restart_drain_timeout: {grace}}}
 streaming: {{edit_interval: 0.05}}
 web: {{port: 0}}
 platforms:
-  loopback: {{allow_from: all, port: {port}, traits: {{edits: true, takes_keys: true}}}}
+  loopback:
+    {{allow_from: all, allow_admin_from: [42], port: {port}, traits: {{edits: true, takes_keys: true}}}}
 """
 
 

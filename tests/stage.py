@@ -105,7 +105,10 @@ class Stage:
                 gateway.stop(grace=0, asked_by="the story")
 
     def allow(self, **platform: object) -> None:
-        """Change what the configuration says of the platform."""
+        """Change what the configuration says of the platform. Where it says anew who may talk, nobody is
+        an admin who is not named."""
+        if "allow_from" in platform:
+            platform.setdefault("allow_admin_from", ())
         config = msgspec.structs.replace(self.config.platforms["memory"], **platform)
         self.config = msgspec.structs.replace(self.config, platforms={"memory": config})
 
@@ -170,10 +173,14 @@ class Stage:
             db.close()
 
 
+EVERYBODY = ("me", *map(str, range(100)))
+"""The people of the stories. With `allow_from: all` only those who are named may approve."""
+
+
 def everyone(agent: AgentConfig | None = None, *, busy: Busy = "interrupt") -> GatewayConfig:
-    """A configuration that lets everybody in."""
+    """A configuration that lets everybody in, with the people of the stories as admins."""
     return GatewayConfig(
         agent=agent or AgentConfig(),
         display=DisplayConfig(busy_input_mode=busy),
-        platforms={"memory": PlatformConfig(allow_from="all")},
+        platforms={"memory": PlatformConfig(allow_from="all", allow_admin_from=EVERYBODY)},
     )

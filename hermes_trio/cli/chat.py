@@ -42,7 +42,7 @@ from ..state import inbox, turns
 from ..state.turns import Outcome
 from ..world import World
 from .config import load_and_warn, whereabouts
-from .console import GROWING, ME, PROMPT, Console, Keyboard, Question, Screen, read_question
+from .console import GROWING, ME, PERSON, PROMPT, Console, Keyboard, Question, Screen, read_question
 from .logs import log_to_file
 
 LETS_GO_WITHIN = 1.0
@@ -92,7 +92,9 @@ def _for_a_terminal(config: GatewayConfig, *, is_asked_once: bool) -> GatewayCon
             approvals=msgspec.structs.replace(config.approvals, timeout=0),
         )
     return msgspec.structs.replace(
-        config, streaming=streaming, platforms={Console.name: PlatformConfig(allow_from="all")}
+        config,
+        streaming=streaming,
+        platforms={Console.name: PlatformConfig(allow_from="all", allow_admin_from=(PERSON,))},
     )
 
 

@@ -17,8 +17,11 @@ from ..platform import Link, LinkLost, Outgoing, Traits
 GROWING = "\x00"
 """The cursor of this platform: a text that ends with it is not finished. It is never printed."""
 
+PERSON = "me"
+"""The id of the person at the terminal."""
+
 PROMPT = "> "
-ME = SessionSource("console", "me", user_id="me")
+ME = SessionSource("console", PERSON, user_id=PERSON)
 """The person at the terminal."""
 LONGEST_QUESTION = 10_000_000
 """Bytes that are read from a pipe."""

@@ -16,8 +16,15 @@ Access is asked for at every door and each time anew: at a message, before a cut
 at an answer to an approval. Nothing is remembered, so what the owner decides counts from the next moment
 on. Only for people whom no list names that is a look into the database.
 
-Where admins are listed, they alone may give the commands of `ADMIN_COMMANDS` and answer approvals; where
-none is, everybody who may talk is one.
+The commands of `ADMIN_COMMANDS` concern everybody, and an approval is a yes to a command on this machine:
+
+| who is named | may give admin commands | may answer approvals |
+|---|---|---|
+| admins, by `allow_admin_from` | they | they |
+| no admins, but people: a list, or pairing | all of them | the person whose turn asks |
+| nobody: `allow_from: all` | nobody | nobody |
+
+A door of its own, which asks for a key, is the owner's: who has the key may do both.
 """
 
 from __future__ import annotations
@@ -84,11 +91,22 @@ class Access:
         return await self.database.read(pairing.is_paired, source.platform, ids_of(source))
 
     async def is_admin(self, source: SessionSource) -> bool:
-        """Whether this person may do what concerns everybody: the admin commands, the approvals."""
+        """Whether this person may do what concerns everybody: the admin commands."""
         platform = self.config.platforms.get(source.platform)
-        if platform is not None and platform.allow_admin_from:
+        if platform is None or source.platform in self.own_doors:
+            return await self.may_talk(source)
+        if platform.allow_admin_from or platform.allow_from == "all":
             return any(one in platform.allow_admin_from for one in ids_of(source))
         return await self.may_talk(source)
+
+    async def may_approve(self, source: SessionSource, asked_of: Collection[str]) -> bool:
+        """Whether this person may answer an approval that a turn of the people with these ids asks for."""
+        if not await self.is_admin(source):
+            return False
+        platform = self.config.platforms.get(source.platform)
+        if platform is None or source.platform in self.own_doors or platform.allow_admin_from:
+            return True
+        return not asked_of or any(one in asked_of for one in ids_of(source))
 
     async def new_code(self, source: SessionSource) -> str | None:
         """The pairing code to show to this person, who was refused; None if there is nothing to say to

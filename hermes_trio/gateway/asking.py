@@ -22,6 +22,7 @@ from ..platform import Button
 from ..state import approvals, inbox, outbox, turns
 from ..state.approvals import Request
 from . import words
+from .access import ids_of
 from .chunks import SMALLEST_LIMIT, chunks
 from .outgoing import Body, Chat, owed, place_of
 
@@ -65,6 +66,8 @@ class Asked:
     id: str
     kind: Kind
     choices: Sequence[str] = ()
+    asked_of: frozenset[str] = frozenset()
+    """The ids of the people whose turn asks."""
     at: float = field(default_factory=trio.current_time)
     answer: str | None = None
     _answered: trio.Event = field(default_factory=trio.Event)
@@ -113,7 +116,7 @@ async def ask(
     """Ask, and return the answer; None if none came in time, or nobody is there who could give one."""
     if task.source is None:
         return None
-    asked = Asked(gateway.world.new_id(), kind, choices)
+    asked = Asked(gateway.world.new_id(), kind, choices, _people_of(task))
     row = Request(asked.id, turn.turn_id, kind, text, gateway.world.time())
     shown = words.asks_for_a_yes(text, within) if kind == "approval" else words.asks(text, choices)
     said = _shown(gateway, turn, task.source, asked, shown)
@@ -132,6 +135,13 @@ async def ask(
     gateway.lane_of(task.source).deliver()
     await turn.emit(RequestClosed(asked.id, got))
     return got
+
+
+def _people_of(task: Task) -> frozenset[str]:
+    """The ids of the people whose messages this turn answers; of a resumed one, of whom its session is."""
+    origin = [task.origin] if task.origin is not None else []
+    sources = [row.event.source for row in task.rows] or origin
+    return frozenset(one for source in sources for one in ids_of(source))
 
 
 def waiting(gateway: Gateway, key: str) -> list[Asked]:

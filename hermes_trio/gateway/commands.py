@@ -187,10 +187,11 @@ async def _allow_no_longer(asking: Asking) -> None:
 
 async def _decide(asking: Asking, decision: str) -> None:
     gateway, source = asking.gateway, asking.event.source
-    if not await asking.is_admin():
+    open_here = _approvals(asking)
+    approvals = [asked for asked in open_here if await asking.may_approve(asked)]
+    if not approvals and (open_here or not await asking.is_admin()):
         asking.reply(words.may_not_approve(source.platform))
         return
-    approvals = _approvals(asking)
     chosen = approvals if "all" in asking.rest.lower().split() else approvals[:1]
     answered = [await answer(gateway, asked, decision, by=source.participant or "") for asked in chosen]
     asking.reply(words.decided(decision, sum(answered)) if any(answered) else words.nothing_asked())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..messages import MessageEvent
 
 if TYPE_CHECKING:
+    from .asking import Asked
     from .gateway import Gateway
 
 _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
@@ -44,6 +45,11 @@ class Asking:
 
     async def is_admin(self) -> bool:
         return self.replies is not None or await self.gateway.access.is_admin(self.event.source)
+
+    async def may_approve(self, asked: Asked) -> bool:
+        """Whether whoever gave the command may answer this approval."""
+        access = self.gateway.access
+        return self.replies is not None or await access.may_approve(self.event.source, asked.asked_of)
 
     def anew(self, text: str, name: str) -> tuple[MessageEvent, str | None]:
         """A message of the same person with this text, and what it is called: it is another one than the

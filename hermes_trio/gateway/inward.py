@@ -26,6 +26,7 @@ from ..state import dead_chats, inbox, pairing
 from ..state.inbox import Stored
 from . import asking, commands, given, words
 from .actor import Mode
+from .asking import Asked
 from .outgoing import Chat
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ async def answers(gateway: Gateway, key: str, inbox_id: int, event: MessageEvent
     for asked in asking.waiting(gateway, key) if event.kind != "internal" else ():
         meant = asked.meant(event.text)
         if meant is not None:
-            if asked.kind == "approval" and not await gateway.access.is_admin(event.source):
+            if not await _may_answer(gateway, event, asked):
                 continue
             by = event.source.participant or ""
             return await asking.answer(gateway, asked, meant, by=by, inbox_id=inbox_id)
@@ -135,13 +136,18 @@ async def _press(gateway: Gateway, key: str, event: MessageEvent) -> None:
     # Whoever may approve may do so for others; what else is asked is asked of one.
     here = [*asking.waiting(gateway, key), *asking.anybodys_approvals(gateway, event.source)]
     asked = next((one for one in here if one.id == asked_id), None)
-    if asked is not None and asked.kind == "approval" and not await gateway.access.is_admin(event.source):
+    if asked is not None and not await _may_answer(gateway, event, asked):
         gateway.reply(event, words.may_not_approve(event.source.platform))
         return
     meant = asked.meant(value) if asked is not None else None
     by = event.source.participant or ""
     if asked is None or meant is None or not await asking.answer(gateway, asked, meant, by=by):
         gateway.reply(event, words.pressed_in_vain())
+
+
+async def _may_answer(gateway: Gateway, event: MessageEvent, asked: Asked) -> bool:
+    """Whether this person may answer: for an approval it takes a right of its own."""
+    return asked.kind == "question" or await gateway.access.may_approve(event.source, asked.asked_of)
 
 
 def _tell(gateway: Gateway, key: str, event: MessageEvent, text: str) -> None:

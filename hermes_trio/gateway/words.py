@@ -147,7 +147,10 @@ def works_beside() -> str:
 
 
 def may_not_approve(platform: str) -> str:
-    return f"Only admins may answer that; platforms.{platform}.allow_admin_from in config.yaml lists them."
+    return (
+        "That is for admins to answer, or, where people are listed and no admins, for the person whose turn "
+        f"asks. platforms.{platform}.allow_admin_from in config.yaml names admins."
+    )
 
 
 def decided(decision: str, answered: int) -> str:

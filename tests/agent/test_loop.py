@@ -151,7 +151,7 @@ async def scene(
             ),
             agent=config or AgentConfig(),
             display=DisplayConfig(busy_input_mode=mode),
-            platforms={"memory": PlatformConfig(allow_from="all")},
+            platforms={"memory": PlatformConfig(allow_from="all", allow_admin_from=("42",))},
             mcp_servers=servers or {},
         )
         loaded = Loaded(everything, (), home / "config.yaml", {"model.provider": "config.yaml"})

@@ -132,6 +132,19 @@ def test_a_key_that_nobody_knows_is_one_sentence(patient: Patient) -> None:
     assert "agnt is not a key I know; did you mean agent?" in patient.finding("warning")
 
 
+def test_a_platform_that_is_open_to_all_has_nobody_who_approves(patient: Patient) -> None:
+    config = patient.home / "config.yaml"
+    config.write_text("platforms: {loopback: {allow_from: all, port: 1}}\n")
+    told = (
+        "platforms.loopback.allow_from is all and platforms.loopback.allow_admin_from names nobody, "
+        "so nobody there may approve commands or give admin commands"
+    )
+    assert f"{told}." in patient.finding("warning")
+    assert f"warning: {told}" in patient.hermes("config", "check").stdout
+    config.write_text("platforms: {loopback: {allow_from: all, allow_admin_from: [42], port: 1}}\n")
+    assert "allow_admin_from" not in patient.hermes("config", "check").stdout
+
+
 def test_a_platform_whose_own_keys_are_wrong(patient: Patient) -> None:
     (patient.home / "config.yaml").write_text("platforms: {loopback: {allow_from: all, port: none}}")
     assert patient.problem().startswith("platforms.loopback.port: ")

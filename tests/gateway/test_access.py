@@ -121,6 +121,31 @@ async def test_where_admins_are_listed_they_alone_are(home: Home, world: World) 
     assert [await named.is_admin(one) for one in people] == [True, False, False, False]
     assert [await named.may_talk(one) for one in people] == [True, True, True, False]
     assert not await access(allow_from="all", allow_admin_from=("42",)).is_admin(who("43"))
+    open_to_all = access(allow_from="all")
+    assert [await open_to_all.may_talk(one) for one in people] == [True, True, True, True]
+    assert [await open_to_all.is_admin(one) for one in people] == [False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("config", "own", "of_another"),
+    [
+        ({"allow_from": ("42", "43")}, True, False),
+        ({"allow_from": ("43",), "allow_admin_from": ("42",)}, True, True),
+        ({"allow_from": ("42",), "allow_admin_from": ("43",)}, False, False),
+        ({"allow_from": "all", "allow_admin_from": ("42",)}, True, True),
+        ({"allow_from": "all", "allow_admin_from": ("43",)}, False, False),
+        ({"allow_from": "all"}, False, False),
+        ({"allow_from": ("43",)}, False, False),
+    ],
+)
+async def test_an_approval_is_for_the_person_whose_turn_asks_or_an_admin(
+    home: Home, world: World, config: dict[str, Any], own: bool, of_another: bool
+) -> None:
+    access = Access(GatewayConfig(platforms={"memory": PlatformConfig(**config)}), home.database, world)
+    assert await access.may_approve(who("42"), {"42"}) is own
+    assert await access.may_approve(who("42"), {"43"}) is of_another
+    door = Access(access.config, home.database, world, own_doors=("memory",))
+    assert await door.may_approve(who("42"), {"43"}), "who has the key of our own door is the owner"
 
 
 async def test_an_id_that_never_changes_is_the_one_that_is_paired(home: Home, world: World) -> None:

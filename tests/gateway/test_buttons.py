@@ -40,6 +40,15 @@ class Asking(Agent):
         return f"It was {self.got[-1]}."
 
 
+class AlwaysAsking(Asking):
+    """Asks for a yes, whatever is said."""
+
+    async def __call__(self, turn: Turn) -> str:
+        await turn.requesting()
+        self.got.append(await turn.may("rm -rf /tmp/x"))
+        return f"It was {self.got[-1]}."
+
+
 @pytest.fixture
 def stage(stage: Stage) -> Stage:
     stage.platform = MemoryPlatform(traits=Traits(edits=True, buttons=True))
@@ -165,6 +174,78 @@ async def test_only_who_may_approve_can_press_yes(stage: Stage, autojump_clock: 
         await stage.says("may I", chat="-1", chat_type="group", user="7")
         await settled()
         for user, answers in (("7", []), ("8", []), ("9", ["once"])):
+            await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user=user)
+            await settled()
+            assert got(stage) == answers
+
+
+async def test_in_an_open_group_nobody_who_is_not_named_approves_anything(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.allow(allow_from="all")
+    group = stage.platform.chat("-1")
+    async with stage.life() as gateway:
+        await stage.says("may I", chat="-1", chat_type="group", user="7")
+        await settled()
+        for user in ("7", "8"):
+            await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user=user)
+            await settled()
+            assert group.last == words.may_not_approve("memory")
+        for user in ("8", "7"):  # to the agent plain words are a message, which interrupts the turn of 7
+            for said in ("yes", "/approve", "/approve always", "/deny always", "/restart"):
+                await stage.says(said, chat="-1", chat_type="group", user=user)
+                await settled()
+        assert got(stage) == []
+        assert gateway.control.current is None
+
+
+async def test_where_people_are_listed_and_no_admins_each_answers_for_the_own_turn_alone(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.allow(allow_from=("7", "8"))
+    group = stage.platform.chat("-1")
+    async with stage.life():
+        await stage.says("may I", chat="-1", chat_type="group", user="7")
+        await settled()
+        await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user="8")
+        await settled()
+        assert (got(stage), group.last) == ([], words.may_not_approve("memory"))
+        await stage.says("/approve", chat="-1", chat_type="group", user="8")
+        await settled()
+        assert (got(stage), group.last) == ([], words.may_not_approve("memory"))
+        await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user="7")
+        await settled()
+        assert got(stage) == ["once"]
+
+
+async def test_in_a_shared_session_only_the_person_whose_turn_asks_answers(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent = AlwaysAsking()
+    stage.config = msgspec.structs.replace(stage.config, group_sessions_per_user=False)
+    stage.allow(allow_from=("7", "8"))
+    async with stage.life():
+        await stage.says("may I", chat="-1", chat_type="group", user="7")
+        await settled()
+        await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user="8")
+        await settled()
+        assert got(stage) == []
+        await stage.platform.presses("❌ No", chat="-1", chat_type="group", user="7")
+        await settled()
+        assert got(stage) == [None]
+
+
+async def test_after_a_cut_the_person_whose_session_it_is_answers(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent = AlwaysAsking()
+    stage.allow(allow_from=("7", "8"))
+    async with stage.life():
+        await stage.says("may I", chat="-1", chat_type="group", user="7")
+        await settled()
+    async with stage.life():
+        await settled()
+        for user, answers in (("8", []), ("7", ["once"])):
             await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user=user)
             await settled()
             assert got(stage) == answers

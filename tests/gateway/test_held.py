@@ -359,7 +359,7 @@ async def test_of_two_accounts_on_one_platform_one_speaks_in_the_home_channel(
         gateway.stop(restart=True)
     async with life(stage, [main, second]):
         await trio.sleep(5)
-        await second.says("/sethome", chat="own home")
+        await second.says("/sethome", chat="own home", user="42")
         await trio.testing.wait_all_tasks_blocked()
     assert [told(main, "home", what) for what in ("Gateway restarting", "back and ready")] == [1, 1]
     assert second.chat("home").texts == []
