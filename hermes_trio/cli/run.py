@@ -108,7 +108,7 @@ async def _run(
 ) -> Gateway:
     control, world, me = Control(), World(), own()
     grace = loaded.config.agent.restart_drain_timeout
-    web = Web(loaded.config, __version__)
+    web = Web(loaded.config, __version__, owns_process=True)
     serving = partial(
         serve,
         home,

@@ -33,10 +33,11 @@ from . import (
     runs,
     sessions,
 )
-from .auth import Auth, LoginRequest, web_key
+from .auth import SAFE, Auth, LoginRequest, web_key
 from .changes import Changes, note_turns
 from .completion_request import ChatCompletion
 from .errors import HANDLERS, Refusal, answer, told
+from .owner import refuse_agents_processes
 from .platform import ApiPlatform
 from .server import listen, serve_connections
 
@@ -66,8 +67,9 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 class Web:
     """What the handlers share. A gateway is given its `platform` and its `door`."""
 
-    def __init__(self, config: GatewayConfig, version: str = "") -> None:
-        self.version = version
+    def __init__(self, config: GatewayConfig, version: str = "", *, owns_process: bool = False) -> None:
+        """`owns_process` says that the process is the gateway's alone, so that its agent runs every child."""
+        self.version, self.owns_process = version, owns_process
         self.platform = ApiPlatform()
         self.address = ""
         """Where it listens, once it does: `http://127.0.0.1:8642`."""
@@ -138,7 +140,7 @@ def routes(web: Web) -> list[openapi.Entry]:
         closed("DELETE", "/api/sessions/{session_id}", sessions.delete),
         closed("GET", "/api/sessions/{session_id}/messages", messages.every),
         closed("POST", "/api/sessions/{session_id}/messages", messages.say, takes=messages.NewMessage),
-        closed("POST", "/api/sessions/{session_id}/stop", messages.stop_turn),
+        closed("POST", "/api/sessions/{session_id}/stop", messages.stop_turn, may_be_gone=True),
         closed("POST", "/api/sessions/{session_id}/commands", commands.obey, takes=commands.Typed),
         closed("POST", "/api/sessions/{session_id}/answers", messages.answer_request, takes=messages.Answer),
         closed("GET", "/api/events", events.events),
@@ -149,7 +151,7 @@ def routes(web: Web) -> list[openapi.Entry]:
         closed("POST", "/v1/runs", runs.begin, takes=runs.NewRun),
         closed("GET", "/v1/runs/{run_id}", runs.one),
         closed("GET", "/v1/runs/{run_id}/events", runs.events),
-        closed("POST", "/v1/runs/{run_id}/stop", runs.stop),
+        closed("POST", "/v1/runs/{run_id}/stop", runs.stop, may_be_gone=True),
         closed("POST", "/v1/runs/{run_id}/approval", runs.approve, takes=runs.Choice),
         closed("GET", "/api/logins", logins.every),
         closed("DELETE", "/api/logins/{login_id}", logins.end),
@@ -168,9 +170,15 @@ def _route(
     *,
     takes: type[msgspec.Struct] | None = None,
     is_open: bool = False,
+    may_be_gone: bool = False,
 ) -> openapi.Entry:
+    """A line of the table. With `may_be_gone` a client on this machine need not wait for the answer."""
+
     async def endpoint(request: Request) -> ASGIApp:
         login = None if is_open else web.auth.check(request)
+        if not is_open and method not in SAFE:
+            children, worker = web.owns_process, web.gateway.worker
+            await refuse_agents_processes(request, worker, children=children, may_be_gone=may_be_gone)
         app = await handler(web, request)
         return app if login is None else web.auth.logins.answering(login, app)
 

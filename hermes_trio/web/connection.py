@@ -88,6 +88,7 @@ class Connection:
             self.peer = stream.socket.getpeername()[:2]
         except OSError:  # it has gone already
             self.peer = ("", 0)
+        self.own = stream.socket.getsockname()[:2]
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
         self.idle: trio.CancelScope | None = None
         self.closing = False
@@ -242,7 +243,7 @@ class Exchange:
             "root_path": "",
             "headers": list(self._request.headers),
             "client": self._connection.peer,
-            "server": None,
+            "server": self._connection.own,
             "extensions": {VOUCH: self._vouch},
         }
 

@@ -1,0 +1,201 @@
+"""The process at the other end of a connection from this machine, and whether the agent runs it.
+
+A process counts as the agent's if it carries the marker of a command (`sweep.MARKER`), is in the session of
+one that does, or descends from one of these. The marker in our own environment does not count: it means that
+a command started this gateway. Where the gateway has its process for itself, its children count too; a
+program that embeds the gateway has children of its own.
+
+Not recognised is a process that another program starts or passes the bytes on for (sshd, a proxy, a container
+of docker), and one that has left its session, lost its parent and emptied its environment.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum, auto
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from . import sweep
+
+Address = IPv4Address | IPv6Address
+
+Place = tuple[str, int]
+"""An address and a port."""
+
+# Of <linux/netlink.h>, <linux/sock_diag.h> and <linux/inet_diag.h>.
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY = 4, 20
+_NLM_F_REQUEST, _NLMSG_ERROR = 1, 2
+_HEAD = 16
+_ALL_STATES = _NO_COOKIE = 0xFFFFFFFF
+
+
+class Sender(Enum):
+    """Who has sent a request, as far as this machine can tell."""
+
+    AGENT = auto()
+    GONE = auto()
+    """Nobody holds the other end any more. An agent's process that sends and ends at once looks so."""
+    OTHER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The other end of a connection, as the kernel lists it."""
+
+    inode: int
+    """The number of the socket; 0 when no process holds it any more."""
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Socket:
+    """One end of a connection as the kernel is asked for it."""
+
+    family: int
+    packed: bytes
+    port: int
+
+
+def is_on_this_machine(host: str) -> bool:
+    """Whether an address is one of this machine's own."""
+    try:
+        address = _plain(ip_address(host.partition("%")[0]))
+    except ValueError:
+        return False
+    if address.is_loopback:
+        return True
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(address), 0))
+        except OSError as error:
+            return error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL)
+    return True
+
+
+def sender_of(theirs: Place, ours: Place, *, children: bool) -> Sender:
+    """The kind of process that has connected from `theirs`, an address of this machine, to `ours`. With
+    `children` every descendant of this process is the agent's.
+
+    Where the kernel tells nothing of its connections, every sender is the agent's while it runs anything.
+    Raises OSError if the machine is out of descriptors. Blocks: for a worker thread.
+    """
+    if not sweep.HAS_PROC:
+        agents = _agents(sweep.look(), children=children)
+        is_agents = any(_is_connected(pid, theirs[1], ours[1]) for pid in agents)
+        return Sender.AGENT if is_agents else Sender.OTHER
+    try:
+        end = _other_end(_parsed(theirs), _parsed(ours))
+    except OSError:
+        return Sender.AGENT if _agents(sweep.look(), children=children) else Sender.OTHER
+    if end is None or end.inode == 0:
+        return Sender.GONE
+    agents = _agents(sweep.look(), children=children)
+    return Sender.AGENT if any(_holds(pid, end) for pid in agents) else Sender.OTHER
+
+
+def _agents(table: sweep.Table, *, children: bool) -> set[int]:
+    """The processes that the agent runs."""
+    own, me = os.environ.get(sweep.MARKER), os.getpid()
+    above = set(_ancestors(me, table))
+    waiting = [one.pid for one in table.by_pid.values() if one.marker and one.marker != own]
+    if children:
+        waiting += [one.pid for one in table.by_pid.values() if one.parent == me and not _is_guard(one.pid)]
+    below: dict[int, list[int]] = {}
+    for one in table.by_pid.values():
+        for leader in {one.parent, one.session}:
+            below.setdefault(leader, []).append(one.pid)
+    found: set[int] = set()
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found and pid not in above:
+            found.add(pid)
+            waiting += below.get(pid, ())
+    return found
+
+
+def _is_guard(pid: int) -> bool:
+    """Whether a child of ours is a guard of process groups."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return os.fsencode(sweep.__file__) in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def _ancestors(pid: int, table: sweep.Table) -> Iterator[int]:
+    """This process and those above it: what started the gateway is not run by it."""
+    seen: set[int] = set()
+    while pid in table.by_pid and pid not in seen:
+        seen.add(pid)
+        yield pid
+        pid = table.by_pid[pid].parent
+
+
+def _other_end(theirs: _Socket, ours: _Socket) -> _End | None:
+    """The socket that is connected to ours, asked of the kernel by its addresses; None if there is none. The
+    list in /proc/net/tcp says the same and takes 30 ms to read, however few connections there are."""
+    names = struct.pack(">HH16s16s", theirs.port, ours.port, theirs.packed, ours.packed)
+    any_socket = struct.pack("=III", 0, _NO_COOKIE, _NO_COOKIE)
+    asked = struct.pack("=BBBxI", theirs.family, socket.IPPROTO_TCP, 0, _ALL_STATES) + names + any_socket
+    head = struct.pack("=IHHII", _HEAD + len(asked), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.settimeout(1.0)
+        kernel.send(head + asked)
+        answer = kernel.recv(4096)
+    (kind,) = struct.unpack_from("=4xH", answer)
+    if kind == _NLMSG_ERROR:
+        (number,) = struct.unpack_from("=i", answer, _HEAD)
+        if -number == errno.ENOENT:
+            return None
+        raise OSError(-number, "the kernel does not tell of connections")
+    found = struct.unpack_from(">HH", answer, _HEAD + 4)
+    uid, inode = struct.unpack_from("=II", answer, _HEAD + 64)
+    return _End(inode, uid) if found == (theirs.port, ours.port) else None
+
+
+def _parsed(place: Place) -> _Socket:
+    address = _plain(ip_address(place[0].partition("%")[0]))
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    return _Socket(family, address.packed.ljust(16, b"\0"), place[1])
+
+
+def _plain(address: Address) -> Address:
+    """An IPv4 address that is written as an IPv6 one, as what it is."""
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def _holds(pid: int, end: _End) -> bool:
+    """Whether this process holds this socket. Of another user's process only the user is known."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        for name in os.listdir(folder):
+            with suppress(FileNotFoundError):
+                if os.readlink(f"{folder}/{name}") == f"socket:[{end.inode}]":
+                    return True
+    except PermissionError:
+        with suppress(OSError):
+            return os.stat(f"/proc/{pid}").st_uid == end.uid
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return False
+
+
+def _is_connected(pid: int, port: int, our_port: int) -> bool:  # pragma: no cover - not on Linux
+    """Whether this process has a connection from this port to ours."""
+    import psutil
+
+    try:
+        connections = psutil.Process(pid).net_connections("tcp")
+    except psutil.Error:
+        return False
+    return any(
+        one.laddr and one.raddr and (one.laddr.port, one.raddr.port) == (port, our_port)
+        for one in connections
+    )
