@@ -82,6 +82,8 @@ class _Reader(WordReader):
             command, behind = self._command(piped, None if grouped else source)
             if command is not None:
                 self.commands.append(command)
+            elif behind == "\n":
+                continue  # an empty line: what stands before it, a pipe say, goes on behind it
             grouped = behind == ")" or (command is None and grouped and behind in ("|", "|&"))
             if behind == ")":
                 if opened:

@@ -253,6 +253,8 @@ MISREAD = [
     "awk 'BEGIN { \"rm -rf /\" | getline }'",
     "rsync -a --delete empty/ /",
     # Where a shell gets its commands from.
+    "echo 'rm -rf /' |\nsh",
+    "echo 'rm -rf /' | # and\n\n sh",
     ". /dev/stdin <<< 'rm -rf /'",
     "source <(echo 'rm -rf /')",
     "bash <(echo a; echo 'rm -rf /')",
