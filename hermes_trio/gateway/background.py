@@ -132,7 +132,10 @@ class Background:
                 ) as process:
                     said = command if isinstance(command, str) else " ".join(command)
                     at = gateway.world.time()
-                    kept = Kept(process_id, entry.session_id, entry.session_key, said, process, at, notify)
+                    where = cwd or Path.cwd()
+                    kept = Kept(
+                        process_id, entry.session_id, entry.session_key, said, process, at, where, notify
+                    )
                     self._kept[kept] = scope
                     task_status.started(kept)
                     await process.wait()

@@ -39,18 +39,26 @@ class Permissions:
     def __init__(self) -> None:
         self._of_session: dict[str, set[str]] = {}
 
-    async def permit(self, command: str, place: Workplace, *, cwd: Path) -> None:
-        """Return if this may run in `cwd`. Raises `ToolFailed` if not."""
-        verdict = judge(command, Places(str(Path.home()), str(place.home), str(cwd), os.getpid()))
+    async def permit(self, command: str, place: Workplace, *, cwd: Path, after: str = "") -> None:
+        """Return if this may run in `cwd`, after a shell has run what came before it. Raises `ToolFailed` if
+        not."""
+        places = Places(str(Path.home()), str(place.home), str(cwd), os.getpid())
+        verdict = judge(command, places, after)
         if isinstance(verdict, Refused):
             raise ToolFailed(f"BLOCKED: nobody can allow this: {verdict.why}. {_NO_WAY_AROUND}")
-        if not isinstance(verdict, NeedsYes) or place.config.approvals.mode == "off":
+        if isinstance(verdict, NeedsYes):
+            await self.require({kind: _kept_as(kind, command) for kind in verdict.kinds}, command, place)
+
+    async def require(self, kinds: Mapping[str, str], shown: str, place: Workplace) -> None:
+        """Return if a person has allowed, or allows now, each of these kinds of harm. Each has the name that
+        an allowance is kept under; `shown` is what the person sees of it. Raises `ToolFailed` if not."""
+        if place.config.approvals.mode == "off":
             return
         always = {name.removeprefix(ALWAYS) for name, _ in await place.database.read(meta.every, ALWAYS)}
         allowed = always | self._of_session.get(place.session_id, set())
-        kinds = {kind: name for kind in verdict.kinds if (name := _kept_as(kind, command)) not in allowed}
-        if kinds:
-            await self._ask(command, kinds, place)
+        asked = {kind: name for kind, name in kinds.items() if name not in allowed}
+        if asked:
+            await self._ask(shown, asked, place)
 
     async def _ask(self, command: str, kinds: Mapping[str, str], place: Workplace) -> None:
         does = "; ".join(kinds)
@@ -77,9 +85,12 @@ class Permissions:
 def _kept_as(kind: str, command: str) -> str:
     """What a yes to this is kept under. Where nobody can tell what a command does, it is a yes to that very
     command: to all of them it would be one to everything."""
-    if kind not in (UNSEEN, UNREADABLE):
-        return kind
-    return f"{kind} (one command, {hashlib.sha256(command.encode('utf-8', 'replace')).hexdigest()[:16]})"
+    return one_command(kind, command) if kind in (UNSEEN, UNREADABLE) else kind
+
+
+def one_command(kind: str, text: str) -> str:
+    """The name of an allowance for this very text."""
+    return f"{kind} (one command, {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]})"
 
 
 def _shown(command: str, place: Workplace) -> str:

@@ -60,10 +60,12 @@ _GIT_RUNS = {("submodule", "foreach"), ("bisect", "run"), ("rebase", "-x"), ("re
 _FORK_BOMB = re.compile(r"(?<![\w:.])([\w:.]{1,64})\(\)\{[^{}]{0,200}\1\|\1&")
 
 
-def judge(command: str, places: Places) -> Verdict:
-    """What is known against a command."""
+def judge(command: str, places: Places, after: str = "") -> Verdict:
+    """What is known against a command that a shell runs after what came before it, which ends a line and is
+    not judged again."""
     # A shell reads what stands there. Who has written it meant what it looks like.
-    found = [_judged(text, places) for text in dict.fromkeys((command, normalised(command)))]
+    texts = dict.fromkeys(((after, command), (normalised(after), normalised(command))))
+    found = [_judged(before, text, places) for before, text in texts]
     for refused in (one.refused for one in found):
         if refused is not None:
             return Refused(refused)
@@ -71,12 +73,12 @@ def judge(command: str, places: Places) -> Verdict:
     return NeedsYes(tuple(kinds)) if kinds else Free()
 
 
-def _judged(text: str, places: Places) -> Found:
+def _judged(before: str, text: str, places: Places) -> Found:
     judging = _Judging(places)
     try:
-        if _FORK_BOMB.search(re.sub(r"\s+", "", text)):
+        if _FORK_BOMB.search(re.sub(r"\s+", "", before + text)):
             judging.found.refuse("it starts processes without end")
-        judging.script(text, {}, 0)
+        judging.script(before + text, {}, 0, known=len(commands_of(before, places.variables)))
     except Unreadable:
         judging.found.ask(UNREADABLE)
     return judging.found
@@ -89,11 +91,16 @@ class _Judging:
         self.found = Found(places, places.cwd)
         self._functions = set[str]()
 
-    def script(self, text: str, given: dict[str, str], depth: int, around: Command | None = None) -> None:
-        """Judge every command of a script, which that one around it runs."""
+    def script(
+        self, text: str, given: dict[str, str], depth: int, around: Command | None = None, *, known: int = 0
+    ) -> None:
+        """Judge every command of a script, which that one around it runs. The first `known` commands were
+        judged before: they only say where we are."""
         if depth > DEEPEST:
             raise Unreadable("it is too deep")
-        for command in commands_of(text, {**self.found.places.variables, **given}, depth=depth):
+        for number, command in enumerate(
+            commands_of(text, {**self.found.places.variables, **given}, depth=depth), start=1
+        ):
             command = command.inside(around) if around else command
             for operator, target in command.redirects:
                 if ">" in operator and not (operator == ">&" and re.fullmatch(r"\d+|-", target.text)):
@@ -105,6 +112,8 @@ class _Judging:
             if command.behind in ("(", "{") and len(command.words) == 1:
                 self._functions.add(command.words[0].text)
             self._call(list(command.words), command, depth)
+            if number == known:
+                self.found.kinds.clear()
 
     def _call(self, words: list[Word], command: Command, depth: int) -> None:
         if depth > DEEPEST:

@@ -22,6 +22,7 @@ GIT = "throws away work in git"
 SUDO = "becomes another user with a password or a shell"
 FRESH = "runs what it has just made executable or fetched"
 SCHEDULE = "changes what runs by the clock"
+INPUT = "is input for a program that may run what it reads"
 UNREADABLE = "cannot be read as a shell would read it"
 
 OURSELVES = (

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import trio
 
@@ -23,6 +24,18 @@ LONGEST_LINE = 64 << 10
 
 
 @dataclass(eq=False, slots=True)
+class Input:
+    """The input that a process was given, as far as it counts for judging more of it."""
+
+    judged: str = ""
+    """Whole statements."""
+    open: str = ""
+    """The beginning of a statement, or of a line, that has no end yet."""
+    lock: trio.Lock = field(default_factory=trio.Lock)
+    """Held from judging a piece until it is sent."""
+
+
+@dataclass(eq=False, slots=True)
 class Kept:
     """A background process of a session, as long as anybody may ask for it."""
 
@@ -33,6 +46,8 @@ class Kept:
     process: Process
     started_at: float
     """By the time of day, as is `ended_at`."""
+    cwd: Path
+    """Where it was started."""
     notify: bool = False
     """Whether its end begins a turn, if the model has not heard of it by then."""
     told: bool = False
@@ -40,6 +55,7 @@ class Kept:
     ended_at: float | None = None
     over: trio.Event = field(default_factory=trio.Event)
     """Set when it is gone, with all that came of it."""
+    input: Input = field(default_factory=Input)
 
     @property
     def is_running(self) -> bool:

@@ -19,8 +19,11 @@ from ..host.beside import beside
 from ..host.spool import LIMIT
 from ..state import processes
 from ..state.processes import Process as Row
+from .approval import Permissions, one_command
+from .harm import INPUT
 from .kept import Kept
 from .output import MARGIN, cleaned, fitted, latest, redaction
+from .process_input import Reader, is_answer, is_remote, is_whole, reader_of
 from .terminal import shown, stir
 from .tool import Result, Tool, ToolFailed, Workplace
 
@@ -52,7 +55,28 @@ class Look(msgspec.Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=5000, description="For log: how many lines.")] = LINES
 
 
-async def run(arguments: Look, place: Workplace) -> Result:
+class Processes:
+    """The tool that looks after background processes."""
+
+    def __init__(self, permissions: Permissions | None = None) -> None:
+        """The permissions are those of the terminal, or its own."""
+        self._permissions = permissions or Permissions()
+
+    @property
+    def tool(self) -> Tool:
+        return Tool(
+            "process",
+            "Looks after the background processes that terminal has started in this session.",
+            Look,
+            self._run,
+            within=None,  # a person may be asked first, and then each action has its own time
+        )
+
+    async def _run(self, arguments: Look, place: Workplace) -> Result:
+        return await _run(arguments, place, self._permissions)
+
+
+async def _run(arguments: Look, place: Workplace, permissions: Permissions) -> Result:
     if arguments.action == "list":
         return Result(await _list(place))
     found = await _find(arguments.process_id, place)
@@ -60,7 +84,8 @@ async def run(arguments: Look, place: Workplace) -> Result:
         return await _of_a_former_life(found, arguments, place)
     match arguments.action:
         case "write" | "submit" | "close":
-            return Result(await _give(found, arguments))
+            async with found.input.lock:
+                return Result(await _give(found, arguments, place, permissions))
         case "kill":
             await _kill(found, place)
         case "wait":
@@ -79,14 +104,6 @@ async def run(arguments: Look, place: Workplace) -> Result:
         found.told = True
         await place.database.write(processes.seen, found.id, place.world.time())
     return Result(f"{told}\n{text}".rstrip("\n"))
-
-
-PROCESS = Tool(
-    "process",
-    "Looks after the background processes that terminal has started in this session.",
-    Look,
-    run,
-)
 
 
 async def _list(place: Workplace) -> str:
@@ -160,11 +177,32 @@ async def _kill(kept: Kept, place: Workplace) -> None:
     await kept.over.wait()
 
 
-async def _give(kept: Kept, arguments: Look) -> str:
+async def _permit(kept: Kept, text: str, place: Workplace, permissions: Permissions) -> None:
+    """Return if the process may be given this text, which is noted then. Raises `ToolFailed` if not."""
+    given, statement = kept.input, kept.input.open + text
+    match reader_of(kept.command, given.judged):
+        case Reader.SHELL:
+            before = f"{kept.command}\n{given.judged}"
+            cwd = await trio.Path.home() if is_remote(kept.command) else kept.cwd
+            await permissions.permit(statement, place, cwd=Path(cwd), after=before)
+            if is_whole(before + statement):
+                given.judged, given.open = given.judged + statement, ""
+            else:
+                given.open = statement
+        case Reader.UNKNOWN:
+            if not is_answer(statement):
+                shown = f"{kept.command}\n# is given:\n{statement}"
+                await permissions.require({INPUT: one_command(INPUT, shown)}, shown, place)
+            given.open = statement.rpartition("\n")[2]
+
+
+async def _give(kept: Kept, arguments: Look, place: Workplace, permissions: Permissions) -> str:
     stdin = kept.process.stdin
     if stdin is None or not kept.is_running:
         raise ToolFailed(f"{kept.id} reads nothing any more.")
     text = arguments.data + ("\n" if arguments.action == "submit" else "")
+    if arguments.action != "close":
+        await _permit(kept, text, place, permissions)
     try:
         if arguments.action == "close":
             await stdin.aclose()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from .approval import Permissions
 from .clarify import CLARIFY
 from .files import Files
 from .memory import Memory
-from .process import PROCESS
+from .process import Processes
 from .search import SEARCH
 from .send_file import SEND_FILE
 from .session_search import SESSION_SEARCH
@@ -32,7 +33,9 @@ TOOLSETS: Mapping[str, frozenset[str]] = {
 def toolbox() -> Mapping[str, Tool]:
     """Every tool by its name. One of another package may take the place of ours. What the tools remember of
     sessions lives as long as the box."""
-    ours = (*_OURS, *Terminal().tools, *Files().tools, Web().tool, Memory().tool)
+    permissions = Permissions()
+    commands = (*Terminal(permissions).tools, Processes(permissions).tool)
+    ours = (*_OURS, *commands, *Files().tools, Web().tool, Memory().tool)
     return {tool.name: tool for tool in (*ours, *installed())}
 
 
@@ -41,4 +44,4 @@ def names_in(toolsets: Iterable[str]) -> frozenset[str]:
     return frozenset(name for toolset in toolsets for name in TOOLSETS.get(toolset, ()))
 
 
-_OURS: tuple[Tool, ...] = (PROCESS, SEARCH, CLARIFY, TODO, SESSION_SEARCH, SEND_FILE)
+_OURS: tuple[Tool, ...] = (SEARCH, CLARIFY, TODO, SESSION_SEARCH, SEND_FILE)

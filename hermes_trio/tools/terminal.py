@@ -90,9 +90,10 @@ class Run(msgspec.Struct, frozen=True):
 class Terminal:
     """The tool that runs commands, and where each session is with its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, permissions: Permissions | None = None) -> None:
+        """The permissions are those of the other tools for commands, or its own."""
         self._cwd: dict[str, Path] = {}
-        self._permissions = Permissions()
+        self._permissions = permissions or Permissions()
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -42,7 +42,7 @@ class Written:
     kept: Kept = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kept = Kept("proc_1", "s", "key", "make", cast(Process, self), 0.0)
+        self.kept = Kept("proc_1", "s", "key", "make", cast(Process, self), 0.0, Path())
 
     async def writes(self, text: str | bytes) -> None:
         await self.into.send_all(text.encode() if isinstance(text, str) else text)

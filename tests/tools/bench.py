@@ -16,7 +16,7 @@ from hermes_trio import open_gateway
 from hermes_trio.errors import GatewayError
 from hermes_trio.gateway.gateway import Gateway
 from hermes_trio.gateway.turn import Turn
-from hermes_trio.tools.process import PROCESS
+from hermes_trio.tools.process import Processes
 from hermes_trio.tools.terminal import Terminal
 from hermes_trio.tools.tool import Result, Tool
 from tests.stage import Stage
@@ -77,7 +77,7 @@ class Bench:
         stage = self.stage
         async with open_gateway(stage.home, stage.config, agent=self, adapters=[stage.platform]) as gateway:
             self.gateway = gateway
-            self.tools = {tool.name: tool for tool in (*Terminal().tools, PROCESS)}
+            self.tools = {tool.name: tool for tool in (*Terminal().tools, Processes().tool)}
             yield gateway
 
     async def begin(self, *calls: dict[str, Any], chat: str = "42") -> None:

@@ -18,7 +18,7 @@ from hermes_trio.platform import Traits
 from hermes_trio.testing import open_loopback
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import ModelServer, open_model_server
-from hermes_trio.tools.process import PROCESS
+from hermes_trio.tools.process import Processes
 from hermes_trio.tools.terminal import Terminal
 from tests.agent.test_loop import Scene, scene
 from tests.host.children.kinds import KINDS, MORE, alive, soon, token, until
@@ -73,7 +73,7 @@ async def both_run(home: Path, mine: str) -> None:
 
 
 def tools() -> dict[str, object]:
-    return {tool.name: tool for tool in (*Terminal().tools, PROCESS)}
+    return {tool.name: tool for tool in (*Terminal().tools, Processes().tool)}
 
 
 async def ends(told: Scene, home: Path, mine: str, way: str) -> None:
