@@ -16,7 +16,9 @@ Layers, highest first; a module imports only from rows below its own:
     host                              our process and its machine
     testing                           platforms and agents for tests
     config_file  >  config_values     finding, reading and checking the configuration
-    redaction                         what no log may hold
+    known_secrets                     the list of secrets that a gateway has
+    redaction                         masking of secrets in whatever others read
+    secret_names  secret_shapes       secrets that are recognised
     checks                            what a platform's package looks at for the doctor
     config  config_text               its values; its text
     platform                          what an adapter is to the core

@@ -19,7 +19,7 @@ import structlog
 
 from ..config import GatewayConfig
 from ..config_file import Loaded
-from ..redaction import redactor, secrets_of
+from ..known_secrets import masking_of
 from ..state import compactions, sessions
 from ..state.compactions import Compaction
 from ..state.database import Database
@@ -109,7 +109,8 @@ async def open_agent(
     if tell is not None:
         tell(chosen.why)
     endpoint, config = chosen.endpoint, loaded.config
-    home, redact = loaded.path.parent, redactor(secrets_of(config, environ))
+    home = loaded.path.parent
+    redact = masking_of(home, config, environ)
     async with (
         _models(endpoint, config, environ, world) as open_model,
         open_servers(config, home, world, redact=redact, tell=tell or log.warning) as servers,

@@ -16,7 +16,7 @@ from itertools import groupby
 import structlog
 import trio
 
-from ..errors import GatewayError
+from ..errors import GatewayError, said_by
 from ..events import ToolCompleted, ToolStarted
 from ..state.text import storable
 from ..state.transcript import ToolCall
@@ -124,20 +124,21 @@ async def _made(place: Workplace, tool: Tool, call: ToolCall) -> Result:
             result = await tool.run(arguments, place)
         if patience.cancelled_caught:
             return Result(f"{tool.name} took longer than {tool.within:.0f} s and was ended.", is_error=True)
-        return _fit(result, tool)
+        return _fit(result, tool, place)
     except ToolFailed as error:
         problem = str(error)
     except GatewayError as error:
         problem = f"{tool.name} failed: {error}"
     except Exception as error:  # a tool is anybody's code
         log.warning("a tool raised", tool=tool.name, exc_info=True)
-        problem = redaction(place)(f"{tool.name} failed ({type(error).__name__}: {error}).")
-    return _fit(Result(problem, is_error=True), tool)
+        problem = f"{tool.name} failed ({type(error).__name__}: {said_by(error)})."
+    return _fit(Result(problem, is_error=True), tool, place)
 
 
-def _fit(result: Result, tool: Tool) -> Result:
-    """The result as a model may get it: not endless, and marked where strangers wrote it."""
-    content = storable(result.content)
+def _fit(result: Result, tool: Tool, place: Workplace) -> Result:
+    """The result as a model may get it: without secrets, whatever the tool did about them; not endless, and
+    marked where strangers wrote it."""
+    content = place.masking(storable(result.content))
     if len(content) > LONGEST_RESULT:
         head, tail = LONGEST_RESULT * 2 // 5, LONGEST_RESULT * 3 // 5
         left_out = len(content) - head - tail

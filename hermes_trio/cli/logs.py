@@ -25,7 +25,8 @@ from click.exceptions import Exit
 from ..config import GatewayConfig
 from ..errors import EXIT_FAILURE, GatewayError, home_error
 from ..host.files import make_private_dir, open_private
-from ..redaction import Redact, redacted, redactor, secrets_of
+from ..known_secrets import masking_of
+from ..redaction import Redact, redacted
 
 MAX_BYTES = 5 * 1024 * 1024
 BACKUPS = 3
@@ -73,7 +74,7 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
         )
     except OSError as error:
         raise home_error(home, error, "logs/gateway.log") from error
-    redact = redactor(secrets_of(config, environ))
+    redact = masking_of(home, config, environ)
     handler.setFormatter(_formatter(redact))
     root, before = logging.getLogger(), {name: logging.getLogger(name).level for name in _OURS}
     for name in _OURS:

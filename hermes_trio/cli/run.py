@@ -34,6 +34,7 @@ from ..gateway.gateway import Gateway
 from ..gateway.outside import obey_signals, run_planned_stop_watcher, watch_drain_request
 from ..gateway.serve import serve
 from ..gateway.words import database_damaged
+from ..host.files import make_private_dir
 from ..host.home import refuse_if_busy
 from ..host.init import become_init
 from ..host.limits import raise_open_files
@@ -47,6 +48,7 @@ from ..host.watchdog import WATCHDOG_LOG, last_resort, watch_loop
 from ..platform import Adapter
 from ..state.original_home import unused
 from ..web.app import Web
+from ..web.auth import web_key
 from ..world import World
 from .config import load_and_warn
 from .logs import log_to_file
@@ -82,6 +84,8 @@ def command(if_wanted: bool) -> None:
         _tell(f"{finding.level}: {finding.text}. {finding.remedy}".rstrip())
     raise_open_files()
     watched_by = supervisor(os.environ, in_container=_is_what_a_container_runs())
+    make_private_dir(home)
+    web_key(home, config.web)  # made before the log is opened, which has to know it in order to mask it
     with log_to_file(home, config, loaded.environ), last_resort(home / WATCHDOG_LOG) as arm:
         for finding in unmoved:
             log.warning("part of the home not used", what=finding.text)

@@ -88,7 +88,7 @@ async def _fetched(
         await _store(gateway, place, data)
     except (GatewayError, OSError) as error:
         log.warning("what was sent along cannot be had", session=session_id, error=str(error))
-        return file, str(error)
+        return file, connection.problem(error)
     return replace(file, path=str(place), size=len(data)), ""
 
 

@@ -16,7 +16,6 @@ inbox, under a name of its own, once.
 from __future__ import annotations
 
 import logging
-import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -29,7 +28,6 @@ import trio
 
 from ..errors import GatewayError, StoreError
 from ..messages import MessageEvent
-from ..redaction import redactor, secrets_of
 from ..state import inbox, processes, sessions
 from ..state.entry import SessionEntry
 from ..tools.kept import Kept, Watch
@@ -69,7 +67,6 @@ class Background:
         self._watching: dict[str, trio.CancelScope] = {}
         self._events: deque[float] = deque(maxlen=MOST_EVENTS)
         self._silent_until = 0.0
-        self._redact = redactor(secrets_of(gateway.config, os.environ))
 
     # --- processes ---
 
@@ -154,7 +151,7 @@ class Background:
                 await self._gateway.database.write(processes.tell, kept.id, self._gateway.world.time())
         if kept.told or entry.origin is None:
             return
-        code, command = kept.process.exit_code, self._redact(kept.command)
+        code, command = kept.process.exit_code, self._gateway.masking(kept.command)
         mode = self._gateway.config.display.background_process_notifications
         if mode in ("all", "result") or (mode == "error" and code):
             text = words.process_ended(command, code)
@@ -163,7 +160,7 @@ class Background:
             await self._no_turn_runs(entry.session_key)
             if not kept.told:
                 kept.told = True
-                end = latest(kept.last(TAIL + MARGIN), TAIL, self._redact)
+                end = latest(kept.last(TAIL + MARGIN), TAIL, self._gateway.masking)
                 text = words.process_ended(command, code, kept.id, end)
                 await self._into_inbox(entry, processes.told_as(kept.id), text, ended=kept.id)
 
@@ -244,7 +241,7 @@ class Background:
         return f"{process.process_id} ({self._read(process.command)[:100]!r}{code})"
 
     def _read(self, output: str) -> str:
-        return cleaned(output, self._redact)
+        return cleaned(output, self._gateway.masking)
 
     async def _into_inbox(
         self, entry: SessionEntry, name: str, text: str, *, ended: str | None = None

@@ -248,9 +248,9 @@ async def _compress(asking: Asking) -> None:
             done = await agent.compress(entry, history, gateway.database, asking.rest)
         except Exception as error:  # as in a turn: whatever an agent raises is told, and no more
             log.warning("the agent raised", session=entry.session_id, exc_info=True)
-            asking.reply(words.failed(error, gateway.config))
+            asking.reply(words.failed(error, gateway.masking))
         else:
-            asking.reply(words.compressed(done) if done else words.nothing_to_compress())
+            asking.reply(gateway.masking(words.compressed(done)) if done else words.nothing_to_compress())
         finally:
             over.set()
 

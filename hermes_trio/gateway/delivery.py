@@ -116,7 +116,7 @@ class Deliveries:
             return float(flood.seconds)
         except (NotSent, LinkLost, CredentialsRefused) as error:
             if row.attempts + 1 >= MAX_TRIES:
-                await write(outbox.give_up, row.outbox_id, str(error), now())
+                await write(outbox.give_up, row.outbox_id, self._connection.problem(error), now())
                 log.error("gave up a delivery", chat=self._chat.chat_id, error=str(error))
                 return None
             await self._note_failure(row, error)
@@ -126,22 +126,23 @@ class Deliveries:
             if link_can_tell(self._connection):
                 return min(FIRST_RETRY * 2.0**row.attempts, LONGEST_RETRY)
             if row.state is OutboxState.ATTEMPTING:  # this was the repeat
-                await write(outbox.give_up, row.outbox_id, str(error), now())
+                await write(outbox.give_up, row.outbox_id, self._connection.problem(error), now())
             else:
                 self._unsure[row.outbox_id] = trio.current_time() + UNSURE_AGAIN_AFTER
         except Refused as error:
             log.error("gave up a delivery", chat=self._chat.chat_id, error=str(error))
             if isinstance(error, ChatGone):
-                self._dead[self._chat] = str(error)
+                self._dead[self._chat] = self._connection.problem(error)
             else:
-                await write(outbox.give_up, row.outbox_id, f"the platform refuses it: {error}", now())
+                why = f"the platform refuses it: {self._connection.problem(error)}"
+                await write(outbox.give_up, row.outbox_id, why, now())
         return None
 
     async def _note_failure(self, row: Delivery, error: PlatformError) -> None:
         """This attempt surely did not arrive. Of an earlier one whose outcome is unknown that says
         nothing: such a row stays unsure."""
         if row.state is OutboxState.OWED:
-            await self._database.write(outbox.note_failure, row.outbox_id, str(error))
+            await self._database.write(outbox.note_failure, row.outbox_id, self._connection.problem(error))
 
     async def _arrived(self, link: Link, row: Delivery, body: Body) -> str | None:
         """See to it that this row has arrived; returns its id there."""
@@ -222,7 +223,7 @@ class Deliveries:
                 message_id = await link.send(outgoing(row, text, grows=True))
         except (NotSent, Refused) as error:
             # Cancelled in this moment it stays unsure, which costs no more than the mark of a repeat.
-            await self._database.write(outbox.note_failure, outbox_id, str(error))  # noqa: ASYNC120
+            await self._database.write(outbox.note_failure, outbox_id, self._connection.problem(error))  # noqa: ASYNC120
             raise
         await self.note_receipt(outbox_id, message_id)
         return message_id

@@ -23,6 +23,7 @@ from ..journal.sessions import SessionReader
 from ..journal.writer import Journals
 from ..messages import HomeChannel, MessageEvent, SessionSource
 from ..platform import Traits
+from ..redaction import Masking
 from ..state import endings
 from ..state.database import Database
 from ..state.endings import EndingRow
@@ -99,6 +100,8 @@ class Gateway:
     guard: Guard | None
     """Takes our processes along if we are killed; None where no process is ever started."""
     resumes: trio.CapacityLimiter
+    masking: Masking
+    """Masks the secrets of this gateway in whatever others read."""
     worker: Worker
     """Makes the threads of whoever has to wait for a disk."""
     ending: trio.Event = field(default_factory=trio.Event)

@@ -256,4 +256,4 @@ class Lane:
 
     def _note_death(self, error: Exception) -> None:
         if isinstance(error, ChatGone):
-            self._dead[self.chat] = str(error)
+            self._dead[self.chat] = self._connection.problem(error)

@@ -20,6 +20,7 @@ from ..host.status import PlatformState
 from ..host.status_board import StatusBoard
 from ..messages import MessageEvent
 from ..platform import Adapter, CredentialsRefused, Link, LinkLost, OutcomeUnknown, PlatformError
+from ..redaction import Redact
 from ..world import World
 
 _E = TypeVar("_E", bound=Exception)
@@ -33,9 +34,9 @@ log = structlog.wrap_logger(logging.getLogger(__name__))
 class Connection:
     """One account on one platform, and the link to it while there is one."""
 
-    def __init__(self, adapter: Adapter, board: StatusBoard) -> None:
+    def __init__(self, adapter: Adapter, board: StatusBoard, redact: Redact) -> None:
         self.adapter = adapter
-        self._board = board
+        self._board, self._redact = board, redact
         self.link: Link | None = None
         self.state = PlatformState.CONNECTING
         self.times_up = 0
@@ -52,6 +53,11 @@ class Connection:
         """What to call it in logs."""
         return f"{self.adapter.name}/{self.adapter.account}"
 
+    def problem(self, error: BaseException) -> str:
+        """The message of an error of this platform, without secrets: addresses with a token in them, above
+        all."""
+        return self._redact(said_by(error))
+
     async def up(self) -> Link:
         """The link, as soon as there is one."""
         while self.link is None:
@@ -67,7 +73,7 @@ class Connection:
         """Note what has become of it, and wake who waits."""
         self.state, self.link = state, link
         self.times_up += link is not None
-        self._board.set_platform(self.adapter.name, state, trouble)
+        self._board.set_platform(self.adapter.name, state, self._redact(trouble) if trouble else trouble)
         self._changed.set()
         self._changed = trio.Event()
 
@@ -155,7 +161,7 @@ def calling(connection: Connection) -> Iterator[None]:
         if known := _within(error, PlatformError):
             raise known from error
         log.exception("an adapter made a mistake", platform=connection.adapter.name)
-        mistake = f"{type(error).__name__}: {said_by(error)}"
+        mistake = f"{type(error).__name__}: {connection.problem(error)}"
         raise OutcomeUnknown(f"the adapter made a mistake: {mistake}") from error
 
 

@@ -149,7 +149,7 @@ async def _attended(run: Run, journal: RunWriter, prompt: str, history: Sequence
                         log.warning("model did not answer", run=run.run_id, error=str(error))
                     else:
                         log.warning("the agent raised", run=run.run_id, exc_info=True)
-                    run.outcome, run.trouble = Outcome.FAILED, words.failed(error, gateway.config)
+                    run.outcome, run.trouble = Outcome.FAILED, words.failed(error, gateway.masking)
             if turn.patience.cancelled_caught:
                 run.outcome, run.trouble = (
                     Outcome.TIMED_OUT,

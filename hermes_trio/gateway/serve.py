@@ -4,6 +4,7 @@ of teardown steps anywhere."""
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -24,6 +25,7 @@ from ..host.status_board import StatusBoard, keep_status
 from ..host.worker import Worker, worker_thread
 from ..journal.sessions import SessionReader
 from ..journal.writer import open_journals
+from ..known_secrets import masking_of
 from ..platform import Adapter
 from ..state import dead_chats, endings, meta, processes, settle
 from ..state.database import open_database
@@ -79,6 +81,7 @@ async def serve(
     caller gets the `Gateway` as soon as its doors are open."""
     world, control = world or World(), control or Control()
     with locked_home(home) as lock, worker("status") as status_runner:
+        masking = masking_of(home, config, os.environ)
         board = StatusBoard(lock.process, world.new_id(), world)
         board.set(grace=config.agent.restart_drain_timeout)
         async with trio.open_nursery() as outermost:
@@ -109,11 +112,12 @@ async def serve(
                     reader=SessionReader(database, journals, world),
                     agent=opened_agent,
                     control=control,
-                    connections={(a.name, a.account): Connection(a, board) for a in adapters},
+                    connections={(a.name, a.account): Connection(a, board, masking) for a in adapters},
                     supervised_by=supervised_by,
                     board=board,
                     guard=guard,
                     resumes=trio.CapacityLimiter(config.gateway.resume_at_once),
+                    masking=masking,
                     worker=worker,
                 )
                 await _take_over(gateway)

@@ -22,6 +22,7 @@ from ..host.groups import Process
 from ..journal.writer import RunWriter
 from ..messages import MessageEvent
 from ..platform import Dialect
+from ..redaction import Masking
 from ..state import inbox, outbox, transcript, turns
 from ..state.database import Database
 from ..state.entry import SessionEntry, Usage
@@ -125,6 +126,11 @@ class Turn:
             self.patience.deadline = self._active_at + limit
 
     @property
+    def masking(self) -> Masking:
+        """Masks the secrets of the gateway."""
+        return self._gateway.masking
+
+    @property
     def dialect(self) -> Dialect:
         """How people see what it says."""
         source = self._task.source
@@ -197,7 +203,8 @@ class Turn:
     def mention(self, text: str) -> None:
         """Tell the person something that is no part of the answer. It is not stored."""
         if self._task.source is not None:
-            self._gateway.lane_of(self._task.source).notice(text, thread_id=self._task.source.thread_id)
+            lane = self._gateway.lane_of(self._task.source)
+            lane.notice(self.masking(text), thread_id=self._task.source.thread_id)
 
     async def say(self, text: str) -> None:
         """The next piece of the answer."""

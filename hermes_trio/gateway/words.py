@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..config import GatewayConfig, ModelConfig
+from ..config import ModelConfig
 from ..errors import GatewayError, said_by
-from ..redaction import redactor, secrets_of
+from ..redaction import Redact
 
 if TYPE_CHECKING:
     from .turn import Shortened
@@ -71,13 +70,13 @@ def nothing_said() -> str:
     return "⚠ The agent ended its turn without an answer. Send the message again to try once more."
 
 
-def failed(error: BaseException, config: GatewayConfig) -> str:
+def failed(error: BaseException, redact: Redact) -> str:
     """What an agent raised. Whatever it is and says, no secret of ours gets into a chat by it."""
-    text = said_by(error)
+    text = redact(said_by(error))
     if not isinstance(error, GatewayError):
         said = f"{type(error).__name__}: {text[:500]}".rstrip(": ")
         text = f"⚠ The agent failed ({said}). Send the message again to try once more."
-    return redactor(secrets_of(config, os.environ))(text)
+    return text
 
 
 def cut_off(text: str) -> str:

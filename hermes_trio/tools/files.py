@@ -18,8 +18,9 @@ import msgspec
 import trio
 from msgspec import Meta
 
+from ..config import MASK
+from ..redaction import Redact
 from .editing import Edit, difference, edited
-from .output import without_ours
 from .paths import PathRefused, Territory, facts_of, files_of, open_to_read, replace
 from .tool import Result, Tool, ToolFailed, Workplace
 
@@ -83,13 +84,13 @@ class Files:
 
     async def _read(self, arguments: Read, place: Workplace) -> Result:
         territory = Territory(place.home, place.cwd, files_of(place.home, place.session_id))
-        real, facts, text = await _beside(partial(_read, territory, arguments))
+        real, facts, text = await _beside(partial(_read, territory, arguments, place.masking))
         self._remember(place, real, facts)
-        return Result(without_ours(text, place))
+        return Result(text)
 
     async def _write(self, arguments: Write, place: Workplace) -> Result:
         territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
-        real, facts, told = await _beside(partial(_write, territory, arguments, seen))
+        real, facts, told = await _beside(partial(_write, territory, arguments, seen, place.masking))
         self._remember(place, real, facts)
         return Result(told)
 
@@ -97,7 +98,7 @@ class Files:
         territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
         real, facts, told = await _beside(partial(_patch, territory, arguments, seen))
         self._remember(place, real, facts)
-        return Result(without_ours(told, place))
+        return Result(place.masking(told))
 
     def _as_seen(self, place: Workplace, real: Path) -> tuple[int, int] | None:
         return self._seen.get((place.session_id, real))
@@ -126,7 +127,7 @@ def _state(facts: os.stat_result) -> tuple[int, int]:
     return facts.st_mtime_ns, facts.st_size
 
 
-def _read(territory: Territory, arguments: Read) -> tuple[Path, os.stat_result, str]:
+def _read(territory: Territory, arguments: Read, redact: Redact) -> tuple[Path, os.stat_result, str]:
     real = territory.find(arguments.path)
     try:
         fd, facts = open_to_read(real)
@@ -148,7 +149,7 @@ def _read(territory: Territory, arguments: Read) -> tuple[Path, os.stat_result, 
                 trio.from_thread.check_cancelled()
             if number < arguments.offset:
                 continue
-            line = f"{number}|{_shown(raw)}"
+            line = f"{number}|{_shown(raw, redact)}"
             size += len(line) + 1
             if number == last or size > LONGEST_PAGE:
                 page.append(f"[There is more: next_offset={number}]")
@@ -156,12 +157,13 @@ def _read(territory: Territory, arguments: Read) -> tuple[Path, os.stat_result, 
             page.append(line)
     if not page:
         page = ["[The file is empty.]"] if not number else [f"[The file has {number} lines.]"]
-    return real, facts, "\n".join(page)
+    return real, facts, redact("\n".join(page))
 
 
-def _shown(raw: bytes) -> str:
+def _shown(raw: bytes, redact: Redact) -> str:
     line = raw.rstrip(b"\r\n").decode("utf-8", "replace")
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} [the line goes on]"
+    # Masked before it is cut: half a secret looks like none.
+    return line if len(line) <= LONGEST_LINE else f"{redact(line)[:LONGEST_LINE]} [the line goes on]"
 
 
 def _similar(territory: Territory, real: Path) -> str:
@@ -181,9 +183,16 @@ def _must_be_as_seen(name: str, now: os.stat_result | None, seen: tuple[int, int
         raise ToolFailed(f"{name} has changed since you read it. Read it again; nothing was written.")
 
 
-def _write(territory: Territory, arguments: Write, seen: Seen) -> tuple[Path, os.stat_result, str]:
+def _write(
+    territory: Territory, arguments: Write, seen: Seen, redact: Redact
+) -> tuple[Path, os.stat_result, str]:
     real = territory.find(arguments.path, writing=True)
     before = facts_of(real)
+    if before is not None and MASK in arguments.content and _holds_secret(real, redact):
+        raise ToolFailed(
+            f"{arguments.path} holds a secret, which you were shown as {MASK} and would lose. Change the "
+            "other lines with patch; nothing was written."
+        )
     data = _encoded(arguments.content)
 
     def still() -> None:
@@ -194,6 +203,13 @@ def _write(territory: Territory, arguments: Write, seen: Seen) -> tuple[Path, os
     lines = len(arguments.content.splitlines())
     how = "written" if before is None else f"replaced ({before.st_size} bytes before)"
     return real, facts, f"{real} is {how}: {lines} lines, {len(data)} bytes."
+
+
+def _holds_secret(real: Path, redact: Redact) -> bool:
+    fd, _ = open_to_read(real)
+    with open(fd, "rb") as file:
+        text = file.read(LARGEST_EDITED).decode("utf-8", "replace")
+    return redact(text) != text
 
 
 def _patch(territory: Territory, arguments: Patch, seen: Seen) -> tuple[Path, os.stat_result, str]:

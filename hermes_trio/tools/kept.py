@@ -93,12 +93,15 @@ class Watch:
         while (total := await output.beyond(self._position)) > self._position:
             data = output.since(self._position)
             if len(data) < total - self._position:
-                self._rest = b""  # what stood between is gone
+                self._rest = b""  # what stood between is gone, and with it the beginning of a word
+                data = _after_a_word(data)
             self._position = total
             *lines, rest = (self._rest + data).split(b"\n")
             self._rest = rest[-LONGEST_LINE:]
             found = [
-                line for line in (raw.decode("utf-8", "replace") for raw in lines) if self._matches(line)
+                line if len(raw) < LONGEST_LINE else "…" + _after_a_word(raw).decode("utf-8", "replace")
+                for raw in lines
+                if self._matches(line := raw.decode("utf-8", "replace"))
             ]
             if self.is_over:
                 return
@@ -124,6 +127,11 @@ class Watch:
                 f"Background process {self.kept.id} writes what you wait for all the time. It is no longer "
                 "watched; you will hear of its end."
             )
+
+
+def _after_a_word(data: bytes) -> bytes:
+    """What comes after the first word, whose beginning is missing: half a secret looks like none."""
+    return re.sub(rb"\A\S*", b"", data)
 
 
 def _cut(text: str, most: int) -> str:

@@ -3,10 +3,9 @@ secrets, and not endless."""
 
 from __future__ import annotations
 
-import os
 import re
 
-from ..redaction import Redact, masking, redactor, secrets_of
+from ..redaction import Redact
 from .tool import Workplace
 
 MOST = 50_000
@@ -23,13 +22,13 @@ _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 
 def redaction(place: Workplace) -> Redact:
     """What masks the secrets of this gateway, and whatever looks like one."""
-    return redactor(secrets_of(place.config, os.environ))
+    return place.masking
 
 
 def without_ours(text: str, place: Workplace) -> str:
     """Text of a file without our own secrets. What only looks like one stays: who changes a file has to see
     what stands in it."""
-    return masking(secrets_of(place.config, os.environ))(text)
+    return place.masking.known(text)
 
 
 def cleaned(text: str, redact: Redact) -> str:
@@ -49,7 +48,7 @@ def fitted(head: str, tail: str, redact: Redact, *, total: int | None = None) ->
     else:
         # However little is left of them when they are clean, what lay at the cut does not come into view.
         edge, head = cleaned(head[-MARGIN:], redact), cleaned(head, redact)
-        head, tail = head[: max(0, len(head) - len(edge))], _behind_margin(tail, redact)
+        head, tail = head[: max(0, len(head) - len(edge))], after_margin(tail, redact)
     size = f"{len(head)} characters" if total is None else f"{total} bytes"
     first, last = head[: MOST * 2 // 5], tail[-(MOST * 3 // 5) :]
     return f"{first}\n[... something is left out here: all of it is {size} ...]\n{last}"
@@ -57,9 +56,9 @@ def fitted(head: str, tail: str, redact: Redact, *, total: int | None = None) ->
 
 def latest(text: str, most: int, redact: Redact) -> str:
     """The end of an output, so many characters at most. `text` has `MARGIN` more in front, if there are."""
-    return (cleaned(text, redact) if len(text) < most + MARGIN else _behind_margin(text, redact))[-most:]
+    return (cleaned(text, redact) if len(text) < most + MARGIN else after_margin(text, redact))[-most:]
 
 
-def _behind_margin(text: str, redact: Redact) -> str:
-    """A text that was cut at its beginning, without what may be half of something there."""
-    return cleaned(text, redact)[len(cleaned(text[:MARGIN], redact)) :]
+def after_margin(text: str, redact: Redact, *, margin: int = MARGIN) -> str:
+    """A text without its first characters, which are there so that no half of a secret is left of them."""
+    return cleaned(text, redact)[len(cleaned(text[:margin], redact)) :]

@@ -7,6 +7,7 @@ still there, and their rows say what became of them.
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,7 +23,7 @@ from ..state.processes import Process as Row
 from .approval import Permissions, one_command
 from .harm import INPUT
 from .kept import Kept
-from .output import MARGIN, cleaned, fitted, latest, redaction
+from .output import MARGIN, after_margin, cleaned, fitted, latest, redaction
 from .process_input import Reader, is_answer, is_remote, is_whole, reader_of
 from .terminal import shown, stir
 from .tool import Result, Tool, ToolFailed, Workplace
@@ -31,6 +32,9 @@ POLLED = 1000
 """Characters at the end of the output that `poll` shows."""
 LINES = 200
 TAKES_INPUT_WITHIN = 10.0
+
+_CUT = re.compile(r"\n\[\.\.\. \d+ bytes are left out here \.\.\.\]\n")
+_WORD = re.compile(rf"\S{{0,{MARGIN}}}")
 
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
 
@@ -152,7 +156,7 @@ async def _lines(path: Path, arguments: Look, place: Workplace) -> str:
 def _read_lines(path: Path, arguments: Look, place: Workplace) -> str:
     try:
         with path.open("rb") as file:
-            lines = file.read(2 * LIMIT).decode("utf-8", "replace").split("\n")
+            lines = _whole_words(file.read(2 * LIMIT).decode("utf-8", "replace")).split("\n")
     except OSError:
         return "(What it wrote is not there any more.)"
     if lines[-1] == "":
@@ -160,8 +164,22 @@ def _read_lines(path: Path, arguments: Look, place: Workplace) -> str:
     first = max(0, len(lines) - arguments.limit) if arguments.offset is None else arguments.offset - 1
     some = lines[first : first + arguments.limit]
     which = f"(lines {first + 1} to {first + len(some)} of {len(lines)})" if some else f"({len(lines)} lines)"
-    redact = redaction(place)
-    return f"{which}\n{fitted('', chr(10).join(some), redact)}"
+    # The lines before are looked at too: a private key has many lines.
+    before = "".join(f"{line}\n" for line in lines[max(0, first - MARGIN) : first])[-MARGIN:]
+    text = after_margin(before + "\n".join(some), redaction(place), margin=len(before))
+    return f"{which}\n{fitted('', text, redaction(place))}"
+
+
+def _whole_words(text: str) -> str:
+    """The text of a spool without the halves of words at the place where it was cut: half a secret looks like
+    none."""
+    cut = _CUT.search(text)
+    if cut is None:
+        return text
+    head, tail = text[: cut.start()], text[cut.end() :]
+    last = max(head.rfind(" "), head.rfind("\n"), head.rfind("\t"), len(head) - MARGIN) + 1
+    first = _WORD.match(tail)
+    return head[:last] + cut[0] + tail[first.end() if first else 0 :]
 
 
 async def _wait(kept: Kept, arguments: Look, place: Workplace) -> None:

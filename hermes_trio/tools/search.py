@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Annotated, Literal
 
@@ -10,11 +11,13 @@ import msgspec
 import trio
 from msgspec import Meta
 
-from .output import without_ours
+from .output import redaction
 from .paths import Territory
 from .tool import Result, Tool, ToolFailed, Workplace
 
 LONGEST_SEARCH = 60.0
+_HALF_A_WORD = re.compile(r"…\S{1,128}|\S{1,64}…$", re.MULTILINE)
+"""What is left of a word where a long line was cut: half a secret looks like none."""
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -62,7 +65,7 @@ async def _search(arguments: Search, place: Workplace) -> Result:
             found = process.output.tail.decode("utf-8", "replace").rstrip("\n")
             if code != 0:
                 raise ToolFailed(f"The search broke: {found[-1000:]}")
-            return Result(without_ours(found, place) or "[Nothing was found.]")
+            return Result(redaction(place)(_HALF_A_WORD.sub("…", found)) or "[Nothing was found.]")
     raise ToolFailed(
         f"The search was not over in {LONGEST_SEARCH:.0f} s. Search in a smaller place, or something simpler."
     )

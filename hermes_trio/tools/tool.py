@@ -29,6 +29,7 @@ import structlog
 from ..config import GatewayConfig
 from ..errors import GatewayError
 from ..host.groups import Process
+from ..redaction import Masking
 from ..state.database import Database
 from ..world import World
 from .kept import Kept
@@ -62,6 +63,10 @@ class Workplace(Protocol):
 
     @property
     def config(self) -> GatewayConfig: ...
+    @property
+    def masking(self) -> Masking:
+        """Masks the secrets of the gateway in a result, before a model or anybody else reads it."""
+
     @property
     def world(self) -> World: ...
     @property

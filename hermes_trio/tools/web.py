@@ -12,6 +12,7 @@ import msgspec
 import trio
 from msgspec import Meta
 
+from ..redaction import Redact
 from .output import redaction
 from .readable import readable
 from .tool import Result, Tool, ToolFailed, Workplace
@@ -65,7 +66,7 @@ class Web:
             raise ToolFailed("The address holds what looks like a secret. It is not sent anywhere.")
         with trio.move_on_after(self._within):
             page = await self._fetcher.page(arguments.url)
-            text = await trio.to_thread.run_sync(partial(_text, page), abandon_on_cancel=True)
+            text = await trio.to_thread.run_sync(partial(_text, page, redact), abandon_on_cancel=True)
             return _result(page, text, arguments.offset)
         raise ToolFailed(f"Nothing came of {arguments.url} in {self._within:.0f} s.")
 
@@ -80,8 +81,9 @@ def _parts(address: str) -> Iterator[str]:
     )
 
 
-def _text(page: Page) -> str:
-    """What one can read on a page. Takes a while."""
+def _text(page: Page, redact: Redact) -> str:
+    """The text of a page, without secrets: it is handed out in parts, and half a secret looks like none.
+    Takes a while."""
     charset = page.charset
     if not charset and (found := re.search(rb"""<meta[^>]{0,200}?charset=["']?([\w-]+)""", page.body[:2048])):
         charset = found[1].decode("ascii", "replace")
@@ -93,7 +95,7 @@ def _text(page: Page) -> str:
     is_html = page.kind in ("text/html", "application/xhtml+xml") or (
         not page.kind and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))
     )
-    return readable(text, page.url) if is_html else text
+    return redact(readable(text, page.url) if is_html else text)
 
 
 def _result(page: Page, text: str, offset: int) -> Result:

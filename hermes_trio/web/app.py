@@ -91,6 +91,7 @@ class Web:
         """Listen until the gateway's work is over, and whoever watches has seen the end of it."""
         key = web_key(gateway.home, self._config)
         listeners = await listen(self._config)
+        gateway.masking = gateway.masking.knowing(key)  # which was perhaps made just now
         port = listeners[0].socket.getsockname()[1]
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         self.address = f"http://{host}:{port}"

@@ -34,6 +34,7 @@ from starlette.responses import RedirectResponse, Response
 from ..config import WebConfig
 from ..errors import HomeUnusable
 from ..host.files import open_private
+from ..known_secrets import WEB_KEY_FILE
 from ..state.logins import Login
 from ..world import World
 from .connection import vouch
@@ -41,7 +42,6 @@ from .errors import Refusal, read_json
 from .logins import Logins
 from .server import is_loopback
 
-KEY_FILE = "web.key"
 PAGE_HEADER = "x-hermes-page"
 LONGEST_BROWSER = 300
 LINK_SECONDS = 600.0
@@ -59,7 +59,7 @@ def web_key(home: Path, web: WebConfig) -> str:
     if web.key is not None:
         return web.key
     try:
-        fd = open_private(home / KEY_FILE, os.O_RDWR)
+        fd = open_private(home / WEB_KEY_FILE, os.O_RDWR)
         with open(fd, "r+", encoding="ascii") as file:
             key = file.read(1024).strip()
             if not key:
@@ -68,7 +68,7 @@ def web_key(home: Path, web: WebConfig) -> str:
                 file.flush()
                 os.fsync(fd)
     except (OSError, UnicodeDecodeError) as error:
-        raise HomeUnusable(home, f"{KEY_FILE} cannot be used ({error})") from error
+        raise HomeUnusable(home, f"{WEB_KEY_FILE} cannot be used ({error})") from error
     return key
 
 

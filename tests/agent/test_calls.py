@@ -20,6 +20,7 @@ from hermes_trio.agent.turn import Turn
 from hermes_trio.config import GatewayConfig
 from hermes_trio.errors import StoreError, StoreFull
 from hermes_trio.events import Event, ToolCompleted, ToolStarted
+from hermes_trio.redaction import Masking
 from hermes_trio.state.transcript import ToolCall
 from hermes_trio.tools.tool import LONGEST_RESULT, Result, Tool, Workplace
 
@@ -35,6 +36,7 @@ class Noted:
     events: list[Event] = field(default_factory=list)
     results: list[tuple[str, str, str]] = field(default_factory=list)
     config: GatewayConfig = field(default_factory=GatewayConfig)
+    masking: Masking = field(default_factory=Masking)
     full: bool = False
 
     async def emit(self, event: Event) -> None:

@@ -17,6 +17,8 @@ import trio
 from hermes_trio.config import GatewayConfig
 from hermes_trio.host.groups import Process, running
 from hermes_trio.host.guard import Guard
+from hermes_trio.known_secrets import masking_of
+from hermes_trio.redaction import Masking
 from hermes_trio.state.database import Database
 from hermes_trio.tools.kept import Kept
 from hermes_trio.tools.tool import Result, Tool
@@ -40,6 +42,10 @@ class Desk:
     sent: list[tuple[str, bytes, str]] = field(default_factory=list)
     """The files that were sent."""
     takes_files: bool = True
+
+    @property
+    def masking(self) -> Masking:
+        return masking_of(self.home, self.config, os.environ)
 
     @property
     def database(self) -> Database:

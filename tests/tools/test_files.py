@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from hermes_trio.config import GatewayConfig, ModelConfig
-from hermes_trio.tools.files import LONGEST_PAGE, Files
+from hermes_trio.tools.files import LONGEST_LINE, LONGEST_PAGE, Files
 from hermes_trio.tools.tool import ToolFailed
 from tests.host.children.kinds import until
 from tests.tools.desk import Desk, desk_in
@@ -147,3 +147,32 @@ async def test_our_own_secrets_are_not_read_out(desk: Desk) -> None:
     edits = [{"old_string": "ask_for_it", "new_string": "asked"}]
     assert "our-own-secret" not in (await desk.use(PATCH, path="a.py", edits=edits)).content
     assert (desk.cwd / "a.py").read_text() == "key = 'our-own-secret'\npassword = asked()\n"
+
+
+async def test_what_looks_like_a_secret_is_not_read_out_and_not_lost(desk: Desk) -> None:
+    token = "ghp_" + "x7" * 18
+    (desk.cwd / "a.env").write_text(f"TOKEN={token}\nPORT=1\n")
+    told = (await desk.use(READ, path="a.env")).content
+    assert told == "1|TOKEN=***\n2|PORT=1"
+    with pytest.raises(ToolFailed, match="holds a secret"):
+        await desk.use(WRITE, path="a.env", content="TOKEN=***\nPORT=2\n")
+    edits = [{"old_string": "PORT=1", "new_string": "PORT=2"}]
+    assert token not in (await desk.use(PATCH, path="a.env", edits=edits)).content
+    assert (desk.cwd / "a.env").read_text() == f"TOKEN={token}\nPORT=2\n"
+    await desk.use(WRITE, path="b.txt", content="*** is a mask\n")
+    await desk.use(WRITE, path="b.txt", content="*** is what hides\n")
+
+
+async def test_a_secret_is_masked_before_a_long_line_is_cut(desk: Desk) -> None:
+    desk.config = GatewayConfig(model=ModelConfig(api_key="our-own-long-secret"))
+    for before in range(LONGEST_LINE - 18, LONGEST_LINE):
+        (desk.cwd / "a.txt").write_text(" " * before + "our-own-long-secret and more " * 9)
+        assert "our-" not in (await desk.use(READ, path="a.txt")).content
+
+
+async def test_a_private_key_is_not_read_out_line_by_line(desk: Desk) -> None:
+    lines = [f"{number}abcdefgh" * 6 for number in range(10, 24)]
+    key = "\n".join(["-----BEGIN OPENSSH PRIVATE KEY-----", *lines, "-----END OPENSSH PRIVATE KEY-----"])
+    (desk.cwd / "id").write_text(f"one\n{key}\nlast\n")
+    assert (await desk.use(READ, path="id")).content == "1|one\n2|***\n18|last"
+    assert "abcdefgh" not in (await desk.use(READ, path="id", offset=9)).content

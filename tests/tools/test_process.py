@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from hermes_trio.config import DisplayConfig, TerminalConfig
+from hermes_trio.config import DisplayConfig, ModelConfig, TerminalConfig
 from hermes_trio.gateway.background import MOST
 from tests.host.children.kinds import KINDS, alive, soon, token, until
 from tests.stage import Stage, everyone
@@ -252,3 +252,39 @@ async def test_a_cut_turn_is_told_when_it_is_taken_up_again(bench: Bench, mine: 
         assert "was interrupted by a gateway" in bench.heard[-1]
         assert f"sleep {mine}" in bench.heard[-1]
         assert bench.heard[-1].count("[System note:") == 1
+
+
+async def test_half_a_secret_is_not_shown_where_a_long_output_was_cut(bench: Bench) -> None:
+    secret = "hunter2hunter2hunter2hunter2hunter2"
+    model = ModelConfig(api_key=secret)
+    bench.stage.config = msgspec.structs.replace(bench.stage.config, model=model)
+    command = f"yes '{'hunter2' * 5}' | head -n 310000"
+    async with bench.life():
+        _, waited, log = await bench.do(
+            background(command), {"action": "wait", **LAST}, {"action": "log", **LAST}
+        )
+        count = int(log.content.partition(" of ")[2].partition(")")[0])
+        pages = [
+            page
+            for offset in range(1, count, 4000)
+            for page in await bench.do({"action": "log", **LAST, "offset": offset, "limit": 5000})
+        ]
+        (spool,) = bench.stage.home.glob("spools/proc_*")
+        assert b"bytes are left out here" in spool.read_bytes()
+    assert len(pages) > 20
+    for shown in (waited, log, *pages):
+        assert "***" in shown.content
+        assert "unter" not in shown.content.partition("\n")[2]
+
+
+async def test_a_log_that_begins_within_a_private_key_does_not_show_the_rest_of_it(bench: Bench) -> None:
+    lines = "".join(f"echo {number}abcdefghABCDEFGH0123456789;" for number in range(20, 34))
+    command = f"echo -----BEGIN RSA PRIVATE KEY-----; {lines} sleep 5"
+    async with bench.life():
+        *_, page = await bench.do(
+            background(command),
+            {"action": "wait", **LAST, "timeout": 1},
+            {"action": "log", **LAST, "offset": 9, "limit": 3},
+        )
+    assert "(lines 9 to 11 of" in page.content
+    assert "abcdefgh" not in page.content.partition("(lines")[2]

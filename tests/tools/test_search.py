@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from hermes_trio.config import GatewayConfig, ModelConfig
 from hermes_trio.host.guard import open_guard
 from hermes_trio.tools.paths import PathRefused
 from hermes_trio.tools.search import SEARCH
@@ -173,3 +174,15 @@ def test_directories_may_lie_as_deep_as_they_like(desk: Desk) -> None:
 async def test_where_there_is_nothing_to_search_is_said(desk: Desk) -> None:
     with pytest.raises(ToolFailed, match=r"There is no nowhere\."):
         await desk.use(SEARCH, pattern="hello", path="nowhere")
+
+
+async def test_half_a_secret_is_not_found_where_a_long_line_is_cut(desk: Desk) -> None:
+    secret = "our-own-long-secret"
+    desk.config = GatewayConfig(model=ModelConfig(api_key=secret))
+    for before in range(370, 404, 5):
+        (desk.cwd / f"{before}.txt").write_text("found " + "x " * (before // 2) + secret + " y" * 300)
+    async with open_guard() as guard:
+        desk.guard = guard
+        told = (await desk.use(SEARCH, pattern="found")).content
+    assert told.count("found") == 7
+    assert "our-" not in told
