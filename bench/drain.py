@@ -29,7 +29,6 @@ from statistics import median
 from typing import TypeVar
 
 import psutil
-import structlog
 import trio
 import trio.lowlevel
 import trio.testing
@@ -242,9 +241,6 @@ def logged_home() -> Iterator[Path]:
     """A home, and a log in a file like that of `run`."""
     with tempfile.TemporaryDirectory(prefix="hermes-bench-") as name:
         logging.basicConfig(filename=Path(name) / "log", level=logging.INFO)
-        structlog.configure(
-            processors=[structlog.stdlib.filter_by_level, structlog.processors.KeyValueRenderer()]
-        )
         yield Path(name) / "home"
 
 

@@ -8,18 +8,16 @@ the turn.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
-import structlog
-
 from ..config import GatewayConfig
 from ..config_file import Loaded
 from ..known_secrets import masking_of
+from ..log import Log
 from ..state import compactions, sessions
 from ..state.compactions import Compaction
 from ..state.database import Database
@@ -41,7 +39,7 @@ from .talk import Talk
 from .toolset import Toolbox
 from .turn import Turn
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,15 @@ which every call either has a result or is known to have none. Nothing that a to
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import groupby
 
-import structlog
 import trio
 
 from ..errors import GatewayError, said_by
 from ..events import ToolCompleted, ToolStarted
+from ..log import Log
 from ..state.text import storable
 from ..state.transcript import ToolCall
 from ..tools.output import MARGIN, redaction
@@ -30,7 +29,7 @@ PREVIEW = 200
 SHORT = 32
 """A result of fewer characters is hardly an attack."""
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def run_calls(turn: Turn, tools: Mapping[str, Tool], calls: Sequence[ToolCall]) -> dict[str, Result]:

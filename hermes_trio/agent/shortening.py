@@ -7,15 +7,14 @@ line now. No attempt is made by itself for a while then, nor when two in a row h
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-import structlog
 import trio
 
+from ..log import Log
 from ..state import compactions, todos
 from ..state.compactions import Compaction
 from ..state.database import Database
@@ -42,7 +41,7 @@ LONGEST_TODO = 4_000
 SHARES = (1, 4, 16)
 """By what its material is divided, from one try to the next."""
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,12 @@ import logging
 import logging.handlers
 import os
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from traceback import format_exception
-from typing import Any
 
-import structlog
 from click import Abort, ClickException
 from click.exceptions import Exit
 
@@ -26,6 +25,7 @@ from ..config import GatewayConfig
 from ..errors import EXIT_FAILURE, GatewayError, home_error
 from ..host.files import make_private_dir, open_private
 from ..known_secrets import masking_of
+from ..log import PACKAGES, Log
 from ..redaction import Redact, redacted
 
 MAX_BYTES = 5 * 1024 * 1024
@@ -33,9 +33,7 @@ BACKUPS = 3
 LONGEST = 8 * 1024
 """Characters of one field. What an error drags along may be a whole page."""
 
-_OURS = ("hermes_trio", "hermes_platforms")
-
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
@@ -75,18 +73,11 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
     except OSError as error:
         raise home_error(home, error, "logs/gateway.log") from error
     redact = masking_of(home, config, environ)
-    handler.setFormatter(_formatter(redact))
-    root, before = logging.getLogger(), {name: logging.getLogger(name).level for name in _OURS}
-    for name in _OURS:
+    handler.setFormatter(_Line(redact))
+    root, before = logging.getLogger(), {name: logging.getLogger(name).level for name in PACKAGES}
+    for name in PACKAGES:
         logging.getLogger(name).setLevel(logging.INFO)
     root.addHandler(handler)
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.contextvars.merge_contextvars,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ]
-    )
     try:
         yield
     except Exception as error:  # a crash, whatever it is: neither log nor terminal may hold a secret
@@ -97,7 +88,6 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
         print(redact("".join(format_exception(error))), file=sys.stderr)
         raise SystemExit(EXIT_FAILURE) from None
     finally:
-        structlog.reset_defaults()
         root.removeHandler(handler)
         handler.close()
         for name, level in before.items():
@@ -111,25 +101,27 @@ def _is_unexpected(error: Exception) -> bool:
     return not isinstance(error, GatewayError | ClickException | Exit | Abort)
 
 
-def _formatter(redact: Redact) -> logging.Formatter:
-    def clean(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        # Cut twice: half a secret that the first cut leaves, and nothing knows, is gone with the second.
-        return {
-            name: _cut(redacted(redact, name, _cut(value, 4 * LONGEST)), LONGEST)
-            for name, value in event.items()
-        }
+class _Line(logging.Formatter):
+    """A record on one line, without secrets."""
 
-    return structlog.stdlib.ProcessorFormatter(
-        processors=[
-            structlog.stdlib.add_log_level,
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            clean,
-            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        foreign_pre_chain=[structlog.stdlib.add_logger_name],
-    )
+    def __init__(self, redact: Redact) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
+        fields: dict[str, object] = {"timestamp": at, "level": record.levelname.lower()}
+        if hasattr(record, "fields"):
+            fields |= {"event": record.event, **record.fields}  # type: ignore[attr-defined]
+        else:
+            fields |= {"event": record.getMessage(), "logger": record.name}
+            if record.exc_info and record.exc_info[1]:
+                fields["exception"] = "".join(format_exception(record.exc_info[1]))
+        return " ".join(f"{name}={self._clean(name, value)!r}" for name, value in fields.items())
+
+    def _clean(self, name: str, value: object) -> object:
+        # Cut twice: half a secret that the first cut leaves, and nothing knows, is gone with the second.
+        return _cut(redacted(self._redact, name, _cut(value, 4 * LONGEST)), LONGEST)
 
 
 def _cut(value: object, length: int) -> object:

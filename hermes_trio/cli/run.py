@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import math
 import os
 import sys
@@ -13,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-import structlog
 import trio
 
 from .. import __version__
@@ -45,6 +43,7 @@ from ..host.status_board import leave_failed_start
 from ..host.systemd import queue_restart
 from ..host.tasks import show_tree_when_asked, waits_noted
 from ..host.watchdog import WATCHDOG_LOG, last_resort, watch_loop
+from ..log import Log
 from ..platform import Adapter
 from ..state.original_home import unused
 from ..web.app import Web
@@ -53,7 +52,7 @@ from ..world import World
 from .config import load_and_warn
 from .logs import log_to_file
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 

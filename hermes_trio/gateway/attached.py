@@ -9,7 +9,6 @@ only its agent may read there. A file's name is made of its id: fetched again, i
 from __future__ import annotations
 
 import hashlib
-import logging
 import mimetypes
 import os
 import re
@@ -19,12 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
 import trio
 
 from ..errors import GatewayError
 from ..host.files import make_private_dir, open_private
 from ..host.worker import finished
+from ..log import Log
 from ..messages import Attachment, AttachmentKind
 from ..state.inbox import Received
 from ..tools.paths import files_of
@@ -47,7 +46,7 @@ _PICTURES = ("image/png", "image/jpeg", "image/webp")
 _UNUSUAL = re.compile(r"[^\w.-]+")
 _ENDINGS = {"photo": ".jpg", "voice": ".ogg", "audio": ".mp3", "video": ".mp4", "sticker": ".webp"}
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def with_files(gateway: Gateway, session_id: str, rows: Sequence[Received]) -> list[Received]:

@@ -15,7 +15,6 @@ inbox, under a name of its own, once.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -23,10 +22,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
 import trio
 
 from ..errors import GatewayError, StoreError
+from ..log import Log
 from ..messages import MessageEvent
 from ..state import inbox, processes, sessions
 from ..state.entry import SessionEntry
@@ -47,7 +46,7 @@ MOST_EVENTS, EVENTS_WITHIN, SILENCE = 15, 10.0, 30.0
 TAIL = 2000
 STORE_AGAIN_AFTER = 30.0
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class TooManyProcesses(GatewayError):

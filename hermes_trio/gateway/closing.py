@@ -6,16 +6,14 @@ is left standing. What it says is what the run journal knows: that was written b
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import structlog
-
 from ..errors import JournalError
 from ..events import MessageDelta
 from ..journal.record import Record
+from ..log import Log
 from ..messages import SessionSource
 from ..state import outbox, sessions, settle, turns
 from ..state.outbox import Owed
@@ -27,7 +25,7 @@ from .outgoing import Body, Chat, owed, stream_key
 if TYPE_CHECKING:
     from .gateway import Gateway
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def settle_former_life(gateway: Gateway) -> list[Turn]:

@@ -6,15 +6,14 @@ What is to be said is said first, and done then: who stops a turn reads so befor
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import structlog
 import trio
 
+from ..log import Log
 from ..messages import HomeChannel, MessageEvent
 from ..state import inbox, meta, sessions
 from ..state.approvals import ALWAYS
@@ -36,7 +35,7 @@ from .turn import Compresses, TellsModel
 if TYPE_CHECKING:
     from .gateway import Gateway
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def obey(

@@ -12,14 +12,13 @@ receipt, that leaves a message which says nothing, and the answer goes into anot
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
-import structlog
 import trio
 
+from ..log import Log
 from ..platform import (
     ChatGone,
     CredentialsRefused,
@@ -53,7 +52,7 @@ MOST_PLACEHOLDERS = 3
 """So many may be lost for one answer; it is sent as it is then."""
 POSSIBLY_REPEATED = "♻ Possibly a repeat:\n"
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Deliveries:

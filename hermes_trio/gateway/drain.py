@@ -8,16 +8,15 @@ nursery is left when the last turn is over, or when the deadline cuts what is le
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 import trio
 
 from ..errors import GatewayError, StoreError
 from ..host.status import GatewayState
+from ..log import Log
 from ..state import endings
 from .due import on_up
 from .ending import Ending
@@ -33,7 +32,7 @@ GO_ON_AGAIN_AFTER = 30.0
 LAST_TURNS = 20
 """So many of the turns that were waited for are named in the report."""
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Report(msgspec.Struct):

@@ -6,11 +6,9 @@ messages that wait.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-import structlog
-
+from ..log import Log
 from ..messages import SessionSource
 from ..state import inbox, outbox, sessions, settle, turns
 from ..state.entry import SessionEntry
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from ..state.turns import Turn
     from .gateway import Gateway
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def on_up(gateway: Gateway, connection: Connection) -> None:

@@ -6,13 +6,11 @@ program.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import structlog
 import trio
 
 from ..config import GatewayConfig
@@ -21,6 +19,7 @@ from ..host.status_board import StatusBoard
 from ..host.worker import Worker
 from ..journal.sessions import SessionReader
 from ..journal.writer import Journals
+from ..log import Log
 from ..messages import HomeChannel, MessageEvent, SessionSource
 from ..platform import Traits
 from ..redaction import Masking
@@ -43,7 +42,7 @@ from .outgoing import Chat
 from .session import Sessions
 from .turn import Agent
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Lanes:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from typing import TYPE_CHECKING
 
-import structlog
-
 from ..config import GatewayConfig
 from ..host.worker import finished
+from ..log import Log
 from ..state.importing import Imported, Original, import_original, is_imported, read_original
 from .notices import owe_stuck
 
 if TYPE_CHECKING:
     from .gateway import Gateway
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def import_sessions(gateway: Gateway) -> None:

@@ -16,11 +16,9 @@ to wait is told so, at most every half minute.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-import structlog
-
+from ..log import Log
 from ..messages import MessageEvent
 from ..state import dead_chats, inbox, pairing
 from ..state.inbox import Stored
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 MOST_WAITING = 32
 """So many messages may wait in a session."""
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def accept(gateway: Gateway, event: MessageEvent) -> None:

@@ -10,15 +10,14 @@ the chat, for each call within it would be refused too, and may make the wait lo
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 
-import structlog
 import trio
 import trio.lowlevel
 
 from ..errors import StoreError
+from ..log import Log
 from ..platform import (
     ChatGone,
     FloodWait,
@@ -37,7 +36,7 @@ from .outgoing import Body, Chat, Stream, owed
 NOTICE_WITHIN = 5.0
 STORE_AGAIN_AFTER = 30.0
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Lane:

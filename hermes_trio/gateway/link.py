@@ -6,18 +6,17 @@ link down. Who wants to send asks the `Connection` for the link there is, and wa
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import TypeVar
 
-import structlog
 import trio
 
 from ..errors import GatewayError, InvalidId, said_by
 from ..host.status import PlatformState
 from ..host.status_board import StatusBoard
+from ..log import Log
 from ..messages import MessageEvent
 from ..platform import Adapter, CredentialsRefused, Link, LinkLost, OutcomeUnknown, PlatformError
 from ..redaction import Redact
@@ -28,7 +27,7 @@ _E = TypeVar("_E", bound=Exception)
 FIRST_PAUSE = 30.0
 LONGEST_PAUSE = 300.0
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Connection:

@@ -7,13 +7,11 @@ said once for each incident, however often we come and go.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from ..errors import HomeUnusable
 from ..host.markers import (
@@ -25,6 +23,7 @@ from ..host.markers import (
     read_restart_pending,
     write_restart_notify,
 )
+from ..log import Log
 from ..messages import HomeChannel, MessageEvent, SessionSource
 from ..state import meta, outbox
 from ..state.entry import SessionEntry
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 HOME = "home:"
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 def notify_active_sessions_of_shutdown(gateway: Gateway, ending: Ending) -> None:

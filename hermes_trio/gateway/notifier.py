@@ -3,12 +3,11 @@ end with it, wherever they are."""
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-import structlog
 import trio
 
+from ..log import Log
 from ..platform import FloodWait, PlatformError
 from . import words
 from .link import calling
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 TYPING_EVERY = 2.0
 TYPING_WITHIN = 1.5
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def typing(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None) -> None:

@@ -6,16 +6,15 @@ Neither of them ends anything. Each asks `control`, once, and goes on listening 
 
 from __future__ import annotations
 
-import logging
 import signal
 from pathlib import Path
 
-import structlog
 import trio
 
 from ..host.markers import PLANNED_STOP, PlannedStop, consume, read_drain_request, read_planned_stop
 from ..host.process import ProcessId, boot_time
 from ..host.signal_arrivals import arrivals_noted
+from ..log import Log
 from ..world import World
 from .control import Control
 from .ending import Cause, Ending
@@ -23,7 +22,7 @@ from .ending import Cause, Ending
 LOOK_EVERY = 0.5
 SIGNAL_WITHIN = 5.0
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 def signals_we_know() -> list[signal.Signals]:

@@ -11,17 +11,16 @@ deadline.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import structlog
 import trio
 
 from ..agent.providers.errors import ModelError
 from ..errors import JournalError, StoreError
 from ..journal.writer import RunWriter
+from ..log import Log
 from ..state import inbox, sessions, transcript, turns
 from ..state.entry import SessionEntry
 from ..state.settle import Settlement
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 STORE_AGAIN_AFTER = 30.0
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt: str,

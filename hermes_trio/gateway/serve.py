@@ -3,15 +3,13 @@ of teardown steps anywhere."""
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-import structlog
 import trio
 
 from ..config import GatewayConfig
@@ -26,6 +24,7 @@ from ..host.worker import Worker, worker_thread
 from ..journal.sessions import SessionReader
 from ..journal.writer import open_journals
 from ..known_secrets import masking_of
+from ..log import Log, log_masked_by
 from ..platform import Adapter
 from ..state import dead_chats, endings, meta, processes, settle
 from ..state.database import open_database
@@ -60,7 +59,7 @@ open. When the gateway's work is `over` it gives the last of it to who still lis
 Guarded = Callable[[], AbstractAsyncContextManager[Guard | None]]
 """Opens the guard of the gateway's processes; a gateway that starts none may be given none."""
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def serve(
@@ -80,8 +79,9 @@ async def serve(
     """Run a gateway until it is asked to end, and return by what it ended. With `nursery.start` the
     caller gets the `Gateway` as soon as its doors are open."""
     world, control = world or World(), control or Control()
-    with locked_home(home) as lock, worker("status") as status_runner:
+    with ExitStack() as masked, locked_home(home) as lock, worker("status") as status_runner:
         masking = masking_of(home, config, os.environ)
+        masked.enter_context(log_masked_by(masking))
         board = StatusBoard(lock.process, world.new_id(), world)
         board.set(grace=config.agent.restart_drain_timeout)
         async with trio.open_nursery() as outermost:

@@ -7,14 +7,13 @@ So nothing is lost by an actor that leaves, and nothing is done twice by one tha
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-import structlog
 import trio
 
 from ..config import reset_policy
 from ..errors import GatewayError
+from ..log import Log
 from ..messages import MessageEvent
 from ..state import inbox, processes, sessions
 from ..state.entry import SessionEntry
@@ -40,7 +39,7 @@ RETRY_AFTER = 30.0
 BACKGROUND = "agent:main:background:"
 """Sessions that work beside the conversation of a chat have keys of their own."""
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Sessions:

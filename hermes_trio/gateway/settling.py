@@ -4,12 +4,9 @@ owed, the run's last event; and the step that makes it true.
 
 from __future__ import annotations
 
-import logging
 import math
 import sqlite3
 from dataclasses import astuple
-
-import structlog
 
 from ..events import (
     INTERRUPTED,
@@ -18,6 +15,7 @@ from ..events import (
     RunCompleted,
     RunFailed,
 )
+from ..log import Log
 from ..state import processes, settle, turns
 from ..state.entry import Usage
 from ..state.outbox import Owed
@@ -33,7 +31,7 @@ from .turn import Turn
 MOST_TOKENS = 1 << 40
 """Nobody uses so many in one turn, and the sum of a session's must not leave what a database can count."""
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 def rows_left(run: Run, outcome: Outcome) -> list[Message]:

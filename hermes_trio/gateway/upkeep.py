@@ -20,19 +20,18 @@ directory by directory. Every write is small, so nobody waits for it.
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
 import trio
 
 from ..errors import GatewayError
 from ..host.leftovers import group_of
 from ..host.worker import Runner, finished
+from ..log import Log
 from ..state import processes, turns
 from ..state.retention import Before, forget_done
 
@@ -43,7 +42,7 @@ FIRST = 60.0
 EVERY = 3600.0
 DAY = 86400.0
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def keep_house(gateway: Gateway) -> None:

@@ -14,7 +14,6 @@ Who counts as a member, and who is not found, is said in `sweep`.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import shutil
 import subprocess
@@ -25,11 +24,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import structlog
 import trio
 
 from ..errors import GatewayError
 from ..ids import path_safe_id
+from ..log import Log
 from . import sweep
 from .beside import beside
 from .guard import Guard
@@ -49,7 +48,7 @@ if sys.platform == "win32":  # pragma: no cover
 
 Look = Callable[[], Awaitable[sweep.Table]]
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class ProcessUnstartable(GatewayError):

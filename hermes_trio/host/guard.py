@@ -13,7 +13,6 @@ start finds. A guard that does not read counts as lost: telling it never waits.
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -21,9 +20,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-import structlog
 import trio
 
+from ..log import Log
 from . import sweep
 from .beside import beside
 
@@ -35,7 +34,7 @@ LAST_SWEEP = 2.0
 REST = 9
 LONGEST_REST = 0.05
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Guard:

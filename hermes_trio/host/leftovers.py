@@ -7,14 +7,13 @@ somebody else by now, only processes that carry the marker of the row are its gr
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
 import trio
 
+from ..log import Log
 from . import sweep
 from .groups import Look, end_group
 from .process import boot_time
@@ -22,7 +21,7 @@ from .process import boot_time
 # Boots are told apart by the time of day, which is not read in one instant with that of the machine.
 CLOCK_SLACK = 1.0
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Row(Protocol):

@@ -7,20 +7,19 @@ manager listens, there is nothing to do.
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 from collections.abc import Iterator, Mapping
 
-import structlog
 import trio
 
+from ..log import Log
 from ..world import World
 from .status import GatewayState, Status
 from .status_board import StatusBoard
 from .units import stop_timeout
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 async def keep_told(board: StatusBoard, environ: Mapping[str, str], world: World) -> None:

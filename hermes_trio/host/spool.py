@@ -12,7 +12,6 @@ be read at any time, with anything.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from contextlib import suppress
@@ -20,9 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-import structlog
 import trio
 
+from ..log import Log
 from .files import make_private_dir, open_private
 from .worker import Runner, finished
 
@@ -32,7 +31,7 @@ KEEP = 4 << 20
 TAIL = 64 << 10
 CHUNK = 64 << 10
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Spool:

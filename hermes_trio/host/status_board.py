@@ -10,7 +10,6 @@ after a kill must read that we were ending, and what to make of it.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,10 +17,10 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 import msgspec
-import structlog
 import trio
 
 from ..errors import EXIT_CONFIG, GatewayError
+from ..log import Log
 from ..world import World
 from .home import LOCK_FILE, HomeLock, locked_home
 from .process import ProcessId
@@ -41,7 +40,7 @@ from .worker import Runner, finished
 WRITE_EVERY = 0.1
 LAST_WRITE_WITHIN = 0.5
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Facts(TypedDict, total=False):

@@ -6,7 +6,6 @@ and tests, which find nothing left in it.
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import signal
@@ -15,15 +14,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
 import trio
 
+from ..log import Log
 from ..world import World
 from .small_files import write_small
 
 TREE_FILE = "gateway_tree.txt"
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)

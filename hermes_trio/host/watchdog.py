@@ -12,7 +12,6 @@ thread slept as well was no stall: the process was stopped, or its machine.
 from __future__ import annotations
 
 import faulthandler
-import logging
 import math
 import os
 import threading
@@ -21,10 +20,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import structlog
 import trio
 
 from ..errors import EXIT_FAILURE, home_error
+from ..log import Log
 from ..world import World
 from .files import make_private_dir, open_private
 from .tasks import Waits, task_tree, tree_text
@@ -32,7 +31,7 @@ from .tasks import Waits, task_tree, tree_text
 WATCHDOG_LOG = Path("logs", "gateway-watchdog.log")
 LARGEST_LOG = 5_000_000
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 @contextmanager

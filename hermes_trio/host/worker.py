@@ -9,7 +9,6 @@ hung or a dying disk gives a runner of its own; that is the only seam there is.
 
 from __future__ import annotations
 
-import logging
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +17,9 @@ from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 import outcome
-import structlog
 import trio
+
+from ..log import Log
 
 STEPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Seconds by which batches are told apart."""
@@ -27,7 +27,7 @@ STEPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 Item = TypeVar("Item")
 T = TypeVar("T")
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Runner(Protocol):

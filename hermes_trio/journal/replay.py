@@ -8,25 +8,23 @@ are not looked into, so damage there spoils nothing.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-import structlog
-
 from ..errors import InvalidId, JournalError
 from ..events import INTERRUPTED, RunFailed
 from ..ids import path_safe_id
+from ..log import Log
 from .reader import Damage, Reading, read_run, scan
 from .record import VERSION, Record, TerminalState, encode, journal_path, session_path
 
 MAX_ROWS = 4096
 MAX_BYTES = 4 * 1024 * 1024
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class ReplayStatus(StrEnum):

@@ -9,22 +9,20 @@ try.
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 from typing import Literal
 
-import structlog
-
 from ..errors import JournalBusy, JournalUnwritable
 from ..host.files import make_private_dir, open_private, sync_dir
 from ..host.lock import try_lock
+from ..log import Log
 from .reader import Reading, read_run
 from .record import TerminalState, journal_path
 
 FsyncPolicy = Literal["terminal-only", "eager"]
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class RunFile:

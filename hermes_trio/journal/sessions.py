@@ -7,13 +7,11 @@ a session at a time; another one that comes meanwhile does not wait: it gets the
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from dataclasses import dataclass
 
-import structlog
-
 from ..errors import JournalError, StoreError
+from ..log import Log
 from ..state import sessions, transcript, turns
 from ..state.database import Database
 from ..state.entry import SessionEntry
@@ -24,7 +22,7 @@ from .markers import marker
 from .recovery import Step, next_step, told_by, without_a_look, worth_a_look
 from .writer import Journals
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ closed. Who is cancelled while waiting leaves at once; its events are written al
 
 from __future__ import annotations
 
-import logging
 import math
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -19,12 +18,12 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import structlog
 import trio
 
 from ..errors import JournalClosed, JournalError
 from ..events import Event
 from ..host.worker import Batcher, Runner, Took, Worker, each, finished, worker_thread
+from ..log import Log
 from ..world import World
 from .live import Live
 from .reader import Reading, journals_here, read_run, runs_here, unreadable
@@ -37,7 +36,7 @@ Jobs = Batcher[Callable[[], Any], Any]
 MAX_BATCH = 512
 CLOSE_WITHIN = 2.0
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class RunWriter:

@@ -17,7 +17,6 @@ Reads go to a connection of their own that cannot write, and run beside the writ
 
 from __future__ import annotations
 
-import logging
 import math
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -26,11 +25,11 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import outcome
-import structlog
 import trio
 
 from ..errors import StoreClosed, StoreDamaged, StoreError
 from ..host.worker import Batcher, Pending, Runner, Took, Worker, each, finished, worker_thread
+from ..log import Log
 from ..world import World
 from . import transcript
 from .opening import Connections, open_connections
@@ -46,7 +45,7 @@ MAX_BATCH = 16_384
 work they take Python's lock from each other, and each needs twice its time."""
 CLOSE_WITHIN = 2.0
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Database:

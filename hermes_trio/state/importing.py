@@ -15,7 +15,6 @@ spelled a little differently here; the next message of the chat has to find its 
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
 from ..config import GatewayConfig
+from ..log import Log
 from . import meta, sessions, settle
 from .entry import SessionEntry
 from .store import key_of
@@ -35,7 +34,7 @@ FAILURE_COUNTS = Path(".restart_failure_counts")
 DONE = "imported_from_original"
 LARGEST = 64 << 20
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ refuse or put aside is to stay as it was.
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -25,10 +24,9 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import structlog
-
 from ..errors import StoreUnusable
 from ..host.files import PRIVATE_FILE, make_private_dir, open_private
+from ..log import Log
 from ..world import World
 from .damaged import LOGS
 from .sqlite_errors import code_of, typed
@@ -39,7 +37,7 @@ LARGEST_LOG = 16 << 20
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _MAGIC = b"SQLite format 3\0"
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)

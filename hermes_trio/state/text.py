@@ -3,13 +3,13 @@ than itself."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
-import structlog
+
+from ..log import Log
 
 T = TypeVar("T")
 Text = TypeVar("Text", str, str | None)
@@ -17,7 +17,7 @@ Text = TypeVar("Text", str, str | None)
 # A model reads what looks like a note as one, so spelling and spaces make no difference.
 _LIKE_A_NOTE = re.compile(r"\[(?=\s*system\s+note\s*:)", re.IGNORECASE)
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 def disarmed(text: str) -> str:

@@ -9,7 +9,6 @@ found in a file is looked at in the same way before it goes into a prompt.
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 import unicodedata
@@ -18,12 +17,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-import structlog
 import trio
 from msgspec import Meta
 
 from ..host.files import make_private_dir
 from ..host.small_files import Unreadable, read_small, write_small
+from ..log import Log
 from ..redaction import Redact
 from .output import redaction
 from .tool import Result, Tool, ToolFailed, Workplace
@@ -52,7 +51,7 @@ _GIVES_ORDERS = tuple(
 )
 _HARMLESS = {"\n", "\t", "\N{ZERO WIDTH JOINER}", "\N{ZERO WIDTH NON-JOINER}"}
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Remember(msgspec.Struct, frozen=True):

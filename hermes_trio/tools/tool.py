@@ -15,7 +15,6 @@ the turn's nursery, and is cancelled like any other.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -24,11 +23,11 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import msgspec
-import structlog
 
 from ..config import GatewayConfig
 from ..errors import GatewayError
 from ..host.groups import Process
+from ..log import Log
 from ..redaction import Masking
 from ..state.database import Database
 from ..world import World
@@ -41,7 +40,7 @@ LONGEST_RESULT = 100_000
 
 ENTRY_POINTS = "hermes_trio.tools"
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class ToolFailed(GatewayError):

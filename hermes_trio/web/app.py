@@ -6,20 +6,19 @@ of them: it refuses what a browser was made to ask, and says with each answer wh
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 import trio
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..config import GatewayConfig
+from ..log import Log
 from . import (
     commands,
     completions,
@@ -61,7 +60,7 @@ SECURITY_HEADERS = {
 
 Handler = Callable[["Web", Request], Awaitable[ASGIApp]]
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Web:

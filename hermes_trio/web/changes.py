@@ -8,15 +8,14 @@ to be kept for those who come later, and being told twice does no harm.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import structlog
 import trio
 
 from ..errors import StoreError
+from ..log import Log
 from ..state import sessions
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 HEARTBEAT = 15.0
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Changed:

@@ -13,7 +13,6 @@ client that reads nothing keeps the whole gateway from ending (tried), and their
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from email.utils import formatdate
@@ -21,10 +20,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import h11
-import structlog
 import trio
 
 from ..host.sockets import send_at_once
+from ..log import Log
 
 HEAD_WITHIN = 10.0
 """Seconds from the first byte of a request until its headers are whole."""
@@ -58,7 +57,7 @@ App = Callable[
     [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
 ]
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Hangup(OSError):

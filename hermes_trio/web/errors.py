@@ -4,17 +4,16 @@ out there."""
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import Any, TypeVar
 
 import msgspec
-import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ..errors import GatewayError, InvalidId, StoreError
+from ..log import Log
 from .connection import Hangup
 
 OPENAI = "/v1/"
@@ -30,7 +29,7 @@ _PLACE = re.compile(r" - at `\$\.([^`]+)`\Z")
 
 T = TypeVar("T")
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Refusal(GatewayError):

@@ -8,20 +8,19 @@ that is dropped before its run began, or a run whose last record the disk did no
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-import structlog
 import trio
 
 from ..errors import JournalError
 from ..events import INTERRUPTED, Event, RunCancelled, RunCompleted, RunFailed
 from ..journal.reader import Reading
 from ..journal.record import VERSION, Record, terminal_state
+from ..log import Log
 from ..state import inbox, sessions, transcript, turns
 from ..state.inbox import InboxState, Received
 from ..state.turns import Outcome, Turn
@@ -53,7 +52,7 @@ _ENDED: dict[Outcome, Status] = {
     Outcome.UNSTARTED: "interrupted",
 }
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)

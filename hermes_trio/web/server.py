@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import logging
 from collections.abc import Iterable, Sequence
 
-import structlog
 import trio
 
 from ..config import WebConfig
 from ..errors import EXIT_CONFIG, ConfigInvalid, GatewayError
+from ..log import Log
 from .connection import App, Connection
 
 MOST_CONNECTIONS = 1280
@@ -28,7 +27,7 @@ _FULL = b"HTTP/1.1 503 Full\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection
 _NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 WHEN_FULL = 0.1
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class CannotListen(GatewayError):

@@ -8,12 +8,12 @@ import stat
 from pathlib import Path
 
 import pytest
-import structlog
 from trio.testing import MockClock
 
 from hermes_trio.cli.logs import BACKUPS, MAX_BYTES, log_to_file
 from hermes_trio.config import GatewayConfig, ModelConfig, PlatformConfig
 from hermes_trio.errors import HomeUnusable
+from hermes_trio.log import Log
 from hermes_trio.platform import CredentialsRefused, LinkLost, NotSent
 from hermes_trio.testing import Script
 from tests.stage import Stage
@@ -25,7 +25,7 @@ CONFIG = GatewayConfig(
     platforms={"memory": PlatformConfig(allow_from="all", options={"app_secret": "correct horse"})},
 )
 
-log = structlog.wrap_logger(logging.getLogger("hermes_trio.story"))
+log = Log("hermes_trio.story")
 
 
 def text(home: Path) -> str:
@@ -34,8 +34,7 @@ def text(home: Path) -> str:
 
 def test_a_line_says_when_how_bad_what_and_about_whom(tmp_path: Path) -> None:
     with log_to_file(tmp_path, CONFIG, {}):
-        with structlog.contextvars.bound_contextvars(session="s1"):
-            log.info("a turn began", run="r1", turns=3)
+        log.info("a turn began", run="r1", turns=3, session="s1")
         log.debug("nobody reads this")
     [line] = text(tmp_path).splitlines()
     assert line.startswith("timestamp='20")

@@ -19,13 +19,13 @@ import pytest
 import trio
 import trio._core._run
 import trio.testing
-from structlog.testing import capture_logs
 
 from tests.gateway import any_books, any_shown
 from tests.gateway.any_books import Books
 from tests.gateway.any_plan import Plan, plan
 from tests.gateway.any_story import Story
 from tests.gateway.orphans import held
+from tests.logs import capture_logs
 
 A_YEAR = 365 * 86400.0
 Look = Callable[[Books], Iterator[str]]

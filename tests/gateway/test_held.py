@@ -13,7 +13,6 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hermes_trio.config import AgentConfig, PlatformConfig
@@ -29,6 +28,7 @@ from hermes_trio.messages import HomeChannel
 from hermes_trio.platform import LinkLost, Traits
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.gateway.test_busy import outcomes
+from tests.logs import capture_logs
 from tests.stage import Stage, everyone, no_guard
 
 

@@ -25,7 +25,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hermes_trio.config import AgentConfig, GatewayConfig, StreamingConfig
@@ -45,6 +44,7 @@ from hermes_trio.testing import LoopbackAdapter, LoopbackServer, MemoryPlatform,
 from hermes_trio.testing.checkpoints import Countdown, at_halt
 from hermes_trio.world import World
 from tests.gateway.orphans import Held, held, tasks
+from tests.logs import capture_logs
 from tests.stage import KEY, everyone, no_guard
 
 # A hundred lives, one after the other, on whatever disk there is.

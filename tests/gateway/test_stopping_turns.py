@@ -12,7 +12,6 @@ import outcome
 import pytest
 import trio
 import trio.testing
-from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hermes_trio.config import AgentConfig
@@ -23,6 +22,7 @@ from hermes_trio.host.worker import Runner, Worker, inline_worker
 from hermes_trio.journal.reader import read_run
 from hermes_trio.platform import Traits
 from hermes_trio.testing import MemoryPlatform, Script
+from tests.logs import capture_logs
 from tests.stage import Stage, everyone
 from tests.state.seams import SlowDisk
 

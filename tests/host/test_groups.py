@@ -21,7 +21,6 @@ import psutil
 import pytest
 import trio
 import trio.testing
-from structlog.testing import capture_logs
 
 from hermes_trio.errors import GatewayError, InvalidId
 from hermes_trio.host import groups, spool, sweep
@@ -37,6 +36,7 @@ from hermes_trio.host.groups import (
 from hermes_trio.host.guard import Guard, open_guard
 from hermes_trio.host.process import find
 from tests.host.children.kinds import KINDS, MORE, alive, soon, token, until
+from tests.logs import capture_logs
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="these commands are for a POSIX shell")
 

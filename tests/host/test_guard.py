@@ -19,7 +19,6 @@ from typing import Any
 import psutil
 import pytest
 import trio
-from structlog.testing import capture_logs
 
 from hermes_trio.host import guard as guards
 from hermes_trio.host import sweep
@@ -27,6 +26,7 @@ from hermes_trio.host.guard import Guard, Lookout, open_guard
 from hermes_trio.host.leftovers import Leftover, end_leftovers
 from hermes_trio.host.process import boot_time
 from tests.host.children.kinds import KINDS, MORE, alive, is_dead, soon, token, until
+from tests.logs import capture_logs
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL and these commands are POSIX")
 

@@ -15,7 +15,6 @@ from typing import Any
 import outcome
 import pytest
 import trio
-from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hermes_trio.host.home import LOCK_FILE, locked_home
@@ -34,6 +33,7 @@ from hermes_trio.host.status_board import StatusBoard, keep_status
 from hermes_trio.host.worker import worker_thread
 from hermes_trio.world import World
 from tests.conftest import Calendar
+from tests.logs import capture_logs
 
 ME = ProcessId(812, 4711.0, "boot-2")
 Job = tuple[Callable[[], Any], Callable[[outcome.Outcome[Any]], object]]

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 import trio
-from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
 from hermes_trio.errors import HomeUnusable
 from hermes_trio.host.watchdog import LARGEST_LOG, last_resort, watch_loop
 from hermes_trio.world import World
+from tests.logs import capture_logs
 
 PRELUDE = """
 import ctypes, sys, time, trio

@@ -15,7 +15,6 @@ import outcome
 import pytest
 import trio
 import trio.testing
-from structlog.testing import capture_logs
 
 from hermes_trio.host.worker import (
     Batcher,
@@ -27,6 +26,7 @@ from hermes_trio.host.worker import (
     inline_worker,
     worker_thread,
 )
+from tests.logs import capture_logs
 
 T = TypeVar("T")
 

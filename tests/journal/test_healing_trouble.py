@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 import trio.testing
-from structlog.testing import capture_logs
 
 from hermes_trio.errors import StoreFull
 from hermes_trio.events import MessageDelta
@@ -22,6 +21,7 @@ from hermes_trio.state import turns
 from hermes_trio.state.transcript import Message
 from hermes_trio.state.turns import Recovery
 from tests.journal.seams import ASKED, Disk, begun, cut, happens, shown, stored
+from tests.logs import capture_logs
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar, Home

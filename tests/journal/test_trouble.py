@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
-from structlog.testing import capture_logs
 
 from hermes_trio.errors import JournalBusy, JournalClosed, JournalUnwritable
 from hermes_trio.events import MessageDelta, RunCancelled, RunCompleted
@@ -18,6 +17,7 @@ from hermes_trio.journal.reader import read_run
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
 from hermes_trio.world import World
 from tests.journal.seams import CUT, Disk, RunFile, line, texts
+from tests.logs import capture_logs
 
 # --- what a crash leaves at the end ------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
-from structlog.testing import capture_logs
 
 from hermes_trio.errors import JournalClosed, JournalUnwritable
 from hermes_trio.events import Event, MessageDelta, RunCancelled, RunCompleted, RunFailed, ToolStarted
@@ -21,6 +20,7 @@ from hermes_trio.journal.run_file import FsyncPolicy
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
 from hermes_trio.world import World
 from tests.journal.seams import CUT, RunFile, StartChild
+from tests.logs import capture_logs
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar

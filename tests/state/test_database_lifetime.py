@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hermes_trio.errors import StoreClosed, StoreUnusable
@@ -21,6 +20,7 @@ from hermes_trio.host.worker import Worker, inline_worker, worker_thread
 from hermes_trio.state.database import CLOSE_WITHIN, Database, open_database
 from hermes_trio.state.steps import SchemaStep
 from hermes_trio.world import World
+from tests.logs import capture_logs
 from tests.state.seams import (
     GUESTS,
     SlowDisk,

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from hermes_trio.messages import Attachment, MessageEvent, SessionSource
 from hermes_trio.state import inbox
 from hermes_trio.state.inbox import InboxState, Received, Stored
 from hermes_trio.state.turns import Outcome
+from tests.logs import capture_logs
 from tests.state.rows import KIM, NOON, received, session, state_of, turn, undone
 
 texts = st.text(max_size=20)

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from hermes_trio.errors import StoreError
 from hermes_trio.host.worker import inline_worker
@@ -26,6 +25,7 @@ from hermes_trio.state.steps import shipped_steps
 from hermes_trio.state.transcript import Message
 from hermes_trio.world import World
 from tests.conftest import Calendar
+from tests.logs import capture_logs
 from tests.state.seams import GUESTS, enter, guests, killed_after
 
 PAGE = 4096

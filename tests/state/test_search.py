@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from hermes_trio.errors import StoreDamaged
 from hermes_trio.host.worker import inline_worker
@@ -17,6 +16,7 @@ from hermes_trio.state import settle, transcript
 from hermes_trio.state.database import Database, open_database
 from hermes_trio.state.transcript import Message, Role
 from hermes_trio.world import World
+from tests.logs import capture_logs
 from tests.state.rows import NOON, session, turn, undone
 
 

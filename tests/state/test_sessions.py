@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from hermes_trio.errors import InvalidId
 from hermes_trio.messages import SessionSource
@@ -19,6 +18,7 @@ from hermes_trio.state.entry import Mark, SessionEntry, Usage
 from hermes_trio.state.processes import Process
 from hermes_trio.state.transcript import Message
 from hermes_trio.state.turns import Outcome
+from tests.logs import capture_logs
 from tests.state.rows import (
     NOON,
     everything,

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from hermes_trio.state import transcript
 from hermes_trio.state.transcript import Message, ToolCall, ToolCard
 from hermes_trio.state.turns import Outcome
+from tests.logs import capture_logs
 from tests.state.rows import NOON, session, turn, undone
 
 texts = st.text(max_size=30) | st.just("a\0b")

@@ -7,17 +7,16 @@ what a second beginning would look like; we do not.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import structlog
 import trio
 
+from ...log import Log
 from .errors import Interrupted, ModelError, StreamMalformed
 from .model import FallsBack, Item, Model, ReasoningDelta, Request, ToolCallStarted, Waits
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 LONGEST_RETRY_AFTER = 600.0
 

@@ -6,13 +6,11 @@ that came of it when the block is left. It is told so first, as the protocol has
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
-import structlog
 import trio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client._transport import TransportStreams
@@ -21,13 +19,14 @@ from mcp.types import jsonrpc_message_adapter
 
 from ...errors import GatewayError
 from ...host.groups import Process
+from ...log import Log
 
 LONGEST_MESSAGE = 16 << 20
 CHUNK = 64 << 10
 GOES_WITHIN = 1.0
 """Seconds in which a server may end by itself when its input has ended."""
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 Outgoing = MemoryObjectReceiveStream[SessionMessage]

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import anyio
 import httpx2
-import structlog
 import trio
 from mcp import MCPError, types
 from mcp.client import Client, IncomingMessage
@@ -30,6 +29,7 @@ from ...errors import GatewayError
 from ...host.beside import beside
 from ...host.groups import Process
 from ...http import trusted
+from ...log import Log
 from ..tool import Tool, ToolFailed
 from .offered import MOST_TOOLS, plain, tools_of
 from .program import LONGEST_MESSAGE, Outgoing, talking
@@ -44,7 +44,7 @@ LONGEST_PAUSE = 60.0
 # It writes a line with the whole address, secrets and all, for each request.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Server:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-import structlog
-
 from hermes_trio import COMMANDS, sole_use
+from hermes_trio.log import Log
 from hermes_trio.platform import CredentialsRefused, LinkLost, Traits
 
 from .api import BASE_URL, Api, Denied, NoAnswer, NotReached, open_api
@@ -36,7 +34,7 @@ TRAITS = Traits(
 
 _COMMAND = re.compile(r"[a-z0-9_]{1,32}")
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class TelegramAdapter:

@@ -17,16 +17,15 @@ What became of a send is told as precisely as it is known:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import structlog
 import trio
 import trio.lowlevel
 
 from hermes_trio import Attachment, MessageEvent
+from hermes_trio.log import Log
 from hermes_trio.platform import (
     ChatGone,
     FloodWait,
@@ -50,7 +49,7 @@ THANK_WITHIN = 5.0
 
 _METHODS = {"photo": "sendPhoto", "voice": "sendVoice"}
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class TelegramLink:

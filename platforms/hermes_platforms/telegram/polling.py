@@ -6,13 +6,12 @@ second several times a day, and a lost link is deaf and dumb for half a minute.
 
 from __future__ import annotations
 
-import logging
 from typing import Protocol
 
-import structlog
 import trio
 import trio.lowlevel
 
+from hermes_trio.log import Log
 from hermes_trio.platform import CredentialsRefused, LinkLost
 
 from .api import Api, Denied, NoAnswer, NotReached
@@ -21,7 +20,7 @@ from .parsing import KINDS
 POLL_SECONDS = 50
 POLL_AGAIN_AFTER = (1.0, 2.0, 5.0, 10.0, 20.0)
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 class Updates(Protocol):

@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import hmac
 import json
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import h11
-import structlog
 import trio
 import trio.lowlevel
 
+from hermes_trio.log import Log
 from hermes_trio.platform import LinkLost
 
 from .parsing import KINDS, update_id_of
@@ -39,7 +38,7 @@ Telegram out by holding connections."""
 LONGEST_UPDATE = 1 << 20
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
 
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
