@@ -2,9 +2,16 @@
 
     async with open_gateway(home, config, agent=answer, adapters=[mine]) as gateway:
         ...                                    # it serves as long as this block
+    gateway.control.current                    # the `Ending`: why it does not serve any more
 
 It sets no signal handlers, configures no logging and keeps nothing global: two gateways in one program
 are two homes. Leaving the block is a stop without grace.
+
+The gateway may end first: `gateway.stop()`, the admin route, every platform refusing it. Then the body of the
+block is cancelled, and the block is left without an error once the tree has ended: no program goes on with a
+gateway that is dead. `gateway.control.current` tells the two apart: its `asked_by` is `LEFT` if the block was
+left or cancelled. `/restart` in a chat and by HTTP is refused, for only the host can restart itself; a host
+that can calls `gateway.stop(restart=True)` and opens the next gateway after the block.
 
 Cancelling around it is a stop without grace too, and not a torn tree: the tree runs shielded in a task of
 its own, and a sibling turns the cancellation into the ending, which gives the shield its deadline. The
@@ -13,6 +20,7 @@ body of the block stays cancellable.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -22,7 +30,7 @@ import trio
 
 from .config import GatewayConfig
 from .gateway.control import Control
-from .gateway.ending import MARGIN, Cause, Ending
+from .gateway.ending import MARGIN, Cause, Ending, Supervisor
 from .gateway.gateway import Gateway
 from .gateway.serve import Door, Guarded
 from .gateway.serve import serve as _serve
@@ -32,9 +40,11 @@ from .host.worker import Worker, worker_thread
 from .platform import Adapter
 from .world import World
 
+LEFT = "left or cancelled by the host"
+
 
 async def serve(
-    home: Path,
+    home: str | os.PathLike[str],
     config: GatewayConfig,
     *,
     agent: Agent | AbstractAsyncContextManager[Agent],
@@ -54,13 +64,14 @@ async def serve(
     async def tree() -> None:
         with shield:
             await _serve(
-                home,
+                Path(home),
                 config,
                 agent=agent,
                 adapters=adapters,
                 doors=doors,
                 control=control,
                 world=world,
+                supervised_by=Supervisor.HOST,
                 worker=worker,
                 guarded=guarded,
                 task_status=task_status,
@@ -72,14 +83,15 @@ async def serve(
         try:
             await trio.sleep_forever()
         finally:
-            control.ask(Ending(Cause.PLANNED, grace=0, asked_by="cancelled from outside"))
-            control.hurry()  # another ending may count already, with a grace of its own
-            shield.deadline = trio.current_time() + MARGIN
+            if not nursery.cancel_scope.cancel_called:  # else the tree has ended, and its ending stands
+                control.ask(Ending(Cause.PLANNED, grace=0, asked_by=LEFT))
+                control.hurry()  # another ending may count already, with a grace of its own
+                shield.deadline = trio.current_time() + MARGIN
 
 
 @asynccontextmanager
 async def open_gateway(
-    home: Path,
+    home: str | os.PathLike[str],
     config: GatewayConfig,
     *,
     agent: Agent | AbstractAsyncContextManager[Agent],
@@ -101,6 +113,23 @@ async def open_gateway(
         worker=worker,
         guarded=guarded,
     )
-    async with trio.open_nursery() as nursery:
-        yield await nursery.start(start)
-        nursery.cancel_scope.cancel(reason="the block is left")
+    try:
+        async with trio.open_nursery() as nursery:
+            with trio.CancelScope() as body:
+
+                async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
+                    await start(task_status=task_status)
+                    body.cancel(reason="the gateway has ended")
+
+                yield await nursery.start(serving)
+            nursery.cancel_scope.cancel(reason="the block is left")
+    except ExceptionGroup as group:
+        # Whoever opens a gateway sees no nursery, and writes `except HomeBusy`: a single error leaves bare.
+        error: Exception = group
+        while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        context = error.__context__
+        try:
+            raise error
+        finally:
+            error.__context__ = context  # not the group that it was taken out of

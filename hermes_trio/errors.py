@@ -2,6 +2,7 @@
 
     GatewayError                    exit code 1
     ├─ ConfigInvalid                exit code 78: wrong keys, types or values, all of them at once
+    ├─ AgentInvalid                 exit code 78: an agent that is no async function of a turn
     ├─ InvalidId                    an id that could leave its directory or break a key
     ├─ HomeError                    something about the home directory
     │  ├─ HomeBusy                  another gateway works in it
@@ -89,6 +90,20 @@ class ConfigInvalid(GatewayError):
         """One error with all of these findings; there is at least one."""
         first, *more = findings
         return cls(first.key, first.problem, first.remedy, more)
+
+
+class AgentInvalid(GatewayError, TypeError):
+    """An agent that cannot answer any turn."""
+
+    exit_code = EXIT_CONFIG
+
+    def __init__(self, agent: object, problem: str) -> None:
+        name = getattr(agent, "__qualname__", type(agent).__qualname__)
+        super().__init__(
+            f"agent {name}: {problem}. Give an `async def` function of a turn, or an async context manager "
+            "that yields one; call blocking code in it with trio.to_thread.run_sync."
+        )
+        self.agent, self.problem = agent, problem
 
 
 class InvalidId(GatewayError, ValueError):

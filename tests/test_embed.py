@@ -6,18 +6,27 @@ import logging
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.embed import open_gateway, serve
+from hermes_trio.config import GatewayConfig, WebConfig
+from hermes_trio.embed import LEFT, open_gateway, serve
+from hermes_trio.errors import AgentInvalid, ConfigInvalid, HomeBusy
 from hermes_trio.gateway.ending import MARGIN
+from hermes_trio.gateway.turn import Turn
 from hermes_trio.host.worker import inline_worker
 from hermes_trio.platform import Traits
 from hermes_trio.testing import MemoryPlatform, Script
+from hermes_trio.web.app import Web
 from tests.stage import Agent, Stage, everyone, no_guard
 
 
@@ -119,3 +128,117 @@ anyio.run(main, backend="trio")
     pytest.importorskip("anyio")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
     assert done.stdout.splitlines()[-1:] == ["answered under anyio"], done.stderr
+
+
+async def test_the_end_of_the_gateway_ends_the_block(tmp_path: Path) -> None:
+    platform = MemoryPlatform()
+    with trio.fail_after(20):
+        async with open_gateway(str(tmp_path), everyone(), agent=Agent(), adapters=[platform]) as gateway:
+            await platform.says("hello")
+            gateway.stop(asked_by="the admin")
+            await trio.sleep(3600)
+    assert gateway.control.current is not None
+    assert (gateway.control.current.kind, gateway.control.current.asked_by) == ("stop", "the admin")
+    assert not platform.connected
+
+
+async def test_a_host_that_asks_for_a_restart_opens_the_next_gateway(tmp_path: Path) -> None:
+    platform = MemoryPlatform()
+    with trio.fail_after(20):
+        async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[platform]) as gateway:
+            gateway.stop(restart=True)
+            await trio.sleep(3600)
+    assert gateway.control.current is not None
+    assert gateway.control.current.kind == "restart"
+    async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[platform]) as gateway:
+        await platform.says("hello")
+        with trio.fail_after(10):
+            await platform.until(lambda: platform.chat("42").last == "You said: hello")
+    assert gateway.control.current is not None
+    assert gateway.control.current.asked_by == LEFT
+
+
+async def test_a_restart_that_is_asked_for_in_a_chat_is_refused_in_words(tmp_path: Path) -> None:
+    platform = MemoryPlatform()
+    async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[platform]) as gateway:
+        await platform.says("/restart")
+        with trio.fail_after(10):
+            await platform.until(lambda: "part of another program" in (platform.chat("42").last or ""))
+        await platform.says("hello")
+        with trio.fail_after(10):
+            await platform.until(lambda: platform.chat("42").last == "You said: hello")
+        assert gateway.control.current is None
+    assert not (tmp_path / ".restart_notify.json").exists()
+
+
+async def test_a_restart_that_is_asked_for_by_http_is_refused(tmp_path: Path) -> None:
+    web = Web(GatewayConfig(web=WebConfig(port=0, key="the-key")))
+    opened = open_gateway(
+        tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform(), web.platform], doors=[web.door]
+    )
+    headers = {"authorization": "Bearer the-key"}
+    with trio.fail_after(20):
+        async with opened as gateway, httpx.AsyncClient(headers=headers) as client:
+            answer = await client.post(f"{web.address}/api/admin/restart")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (409, "embedded")
+            assert gateway.control.current is None
+            assert (await client.post(f"{web.address}/api/admin/stop")).status_code == 202
+            await trio.sleep(3600)
+
+
+def blocking(turn: object) -> str:
+    return "hello"
+
+
+async def generating(turn: object) -> AsyncIterator[str]:
+    yield "hello"
+
+
+@asynccontextmanager
+async def opened_blocking() -> AsyncIterator[Any]:
+    yield blocking
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [blocking, partial(blocking), lambda turn: "hello", generating, "hello", Agent, opened_blocking()],
+)
+async def test_an_agent_that_cannot_be_awaited_is_refused_at_opening(tmp_path: Path, agent: Any) -> None:
+    with pytest.raises(AgentInvalid, match="async def"):
+        async with open_gateway(tmp_path, everyone(), agent=agent, adapters=[MemoryPlatform()]):
+            pytest.fail("it is open")
+
+
+class Methods:
+    async def answer(self, turn: Turn) -> str:
+        return f"You said: {turn.prompt}"
+
+
+@pytest.mark.parametrize("agent", [Methods().answer, partial(Methods.answer, Methods())])
+async def test_whatever_is_async_is_an_agent(tmp_path: Path, agent: Any) -> None:
+    platform = MemoryPlatform()
+    async with open_gateway(tmp_path, everyone(), agent=agent, adapters=[platform]):
+        await platform.says("hello")
+        with trio.fail_after(10):
+            await platform.until(lambda: platform.chat("42").last == "You said: hello")
+
+
+async def test_an_adapter_that_the_configuration_does_not_name_is_refused_at_opening(tmp_path: Path) -> None:
+    platform = MemoryPlatform()
+    with pytest.raises(ConfigInvalid, match=r"platforms\.memory: .* allow_from"):
+        async with open_gateway(tmp_path, GatewayConfig(), agent=Agent(), adapters=[platform]):
+            pytest.fail("it is open")
+    assert not platform.connected
+
+
+async def test_what_the_block_raises_leaves_it_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(KeyError, match="mine"):
+        async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]):
+            raise KeyError("mine")
+
+
+async def test_a_home_that_is_in_use_is_told_by_its_own_error(tmp_path: Path) -> None:
+    async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]):
+        with pytest.raises(HomeBusy):
+            async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]):
+                pytest.fail("it is open")

@@ -35,6 +35,16 @@ def find_adapters(config: GatewayConfig) -> Sequence[Adapter]:
     return adapters
 
 
+def refuse_unnamed(adapters: Sequence[Adapter], config: GatewayConfig) -> None:
+    """Raise `ConfigInvalid` for an adapter whose platform the configuration does not name: nobody is let in
+    there, so each of its messages would be dropped. One with a door of its own lets in whom it wants."""
+    for adapter in adapters:
+        if adapter.name not in config.platforms and not adapter.traits.own_door:
+            problem = "an adapter is given for it, but it is not configured, so nobody may talk there"
+            key = f"platforms.{adapter.name}"
+            raise ConfigInvalid(key, problem, f"Add {key} with its allow_from, or leave the adapter out.")
+
+
 def make_adapter(name: str, platform: PlatformConfig) -> Adapter:
     """The adapter of a platform. `ConfigInvalid` for one that nobody has installed, that needs what is not
     installed, or whose own keys its adapter refuses."""

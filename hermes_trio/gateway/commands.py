@@ -24,7 +24,7 @@ from . import inward, reports, words
 from .access import ADMIN_COMMANDS
 from .actor import Mode
 from .asking import DENY, Asked, answer, anybodys_approvals, waiting
-from .ending import Cause, Ending
+from .ending import Cause, Ending, Supervisor
 from .given import Asking, Given
 from .letting_go import begin_anew, let_go, stop
 from .notices import address_of, remember_requester, say_home
@@ -209,6 +209,9 @@ async def _restart(asking: Asking) -> None:
     grace = gateway.config.agent.restart_drain_timeout
     if gateway.control.current is not None:
         asking.reply(words.ending_already(len(gateway.sessions.running)))
+        return
+    if gateway.supervised_by is Supervisor.HOST:
+        asking.reply(words.restart_is_for_the_host())
         return
     asking.reply(words.restart_asked(len(gateway.sessions.running), grace))
     remember_requester(gateway, asking.event)

@@ -73,6 +73,8 @@ class Supervisor(StrEnum):
     SYSTEMD = "systemd"
     OTHER = "other"
     NONE = "none"
+    HOST = "host"
+    """The program in which this gateway is embedded, if it wants to."""
 
 
 def supervisor(environ: Mapping[str, str], *, in_container: bool = False) -> Supervisor:
@@ -114,6 +116,7 @@ def consequences(ending: Ending, supervised_by: Supervisor) -> Consequences:
             Supervisor.SYSTEMD: Exit.QUEUE_UNIT,
             Supervisor.OTHER: Exit.TEMPFAIL,
             Supervisor.NONE: Exit.EXEC,
+            Supervisor.HOST: Exit.OK,
         }[supervised_by]
         return Consequences(RESTARTING, ResumeReason.RESTART, "stopped", way)
     if ending.cause is Cause.SIGNAL:

@@ -30,6 +30,7 @@ from ..state import dead_chats, endings, meta, processes, settle
 from ..state.database import open_database
 from ..state.store import SessionStore
 from ..world import World
+from .adapters import refuse_unnamed
 from .background import Background
 from .closing import settle_former_life
 from .control import Control
@@ -43,7 +44,7 @@ from .link import Connection, keep_connected
 from .notices import home_channels_said, owe_stuck
 from .outgoing import Chat
 from .session import Sessions
-from .turn import Agent
+from .turn import Agent, checked_agent
 from .upkeep import keep_house
 
 FLUSH_WITHIN = 2.0
@@ -79,6 +80,9 @@ async def serve(
     """Run a gateway until it is asked to end, and return by what it ended. With `nursery.start` the
     caller gets the `Gateway` as soon as its doors are open."""
     world, control = world or World(), control or Control()
+    refuse_unnamed(adapters, config)
+    if not isinstance(agent, AbstractAsyncContextManager):
+        checked_agent(agent)  # before anything is opened
     with ExitStack() as masked, locked_home(home) as lock, worker("status") as status_runner:
         masking = masking_of(home, config, os.environ)
         masked.enter_context(log_masked_by(masking))
@@ -257,7 +261,7 @@ async def _opened(
         with trio.CancelScope() as patience:
             async with agent as opened:
                 try:
-                    yield opened
+                    yield checked_agent(opened)
                 except BaseException as error:  # kept: an agent that hangs now would hide it
                     crash = error
                     raise

@@ -3,16 +3,18 @@ say, to call tools and to run commands. Whatever happens is in the run journal f
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import trio
 
 from ..config import GatewayConfig
-from ..errors import StoreError
+from ..errors import AgentInvalid, StoreError
 from ..events import (
     Event,
     MessageDelta,
@@ -41,6 +43,20 @@ if TYPE_CHECKING:
 Agent = Callable[["Turn"], Awaitable[str | None]]
 """Whoever answers: any async function of a turn. What it returns is the answer; None means that what it
 has said is the answer."""
+
+
+def checked_agent(agent: object) -> Agent:
+    """The agent, if its call can be awaited. Raises `AgentInvalid`: a blocking function would fail each turn,
+    and the people would be told."""
+    if not callable(agent):
+        raise AgentInvalid(agent, "it cannot be called")
+    function = inspect.unwrap(agent)
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    call = getattr(type(function), "__call__")  # noqa: B004, B009 - of an object whose call may be async
+    if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(call):
+        raise AgentInvalid(agent, "it is no async function")
+    return cast(Agent, agent)
 
 
 class Shortened(Protocol):

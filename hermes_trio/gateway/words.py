@@ -232,6 +232,10 @@ def restart_asked(running: int, grace: float) -> str:
     return "♻ Restarting."
 
 
+def restart_is_for_the_host() -> str:
+    return "This gateway is a part of another program, and cannot restart it. Whoever runs that program can."
+
+
 def restarted() -> str:
     return "♻ Restarted. The session goes on."
 

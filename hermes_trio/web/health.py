@@ -9,12 +9,12 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..gateway.ending import Cause
+from ..gateway.ending import Cause, Supervisor
 from ..host.markers import DRAIN_REQUEST, consume, write_drain_request
 from ..state import endings
 from ..state.damaged import damaged_copies
 from ..state.endings import EndingRow
-from .errors import Draining, answer, read_json, told
+from .errors import Draining, Refusal, answer, read_json, told
 
 if TYPE_CHECKING:
     from .app import Web
@@ -89,6 +89,13 @@ async def drain(web: Web, request: Request) -> Response:
 
 async def _end(web: Web, request: Request, cause: Cause) -> Response:
     gateway, grace = web.gateway, (await read_json(request, Ask)).grace
+    if cause is Cause.RESTART and gateway.supervised_by is Supervisor.HOST:
+        raise Refusal(
+            409,
+            "embedded",
+            "This gateway is a part of another program, and cannot restart it.",
+            "Restart that program, or ask the gateway to stop.",
+        )
     gateway.stop(restart=cause is Cause.RESTART, grace=grace, asked_by=ASKED_BY)
     ending = gateway.control.current
     assert ending is not None  # noqa: S101 - one counts now, this or another
