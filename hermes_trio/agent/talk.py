@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 
+import trio
+
 from ..state import transcript
 from ..state.compactions import Compaction
 from ..state.entry import Usage
@@ -35,7 +37,8 @@ from .turn import Turn
 from .voice import speaking
 
 WORTH_TELLING = 5.0
-"""Seconds of waiting for a model that a person wants to know of."""
+"""Seconds of waiting for a model that a person wants to know of: those of an attempt that failed, and those
+until the next one."""
 
 
 @dataclass(slots=True)
@@ -111,7 +114,7 @@ class Talk:
         return self._tokens or tokens_of(replace(self._request, messages=tuple(self._messages)))
 
     async def _asked(self, may_call: bool) -> Reply:
-        turn, reply = self._turn, Reply()
+        turn, reply, tried_at = self._turn, Reply(), trio.current_time()
         request = replace(self._request, messages=tuple(self._messages), may_call=may_call)
         async with speaking(turn) as voice, self._model.stream(request) as items:
             async for item in items:
@@ -131,8 +134,12 @@ class Talk:
                         self._tokens = item.last_prompt_tokens
                     case Finished():
                         reply.finished = item
-                    case Waits(seconds, because) if seconds >= WORTH_TELLING:
-                        turn.mention(f"⏳ The model: {because.problem}; asking again in {seconds:.0f} s.")
+                    case Waits(seconds, because):
+                        turn.active()
+                        next_at = trio.current_time() + seconds
+                        if next_at - tried_at >= WORTH_TELLING:
+                            turn.mention(f"⏳ The model: {because.problem}; asking again in {seconds:.0f} s.")
+                        tried_at = next_at
                     case FallsBack(name, because):
                         turn.mention(f"⚠ {because} Going on with {name}.")
                     case _:

@@ -10,6 +10,9 @@ if sys.platform == "win32":  # pragma: no cover - it has no such limit
     def raise_open_files() -> None:
         pass
 
+    def most_open_files() -> int | None:
+        return None
+
 else:
     import resource
 
@@ -19,3 +22,8 @@ else:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         with suppress(OSError, ValueError):  # macOS names a limit that it does not grant
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    def most_open_files() -> int | None:
+        """How many files this process may have open; None where there is no limit."""
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return None if soft == resource.RLIM_INFINITY else soft

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import BinaryIO, Self
 
 import trio
 
 from ..config import WebConfig
 from ..errors import EXIT_CONFIG, ConfigInvalid, GatewayError
+from ..host.limits import most_open_files
 from ..log import Log
-from .connection import App, Connection
+from .connection import PIECE, App, Connection
 
 MOST_CONNECTIONS = 1280
+"""At most; where few files may be open, half of them: the rest is for the work, which would fail without."""
 MOST_STRANGERS = 512
-"""Connections whose request has shown neither key nor cookie yet: only so many of all."""
+"""Of so many connections, those whose request has shown neither key nor cookie yet."""
 SHORTEST_KEY = 16
 """Characters that a key has at least where others than this machine can try it."""
 _FULL = b"HTTP/1.1 503 Full\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -71,10 +76,11 @@ async def listen(web: WebConfig) -> Sequence[trio.SocketListener]:
 async def serve_connections(listeners: Sequence[trio.SocketListener], app: App, closed: trio.Event) -> None:
     """Serve until it is closed and the last answer is given."""
     connections: set[Connection] = set()
+    most = min(MOST_CONNECTIONS, (most_open_files() or 2 * MOST_CONNECTIONS) // 2)
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as accepting:
             for listener in listeners:
-                accepting.start_soon(_accept, listener, app, connections, nursery)
+                accepting.start_soon(_accept, listener, app, connections, most, nursery)
             await closed.wait()
             accepting.cancel_scope.cancel(reason="the door is closed")
         for connection in connections:
@@ -82,26 +88,73 @@ async def serve_connections(listeners: Sequence[trio.SocketListener], app: App, 
 
 
 async def _accept(
-    listener: trio.SocketListener, app: App, connections: set[Connection], nursery: trio.Nursery
+    listener: trio.SocketListener,
+    app: App,
+    connections: set[Connection],
+    most: int,
+    nursery: trio.Nursery,
 ) -> None:
+    is_full = False
     async with listener:
-        while True:
+        with _Spare() as spare:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    if error.errno not in _NO_ROOM:
+                        raise
+                    if not is_full:
+                        log.error("no connection can be accepted", error=error.strerror)
+                    is_full = True
+                    # The system refuses also where nobody comes: then nobody has to make room.
+                    await trio.lowlevel.wait_readable(listener.socket)
+                    if _evict_one(connections):
+                        await trio.sleep(WHEN_FULL)
+                    else:
+                        await spare.turn_away(listener)
+                    continue
+                is_full = False
+                _make_room(connections, most)
+                if len(connections) < most:
+                    connection = Connection(stream, app)
+                    connections.add(connection)
+                    nursery.start_soon(_serve, connection, connections, name="web connection")
+                else:
+                    await _turn_away(stream)
+
+
+class _Spare:
+    """An open file that is good for nothing but its number. When no more files can be open, it is closed for
+    the moment in which a client is told so, who would hear nothing otherwise."""
+
+    def __init__(self) -> None:
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    async def turn_away(self, listener: trio.SocketListener) -> None:
+        """Tell the next client that there is no room, if one comes soon."""
+        self._close()
+        with trio.move_on_after(WHEN_FULL):
             try:
-                stream = await listener.accept()
-            except OSError as error:
-                if error.errno not in _NO_ROOM:
-                    raise
-                log.error("no connection can be accepted", error=error.strerror)
-                _evict_one(connections)
+                await _turn_away(await listener.accept())
+            except OSError:
                 await trio.sleep(WHEN_FULL)
-                continue
-            _make_room(connections)
-            if len(connections) < MOST_CONNECTIONS:
-                connection = Connection(stream, app)
-                connections.add(connection)
-                nursery.start_soon(_serve, connection, connections, name="web connection")
-            else:
-                await _turn_away(stream)
+        self._open()
+
+    def _open(self) -> None:
+        with suppress(OSError):  # somebody else was faster: then there is none to lend
+            self._file = open(os.devnull, "rb", buffering=0)  # noqa: SIM115
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 async def _serve(connection: Connection, connections: set[Connection]) -> None:
@@ -114,34 +167,41 @@ async def _serve(connection: Connection, connections: set[Connection]) -> None:
         connections.discard(connection)
 
 
-def _make_room(connections: set[Connection]) -> None:
+def _make_room(connections: set[Connection], most: int) -> None:
     """Make room for one more. Strangers share a part of the places, and the newest of them has one: so
     nobody shuts others out who only holds connections, whatever these do."""
-    if len(connections) >= MOST_STRANGERS:
+    most_strangers = most * MOST_STRANGERS // MOST_CONNECTIONS
+    if len(connections) >= most_strangers:
         strangers = [one for one in connections if not one.known]
-        if len(strangers) >= MOST_STRANGERS:
+        if len(strangers) >= most_strangers:
             _evict(connections, strangers)
-    if len(connections) >= MOST_CONNECTIONS:
+    if len(connections) >= most:
         _evict_one(connections)
 
 
-def _evict_one(connections: set[Connection]) -> None:
-    """Let one go that waits for its client, or else a stranger."""
-    _evict(connections, [one for one in connections if one.waits or not one.known])
+def _evict_one(connections: set[Connection]) -> bool:
+    """Let one go that waits for its client, or else a stranger. False if there is no such connection."""
+    return _evict(connections, [one for one in connections if one.waits or not one.known])
 
 
-def _evict(connections: set[Connection], candidates: Iterable[Connection]) -> None:
+def _evict(connections: set[Connection], candidates: Iterable[Connection]) -> bool:
     """Let go the one of these that has been at the same thing for the longest time, if there is any."""
-    if (longest := min(candidates, key=lambda one: one.since, default=None)) is not None:
+    longest = min(candidates, key=lambda one: one.since, default=None)
+    if longest is not None:
         longest.evict()
         connections.discard(longest)
+    return longest is not None
 
 
 async def _turn_away(stream: trio.SocketStream) -> None:
-    """There is no room: say so if it can be said at once."""
+    """There is no room: say so if it can be said at once. What the client has sent is read, because a
+    connection that is closed with something unread in it is reset, and the answer lost."""
     with trio.move_on_after(WHEN_FULL):
         async with stream:
             try:
                 await stream.send_all(_FULL)
+                await stream.send_eof()
+                while await stream.receive_some(PIECE):
+                    pass
             except trio.BrokenResourceError:
                 return

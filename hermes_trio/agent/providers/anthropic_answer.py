@@ -33,6 +33,7 @@ class MessagesFold:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.done = False
+        self.held = 0
         self._endpoint = endpoint
         self._blocks: dict[int, Body] = {}
         """By their index: as they will be when they are whole, the input of a call as text."""
@@ -87,6 +88,7 @@ class MessagesFold:
         # Some proxies begin a block with a null where its text will be.
         block = {key: block[key] for key in block if key not in _WRITTEN or isinstance(block[key], str)}
         self._blocks[index] = block = {"type": "", **block}
+        self.held += len(str(block))
         match block:
             case {"type": "text", "text": str(text)}:
                 return [TextDelta(text)] if text else []
@@ -121,6 +123,8 @@ class MessagesFold:
                 raise StreamMalformed(self._endpoint, said=f"{key} in a block of type {block['type']!r}")
             return  # a block of a kind that we do not know, such as a tool which the server runs itself
         block[key] = block.get(key, "") + text
+        if key in ("input", "signature"):
+            self.held += len(text)
 
     def _closed(self, block: Body, *, cut: bool) -> Item:
         arguments = None if cut and not block["input"] else json_object(block["input"])

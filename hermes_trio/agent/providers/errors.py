@@ -16,6 +16,7 @@
     ├─ StreamMalformed            its stream makes no sense
     ├─ StreamCut                  the connection ended before the answer did
     ├─ StreamStale                silence for longer than a model can think
+    ├─ AnswerTooLong              an answer without an end
     └─ Interrupted                any of these after a part of the answer was handed out
 
 `may_retry` says whether the same request can succeed later, `after` in how many seconds at the earliest,
@@ -121,10 +122,16 @@ class ServerTrouble(ModelError):
 class CannotConnect(ModelError):
     problem = "no connection"
 
-    def __init__(self, endpoint: Endpoint, *, said: str = "", refused: bool = False) -> None:
+    def __init__(
+        self, endpoint: Endpoint, *, said: str = "", refused: bool = False, no_files: bool = False
+    ) -> None:
+        """`no_files`: this process may open no more files, and a connection is one."""
         # Where nobody listens on this very machine, waiting changes nothing: somebody has to start it.
         self.may_retry = not (refused and endpoint.is_local)
-        if endpoint.is_local:
+        if no_files:
+            said = "Too many open files"
+            remedy = "Let the gateway open more files (`ulimit -n`), or set gateway.max_running_turns."
+        elif endpoint.is_local:
             remedy = "Start the server (`ollama serve`, say), or check model.base_url ({url})."
         else:
             remedy = "Check the network, the proxy (HTTPS_PROXY) and model.base_url ({url})."
@@ -164,6 +171,16 @@ class StreamStale(ModelError):
 
     def __init__(self, endpoint: Endpoint, seconds: float) -> None:
         super().__init__(endpoint, problem=f"not a word for {seconds:g} seconds")
+
+
+class AnswerTooLong(ModelError):
+    """The answer was longer than anything a model means to say, and was ended."""
+
+    code = "answer_too_long"
+    remedy = "Ask for less at a time; a model that repeats itself without end may need other settings."
+
+    def __init__(self, endpoint: Endpoint, part: str, characters: int) -> None:
+        super().__init__(endpoint, problem=f"{part} grew longer than {characters} characters and was ended")
 
 
 class Interrupted(ModelError):

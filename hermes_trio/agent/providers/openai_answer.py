@@ -54,6 +54,7 @@ class ChatFold:
 
     def __init__(self, endpoint: Endpoint, new_id: Callable[[], str]) -> None:
         self.done = False
+        self.held = 0
         self._endpoint, self._new_id = endpoint, new_id
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -115,6 +116,7 @@ class ChatFold:
         details = delta.get("reasoning_details")
         for detail in details if isinstance(details, list) else []:
             _join(self._details, detail)
+            self.held += len(str(detail))
         if text := _text(delta.get("content")) or _text(delta.get("refusal")):
             self._said = True
             items += self._aloud.feed(text)
@@ -139,6 +141,7 @@ class ChatFold:
         if isinstance(part.get("extra_content"), dict):
             call.extra = {"extra_content": part["extra_content"]}
         call.arguments += arguments
+        self.held += len(arguments) + len(str(part.get("extra_content") or ""))
         return self._started(call) if call.arguments else []
 
     def _call_of(self, part: Body, name: str, arguments: str) -> _Call:
@@ -157,6 +160,7 @@ class ChatFold:
         if call is None or other:
             call = _Call(plain_id(given or f"call_{self._new_id()}", self._ids), given)
             self._calls.append(call)
+            self.held += len(call.id) + len(given) + len(name)
         if isinstance(index, int):
             self._by_index[index] = call
         return call

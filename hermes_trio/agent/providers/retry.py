@@ -19,6 +19,8 @@ from .model import FallsBack, Item, Model, ReasoningDelta, Request, ToolCallStar
 log = Log(__name__)
 
 LONGEST_RETRY_AFTER = 600.0
+LONGEST_SILENCE = 300.0
+"""Seconds of silence, in all attempts together, after which the same model is not asked again."""
 
 
 def pause(attempt: int, error: ModelError, jitter: float) -> float:
@@ -55,9 +57,10 @@ class Persistent:
         del self._models[0]
         return self._models[0]
 
-    def pause_after(self, attempt: int, error: ModelError) -> float | None:
-        """Seconds until the same model is asked again; None if that is of no use."""
-        if not error.may_retry or attempt > self._retries:
+    def pause_after(self, attempt: int, silence: float, error: ModelError) -> float | None:
+        """Seconds until the same model is asked again; None if that is of no use. `silence` counts the
+        seconds in which nothing came in the attempts so far."""
+        if not error.may_retry or attempt > self._retries or silence > LONGEST_SILENCE:
             return None
         if error.after is not None and error.after > LONGEST_RETRY_AFTER:
             return None
@@ -76,6 +79,7 @@ class _Attempts:
         self._items: AsyncIterator[Item] | None = None
         self._attempt = 0
         self._next_at = -float("inf")
+        self._heard_at = self._silence = 0.0
         self._handed_out = False
 
     def __aiter__(self) -> _Attempts:
@@ -86,22 +90,25 @@ class _Attempts:
             if self._items is None:
                 await trio.sleep_until(self._next_at)
                 self._attempt += 1
+                self._heard_at = trio.current_time()
                 self._items = await self._connection.enter_async_context(
                     self._models.model.stream(self._request)
                 )
             item = await anext(self._items)
         except ModelError as error:
+            self._silence += trio.current_time() - self._heard_at
             await self._connection.aclose()
             self._items = None
             if self._handed_out:
                 raise Interrupted(error) from error
             return self._after(error)
+        self._heard_at = trio.current_time()
         self._handed_out = self._handed_out or not isinstance(item, ReasoningDelta | ToolCallStarted)
         return item
 
     def _after(self, error: ModelError) -> Item:
         """What is done about it; raises the error again if that is nothing."""
-        seconds = self._models.pause_after(self._attempt, error)
+        seconds = self._models.pause_after(self._attempt, self._silence, error)
         if seconds is not None:
             log.info("model asked again", problem=str(error), attempt=self._attempt, seconds=seconds)
             self._next_at = trio.current_time() + seconds
@@ -110,5 +117,5 @@ class _Attempts:
         if other is None:
             raise error
         log.warning("model replaced", problem=str(error), model=other.name)
-        self._attempt, self._next_at = 0, -float("inf")
+        self._attempt, self._silence, self._next_at = 0, 0.0, -float("inf")
         return FallsBack(other.name, error)

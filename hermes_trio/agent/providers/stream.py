@@ -8,12 +8,13 @@ all of them, and each closes what it holds.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
@@ -23,6 +24,7 @@ from ...world import World
 from . import sse
 from .endpoint import Body, Endpoint
 from .errors import (
+    AnswerTooLong,
     CannotConnect,
     CertificateRefused,
     ModelError,
@@ -33,8 +35,14 @@ from .errors import (
     StreamStale,
 )
 from .http import CONNECT_SECONDS, httpx
-from .model import Item
+from .model import Item, ReasoningDelta, TextDelta
 from .refusals import refusal
+
+LONGEST_TEXT = 500_000
+"""Characters of text in one answer: as much as the models with the longest answers can write."""
+LONGEST_THOUGHT = 2_000_000
+LONGEST_CALLS = 2_000_000
+"""Characters of all tool calls of one answer, with their arguments."""
 
 _MOST_OF_A_REFUSAL = 1 << 16
 _MOST_AMENDMENTS = 4
@@ -50,6 +58,8 @@ class Fold(Protocol):
 
     done: bool
     """The server has said that this is all."""
+    held: int
+    """Characters that were read and handed out as no item yet: those of tool calls, mostly."""
 
     def feed(self, event: sse.Event) -> list[Item]: ...
 
@@ -201,6 +211,8 @@ class Answer:
         self._endpoint, self._patience = endpoint, patience
         self._ready: deque[Item] = deque()
         self._error: ModelError | None = None
+        self._text = self._thought = 0
+        """Characters that were handed out."""
         self.is_over = False
         """All of it has come."""
 
@@ -236,14 +248,33 @@ class Answer:
             raise StreamMalformed(self._endpoint, said="an event without an end") from error
         for event in events:
             try:
-                self._ready += self._fold.feed(event)
+                self._take(self._fold.feed(event))
             except StreamMalformed as error:
                 raise error if chunk else StreamCut(self._endpoint) from error
+            if self._fold.held > LONGEST_CALLS:
+                raise AnswerTooLong(self._endpoint, "a tool call", LONGEST_CALLS)
             if self._fold.done:
                 break
         if self._fold.done or not chunk:
-            self._ready += self._fold.end()
+            self._take(self._fold.end())
             self.is_over = True
+
+    def _take(self, items: list[Item]) -> None:
+        """Hand these out, up to the longest answer. Raises `AnswerTooLong` after the part that fits."""
+        for item in items:
+            if isinstance(item, TextDelta):
+                room, self._text = LONGEST_TEXT - self._text, self._text + len(item.text)
+                part, longest = "the answer", LONGEST_TEXT
+            elif isinstance(item, ReasoningDelta):
+                room, self._thought = LONGEST_THOUGHT - self._thought, self._thought + len(item.text)
+                part, longest = "the reasoning", LONGEST_THOUGHT
+            else:
+                self._ready.append(item)
+                continue
+            if len(item.text) > room:
+                self._ready.append(replace(item, text=item.text[:room]))
+                raise AnswerTooLong(self._endpoint, part, longest)
+            self._ready.append(item)
 
 
 def _translated(error: httpx.HTTPError, endpoint: Endpoint, patience: float) -> ModelError:
@@ -258,7 +289,8 @@ def _translated(error: httpx.HTTPError, endpoint: Endpoint, patience: float) -> 
         why = next(filter(None, map(str, causes)), "")
         if isinstance(error, httpx.ProxyError):
             why = f"the proxy says {why}"
-        return CannotConnect(endpoint, said=why, refused=refused)
+        no_files = any(getattr(cause, "errno", None) in (errno.EMFILE, errno.ENFILE) for cause in causes)
+        return CannotConnect(endpoint, said=why, refused=refused, no_files=no_files)
     if isinstance(error, httpx.DecodingError):
         return StreamMalformed(endpoint)
     return StreamCut(endpoint, said=str(error))

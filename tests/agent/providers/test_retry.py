@@ -84,12 +84,24 @@ async def test_a_stream_that_breaks_before_its_first_word_is_asked_again(
 async def test_who_waits_holds_no_connection(
     server: ModelServer, models: OpenModel, autojump_clock: MockClock
 ) -> None:
-    server.answers(replace(Reply(), head_after=1e6), Reply().fails("overloaded_error").hangs())
+    server.answers(*[Reply().fails("overloaded_error").hangs()] * 2)
     async with models(retries=2) as model, model.stream(HELLO) as items:
         for _ in range(2):
             assert isinstance(await anext(items), Waits)
             await server.until(lambda: server.open == 0)
         assert text_of([item async for item in items]) == "Hello."
+
+
+async def test_a_server_that_was_silent_for_long_is_not_waited_for_again(
+    server: ModelServer, models: OpenModel, autojump_clock: MockClock
+) -> None:
+    server.answers(replace(Reply(), head_after=1e6))
+    async with models("other", retries=3) as model, model.stream(HELLO) as items:
+        assert isinstance(await anext(items), FallsBack)
+        await server.until(lambda: server.open == 0)
+        assert trio.current_time() == 900
+        assert text_of([item async for item in items]) == "Hello."
+    assert [asked.body["model"] for asked in server.requests] == ["test-model", "other"]
 
 
 async def test_a_stream_that_breaks_behind_it_is_not(server: ModelServer, models: OpenModel) -> None:

@@ -1,0 +1,92 @@
+"""A model that does not stop: what it wrote so far is kept, and the turn ends with a word about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hermes_trio.agent.providers import errors
+from hermes_trio.agent.providers.stream import LONGEST_CALLS, LONGEST_TEXT, LONGEST_THOUGHT
+from hermes_trio.state.turns import Outcome
+from hermes_trio.testing.model_replies import Reply, Wire
+from hermes_trio.testing.model_server import ModelServer
+from tests.agent.providers.conftest import OpenModel, endpoint, models, outcome, server, text_of, wire, world
+from tests.agent.test_loop import Provider, scene
+
+__all__ = ["endpoint", "models", "server", "wire", "world"]
+
+PIECE = 50_000
+ENDLESS = "0123456789" * 3_000_000
+"""Of which a client must not have read much when it hangs up."""
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_an_answer_without_an_end_is_ended_and_kept_so_far(tmp_path: Path, provider: Provider) -> None:
+    async with scene(tmp_path, provider=provider) as told:
+        told.server.answers(Reply(piece=PIECE).says(ENDLESS).hangs())
+        shown = await told.says("go on for ever", until="grew longer than")
+        assert (
+            "the answer broke off: the answer grew longer than 500000 characters and was ended. Ask for less "
+            "at a time" in shown
+        )
+        user, kept = await told.rows()
+        assert (user.role, kept.role) == ("user", "assistant")
+        assert kept.content == ENDLESS[:LONGEST_TEXT]
+        assert told.gateway.outcomes[Outcome.FAILED] == 1
+        assert len(told.server.requests) == 1, "nobody asks for it again"
+        told.server.answers(Reply().says("Yes."))
+        await told.says("are you there?", until="Yes.")
+
+
+async def test_one_piece_that_is_too_long_is_cut(tmp_path: Path) -> None:
+    async with scene(tmp_path) as told:
+        told.server.answers(Reply().says("a" + "b" * LONGEST_TEXT))
+        await told.says("all at once", until="grew longer than")
+        _, kept = await told.rows()
+        assert kept.content == "a" + "b" * (LONGEST_TEXT - 1)
+
+
+async def test_an_answer_as_long_as_the_limit_is_whole(server: ModelServer, models: OpenModel) -> None:
+    server.answers(Reply(piece=PIECE).says("x" * LONGEST_TEXT))
+    async with models() as model:
+        items, error = await outcome(model)
+    assert error is None
+    assert len(text_of(items)) == LONGEST_TEXT
+
+
+async def test_arguments_without_an_end_are_not_kept_and_nothing_is_called(
+    server: ModelServer, models: OpenModel
+) -> None:
+    server.answers(Reply(piece=PIECE).calls("ls", '{"path": "' + ENDLESS).hangs())
+    async with models(retries=3) as model:
+        _, error = await outcome(model)
+    assert isinstance(error, errors.AnswerTooLong)
+    assert f"a tool call grew longer than {LONGEST_CALLS} characters" in str(error)
+    assert len(server.requests) == 1
+
+
+async def test_many_calls_are_as_long_as_one(server: ModelServer, models: OpenModel) -> None:
+    reply = Reply()
+    for _ in range(5):
+        reply = reply.calls("ls", '{"path": "' + "x" * (LONGEST_CALLS // 4) + '"}')
+    server.answers(reply)
+    async with models() as model:
+        _, error = await outcome(model)
+    assert isinstance(error, errors.AnswerTooLong)
+
+
+async def test_thoughts_without_an_end_are_ended_too(
+    server: ModelServer, models: OpenModel, wire: Wire
+) -> None:
+    server.answers(Reply(piece=PIECE).thinks(ENDLESS).hangs())
+    async with models("other", retries=3) as model:
+        items, error = await outcome(model)
+    assert error is None
+    assert text_of(items) == "Hello.", "another model may do better"
+    assert [asked.body["model"] for asked in server.requests] == ["test-model", "other"]
+    server.answers(Reply(piece=PIECE).thinks(ENDLESS).hangs())
+    async with models() as model:
+        _, error = await outcome(model)
+    assert isinstance(error, errors.AnswerTooLong)
+    assert f"the reasoning grew longer than {LONGEST_THOUGHT} characters" in str(error)

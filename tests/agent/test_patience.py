@@ -1,0 +1,76 @@
+"""A model that is silent: the person hears of it when an attempt has failed, and it is not asked for ever."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.agent.agent import open_agent
+from hermes_trio.config import AgentConfig, ModelConfig
+from hermes_trio.config_file import Loaded
+from hermes_trio.state.turns import Outcome
+from hermes_trio.testing.model_replies import Reply
+from hermes_trio.testing.model_server import ModelServer, open_model_server
+from tests.stage import Stage
+
+
+def silent(seconds: float) -> Reply:
+    """Says nothing for so long, and hangs up."""
+    return replace(Reply().breaks(), head_after=seconds)
+
+
+def asking(stage: Stage, server: ModelServer) -> None:
+    """Let the real agent of this stage ask that server."""
+    model = ModelConfig(provider="openai", base_url=server.openai_url, name="test-model", api_key="k" * 20)
+    stage.config = msgspec.structs.replace(stage.config, model=model, agent=AgentConfig(gateway_timeout=0))
+    loaded = Loaded(stage.config, (), stage.home / "config.yaml", {"model.provider": "config.yaml"})
+    stage.opened_agent = open_agent(loaded, {}, stage.world, tools={})
+
+
+async def test_a_person_hears_at_once_that_a_silent_model_is_asked_again(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with open_model_server() as server:
+        server.answers(silent(70), silent(70), Reply().says("Here I am."))
+        asking(stage, server)
+        heard: list[tuple[float, str]] = []
+        async with stage.life():
+            began = trio.current_time()
+            await stage.platform.says("hello")
+            while "Here I am." not in stage.platform.chat("42").texts:
+                await stage.platform.until(lambda: len(stage.platform.chat("42").texts) > len(heard))
+                heard.append((trio.current_time() - began, stage.platform.chat("42").texts[len(heard)]))
+    waits = "⏳ The model: the connection ended before the answer did; asking again in {} s."
+    told = [(round(at), text) for at, text in heard if text.startswith("⏳ The model")]
+    assert told == [(70, waits.format(2)), (142, waits.format(4))]
+
+
+async def test_a_model_that_stays_silent_is_given_up(stage: Stage, autojump_clock: MockClock) -> None:
+    async with open_model_server() as server:
+        server.otherwise = silent(200)
+        asking(stage, server)
+        async with stage.life() as gateway:
+            began = trio.current_time()
+            await stage.platform.says("hello")
+            await stage.platform.until(lambda: "Try again." in (stage.platform.chat("42").last or ""))
+            assert trio.current_time() - began == pytest.approx(402, abs=2)
+            assert gateway.outcomes[Outcome.FAILED] == 1
+        assert len(server.requests) == 2
+
+
+async def test_what_fails_at_once_is_asked_again_as_often_as_configured(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with open_model_server() as server:
+        server.otherwise = Reply().breaks()
+        asking(stage, server)
+        async with stage.life():
+            await stage.platform.says("hello")
+            await stage.platform.until(lambda: "Try again." in (stage.platform.chat("42").last or ""))
+            told = [text for text in stage.platform.chat("42").texts if text.startswith("⏳ The model")]
+        assert len(server.requests) == 1 + stage.config.agent.api_max_retries
+        assert len(told) == 1, "waiting for two seconds, or for four, is nothing to speak of"

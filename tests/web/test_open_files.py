@@ -1,0 +1,158 @@
+"""A gateway that may open few files: who asks is answered at once, and what fails for want of a file is told
+and does not stay broken."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+
+from hermes_trio.testing.model_replies import Reply
+from hermes_trio.testing.model_server import ModelServer, open_model_server
+from tests.host.children.kinds import until
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(sys.platform == "win32", reason="it has no such limit"),
+]
+
+PATIENCE = 40.0
+FILES = 64
+KEY = "a-key-for-tests-only"
+HEADERS = {"Authorization": f"Bearer {KEY}"}
+CONFIG = """
+web: {{port: 0, key: {key}}}
+model: {{provider: openai, base_url: "{model}", name: test-model, api_key: kkkkkkkkkkkkkkkk}}
+agent: {{api_max_retries: 0}}
+terminal: {{sandbox: "off"}}
+"""
+
+
+def _few_files() -> None:
+    import resource
+
+    # The hard limit too: `run` raises the soft one to it.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
+
+
+@asynccontextmanager
+async def gateway(home: Path, model: ModelServer) -> AsyncIterator[str]:
+    """A process of its own with few files; its address."""
+    home.mkdir()
+    (home / "config.yaml").write_text(CONFIG.format(key=KEY, model=model.openai_url))
+    environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}
+    out = home.with_name("out.txt")
+    with out.open("wb") as said:
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-m", "hermes_trio", "run"],
+            env={**environ, "HERMES_HOME": str(home)},
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_few_files,
+        )
+    try:
+        pattern = re.compile(r"http://127\.0\.0\.1:\d+")
+        await until(lambda: bool(pattern.search(out.read_text().partition("page:")[2])), within=PATIENCE)
+        found = pattern.search(out.read_text().partition("page:")[2])
+        assert found is not None
+        yield found[0]
+        assert process.poll() is None, "it has not gone"
+    finally:
+        process.kill()
+        with trio.move_on_after(10, shield=True):
+            await process.wait()
+
+
+async def asked(address: str, path: str) -> int:
+    """What somebody is answered who comes anew."""
+    async with httpx.AsyncClient(base_url=address, headers=HEADERS, timeout=PATIENCE) as http:
+        return (await http.get(path)).status_code
+
+
+async def watcher(address: str) -> tuple[trio.SocketStream, bytes]:
+    """Somebody who listens to all events, and the beginning of what they are told."""
+    stream = await trio.open_tcp_stream(*_host_and_port(address))
+    await stream.send_all(
+        f"GET /api/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode()
+    )
+    with trio.fail_after(PATIENCE):
+        return stream, bytes(await stream.receive_some(1 << 16))
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.removeprefix("http://").partition(":")
+    return host, int(port)
+
+
+async def test_those_who_watch_take_no_file_from_those_who_ask_and_from_the_work(tmp_path: Path) -> None:
+    async with open_model_server() as model, gateway(tmp_path / "home", model) as address:
+        async with AsyncExitStack() as held:
+            first, _ = await watcher(address)
+            await held.enter_async_context(first)
+            assert await asked(address, "/ready") == 200
+            answers = []
+            for _ in range(FILES):
+                stream, told = await watcher(address)
+                await held.enter_async_context(stream)
+                answers.append(told.partition(b"\r\n")[0])
+            assert answers[0].startswith(b"HTTP/1.1 200")
+            assert answers[-1] == b"HTTP/1.1 503 Full"
+            for path in ("/ready", "/health", "/ready"):
+                assert await asked(address, path) in (200, 503), "at once, whatever it is"
+        with trio.fail_after(PATIENCE):
+            while await asked(address, "/ready") != 200:  # noqa: ASYNC110 - it may take a moment
+                await trio.sleep(0.05)
+        body = {"messages": [{"role": "user", "content": "hello"}]}
+        answered = await posted(address, "/v1/chat/completions", body)
+        assert answered.json()["choices"][0]["message"]["content"] == "Hello."
+
+
+async def test_more_turns_than_there_are_files_end_with_a_word_and_the_next_one_is_answered(
+    tmp_path: Path,
+) -> None:
+    async with open_model_server() as model, gateway(tmp_path / "home", model) as address:
+        model.otherwise = Reply().pauses(5.0).says("Hello.")
+        runs = []
+        for number in range(FILES):
+            begun = await posted(address, "/v1/runs", {"input": "hello", "session_id": f"s{number}"})
+            assert begun.status_code in (202, 500, 503), begun.text
+            if begun.status_code == 202:
+                runs.append(begun.json()["run_id"])
+            assert await asked(address, "/ready") in (200, 503), "at once, whatever it is"
+        assert len(runs) > 10
+        stands = [await ended(address, run) for run in runs]
+        assert {stand["status"] for stand in stands} <= {"completed", "failed"}
+        assert "completed" in [stand["status"] for stand in stands]
+        errors = [stand["error"] for stand in stands if stand["status"] == "failed"]
+        assert all(errors), "each of them says why"
+        model.otherwise = Reply().says("Hello.")
+        answered = await posted(
+            address, "/v1/chat/completions", {"messages": [{"role": "user", "content": "hello again"}]}
+        )
+        assert answered.json()["choices"][0]["message"]["content"] == "Hello."
+
+
+async def posted(address: str, path: str, body: dict[str, Any]) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=address, headers=HEADERS, timeout=PATIENCE) as http:
+        return await http.post(path, json=body)
+
+
+async def ended(address: str, run: str) -> dict[str, Any]:
+    """How a run stands when it is over. While there is no room it is asked again."""
+    with trio.fail_after(PATIENCE):
+        async with httpx.AsyncClient(base_url=address, headers=HEADERS, timeout=PATIENCE) as http:
+            while True:
+                answered = await http.get(f"/v1/runs/{run}")
+                if answered.status_code == 200 and answered.json()["status"] not in ("queued", "running"):
+                    stand: dict[str, Any] = answered.json()
+                    return stand
+                await trio.sleep(0.05)
