@@ -15,6 +15,7 @@
     │  ├─ StoreFull                 the disk is full; what was acknowledged is safe
     │  ├─ StoreReadOnly             the disk or the file does not take writes
     │  ├─ StoreDamaged              SQLite found damage while running
+    │  ├─ StoreReplaced             its files were removed or replaced while the gateway ran
     │  └─ StoreClosed               used after its block ended
     └─ JournalError                 something about one run journal
        ├─ JournalBusy               a second writer for a run: there is exactly one
@@ -186,6 +187,15 @@ class StoreReadOnly(StoreError):
 
 class StoreDamaged(StoreError):
     pass
+
+
+class StoreReplaced(StoreError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path,
+            "was removed or replaced by another program while the gateway ran",
+            "The gateway saves a copy and ends: its log says where. Stop it before you move its files.",
+        )
 
 
 class StoreClosed(StoreError):

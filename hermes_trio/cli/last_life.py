@@ -20,6 +20,7 @@ _CAUSES = {
     "planned": "It was stopped",
     "signal": "It was ended by a signal that nobody had announced",
     "restart": "It ended for a restart",
+    "database replaced": "It ended because its database was removed or replaced while it ran",
     "nothing can serve": "It ended because every platform had refused it",
     START_FAILED: "It could not start",
 }

@@ -23,6 +23,7 @@ from ..gateway.control import Control
 from ..gateway.ending import (
     GATEWAY_SERVICE_RESTART_EXIT_CODE,
     MARGIN,
+    Cause,
     Exit,
     Supervisor,
     consequences,
@@ -93,6 +94,8 @@ def command(if_wanted: bool) -> None:
         assert ending is not None  # noqa: S101 - that is what ended it
         way = consequences(ending, watched_by).exit
         log.info("ended", cause=ending.cause, exit=way)
+        if ending.cause is Cause.STORE_REPLACED:
+            _tell("Its database was removed or replaced while it ran: logs/gateway.log names the saved copy.")
     leave(way)
 
 

@@ -7,6 +7,7 @@
 | restart under systemd | restarting | restart_timeout | stopped | 0, and 75 if it could not be queued |
 | restart under another supervisor | restarting | restart_timeout | stopped | 75 |
 | restart, no supervisor | restarting | restart_timeout | stopped | re-exec in place |
+| database replaced | shutting down | crash, found at the next start | running | 1 |
 | nothing can serve | shutting down | shutdown_timeout | startup_failed | 78 |
 """
 
@@ -38,6 +39,8 @@ class Cause(StrEnum):
     SIGNAL = "signal"
     """A signal that nobody announced: a machine that shuts down, or a supervisor that is not ours."""
     RESTART = "restart"
+    STORE_REPLACED = "database replaced"
+    """The files of the database were removed or replaced: nothing can be stored any more."""
     NOTHING_SERVES = "nothing can serve"
     """Every platform has refused us."""
 
@@ -119,7 +122,7 @@ def consequences(ending: Ending, supervised_by: Supervisor) -> Consequences:
             Supervisor.HOST: Exit.OK,
         }[supervised_by]
         return Consequences(RESTARTING, ResumeReason.RESTART, "stopped", way)
-    if ending.cause is Cause.SIGNAL:
+    if ending.cause in (Cause.SIGNAL, Cause.STORE_REPLACED):
         return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "running", Exit.FAILURE)
     if ending.cause is Cause.NOTHING_SERVES:
         return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "startup_failed", Exit.CONFIG)

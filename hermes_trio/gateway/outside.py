@@ -1,12 +1,13 @@
-"""What comes from outside this program and asks the gateway to end: signals, and the marker file that
-another process writes.
+"""What comes from outside this program and asks the gateway to end: signals, the marker file that another
+process writes, and a hand on the files of the open database.
 
-Neither of them ends anything. Each asks `control`, once, and goes on listening for a hurry.
+None of them ends anything. Each asks `control`, once; signals go on listening for a hurry.
 """
 
 from __future__ import annotations
 
 import signal
+import sqlite3
 from pathlib import Path
 
 import trio
@@ -15,12 +16,14 @@ from ..host.markers import PLANNED_STOP, PlannedStop, consume, read_drain_reques
 from ..host.process import ProcessId, boot_time
 from ..host.signal_arrivals import arrivals_noted
 from ..log import Log
+from ..state.database import Database
 from ..world import World
 from .control import Control
 from .ending import Cause, Ending
 
 LOOK_EVERY = 0.5
 SIGNAL_WITHIN = 5.0
+SAVE_AGAIN_AFTER = 30.0
 
 log = Log(__name__)
 
@@ -116,6 +119,23 @@ def _heed_drain_request(control: Control, home: Path, world: World, said: str | 
     quiet = found.marker is not None and found.marker.suppress_notification
     control.hold(found.marker is not None, quiet=quiet)
     return found.problem
+
+
+async def end_with_database(control: Control, database: Database, world: World) -> None:
+    """When the files of the database are removed or replaced, save what it holds and ask for the ending.
+    The copy comes first: the open file is all there is, and is gone with this process."""
+    await database.replaced()
+    log.error("database files removed or replaced; nothing more is accepted")
+    while True:
+        try:
+            saved = await database.save(world)
+        except (OSError, sqlite3.Error) as error:
+            log.error("database copy not saved; trying again", error=str(error))
+            await trio.sleep(SAVE_AGAIN_AFTER)
+        else:
+            log.error("database copy saved", saved=saved.name if saved else "")
+            control.ask(Ending(Cause.STORE_REPLACED, grace=0, asked_by="the database"))
+            return
 
 
 def _meant(marker: PlannedStop | None, grace: float) -> Ending:

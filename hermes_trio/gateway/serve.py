@@ -43,6 +43,7 @@ from .inward import accept
 from .link import Connection, keep_connected
 from .notices import home_channels_said, owe_stuck
 from .outgoing import Chat
+from .outside import end_with_database
 from .session import Sessions
 from .turn import Agent, checked_agent
 from .upkeep import keep_house
@@ -157,6 +158,7 @@ async def _links(gateway: Gateway, doors: Sequence[Door], task_status: trio.Task
                     background.start_soon(hurry, gateway, work.cancel_scope)  # noqa: ASYNC111
                     background.start_soon(keep_house, gateway)
                     background.start_soon(gateway.sessions.limit.follow_lag)
+                    background.start_soon(end_with_database, gateway.control, gateway.database, gateway.world)
                     for door in doors:
                         await open_doors.start(door, gateway)
                     for connection in gateway.connections.values():

@@ -56,8 +56,8 @@ class Sessions:
     @property
     def open(self) -> bool:
         """Whether new turns may begin. Looked at in the step that would begin one."""
-        control = self._gateway.control
-        return not self._closed and control.current is None and not control.held
+        control, database = self._gateway.control, self._gateway.database
+        return not (self._closed or control.current or control.held or database.is_replaced)
 
     def wake(self, key: str, *, resume: Turn | None = None) -> Actor | None:
         """See to it that this session is looked after. None if no turn may begin now."""

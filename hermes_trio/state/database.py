@@ -13,6 +13,9 @@ its place. So a write is never half-done, a write made in a scope that is alread
 words of a turn) still lands, and a slow disk delays no stop.
 
 Reads go to a connection of their own that cannot write, and run beside the writes.
+
+After each commit, and before its callers are released, the files at the path are looked at (`identity`).
+If they are not the open ones any more, nothing is stored from then on: all callers get `StoreReplaced`.
 """
 
 from __future__ import annotations
@@ -27,11 +30,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import outcome
 import trio
 
-from ..errors import StoreClosed, StoreDamaged, StoreError
+from ..errors import StoreClosed, StoreDamaged, StoreError, StoreReplaced
 from ..host.worker import Batcher, Pending, Runner, Took, Worker, each, finished, worker_thread
 from ..log import Log
 from ..world import World
 from . import transcript
+from .identity import save_copy
 from .opening import Connections, open_connections
 from .sqlite_errors import damages_search, typed
 from .steps import SchemaStep, shipped_steps
@@ -57,8 +61,11 @@ class Database:
         """Where a database that could not be read was put aside when this one was opened."""
         self._writing, self._reading = opened.writing, opened.reading
         self._writer, self._reader = writer, reader
-        self._writes: Batcher[Step, Any] = Batcher(writer, self._commit, limit=MAX_BATCH)
+        self._writes: Batcher[Step, Any] = Batcher(self._noticing(writer), self._perform, limit=MAX_BATCH)
         self._reads: Batcher[Callable[[], Any], Any] = Batcher(reader, each, limit=MAX_BATCH)
+        self._files, self._saved = opened.files, False
+        self._is_replaced = False
+        self._replaced = trio.Event()
         self._open = True
         self._ours = self._mended = False
         self._writing.set_authorizer(self._judge)
@@ -119,16 +126,46 @@ class Database:
             found = await self._reads.performed(run)
         return found
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether its files were removed or replaced, so that it stores nothing any more."""
+        return self._replaced.is_set()
+
+    async def replaced(self) -> None:
+        """Wait until its files are found removed or replaced."""
+        await self._replaced.wait()
+
+    async def save(self, world: World) -> Path | None:
+        """Save all that is held to a file that the next start finds, or a person; None if that was done
+        before. For a database that was replaced. Raises OSError and sqlite3.Error."""
+
+        def job() -> Path | None:
+            if self._saved:
+                return None
+            saved = save_copy(self._writing, self._files, world)
+            self._saved = True
+            return saved
+
+        return await finished(self._writer, job)
+
     def _check_open(self) -> None:
         if not self._open:
             raise StoreClosed(self.path, "was used after it was closed", "This is a bug: report it.")
 
-    async def _close(self) -> None:
+    async def _close(self, world: World) -> None:
         """Let the writes that are on their way land, and no read begin any more."""
         self._open = False
         self._writes.flush()
         with suppress(StoreError, sqlite3.Error):  # a disk may refuse even this; nobody loses by it
             await self._writes.performed(lambda _: None)
+        if self._is_replaced:
+            try:
+                if saved := await self.save(world):
+                    log.error("database files removed or replaced; saved a copy", saved=saved.name)
+            except (OSError, sqlite3.Error) as error:
+                log.error("database files removed or replaced; copy not saved", error=str(error))
+            # Before the reader: the last one to be closed would otherwise remove the log at the path.
+            await finished(self._writer, self._writing.close)
         await finished(self._reader, self._reading.close)
         # Behind the reader: the last one writes the log into the file, and a reader cannot.
         await finished(self._writer, self._writing.close)
@@ -137,6 +174,28 @@ class Database:
         """Let the connections be closed when the disk answers again, if it ever does."""
         self._reader(self._reading.close, lambda _: None)
         self._writer(self._writing.close, lambda _: None)
+
+    def _noticing(self, writer: Runner) -> Runner:
+        """The writer; once it has found the files replaced, Trio's thread knows it after that batch."""
+
+        def run(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
+            def performed(result: outcome.Outcome[T]) -> None:
+                if self._is_replaced:
+                    self._replaced.set()
+                done(result)
+
+            writer(job, performed)
+
+        return run
+
+    def _perform(self, batch: Sequence[Pending[Step, Any]]) -> None:
+        """Apply and commit the steps of `batch`, unless the files are not at the path any more."""
+        if not self._is_replaced:
+            self._commit(batch)
+            self._is_replaced = self._files.changed()
+        if self._is_replaced:
+            for write in batch:
+                write.result = outcome.Error(StoreReplaced(self.path))
 
     def _commit(self, batch: Sequence[Pending[Step, Any]]) -> None:
         """Apply the steps of `batch` in one transaction; if one of them fails, each half in its own."""
@@ -231,7 +290,7 @@ async def open_database(
         finally:
             by = min(trio.current_time() + CLOSE_WITHIN, close_by())
             with trio.move_on_at(by, shield=True) as patience:
-                await database._close()
+                await database._close(world)
             if patience.cancelled_caught:
                 log.error("the disk hangs; left the store unclosed", path=path.name)
                 database._abandon()

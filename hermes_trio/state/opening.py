@@ -29,6 +29,7 @@ from ..host.files import PRIVATE_FILE, make_private_dir, open_private
 from ..log import Log
 from ..world import World
 from .damaged import LOGS
+from .identity import FileIdentity
 from .sqlite_errors import code_of, typed
 from .steps import SchemaStep, bring_up, missing_steps
 
@@ -47,6 +48,7 @@ class Connections:
     writing: sqlite3.Connection
     reading: sqlite3.Connection
     damaged_copy: Path | None
+    files: FileIdentity
 
 
 class _Damaged(Exception):
@@ -121,7 +123,7 @@ def _open(path: Path, world: World, steps: Sequence[SchemaStep]) -> Connections:
                 raise _Damaged(str(error)) from error
             raise
         unless_open.pop_all()
-        return Connections(writing, reading, None)
+        return Connections(writing, reading, None, FileIdentity(path))
 
 
 def _prepare_file(path: Path) -> None:

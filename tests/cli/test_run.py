@@ -10,9 +10,11 @@ import resource
 import shutil
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -21,7 +23,7 @@ import trio
 from trio.testing import MockClock
 
 from hermes_trio.cli.run import keep_armed
-from hermes_trio.errors import EXIT_RESTART
+from hermes_trio.errors import EXIT_FAILURE, EXIT_RESTART
 from hermes_trio.gateway.control import Control
 from hermes_trio.gateway.ending import MARGIN, Cause, Ending
 from hermes_trio.host import init
@@ -347,3 +349,28 @@ def cmdline(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     except OSError:
         return []
+
+
+async def test_a_gateway_whose_database_is_removed_saves_it_and_leaves_with_1(home: Path) -> None:
+    async with open_loopback() as platform:
+        configure(home, port=platform.port)
+        async with living(home) as life:
+            await life.up()
+            for number in range(20):
+                await platform.says(f"before {number}", chat=str(number))
+            await platform.until(lambda: all(platform.chat(str(n)).texts for n in range(20)))
+            for name in ("gateway.db", "gateway.db-wal", "gateway.db-shm"):
+                (home / name).unlink()
+            platform.post("after", chat="42")
+            assert await life.ended() == EXIT_FAILURE
+            assert "database was removed or replaced while it ran" in life.output
+        said = await hermes("status", environ=environment(home))
+        assert "It ended because its database was removed or replaced while it ran" in said.stdout
+        async with living(home) as life:
+            await life.up()
+            with trio.fail_after(PATIENCE):
+                await platform.until(lambda: platform.chat("42").texts != [])
+            with closing(sqlite3.connect(home / "gateway.db")) as db:
+                assert db.execute("SELECT count(*) FROM inbox").fetchone() == (21,)
+            await hermes("stop", environ=environment(home))
+            assert await life.ended() == 0
