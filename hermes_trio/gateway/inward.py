@@ -16,8 +16,10 @@ to wait is told so, at most every half minute.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from ..errors import GatewayError
 from ..log import Log
 from ..messages import MessageEvent
 from ..state import dead_chats, inbox, pairing
@@ -53,15 +55,22 @@ async def accept(gateway: Gateway, event: MessageEvent) -> None:
     key, command = gateway.store.key_of(event.source), given.parse(event)
     if command is None:
         stored = await _keep(gateway, key, event)
-        if not stored.seen_before and not await answers(gateway, key, stored.inbox_id, event):
+        # When it is stored it never comes again: what the disk refuses from here on is tried again here.
+        answer = partial(answers, gateway, key, stored.inbox_id, event)
+        if not stored.seen_before and not await gateway.connection(Chat.of(event.source)).stored(answer):
             told = meet(gateway, key, event, stored, gateway.config.display.busy_input_mode)
             if told is not None:
                 _tell(gateway, key, event, told)
         return
     stored = await _keep_done(gateway, key, event)
     # What stands behind a command becomes a row of its own, which may be missing when it comes again.
-    if not stored.seen_before or (command.name in given.SAYING and command.rest):
+    if stored.seen_before and not (command.name in given.SAYING and command.rest):
+        return
+    try:
         await commands.obey(gateway, command, key, event)
+    except GatewayError as error:
+        log.error("command not obeyed", command=command.name, error=str(error))
+        gateway.reply(event, words.not_obeyed(command.name, error))
 
 
 async def take(
@@ -139,8 +148,11 @@ async def _press(gateway: Gateway, key: str, event: MessageEvent) -> None:
         return
     meant = asked.meant(value) if asked is not None else None
     by = event.source.participant or ""
-    if asked is None or meant is None or not await asking.answer(gateway, asked, meant, by=by):
-        gateway.reply(event, words.pressed_in_vain())
+    if asked is not None and meant is not None:
+        answer = partial(asking.answer, gateway, asked, meant, by=by)
+        if await gateway.connection(Chat.of(event.source)).stored(answer):
+            return
+    gateway.reply(event, words.pressed_in_vain())
 
 
 async def _may_answer(gateway: Gateway, event: MessageEvent, asked: Asked) -> bool:

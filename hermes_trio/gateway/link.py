@@ -1,7 +1,10 @@
 """Links: the live connections to the platforms, one task for each.
 
 A link's task connects, receives, and connects again when the connection is lost; it never takes another
-link down. Who wants to send asks the `Connection` for the link there is, and waits if there is none.
+link down. A store that fails, as on a full disk, is no failure of the platform: the link stays up, keeps
+the message that could not be stored, unacknowledged, and tries to store it again.
+
+Who wants to send asks the `Connection` for the link there is, and waits if there is none.
 """
 
 from __future__ import annotations
@@ -9,11 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from typing import TypeVar
 
 import trio
 
-from ..errors import GatewayError, InvalidId, said_by
+from ..errors import GatewayError, InvalidId, StoreError, said_by
 from ..host.status import PlatformState
 from ..host.status_board import StatusBoard
 from ..log import Log
@@ -23,9 +27,12 @@ from ..redaction import Redact
 from ..world import World
 
 _E = TypeVar("_E", bound=Exception)
+_T = TypeVar("_T")
 
 FIRST_PAUSE = 30.0
 LONGEST_PAUSE = 300.0
+STORE_AGAIN_AFTER = 1.0
+"""Seconds until a link tries again to store what the disk did not take."""
 
 log = Log(__name__)
 
@@ -76,6 +83,24 @@ class Connection:
         self._changed.set()
         self._changed = trio.Event()
 
+    async def stored(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Do work that stores something; do it again while the store fails. The state file says so."""
+        trouble = None
+        while True:
+            try:
+                done = await work()
+            except StoreError as error:
+                if trouble is None:
+                    log.error("nothing can be stored; trying again", platform=self.name, error=str(error))
+                trouble = str(error)
+                self._board.set_platform(self.adapter.name, PlatformState.RETRYING, trouble)
+            else:
+                if trouble is not None:
+                    log.info("storing works again", platform=self.name)
+                    self._board.set_platform(self.adapter.name, self.state)
+                return done
+            await trio.sleep(STORE_AGAIN_AFTER)
+
 
 def pause(attempt: int, jitter: float) -> float:
     """Seconds until the next attempt: doubling, and not all platforms at once."""
@@ -95,11 +120,12 @@ def _checked(event: MessageEvent, connection: Connection) -> MessageEvent:
     return MessageEvent.from_dict(event.to_dict())
 
 
-async def _accepted(accept: Callable[[MessageEvent], Awaitable[None]], event: MessageEvent) -> None:
-    """Take an event in. What we could not store, as on a full disk, is not acknowledged, and comes
-    again with the next connection."""
+async def _accepted(
+    connection: Connection, accept: Callable[[MessageEvent], Awaitable[None]], event: MessageEvent
+) -> None:
+    """Take an event in. What cannot be stored, as on a full disk, is not acknowledged until it is."""
     try:
-        await accept(event)
+        await connection.stored(partial(accept, event))
     except InvalidId as error:
         # It would come again for ever, and nothing behind it would get through.
         log.error(
@@ -121,7 +147,7 @@ async def _take_in(
         if isinstance(events, AsyncGenerator):  # which is to be closed by who leaves it
             leaving.push_async_callback(events.aclose)
         async for event in events:
-            await _accepted(accept, _checked(event, connection))
+            await _accepted(connection, accept, _checked(event, connection))
 
 
 def _within(error: Exception, kind: type[_E]) -> _E | None:
@@ -183,7 +209,7 @@ async def keep_connected(
                 async with connection.adapter.connect() as link:
                     up_at = trio.current_time()
                     connection.becomes(PlatformState.CONNECTED, link)
-                    await on_up(connection)
+                    await connection.stored(partial(on_up, connection))
                     await _take_in(link.receive(), connection, accept)
             raise LinkLost("the connection was closed")
         except Exception as error:

@@ -110,7 +110,8 @@ class Sessions:
             while self.open or actor.jobs:
                 try:
                     while actor.jobs:
-                        await actor.jobs.popleft()()
+                        await actor.jobs[0]()
+                        actor.jobs.popleft()  # not before: what the disk refuses is tried again
                     if await self._next_turn(actor):
                         continue
                 except GatewayError as error:

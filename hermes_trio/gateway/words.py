@@ -79,6 +79,10 @@ def failed(error: BaseException, redact: Redact) -> str:
     return text
 
 
+def not_obeyed(command: str, error: GatewayError) -> str:
+    return f"⚠ /{command} could not be done ({error}) Give the command again."
+
+
 def cut_off(text: str) -> str:
     return f"{text}\n\n(interrupted)"
 

@@ -40,12 +40,51 @@ async def test_what_cannot_be_stored_is_not_accepted_and_comes_again(
             stage.platform.post("hello")
             await trio.sleep(100)
             assert stage.platform.chat("42").texts == []
-        lost = [text for text in caplog.messages if "a link is lost" in text]
-        assert lost, "whoever reads the log hears of it"
-        assert all("readonly" in text for text in lost), "and why"
-        await trio.sleep(400)
+        told = [text for text in caplog.messages if "nothing can be stored" in text]
+        assert len(told) == 1, "whoever reads the log hears of it"
+        assert "readonly" in told[0], "and why"
+        assert "a link is lost" not in caplog.text, "the platform has not failed"
+        await trio.sleep(2)
         assert stage.platform.chat("42").texts == ["You said: hello"]
         assert len(stage.turns()) == 1
+
+
+@pytest.mark.parametrize("seconds", [3, 100, 3600])
+async def test_after_a_full_disk_a_link_hears_at_once_however_long_it_was_full(
+    stage: Stage, autojump_clock: MockClock, seconds: float
+) -> None:
+    async with stage.life() as gateway:
+        async with taking_no_writes(gateway):
+            for number in range(3):
+                stage.platform.post(f"hello {number}", chat=str(number))
+            await trio.sleep(seconds)
+            status = gateway.board.status
+            assert status.gateway_state == "degraded"
+            assert "readonly" in (status.platforms["memory"].error or "")
+        began = trio.current_time()
+        await stage.platform.until(lambda: stage.platform.chat("2").texts != [])
+        assert trio.current_time() - began <= 1
+        assert [op.what for op in stage.platform.history].count("connect") == 1
+        assert gateway.board.status.gateway_state == "running"
+
+
+async def test_a_link_that_comes_up_while_the_disk_is_full_stays_up_and_takes_up_what_waits(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("hang")
+        await trio.sleep(5)
+    stage.agent.on("hang", Script().says("All done."))
+    stage.platform.hangs("connect", 10)
+    async with stage.life() as gateway:
+        async with taking_no_writes(gateway):
+            await trio.sleep(1000)
+            stage.platform.post("hello", chat="43")
+        await trio.sleep(60)
+        assert stage.platform.chat("42").texts[-1] == "All done."
+        assert stage.platform.chat("43").texts == ["You said: hello"]
+        assert [op.what for op in stage.platform.history].count("connect") == 2
 
 
 async def test_an_answer_waits_for_the_disk_and_is_given_once(

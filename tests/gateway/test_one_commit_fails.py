@@ -20,6 +20,7 @@ from hermes_trio.host.worker import Runner, inline_worker
 from hermes_trio.platform import Traits
 from hermes_trio.state.database import Database
 from hermes_trio.testing import MemoryPlatform, Script
+from tests.gateway.test_buttons import Asking
 from tests.stage import KEY, Stage
 
 T = TypeVar("T")
@@ -69,6 +70,10 @@ def disk(stage: Stage) -> Disk:
     disk = Disk()
     stage.worker = disk.worker
     return disk
+
+
+SAYS = {"/new": "✨", "/undo": "↩", "/stop": "⚡"}
+"""How what a command says begins."""
 
 
 def answered(texts: list[str], words: str) -> bool:
@@ -141,9 +146,35 @@ async def test_of_a_command(
         await disk.fails(gateway.database, number)
         stage.platform.post(command)
         await trio.sleep(2000)
+        texts = stage.platform.chat("42").texts
         if command.endswith("more"):
-            assert answered(stage.platform.chat("42").texts, "You said: more")
+            assert answered(texts, "You said: more")
+        if command == "/retry":
+            assert sum("Two." in text or "cannot be written" in text for text in texts) == 1
+        if command in SAYS:
+            assert sum(text.startswith((SAYS[command], "⚠ /")) for text in texts) == 1, "one word about it"
         await stage.says("again")
         await trio.sleep(2000)
         assert stage.platform.chat("42").texts[-1] == "You said: again"
         assert stage.pending() == []
+
+
+@pytest.mark.parametrize("presses", [False, True])
+@pytest.mark.parametrize("number", range(1, 6))
+async def test_of_an_answer(
+    stage: Stage, disk: Disk, autojump_clock: MockClock, number: int, *, presses: bool
+) -> None:
+    """What is stored and not yet given to the turn that asked is given to it later, and begins no other."""
+    stage.platform = MemoryPlatform(traits=Traits(edits=True, buttons=True))
+    stage.agent = Asking()
+    async with stage.life() as gateway:
+        await stage.says("which")
+        await trio.sleep(5)
+        await disk.fails(gateway.database, number)
+        if presses:
+            stage.platform.deliver(stage.platform.press("blue"))
+        else:
+            stage.platform.post("blue")
+        await trio.sleep(2000)
+        assert answered(stage.platform.chat("42").texts, "It was blue.")
+        assert len(stage.turns()) == 1
