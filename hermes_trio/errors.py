@@ -75,6 +75,14 @@ class ConfigFinding:
         return f"{self.key}: {self.problem}. {self.remedy}"
 
 
+def is_expected(error: BaseException) -> bool:
+    """Return whether an error, or each one in a group, is a `GatewayError`: its text says all there is to
+    say, and a traceback adds nothing."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_expected, error.exceptions))
+    return isinstance(error, GatewayError)
+
+
 class ConfigInvalid(GatewayError):
     """The configuration has mistakes. `findings` holds all that could be found; `key`, `problem` and `remedy`
     are those of the first one. The text has one line for each finding."""

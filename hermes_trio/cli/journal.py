@@ -22,6 +22,7 @@ from ..errors import GatewayError, JournalError
 from ..ids import path_safe_id
 from ..journal.reader import Reading, journals_here, read_run, runs_here
 from ..journal.record import Record, journal_path
+from ..plural import counted
 from ..state import turns
 from .reading import one_line, reading
 
@@ -66,7 +67,9 @@ def show(name: str, as_json: bool) -> None:
         click.echo(json.dumps([_as_dict(*found) for found in readings], indent=2))
         return
     for session_id, run_id, found in readings:
-        click.echo(f"{run_id}  of session {session_id}: {len(found.records)} event(s), {_state(found)}")
+        click.echo(
+            f"{run_id}  of session {session_id}: {counted(len(found.records), 'event')}, {_state(found)}"
+        )
         for record in found.records:
             click.echo(f"  {_line(record)}")
         for finding in _of_reading(session_id, run_id, found):
@@ -90,7 +93,7 @@ def check(as_json: bool) -> None:
     else:
         for one in found:
             click.echo(f"{one.session_id}/{one.run_id}  {one.kind}: {one.detail}")
-        click.echo(f"{len(runs)} journal(s) read, {len(found) or 'nothing'} found to be wrong.")
+        click.echo(f"{counted(len(runs), 'journal')} read, {len(found) or 'nothing'} found to be wrong.")
     if found:
         raise SystemExit(1)
 

@@ -16,6 +16,7 @@ import click
 
 from ..config_file import home_directory
 from ..errors import GatewayError
+from ..plural import counted
 from ..state import pairing
 from ..state.pairing import Person, WrongCode
 from ..world import World
@@ -47,7 +48,9 @@ def list_(as_json: bool) -> None:
         return
     for person in waiting:
         left = person.at + pairing.VALID - now
-        click.echo(f"waiting  {_named(person)}; the code counts for {left / 60:.0f} more minute(s)")
+        click.echo(
+            f"waiting  {_named(person)}; the code counts for {counted(round(left / 60), 'more minute')}"
+        )
     for person in paired:
         click.echo(f"paired   {_named(person)}; since {_day(person.at)}")
     if not waiting and not paired:
@@ -90,10 +93,14 @@ def _database() -> Path:
     return path
 
 
+def _attempts(count: int) -> str:
+    return f"{counted(count, 'attempt')} {'is' if count == 1 else 'are'}"
+
+
 def _refusal(wrong: WrongCode) -> str:
     if wrong.locked_until is None:
         return (
-            f"Nobody was shown that code, or it is too old. {wrong.attempts_left} attempt(s) are left; "
+            f"Nobody was shown that code, or it is too old. {_attempts(wrong.attempts_left)} left; "
             "`hermes-trio pairing list` shows who waits."
         )
     until = datetime.fromtimestamp(wrong.locked_until).astimezone()

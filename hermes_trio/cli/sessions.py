@@ -16,6 +16,7 @@ import msgspec
 from ..config_file import home_directory
 from ..errors import GatewayError, HomeBusy, HomeError
 from ..host.home import is_locked, locked_home
+from ..plural import counted
 from ..state import sessions, transcript, turns
 from ..state.entry import SessionEntry
 from ..state.transcript import Message
@@ -114,7 +115,7 @@ def show(session_id: str, as_json: bool) -> None:
     click.echo(
         f"Key {plain(entry.session_key)}. Begun {at(entry.created_at)}, last used {at(entry.updated_at)}."
     )
-    click.echo(f"{listed.turns} turn(s), {used:,} tokens. {listed.state}".rstrip())
+    click.echo(f"{counted(listed.turns, 'turn')}, {used:,} tokens. {listed.state}".rstrip())
     for row in rows:
         click.echo(f"\n{at(row.created_at)}  {plain(_who(row))}")
         click.echo("\n".join(f"  {line}" for line in plain(_told(row)).split("\n")))

@@ -15,6 +15,7 @@ from ..host.home import is_locked, recorded_holder
 from ..host.process import is_alive
 from ..host.signals import ask_for_tree
 from ..host.status import STATUS_FILE, GatewayState, read_status
+from ..plural import counted
 from ..state.damaged import damaged_copies
 from .last_life import last_ending, last_life
 
@@ -55,7 +56,7 @@ def _say_how_it_is(home: Path, *, as_json: bool, tree: bool) -> None:
     if not alive:
         click.echo(f"No gateway is running. {last_life(status, last_ending(home))}")
         return
-    click.echo(f"{status.gateway_state}, pid {status.pid}, {status.active_turns} running turn(s)")
+    click.echo(f"{status.gateway_state}, pid {status.pid}, {counted(status.active_turns, 'running turn')}")
     if status.gateway_state is GatewayState.DRAINING and status.after is None:
         click.echo("  held: nothing begins until `hermes-trio drain cancel`")
     for name, platform in status.platforms.items():

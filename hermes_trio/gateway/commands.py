@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..errors import is_expected, said_by
 from ..log import Log
 from ..messages import HomeChannel, MessageEvent
 from ..state import inbox, meta, sessions
@@ -231,9 +232,8 @@ async def _sethome(asking: Asking) -> None:
 
 async def _model(asking: Asking) -> None:
     agent: object = asking.gateway.agent
-    asking.reply(
-        words.model(asking.gateway.config.model, agent.about if isinstance(agent, TellsModel) else "")
-    )
+    about = agent.about if isinstance(agent, TellsModel) else ""
+    asking.reply(words.model(asking.gateway.config.model, about, asking.rest))
 
 
 async def _compress(asking: Asking) -> None:
@@ -249,7 +249,12 @@ async def _compress(asking: Asking) -> None:
             history = await gateway.history(entry)
             done = await agent.compress(entry, history, gateway.database, asking.rest)
         except Exception as error:  # as in a turn: whatever an agent raises is told, and no more
-            log.warning("the agent raised", session=entry.session_id, exc_info=True)
+            log.warning(
+                "the agent raised",
+                session=entry.session_id,
+                error=said_by(error),
+                exc_info=not is_expected(error),
+            )
             asking.reply(words.failed(error, gateway.masking))
         else:
             asking.reply(gateway.masking(words.compressed(done)) if done else words.nothing_to_compress())

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import trio
 
-from ..errors import GatewayError, InvalidId, StoreError, said_by
+from ..errors import GatewayError, InvalidId, StoreError, is_expected, said_by
 from ..host.status import PlatformState
 from ..host.status_board import StatusBoard
 from ..log import Log
@@ -169,7 +169,12 @@ def _cancelled_apart(connection: Connection) -> Iterator[None]:
         mistakes, rest = group.split(Exception)
         if mistakes is None or rest is None or _within(mistakes, _Ours):
             raise
-        log.warning("an adapter failed while cancelled", platform=connection.adapter.name, exc_info=mistakes)
+        log.warning(
+            "an adapter failed while cancelled",
+            platform=connection.adapter.name,
+            error=said_by(mistakes),
+            exc_info=None if is_expected(mistakes) else mistakes,
+        )
         raise rest from None
 
 
@@ -223,7 +228,12 @@ async def keep_connected(
                 return
             lost = _within(error, LinkLost)
             why = said_by(lost or error)
-            log.warning("a link is lost", platform=connection.adapter.name, error=why, exc_info=lost is None)
+            log.warning(
+                "a link is lost",
+                platform=connection.adapter.name,
+                error=why,
+                exc_info=lost is None and not is_expected(error),
+            )
             connection.becomes(PlatformState.RETRYING, trouble=why)
         finally:
             connection.link = None

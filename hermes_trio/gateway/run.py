@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..agent.providers.errors import ModelError
-from ..errors import JournalError, StoreError
+from ..errors import JournalError, StoreError, is_expected, said_by
 from ..journal.writer import RunWriter
 from ..log import Log
 from ..state import inbox, sessions, transcript, turns
@@ -143,11 +143,14 @@ async def _attended(run: Run, journal: RunWriter, prompt: str, history: Sequence
                     # one of its tasks raises while it is cancelled comes with the Cancelled of the others in
                     # one group; that goes on.
                     error = _alone(raised)
-                    if isinstance(error, ModelError):  # it says all there is; a traceback adds nothing
+                    if isinstance(error, ModelError):
                         run.refused = error
-                        log.warning("model did not answer", run=run.run_id, error=str(error))
-                    else:
-                        log.warning("the agent raised", run=run.run_id, exc_info=True)
+                    log.warning(
+                        "the agent raised",
+                        run=run.run_id,
+                        error=said_by(error),
+                        exc_info=not is_expected(error),
+                    )
                     run.outcome, run.trouble = Outcome.FAILED, words.failed(error, gateway.masking)
             if turn.patience.cancelled_caught:
                 run.outcome, run.trouble = (

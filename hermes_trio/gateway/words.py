@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..config import ModelConfig
 from ..errors import GatewayError, said_by
+from ..plural import counted
 from ..redaction import Redact
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def decided(decision: str, answered: int) -> str:
 def asks_again(taken_back: int) -> str:
     if not taken_back:
         return "Nothing was allowed for always."
-    kinds = "1 kind" if taken_back == 1 else f"{taken_back} kinds"
+    kinds = counted(taken_back, "kind")
     return f"I ask again from now on: {kinds} of harm had been allowed for always."
 
 
@@ -186,9 +187,13 @@ def no_chat_here() -> str:
     return "This is no chat that could be told. Say /sethome in one that is."
 
 
-def model(config: ModelConfig, about: str) -> str:
+def model(config: ModelConfig, about: str, asked: str = "") -> str:
+    """Which model answers; `asked` is another one that somebody has named."""
     name, provider = config.name or "the usual one", config.provider
     about = about or f"The model is {name}, from {provider}."
+    if asked:
+        kept = f"The model is not changed to {asked[:200]!r}: no command does that."
+        return f"{kept} Set model.name and model.provider in config.yaml, then send /restart. {about}"
     return f"{about} model.name and model.provider in config.yaml set that."
 
 
@@ -281,9 +286,9 @@ def duration(seconds: float) -> str:
 
 def messages(count: int) -> str:
     """So many messages."""
-    return "1 message" if count == 1 else f"{count} messages"
+    return counted(count, "message")
 
 
 def turns(count: int) -> str:
     """So many turns, and the verb."""
-    return "1 turn is" if count == 1 else f"{count} turns are"
+    return f"{counted(count, 'turn')} {'is' if count == 1 else 'are'}"

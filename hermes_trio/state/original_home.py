@@ -20,6 +20,7 @@ import msgspec
 from ..checks import Finding
 from ..config_text import parse_env, read_text
 from ..errors import ConfigInvalid
+from ..plural import counted
 
 LARGEST = 16 << 20
 MOST = 10_000
@@ -54,7 +55,7 @@ def _conversations(home: Path) -> Iterator[Finding]:
         return
     if count:
         stay = "stays" if count == 1 else "stay"
-        text = f"{_counted(count, 'conversation')} of hermes-agent {stay} in state.db, unknown to the agent"
+        text = f"{counted(count, 'conversation')} of hermes-agent {stay} in state.db, unknown to the agent"
         yield Finding("warning", text, "Chats go on here without their earlier messages.")
 
 
@@ -67,7 +68,7 @@ def _people(home: Path) -> Iterator[Finding]:
                 people.setdefault(path.name.removesuffix("-approved.json"), set()).update(approved)
     for platform, ids in people.items():
         listed = ", ".join(sorted(ids)[:20])
-        who = _counted(len(ids), "person", "people")
+        who = counted(len(ids), "person", "people")
         text = f"{who} paired with hermes-agent on {platform} {'is' if len(ids) == 1 else 'are'} not let in"
         yield Finding("warning", text, f"Add their ids to platforms.{platform}.allow_from: {listed}.")
 
@@ -100,7 +101,7 @@ def _jobs(home: Path) -> Iterator[Finding]:
         jobs = jobs.get("jobs")
     if isinstance(jobs, list) and jobs:
         runs = "does" if len(jobs) == 1 else "do"
-        text = f"{_counted(len(jobs), 'job')} of hermes-agent in cron/jobs.json {runs} not run here"
+        text = f"{counted(len(jobs), 'job')} of hermes-agent in cron/jobs.json {runs} not run here"
         yield Finding("warning", text, "Let cron or systemd call `curl` with the API, or remove the file.")
 
 
@@ -108,7 +109,7 @@ def _files(home: Path) -> Iterator[Finding]:
     skills = sum(1 for _ in islice((home / "skills").rglob("SKILL.md"), MOST))
     if skills:
         is_not = "is not" if skills == 1 else "are not"
-        yield Finding("warning", f"{_counted(skills, 'skill')} of hermes-agent in skills {is_not} loaded")
+        yield Finding("warning", f"{counted(skills, 'skill')} of hermes-agent in skills {is_not} loaded")
     for name, what in (
         ("hooks", "hooks"),
         ("plugins", "plugins"),
@@ -127,7 +128,3 @@ def _json(path: Path) -> Any:
         return msgspec.json.decode(path.read_bytes()) if path.stat().st_size <= LARGEST else None
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
         return None
-
-
-def _counted(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"

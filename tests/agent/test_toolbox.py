@@ -10,7 +10,7 @@ import trio
 
 from hermes_trio.agent.delegate import NAME
 from hermes_trio.config import AgentConfig
-from hermes_trio.testing.model_replies import Reply
+from hermes_trio.testing.model_replies import Reply, refused
 from hermes_trio.tools.clarify import NOBODY
 from hermes_trio.tools.registry import TOOLSETS, toolbox
 from tests.agent.test_loop import Provider, Scene, scene
@@ -51,6 +51,21 @@ async def test_a_disabled_set_of_tools_is_neither_offered_nor_called(tmp_path: P
 def test_every_set_of_tools_names_tools_that_are_there() -> None:
     names = {*toolbox(), NAME}
     assert set().union(*TOOLSETS.values()) == names
+
+
+async def test_a_refusal_that_everybody_expects_is_one_short_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with scene(tmp_path, config=AgentConfig(api_max_retries=0)) as told:
+        told.server.otherwise = refused("openai", 429, "rate_limit_error", "Slowly", retry_after="500")
+        await told.says("hello", until="too many requests")
+    [line] = [record.getMessage() for record in caplog.records if "the agent raised" in record.getMessage()]
+    assert "too many requests" in line
+    assert "Traceback" not in line
+    assert "\n" not in line
+    assert len(line) < 700
+    assert not any(record.exc_info and record.exc_info[0] for record in caplog.records)
 
 
 async def test_a_file_is_written_read_changed_and_found(tmp_path: Path) -> None:

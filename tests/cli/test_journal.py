@@ -50,7 +50,7 @@ def contents(home: Path) -> dict[Path, bytes]:
 async def test_a_run_is_shown_event_by_event(stage: Stage, autojump_clock: MockClock, cli: Cli) -> None:
     one, _ = await told(stage)
     head, *lines = cli("show", one.stem).stdout.splitlines()
-    assert head == f"{one.stem}  of session {one.parent.name}: {len(lines)} event(s), completed"
+    assert head == f"{one.stem}  of session {one.parent.name}: {len(lines)} events, completed"
     assert "message.delta" in lines[0]
     assert "run.completed" in lines[-1]
     assert cli("show", one.parent.name).stdout.splitlines() == [head, *lines], "a session by its id"
@@ -73,7 +73,7 @@ async def test_sound_journals_are_sound(stage: Stage, autojump_clock: MockClock,
     await told(stage)
     before = contents(stage.home)
     result = cli("check")
-    assert (result.exit_code, result.stdout) == (0, "2 journal(s) read, nothing found to be wrong.\n")
+    assert (result.exit_code, result.stdout) == (0, "2 journals read, nothing found to be wrong.\n")
     assert contents(stage.home) == before
 
 
@@ -161,4 +161,4 @@ async def test_an_empty_journal_without_a_turn_is_one_that_never_began(
 
 
 def test_a_home_without_anything(cli: Cli) -> None:
-    assert cli("check").stdout == "0 journal(s) read, nothing found to be wrong.\n"
+    assert cli("check").stdout == "0 journals read, nothing found to be wrong.\n"

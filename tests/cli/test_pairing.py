@@ -76,7 +76,7 @@ def test_a_database_that_cannot_be_used_is_told(
 
 def test_from_the_request_to_its_end(cli: Cli, gateway: sqlite3.Connection) -> None:
     code = asks(gateway, ago=61)
-    assert cli("list").stdout == "waiting  telegram 42 (Kim); the code counts for 59 more minute(s)\n"
+    assert cli("list").stdout == "waiting  telegram 42 (Kim); the code counts for 59 more minutes\n"
     approved = cli("approve", code)
     assert approved.exit_code == 0
     assert approved.stdout.startswith("Let in: telegram 42 (Kim).")
@@ -98,7 +98,7 @@ def test_wrong_codes_are_counted_told_and_lock_the_door(cli: Cli, gateway: sqlit
     for left in (4, 3, 2, 1):
         result = cli("approve", WRONG)
         assert result.exit_code == 1
-        assert f"{left} attempt(s) are left" in result.stderr
+        assert f"{left} attempt{' is' if left == 1 else 's are'} left" in result.stderr
     assert "Too many wrong codes" in cli("approve", WRONG).stderr
     locked = cli("approve", code)
     assert locked.exit_code == 1

@@ -141,7 +141,7 @@ async def test_show_tells_the_conversation_and_what_is_known_of_a_cut_answer(
     new, _ = await talked(stage)
     shown = cli("show", new).stdout
     assert f"{new}  memory 2\n" in shown
-    assert "1 turn(s), 0 tokens. interrupted\n" in shown
+    assert "1 turn, 0 tokens. interrupted\n" in shown
     assert "2026-05-20 12:01:00  person\n  hang\n" in shown
     assert "Response interrupted before this turn finished." in shown
 

@@ -69,6 +69,14 @@ TABLE: dict[str, tuple[dict[str, Said], dict[str, str]]] = {
     "/approve": ({"": ASKED}, {}),
     "/deny": ({"": ASKED}, {}),
     "/model": ({"": lambda said: said.startswith("The model is ")}, {}),
+    "/model other/model": (
+        {
+            "": lambda said: said.startswith(
+                "The model is not changed to 'other/model': no command does that."
+            )
+        },
+        {},
+    ),
     "/compress": ({"": words.nothing_to_compress()}, {}),
     "/usage": ({"": lambda said: "100 tokens in, 20 out" in said and "Cost: unknown" in said}, {}),
     "/sethome": ({"": words.home_is_here()}, {}),
