@@ -39,8 +39,8 @@ from ..host.init import become_init
 from ..host.limits import raise_open_files
 from ..host.notify import keep_told
 from ..host.process import own
-from ..host.status import is_wanted, read_status
-from ..host.status_board import leave_failed_start
+from ..host.status import PlatformState, is_wanted, read_status
+from ..host.status_board import StatusBoard, leave_failed_start
 from ..host.systemd import queue_restart
 from ..host.tasks import show_tree_when_asked, waits_noted
 from ..host.watchdog import WATCHDOG_LOG, last_resort, watch_loop
@@ -139,6 +139,7 @@ async def _run(
                 beside.start_soon(keep_told, gateway.board, os.environ, world)
                 if gateway.database.damaged_copy is not None:
                     _tell(database_damaged(gateway.database.damaged_copy.name))
+                beside.start_soon(_tell_of_refusals, gateway.board)
                 _say_where_to_go(home, watched_by, web)
             beside.cancel_scope.cancel(reason="the gateway has ended")
     return gateway
@@ -158,6 +159,18 @@ def _say_where_to_go(home: Path, watched_by: Supervisor, web: Web) -> None:
     _tell("To look: `hermes-trio status`. To stop: `hermes-trio stop`, or Ctrl-C here.")
     if watched_by is Supervisor.NONE:
         _tell("To have it run always: `hermes-trio service install`.")
+
+
+async def _tell_of_refusals(board: StatusBoard) -> None:
+    """Print why a platform is given up, once for each."""
+    told: set[str] = set()
+    while True:
+        version = board.version
+        for name, platform in board.status.platforms.items():
+            if platform.state is PlatformState.FATAL and name not in told:
+                told.add(name)
+                _tell(f"error: {name} is given up. {platform.error or ''}".rstrip())
+        await board.changed_since(version)
 
 
 async def keep_armed(control: Control, arm: Callable[[float], None]) -> None:

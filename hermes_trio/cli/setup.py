@@ -64,7 +64,7 @@ def command(
     platform = _which_platform(asking, platform)
     if platform != _TERMINAL:
         _ask_platform(asking, platform, allow)
-    for path in write(home, asking.changes, os.environ):
+    for path in write(home, asking.changes, os.environ, platform):
         click.echo(f"Written: {path}")
     if platform != _TERMINAL and (asking.may_ask if checks is None else checks):
         written = load_config(home, os.environ).config.platforms[platform]

@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from io import StringIO
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ruamel.yaml.util import load_yaml_guess_indent
 from ..config_file import load_config
 from ..config_text import parse_env, read_text
 from ..errors import ConfigInvalid, home_error
+from ..gateway.adapters import GROUP, make_adapter
 from ..host.files import make_private_dir
 from ..host.small_files import write_small
 
@@ -37,16 +39,19 @@ def stored_variables(home: Path) -> dict[str, str]:
     return parse_env(read_text(path) or "", path)[0]
 
 
-def write(home: Path, changes: Changes, environ: Mapping[str, str]) -> list[Path]:
+def write(
+    home: Path, changes: Changes, environ: Mapping[str, str], platform: str | None = None
+) -> list[Path]:
     """Make the changes, readable by their owner alone; returns the files that were written. Raises
-    `ConfigInvalid`, and nothing has changed, if the gateway would not start with what came of it."""
+    `ConfigInvalid`, and nothing has changed, if the gateway would not start with what came of it, or with
+    the platform that is set up."""
     config, env = home / "config.yaml", home / ".env"
     before = {path: read_text(path) for path in (config, env)}
     after = {
         env: _with_variables(before[env] or "", changes.variables),
         config: _with_values(before[config] or _NEW, changes.values, config),
     }
-    _check(after, environ)
+    _check(after, environ, platform)
     try:
         make_private_dir(home)
         for path, text in after.items():
@@ -59,11 +64,13 @@ def write(home: Path, changes: Changes, environ: Mapping[str, str]) -> list[Path
     return [path for path, text in after.items() if text != (before[path] or "")]
 
 
-def _check(after: Mapping[Path, str], environ: Mapping[str, str]) -> None:
+def _check(after: Mapping[Path, str], environ: Mapping[str, str], platform: str | None) -> None:
     with tempfile.TemporaryDirectory() as trial:
         for path, text in after.items():
             write_small(Path(trial, path.name), text.encode())
-        load_config(Path(trial), environ)
+        config = load_config(Path(trial), environ).config
+    if platform in {entry.name for entry in entry_points(group=GROUP)}:
+        make_adapter(platform, config.platforms[platform])
 
 
 def _with_values(text: str, values: Mapping[tuple[str, ...], object], path: Path) -> str:

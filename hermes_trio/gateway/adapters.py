@@ -57,6 +57,6 @@ def make_adapter(name: str, platform: PlatformConfig) -> Adapter:
         make: MakeAdapter = found[name].load()
     except ImportError as error:
         problem = f"its package cannot be loaded ({error})"
-        remedy = f"Install what it needs beside hermes-trio, with `{sys.executable} -m pip install`."
+        remedy = f"Install what it needs: `{sys.executable} -m pip install` and the name of that package."
         raise ConfigInvalid(f"platforms.{name}", problem, remedy) from error
     return make(platform)

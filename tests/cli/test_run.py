@@ -107,6 +107,14 @@ async def test_when_every_platform_refuses_us_the_page_still_serves(home: Path) 
             status = await life.until(lambda status: status.platforms["loopback"].state == "fatal")
             assert "Renew platforms.loopback.token" in (status.platforms["loopback"].error or "")
             assert (await ask(life, "/health")).status_code == 200
+            refused = (
+                "loopback refused its token. Renew platforms.loopback.token in config.yaml, then restart."
+            )
+            assert life.output.count(f"error: loopback is given up. {refused}") == 1
+            assert refused in (await hermes("status", environ=environment(home))).stdout
+            assert refused in (await hermes("doctor", environ=environment(home))).stdout
+            health = (await ask(life, "/health/detailed", key=(home / "web.key").read_text().strip())).json()
+            assert health["platforms"]["loopback"] == {"state": "fatal", "error": refused}
 
 
 async def test_the_link_it_prints_lets_somebody_in_once(home: Path) -> None:
@@ -179,10 +187,10 @@ async def page(life: Life) -> str:
     return found[1]
 
 
-async def ask(life: Life, path: str) -> httpx.Response:
+async def ask(life: Life, path: str, key: str = "") -> httpx.Response:
     address = (await page(life)).partition("/login")[0]
     async with httpx.AsyncClient(timeout=60) as http:
-        return await http.get(address + path)
+        return await http.get(address + path, headers={"Authorization": f"Bearer {key}"} if key else {})
 
 
 async def test_it_may_open_as_many_files_as_it_may_ask_for(home: Path) -> None:

@@ -97,6 +97,19 @@ def test_what_it_does_not_accept_is_told_by_its_own_words(parrots: None, home: P
         find_adapters(load_config(home, {}).config)
 
 
+@pytest.mark.parametrize("allow", ["bob", "42,@bob"])
+def test_telegram_is_not_set_up_for_a_name_that_can_change_hands(home: Path, allow: str) -> None:
+    asked = CliRunner().invoke(
+        main,
+        ["setup", "telegram", "--allow", allow, "--non-interactive"],
+        env={"TELEGRAM_BOT_TOKEN": TOKEN},
+    )
+    assert asked.exit_code == 78, asked.output
+    assert "platforms.telegram.allow_from: " in asked.stderr
+    assert "`hermes-trio doctor telegram` shows your id" in asked.stderr
+    assert not (home / "config.yaml").exists()
+
+
 def test_telegram_is_set_up_with_one_question_whose_answer_nobody_sees(home: Path) -> None:
     asked = CliRunner().invoke(
         main,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ...config import GatewayConfig, McpServerConfig
+from ...extras import install_command
 from ...host.beside import beside
 from ...host.groups import Process, running
 from ...host.guard import Guard, open_guard
@@ -103,7 +104,7 @@ def _wanted(config: GatewayConfig, tell: Callable[[str], object]) -> dict[str, M
     """The servers that can be used; what is the matter with the others is told."""
     wanted = {name: one for name, one in config.mcp_servers.items() if one.enabled}
     if wanted and find_spec("mcp") is None:
-        tell("mcp_servers are not used: they need `pip install 'hermes-trio[mcp]'`.")
+        tell(f"mcp_servers are not used: they need a package. Run `{install_command('mcp')}`.")
         return {}
     for name, one in list(wanted.items()):
         if bool(one.command) is bool(one.url):

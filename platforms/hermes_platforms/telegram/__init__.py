@@ -20,15 +20,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from hermes_trio import ConfigInvalid, PlatformConfig
+from hermes_trio.extras import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from .adapter import TelegramAdapter
     from .webhook import Webhook
 
 TOKEN = re.compile(r"\d{3,20}:[\w-]{10,100}", re.ASCII)
 SECRET = re.compile(r"[\w-]{16,256}", re.ASCII)
+ID = re.compile(r"-?[1-9]\d{0,19}", re.ASCII)
 LISTEN = "127.0.0.1:8443"
 
 
@@ -44,12 +46,14 @@ def from_config(platform: PlatformConfig) -> TelegramAdapter:
         raise ConfigInvalid(
             "platforms.telegram.base_url", "it is no address of a server", "Write it like http://host:8081."
         )
+    _check_ids("allow_from", () if platform.allow_from == "all" else platform.allow_from)
+    _check_ids("allow_admin_from", platform.allow_admin_from)
     try:
         from .adapter import TelegramAdapter
     except ModuleNotFoundError as error:
         if error.name != "markdown_it":
             raise
-        remedy = "Install the extra: `pip install 'hermes-trio[telegram]'`."
+        remedy = f"Run `{install_command('telegram')}`."
         raise ConfigInvalid("platforms.telegram", "it needs markdown-it-py", remedy) from error
     return TelegramAdapter(
         platform.token,
@@ -57,6 +61,18 @@ def from_config(platform: PlatformConfig) -> TelegramAdapter:
         require_mention=platform.require_mention,
         webhook=webhook_of(platform.options),
     )
+
+
+def _check_ids(key: str, ids: Iterable[str]) -> None:
+    """Raise `ConfigInvalid` for what is no id. A name is none: its owner can give it up, and somebody else
+    take it."""
+    for one in ids:
+        if not ID.fullmatch(one):
+            raise ConfigInvalid(
+                f"platforms.telegram.{key}",
+                f"{one[:60]!r} is no id of Telegram, which is a number; a name can change hands",
+                "Leave it out, write to the bot, and `hermes-trio doctor telegram` shows your id.",
+            )
 
 
 def webhook_of(options: Mapping[str, object]) -> Webhook | None:

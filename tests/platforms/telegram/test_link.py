@@ -542,6 +542,10 @@ async def test_the_token_is_in_no_log_and_in_no_error(
         ({"token": "123456:AAsimulated-token-of-nobody", "base_url": "http://host:port"}, "base_url"),
         ({"token": "123456:AAsimulated-token-of-nobody", "base_url": "http://[::1"}, "base_url"),
         ({"token": "123456:AAsimulated-token-of-nobody", "base_url": "http://my server"}, "base_url"),
+        ({"token": "123456:AAsimulated-token-of-nobody", "allow_from": ("42", "bob")}, "allow_from"),
+        ({"token": "123456:AAsimulated-token-of-nobody", "allow_from": ("@bob",)}, "allow_from"),
+        ({"token": "123456:AAsimulated-token-of-nobody", "allow_from": ("0042",)}, "allow_from"),
+        ({"token": "123456:AAsimulated-token-of-nobody", "allow_admin_from": ("+4912",)}, "allow_admin_from"),
     ],
 )
 def test_what_is_wrong_with_the_configuration_is_named_and_no_token_is_shown(
