@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -31,7 +31,7 @@ from .config import (
     keys,
 )
 from .config_text import Tree, parse_env, parse_yaml, read_text
-from .config_values import join, section
+from .config_values import collected, join, section
 from .errors import ConfigFinding, ConfigInvalid, home_error
 from .original_limits import judge, judge_variables
 from .original_spelling import our_spelling
@@ -95,11 +95,14 @@ def home_directory(environ: Mapping[str, str]) -> Path:
     return home
 
 
-def load_config(home: Path, environ: Mapping[str, str]) -> Loaded:
+def load_config(
+    home: Path, environ: Mapping[str, str], check_platforms: Callable[[GatewayConfig], object] | None = None
+) -> Loaded:
     """The configuration of a home; all defaults if it has no `config.yaml`.
 
     `environ` wins over `<home>/.env`. Raises one `ConfigInvalid` with all mistakes of the file, each with its
-    key and a remedy.
+    key and a remedy. Where there are mistakes, `check_platforms` is called with the platforms that have
+    none, and what it raises is added.
     """
     path, env_path = home / "config.yaml", home / ".env"
     variables, malformed = parse_env(read_text(env_path) or "", env_path)
@@ -111,6 +114,9 @@ def load_config(home: Path, environ: Mapping[str, str]) -> Loaded:
     unknown = list(_unknown_keys(GatewayConfig, tree, "", findings))
     config = section(GatewayConfig, tree, "", environ, findings)
     if findings:
+        if check_platforms is not None:
+            with collected(findings):
+                check_platforms(_without_mistakes(config, findings))
         raise ConfigInvalid.of(findings)
     given = dict.fromkeys(_paths(tree, ""), path.name)
     model, from_environment = _model(config.model, given, environ)
@@ -131,6 +137,17 @@ def _without_admins(config: GatewayConfig) -> Iterator[str]:
                 f"platforms.{name}.allow_from is all and platforms.{name}.allow_admin_from names nobody, "
                 "so nobody there may approve commands or give admin commands"
             )
+
+
+def _without_mistakes(config: GatewayConfig, findings: Sequence[ConfigFinding]) -> GatewayConfig:
+    """The configuration without the platforms in which something is wrong."""
+    wrong = {f"{finding.key}." for finding in findings}
+    platforms = {
+        name: platform
+        for name, platform in config.platforms.items()
+        if not any(key.startswith(f"platforms.{name}.") for key in wrong)
+    }
+    return msgspec.structs.replace(config, platforms=platforms)
 
 
 def _unknown_keys(kind: type[Section], tree: Tree, path: str, findings: list[ConfigFinding]) -> Iterator[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import click
 import msgspec
 
-from ..config import Key, PlatformConfig, Section, keys, masked
+from ..config import GatewayConfig, Key, PlatformConfig, Section, keys, masked
 from ..config_file import Loaded, home_directory, load_config
 from ..config_values import wanted
 from ..messages import HomeChannel
@@ -48,7 +48,7 @@ def check() -> None:
     """
     from ..gateway.adapters import find_adapters  # here, for adapters may import all there is
 
-    loaded = _load()
+    loaded = _load(find_adapters)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}")
     find_adapters(loaded.config)  # raises what is wrong with a platform's own keys
@@ -61,16 +61,17 @@ def path() -> None:
     click.echo(home_directory(os.environ) / "config.yaml")
 
 
-def load_and_warn() -> Loaded:
-    """The configuration of this user; what is odd about it goes to stderr."""
-    loaded = _load()
+def load_and_warn(check_platforms: Callable[[GatewayConfig], object] | None = None) -> Loaded:
+    """The configuration of this user; what is odd about it goes to stderr. `check_platforms` is that of
+    `load_config`."""
+    loaded = _load(check_platforms)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     return loaded
 
 
-def _load() -> Loaded:
-    return load_config(home_directory(os.environ), os.environ)
+def _load(check_platforms: Callable[[GatewayConfig], object] | None = None) -> Loaded:
+    return load_config(home_directory(os.environ), os.environ, check_platforms)
 
 
 def shown(loaded: Loaded) -> str:

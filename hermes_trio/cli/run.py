@@ -70,7 +70,7 @@ def command(if_wanted: bool) -> None:
     if os.getpid() == 1:
         become_init(_this_command(), EXIT_RESTART)
     try:
-        loaded = load_and_warn()
+        loaded = load_and_warn(find_adapters)
         refuse_if_busy(home)
         config = loaded.config
         adapters = find_adapters(config)

@@ -128,6 +128,46 @@ def test_the_mistakes_of_all_platforms_are_told_at_once(cli: Cli) -> None:
     assert "platforms.parrot: no such platform is installed" in result.stderr
 
 
+def test_the_mistakes_of_the_file_and_of_the_platforms_are_told_at_once(cli: Cli) -> None:
+    config = "agent: {max_turns: many}\nplatforms: {telegram: {token: x}, loopbak: {}, o: {alow_from: []}}"
+    for command in (["run"], ["config", "check"]):
+        result = cli(*command, config=config)
+        assert result.exit_code == 78
+        assert {line.split(": ")[1] for line in result.stderr.splitlines()} == {
+            "agent.max_turns",
+            "platforms.telegram.token",
+            "platforms.loopbak",
+            "platforms.o.alow_from",
+        }
+
+
+# What people, editors and programs do to a file.
+PIECES = st.sampled_from(
+    [*"\n\t\r\0 :-[]{}&*!|>'\"#?,~", "\n  ", ": ", "- ", "a", "agent", "max_turns", "platforms", "telegram",
+     "allow_from", "security", "tirith_enabled", "mcp_servers", "tools", "include", "terminal", "backend",
+     "docker", "web", "port", "extra", "&x ", "*x", "<<: *x", "<<", "!!python/object:os.system ", "!!binary ",
+     "%YAML 1.1\n---\n", "---\n", "99999999999999999999", "1e999", "0x" + "f" * 40, "true", "${A}", "${",
+     "[" * 50, "é", "\ufeff", "\u2028", "x" * 300]
+)  # fmt: skip
+
+
+@given(content=st.lists(PIECES, max_size=25).map("".join))
+@example(content="a: &x {b: 1}\nagent: {<<: *x}")
+@example(content="agent: {max_turns: 1}\nagent: {max_turns: 2}")
+@example(content="agent:\n\tmax_turns: 1")
+@example(content="agent: {max_turns: \0}")
+@example(content="platforms: {telegram: {extra: {allow_from: [[[[1]]]]}}}")
+@example(content="mcp_servers: {a: {tools: [include]}}")
+@example(content="security: [tirith_enabled]")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+def test_any_file_passes_the_check_or_ends_with_78_and_no_traceback(cli: Cli, content: str) -> None:
+    result = cli("config", "check", config=content)
+    assert result.exit_code in (0, 78)
+    assert isinstance(result.exception, SystemExit | None)
+    for line in result.stderr.splitlines() if result.exit_code == 78 else []:
+        assert re.match(r"error: [^:]+: \S", line)
+
+
 def test_a_bad_home_ends_with_78(home: Path) -> None:
     result = program("config", "path", environ={"HERMES_HOME": "relative"})
     assert (result.returncode, result.stdout) == (78, "")
