@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, example, given, settings
@@ -89,6 +90,26 @@ def test_help_names_every_command_and_what_it_does(cli: Cli) -> None:
 def test_a_commands_own_help_says_what_the_list_said(cli: Cli, name: str) -> None:
     (line,) = (line for line in cli("--help").stdout.splitlines() if line.split()[:1] == [name])
     assert line.strip().removeprefix(name).strip() in cli(name, "--help").stdout
+
+
+def told_in_pages() -> list[list[str]]:
+    """Every command line of ours in the pages, as its words."""
+    pages = "\n".join(path.read_text("utf-8") for path in (ROOT / "README.md", *ROOT.glob("platforms/*.md")))
+    lines = re.findall(r"hermes-trio ((?:[a-z][\w-]*|--[\w-]+)[^`\n#;,.]*)", pages)
+    return [words for line in lines if (words := line.split())[0] in main.list_commands(click.Context(main))]
+
+
+@pytest.mark.parametrize("words", told_in_pages(), ids=" ".join)
+def test_every_command_and_option_in_the_pages_is_there(words: list[str]) -> None:
+    context, command = click.Context(main), main.get_command(click.Context(main), words[0])
+    assert command is not None
+    for word in words[1:]:
+        if isinstance(command, click.Group) and not word.startswith("-"):
+            command = command.get_command(context, word)
+            assert command is not None, word
+        elif word.strip("[]").startswith("--"):
+            options = {option for parameter in command.params for option in parameter.opts}
+            assert word.strip("[]") in options
 
 
 def test_the_version(cli: Cli) -> None:
