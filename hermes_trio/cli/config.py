@@ -46,12 +46,12 @@ def check() -> None:
 
     Ends with 0 if it would, with 78 if not.
     """
-    from ..gateway.adapters import find_adapters  # here, for adapters may import all there is
+    from .start_check import startable  # here: it brings the web along, and adapters may import all there is
 
     loaded = _load(find_adapters)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}")
-    find_adapters(loaded.config)  # raises what is wrong with a platform's own keys
+    startable(loaded)
     click.echo(f"ok: {whereabouts(loaded)}")
 
 

@@ -18,6 +18,7 @@ from datetime import datetime
 from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 import trio
@@ -28,9 +29,10 @@ from ..checks import Check as AsksPlatform
 from ..checks import Finding, Level
 from ..config import PlatformConfig
 from ..config_file import Loaded, home_directory, load_config
-from ..errors import ConfigInvalid, GatewayError
+from ..errors import ConfigInvalid, GatewayError, StoreDamaged, StoreError
 from ..gateway.adapters import GROUP, make_adapter
 from ..host import systemd
+from ..host.files import is_read_only
 from ..host.home import LOCK_FILE, is_locked, recorded_holder
 from ..host.status import PlatformState, Status, read_status
 from ..host.units import UNIT, Scope, Standing, setting, stop_timeout, version_of, words
@@ -39,8 +41,11 @@ from ..state.approvals import ALWAYS
 from ..state.damaged import damaged_copies
 from ..state.opening import connect_reading
 from ..state.original_home import unused
+from ..state.sqlite_errors import typed
 from ..state.steps import shipped_steps
+from .probes import ask_model, ask_servers
 from .service import ON_A_MAC, file_of, look
+from .start_check import refused
 
 LITTLE_SPACE = 1_000_000_000
 NO_SPACE = 100_000_000
@@ -100,15 +105,30 @@ def config(patient: Patient) -> Iterator[Finding]:
     try:
         loaded = load_config(patient.home, os.environ)
     except ConfigInvalid as error:
-        for found in error.findings:
-            yield Finding("problem", f"{found.key}: {found.problem}", found.remedy)
+        yield from (Finding("problem", f"{one.key}: {one.problem}", one.remedy) for one in error.findings)
         return
     yield from (Finding("warning", warning) for warning in loaded.warnings)
     there = "is understood" if loaded.path.exists() else "is not there, so everything has its default"
     yield Finding("ok", f"{loaded.path} {there}")
-    if loaded.config.model.provider == "demo":
-        remedy = "Set model.provider and its key in config.yaml or .env."
-        yield Finding("warning", "the answers are a demo's, because no model is configured", remedy)
+    yield from (Finding("problem", f"{one.key}: {one.problem}", one.remedy) for one in refused(loaded))
+
+
+def model(patient: Patient) -> Iterator[Finding]:
+    """Does the model answer that the gateway would choose?"""
+    if patient.loaded is not None:
+        yield from trio.run(ask_model, patient.loaded)
+
+
+def tool_servers(patient: Patient) -> Iterator[Finding]:
+    """Do the servers of tools say what they offer?"""
+    if patient.loaded is None:
+        return
+    if not any(one.enabled for one in patient.loaded.config.mcp_servers.values()):
+        yield Finding("ok", "no servers of tools are configured")
+        return
+    with TemporaryDirectory(prefix="hermes-doctor-") as folder:
+        Path(folder, "logs").mkdir()
+        yield from trio.run(ask_servers, patient.loaded, Path(folder))
 
 
 def platforms(patient: Patient) -> Iterator[Finding]:
@@ -124,8 +144,8 @@ def platforms(patient: Patient) -> Iterator[Finding]:
             yield Finding("problem", f"no platform {patient.only} is installed", "Install its package.")
         return
     if not enabled:
-        remedy = "Run `hermes-trio setup` for one; the terminal and the page need none."
-        yield Finding("warning", "no platform is configured", remedy)
+        remedy = "The terminal and the page need none; `hermes-trio setup` adds one."
+        yield Finding("ok", "no platform is configured", remedy)
     for name, platform in enabled.items():
         if patient.only not in (None, name):
             continue
@@ -185,6 +205,11 @@ def directory(patient: Patient) -> Iterator[Finding]:
     if not home.exists():
         yield Finding("ok", f"{home} is not there yet; the first start makes it")
         return
+    if is_read_only(home):
+        yield Finding(
+            "problem", f"{home} is on a disk that is read-only", "Mount it so that it can be written to."
+        )
+        return
     if not home.is_dir() or not os.access(home, os.R_OK | os.W_OK | os.X_OK):
         remedy = "Repair its rights, or set HERMES_HOME to another directory."
         yield Finding("problem", f"{home} is no directory that this account may write to", remedy)
@@ -232,6 +257,11 @@ def database(patient: Patient) -> Iterator[Finding]:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             had = {name for (name,) in connection.execute("SELECT name FROM schema_steps")}
     except (GatewayError, sqlite3.Error) as error:
+        ours = typed(error, path)
+        if isinstance(ours, StoreError) and not isinstance(ours, StoreDamaged):
+            # The disk or the rights, and nothing is known of what is in the file.
+            yield Finding("problem", f"{path} cannot be read: {ours.problem}", ours.remedy)
+            return
         verdict, had = str(error), set()
     if verdict != "ok":
         remedy = "The next start keeps a damaged one aside and begins a fresh one: copy it first."
@@ -334,6 +364,16 @@ def _lingering(scope: str) -> Iterator[Finding]:
 
 
 CHECKS: Sequence[Check] = (
-    config, platforms, directory, original, disk, database, allowed, gateway, service
-)  # fmt: skip
+    config,
+    model,
+    tool_servers,
+    platforms,
+    directory,
+    original,
+    disk,
+    database,
+    allowed,
+    gateway,
+    service,
+)
 OF_A_PLATFORM: Sequence[Check] = (config, platforms, asked, gateway, conversation)

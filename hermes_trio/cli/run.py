@@ -18,7 +18,6 @@ from .. import __version__
 from ..agent.agent import open_agent
 from ..config_file import Loaded, home_directory
 from ..errors import EXIT_CONFIG, EXIT_FAILURE, EXIT_RESTART, ConfigInvalid
-from ..gateway.adapters import find_adapters
 from ..gateway.control import Control
 from ..gateway.ending import (
     GATEWAY_SERVICE_RESTART_EXIT_CODE,
@@ -52,6 +51,7 @@ from ..web.auth import web_key
 from ..world import World
 from .config import load_and_warn
 from .logs import log_to_file
+from .start_check import startable
 
 log = Log(__name__)
 
@@ -73,7 +73,7 @@ def command(if_wanted: bool) -> None:
         loaded = load_and_warn(find_adapters)
         refuse_if_busy(home)
         config = loaded.config
-        adapters = find_adapters(config)
+        adapters = startable(loaded)
     except ConfigInvalid as error:
         leave_failed_start(home, error, World())
         raise

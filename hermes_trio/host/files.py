@@ -46,6 +46,11 @@ def open_private(path: Path, flags: int) -> int:
     return fd
 
 
+def is_read_only(path: Path) -> bool:
+    """Whether `path`, which exists, is on a disk that is mounted read-only."""
+    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
 def sync_dir(path: Path) -> None:
     """Make the names in `path` durable, where a directory can be opened and synced for that."""
     if not hasattr(os, "O_DIRECTORY"):

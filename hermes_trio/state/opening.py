@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import StoreUnusable
-from ..host.files import PRIVATE_FILE, make_private_dir, open_private
+from ..host.files import PRIVATE_FILE, is_read_only, make_private_dir, open_private
 from ..log import Log
 from ..world import World
 from .damaged import LOGS
@@ -80,8 +80,11 @@ def open_connections(path: Path, world: World, steps: Sequence[SchemaStep]) -> C
 
 def connect_reading(path: Path) -> sqlite3.Connection:
     """A connection that sees what is committed and cannot write; also for another process."""
+    # On a read-only disk the files beside a database that its readers share cannot be made. Without a log all
+    # of it is in the file, and nobody changes that.
+    alone = path.exists() and is_read_only(path) and not path.with_name(f"{path.name}-wal").exists()
     try:
-        connection = _connect(f"{path.absolute().as_uri()}?mode=ro")
+        connection = _connect(f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if alone else ''}")
         connection.execute("PRAGMA query_only = ON")
     except sqlite3.Error as error:
         raise typed(error, path)  # noqa: B904 - has its cause

@@ -57,9 +57,8 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-async def listen(web: WebConfig) -> Sequence[trio.SocketListener]:
-    """Listen where the configuration says. Raises `ConfigInvalid` where anybody could reach it and nobody
-    has chosen a key, and `CannotListen`."""
+def check_reach(web: WebConfig) -> None:
+    """Raise `ConfigInvalid` where other machines could reach the web and nobody has chosen a key."""
     if not is_loopback(web.host) and (web.key is None or len(web.key) < SHORTEST_KEY):
         raise ConfigInvalid(
             "web.key",
@@ -67,6 +66,11 @@ async def listen(web: WebConfig) -> Sequence[trio.SocketListener]:
             f"{SHORTEST_KEY} characters",
             "Set web.key to a long random text, or web.host to 127.0.0.1.",
         )
+
+
+async def listen(web: WebConfig) -> Sequence[trio.SocketListener]:
+    """Listen where the configuration says. Raises what `check_reach` does, and `CannotListen`."""
+    check_reach(web)
     try:
         return await trio.open_tcp_listeners(web.port, host=web.host)
     except OSError as error:

@@ -352,3 +352,38 @@ def test_a_reader_that_went_away_is_no_traceback(home: Path) -> None:
     finally:
         os.close(write_end)
     assert result.stderr == ""
+
+
+REFUSED = [
+    ("web: {host: 0.0.0.0}", "web.key: web.host 0.0.0.0 is reached from other machines"),
+    ("web: {host: 0.0.0.0, key: short}", "there is no key of at least 16 characters"),
+    ("model: {base_url: localhost}", "model.base_url: it is no address of a server"),
+    ("model: {api_key: 'a b'}", "model.api_key: it has characters that no key has"),
+    (
+        "model: {base_url: 'http://127.0.0.1:9/v1', fallback: {name: x, base_url: example}}",
+        "model.fallback.base_url: it is no address of a server",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "words"), REFUSED)
+def test_check_refuses_what_run_refuses_in_the_same_words(home: Path, config: str, words: str) -> None:
+    (home / "config.yaml").write_text(config)
+    environ = {"HERMES_HOME": str(home)}
+    check, run = program("config", "check", environ=environ), program("run", environ=environ)
+    assert (check.returncode, run.returncode) == (78, 78)
+    assert words in check.stderr
+    assert check.stderr == run.stderr
+    assert check.stdout == ""
+
+
+def test_check_tells_everything_at_once(home: Path) -> None:
+    (home / "config.yaml").write_text(
+        "web: {host: 0.0.0.0}\nmodel: {base_url: localhost, api_key: 'a b'}\n"
+        "platforms: {telegran: {token: x}, loopback: {port: none}}\n"
+    )
+    told = program("config", "check", environ={"HERMES_HOME": str(home)}).stderr
+    keys = [line.split(": ")[1] for line in told.splitlines()]
+    assert keys == [
+        "platforms.telegran", "platforms.loopback.port", "web.key", "model.base_url", "model.api_key"
+    ]  # fmt: skip

@@ -11,11 +11,15 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
+import trio
 from click.testing import CliRunner, Result
 
 from hermes_trio.cli import main
 from hermes_trio.cli.doctor import CHECKS
+from hermes_trio.cli.probes import ask_model
+from hermes_trio.config_file import load_config
 from hermes_trio.host.home import locked_home
 from hermes_trio.host.status import PlatformState, PlatformStatus
 from hermes_trio.host.status_board import StatusBoard
@@ -23,10 +27,15 @@ from hermes_trio.state import meta
 from hermes_trio.state.approvals import ALWAYS
 from hermes_trio.state.opening import open_connections
 from hermes_trio.state.steps import shipped_steps
+from hermes_trio.testing.model_replies import Plain, Reply, refused
+from hermes_trio.testing.model_server import open_model_server
 from hermes_trio.world import World
-from tests.machine import configure, environment, write_systemctl
+from tests.machine import configure, environment, hermes, living, write_systemctl
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stories play under systemd")
+
+
+PROGRAM = str(Path(__file__).parents[1] / "tools" / "mcp" / "program.py")
 
 
 class Patient:
@@ -38,6 +47,8 @@ class Patient:
         self._bin = folder / "bin"
         write_systemctl(self._bin)
         configure(self.home)
+        with (self.home / "config.yaml").open("a") as config:
+            config.write("model: {provider: demo}\n")  # and no server that happens to listen here
         opened = open_connections(self.home / "gateway.db", World(), shipped_steps())
         opened.reading.close()
         opened.writing.close()
@@ -73,10 +84,8 @@ def test_a_home_that_is_well(patient: Patient) -> None:
     result = patient.hermes("doctor")
     assert result.exit_code == 0
     assert patient.finding("problem") == []
-    assert patient.finding("warning") == [
-        "the answers are a demo's, because no model is configured. "
-        "Set model.provider and its key in config.yaml or .env."
-    ]
+    assert patient.finding("warning") == []
+    assert "The demo answers, because config.yaml says so." in patient.finding("ok")
 
 
 def test_for_programs_each_finding_names_its_check(patient: Patient) -> None:
@@ -236,3 +245,121 @@ def test_a_service_of_another_home(patient: Patient) -> None:
     configure(other)
     patient.home = other
     assert f"{patient.unit} is the service of another home." in patient.finding("warning")
+
+
+# --- the model ----------------------------------------------------------------------------------------
+
+
+def with_model(patient: Patient, url: str, more: str = "name: m, provider: openai") -> None:
+    (patient.home / "config.yaml").write_text(f"model: {{base_url: '{url}', {more}}}\n")
+
+
+async def doctor(patient: Patient) -> Result:
+    return await trio.to_thread.run_sync(patient.hermes, "doctor")
+
+
+async def test_a_model_that_answers(patient: Patient) -> None:
+    async with open_model_server() as server:
+        server.answers(Reply().says("Yes.").finishes())
+        with_model(patient, server.openai_url)
+        result = await doctor(patient)
+    assert result.exit_code == 0, result.stdout
+    assert f"ok       m at {server.openai_url} is asked, because config.yaml says so." in result.stdout
+    assert f"ok       m at {server.openai_url} answers." in result.stdout
+
+
+REFUSALS = [
+    (refused("openai", 401, "invalid_api_key", "No."), "it wants a key", "api_key"),
+    (refused("openai", 404, "model_not_found", "No such model."), "knows no such model", "model.name"),
+    (refused("openai", 402, "insufficient_quota", "Empty."), "no credit left", "Top it up"),
+    (Plain(200, "<html>Hello</html>", {"content-type": "text/html"}), "no model server", "/v1"),
+]
+
+
+@pytest.mark.parametrize(("answer", "problem", "remedy"), REFUSALS)
+async def test_a_model_that_refuses(patient: Patient, answer: Plain, problem: str, remedy: str) -> None:
+    async with open_model_server() as server:
+        server.answers(answer)
+        with_model(patient, server.openai_url)
+        result = await doctor(patient)
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("problem")]
+    assert problem in line
+    assert remedy in line
+    assert result.exit_code == 1
+
+
+async def test_a_fallback_is_asked_too(patient: Patient) -> None:
+    async with open_model_server() as server:
+        server.answers(Reply().says("Yes.").finishes())
+        other = "fallback: {name: other, base_url: 'http://127.0.0.1:9/v1'}"
+        with_model(patient, server.openai_url, f"name: m, provider: openai, {other}")
+        result = await doctor(patient)
+    assert "ok       m at" in result.stdout
+    assert "problem  other at http://127.0.0.1:9/v1: no connection" in result.stdout
+
+
+def test_a_model_server_that_is_dead(patient: Patient) -> None:
+    with_model(patient, "http://127.0.0.1:9/v1")
+    assert "m at http://127.0.0.1:9/v1: no connection" in patient.problem()
+    assert "Start the server" in patient.problem()
+
+
+async def test_a_model_that_never_answers(patient: Patient) -> None:
+    async with open_model_server() as server:
+        server.answers(Reply().hangs())
+        with_model(patient, server.openai_url)
+        loaded = load_config(patient.home, {})
+        (_, found) = await ask_model(loaded, within=0.5)
+    assert (found.level, found.text) == ("problem", f"m at {server.openai_url} has not answered within 0.5 s")
+
+
+# --- servers of tools ---------------------------------------------------------------------------------
+
+
+def with_servers(patient: Patient, **servers: list[str]) -> None:
+    programs = {name: {"command": sys.executable, "args": args} for name, args in servers.items()}
+    config = {"model": {"provider": "demo"}, "mcp_servers": programs}
+    (patient.home / "config.yaml").write_text(json.dumps(config))
+
+
+def test_servers_of_tools_are_asked_and_ended(patient: Patient) -> None:
+    marker = str(patient.home / "marker-of-this-test")
+    with_servers(patient, good=[PROGRAM, "well", marker])
+    assert "the server of tools 'good' offers 9 tools." in patient.finding("ok")
+    assert not [one for one in psutil.process_iter(["cmdline"]) if marker in (one.info["cmdline"] or [])]
+    assert not (patient.home / "logs").exists(), "nothing is changed"
+
+
+def test_a_server_of_tools_that_fails(patient: Patient) -> None:
+    with_servers(patient, bad=["-c", "import sys; sys.exit('My licence has expired.')"])
+    assert "the server of tools 'bad' is not connected" in patient.problem()
+    assert patient.problem().endswith("It complained: My licence has expired.")
+
+
+def test_a_server_of_tools_without_command_and_url(patient: Patient) -> None:
+    (patient.home / "config.yaml").write_text("model: {provider: demo}\nmcp_servers: {odd: {}}\n")
+    assert patient.problem() == "The server of tools 'odd' is not used: give it either a command or a url."
+
+
+# --- a fresh install ----------------------------------------------------------------------------------
+
+
+async def test_a_fresh_install_gets_no_warning_before_while_and_after_it_runs(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    environ = environment(home, XDG_CONFIG_HOME=str(tmp_path))
+
+    async def finds_nothing() -> None:
+        done = await hermes("doctor", environ=environ)
+        lines = [line for line in done.stdout.splitlines() if not line.startswith("ok")]
+        assert (done.returncode, lines) == (0, [])
+
+    await finds_nothing()
+    home.mkdir(mode=0o700)
+    (home / "config.yaml").write_text("web: {port: 0}\nmodel: {provider: demo}\n")
+    (home / "config.yaml").chmod(0o600)
+    async with living(home, environ=environ) as life:
+        await life.up()
+        await finds_nothing()
+        await hermes("stop", environ=environ)
+        await life.ended()
+    await finds_nothing()

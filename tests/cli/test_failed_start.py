@@ -4,6 +4,7 @@ aside is told where the owner looks."""
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import socket
 import sqlite3
@@ -134,7 +135,7 @@ mounts = pytest.mark.skipif(not can_mount(), reason="nothing may be mounted here
 
 def on_disk(home: Path, mount: str, *commands: str) -> subprocess.CompletedProcess[str]:
     """Run these commands of ours one after the other where the home is on such a disk."""
-    script = f'{mount}; for each in {" ".join(commands)}; do "$@" $each; echo "== $?"; done'
+    script = f'{mount}; for each in {shlex.join(commands)}; do "$@" $each; echo "== $?"; done'
     return subprocess.run(
         ["unshare", "-rm", "sh", "-c", script, "sh", *HERMES],
         env=environment(home), capture_output=True, text=True, timeout=120, check=False,
@@ -148,11 +149,14 @@ def test_a_start_on_a_read_only_disk_says_so_and_the_state_is_of_the_life_before
     )
     assert (home / "gateway.db").exists()
     mount = f"mount --bind {home} {home} && mount -o remount,ro,bind {home}"
-    done = on_disk(home, mount, "run", "status")
-    _, status = done.stdout.split("==")[:2]
+    done = on_disk(home, mount, "run", "status", "doctor", "sessions list")
+    _, status, doctor, sessions, _ = done.stdout.split("==")
     assert "Read-only file system" in done.stderr
     assert "78" in status.splitlines()[0]
     assert "It was stopped" in status, "what is known"
+    assert f"ok       {home / 'gateway.db'} is sound" in doctor
+    assert f"problem  {home} is on a disk that is read-only. Mount it" in doctor
+    assert "console me" in sessions
 
 
 @mounts

@@ -8,13 +8,14 @@ long as nobody listens on this machine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import trio
 
 from ...config import ModelConfig
+from ...errors import ConfigInvalid
 from .endpoint import Endpoint
 
 LOCAL_SERVERS = {11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp", 8000: "vLLM"}
@@ -68,21 +69,34 @@ async def choose(
     because = _because(origins.get("model.provider"))
     if because and model.provider == "demo":
         return Chosen(None, f"The demo answers, because {because}.")
-    if because:
-        return await _configured(model, origins, environ, because)
-    if key := environ.get("OPENROUTER_API_KEY"):
-        endpoint = _endpoint(model, _OPENROUTER, _USUAL["openrouter"], key)
-        return _chosen(endpoint, "OPENROUTER_API_KEY is set")
+    if (endpoint := configured(model, origins, environ)) is not None:
+        if model.base_url and not model.name and model.provider == "openai":
+            endpoint = await _with_model_of(endpoint, model)
+        return _chosen(endpoint, because or "OPENROUTER_API_KEY is set")
     for port, name in local_servers.items():
         url = f"http://127.0.0.1:{port}/v1"
         if await _listens(port) and (found := await _models(url)):
             endpoint = _endpoint(model, url, found.model, None, found.context_length)
-            return _chosen(endpoint, f"a model server ({name}, probably) answers there and no key is set")
+            return _chosen(endpoint, f"a model server ({name}, probably) listens there and no key is set")
     return Chosen(
         None,
         "The demo answers: no key is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, OPENROUTER_API_KEY), no model "
         "is configured, and no model server answers on this machine.",
     )
+
+
+def configured(model: ModelConfig, origins: Mapping[str, str], environ: Mapping[str, str]) -> Endpoint | None:
+    """Return where the configuration or the environment says that the model is; None if they do not say it,
+    or say the demo. Asks nobody. Raises `ConfigInvalid`."""
+    if not _because(origins.get("model.provider")):
+        openrouter = environ.get("OPENROUTER_API_KEY")
+        return _endpoint(model, _OPENROUTER, _USUAL["openrouter"], openrouter) if openrouter else None
+    if model.provider == "demo":
+        return None
+    url, key = model.base_url or _ADDRESSES[model.provider], model.api_key
+    if _OPENROUTER.startswith(url.rstrip("/")) and origins.get("model.api_key") != "config.yaml":
+        key = environ.get("OPENROUTER_API_KEY") or key
+    return _endpoint(model, url, _USUAL[model.provider], key)
 
 
 def fallback(model: ModelConfig, first: Endpoint, environ: Mapping[str, str]) -> Endpoint | None:
@@ -98,7 +112,13 @@ def fallback(model: ModelConfig, first: Endpoint, environ: Mapping[str, str]) ->
         key = environ.get(
             "OPENROUTER_API_KEY" if _OPENROUTER.startswith(url.rstrip("/")) else _KEYS[provider]
         )
-    return Endpoint(provider, url, other.name, key.strip() if key else None, known_context_length(other.name))
+    try:
+        return Endpoint(
+            provider, url, other.name, key.strip() if key else None, known_context_length(other.name)
+        )
+    except ConfigInvalid as error:
+        found = [replace(one, key=one.key.replace("model.", "model.fallback.")) for one in error.findings]
+        raise ConfigInvalid.of(found) from None
 
 
 def known_context_length(model: str) -> int | None:
@@ -115,21 +135,12 @@ def _because(origin: str | None) -> str:
     return f"{origin} says so" if origin.endswith(".yaml") else f"{origin} is set"
 
 
-async def _configured(
-    model: ModelConfig, origins: Mapping[str, str], environ: Mapping[str, str], because: str
-) -> Chosen:
-    url = model.base_url or _ADDRESSES[model.provider]
-    key = model.api_key
-    if _OPENROUTER.startswith(url.rstrip("/")) and origins.get("model.api_key") != "config.yaml":
-        key = environ.get("OPENROUTER_API_KEY") or key
-    endpoint = _endpoint(model, url, _USUAL[model.provider], key)
-    if model.base_url and not model.name and model.provider == "openai":
-        # A server of one's own has models of its own.
-        found = await _models(model.base_url) if endpoint.is_local else None
-        endpoint = _endpoint(
-            model, url, found.model if found else "default", key, found.context_length if found else None
-        )
-    return _chosen(endpoint, because)
+async def _with_model_of(endpoint: Endpoint, model: ModelConfig) -> Endpoint:
+    """Return the endpoint with the first model of its server: a server of one's own has models of its own."""
+    found = await _models(endpoint.base_url) if endpoint.is_local else None
+    name = found.model if found else "default"
+    length = model.context_length or (found and found.context_length) or known_context_length(name)
+    return replace(endpoint, model=name, context_length=length)
 
 
 def _endpoint(
@@ -146,7 +157,7 @@ def _endpoint(
 
 
 def _chosen(endpoint: Endpoint, because: str) -> Chosen:
-    return Chosen(endpoint, f"{endpoint.model} at {endpoint.shown} answers, because {because}.")
+    return Chosen(endpoint, f"{endpoint.model} at {endpoint.shown} is asked, because {because}.")
 
 
 async def _listens(port: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from ...config import MASK
-from ...errors import ConfigInvalid
+from ...errors import ConfigFinding, ConfigInvalid
 
 # What looks like a key wherever it stands, also one that its server has masked in part.
 _KEY = re.compile(r"\b(?:(?:sk|pk|key|gsk|xai|hf)[-_]|AIza)[\w*.…-]{8,}|(?<=[Bb]earer )\S+")
@@ -43,18 +43,17 @@ class Endpoint:
             known = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0
         except ValueError:
             known = False
+        findings: list[ConfigFinding] = []
         if not known:
-            raise ConfigInvalid(
-                "model.base_url",
-                "it is no address of a server",
-                "Write it like http://localhost:11434/v1.",
+            problem = "it is no address of a server"
+            findings.append(
+                ConfigFinding("model.base_url", problem, "Write it like http://localhost:11434/v1.")
             )
         if self.api_key is not None and not re.fullmatch(r"[!-~]+", self.api_key):
-            raise ConfigInvalid(
-                "model.api_key",
-                "it has characters that no key has, such as a space or a line end",
-                "Copy it again.",
-            )
+            problem = "it has characters that no key has, such as a space or a line end"
+            findings.append(ConfigFinding("model.api_key", problem, "Copy it again."))
+        if findings:
+            raise ConfigInvalid.of(findings)
 
     def __repr__(self) -> str:
         return f"Endpoint({self.provider}, {self.model} at {self.shown})"

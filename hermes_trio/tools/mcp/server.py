@@ -66,11 +66,17 @@ class Server:
         self.settled = trio.Event()
         """Set when it is known whether it is there."""
         self._problem = "it is still being connected"
+        self.trouble = "it is not ready in time"
+        """Why it is not connected, without a hint where to look on."""
         self._status = 0
         """The latest refusal of an address, which the library keeps to itself."""
         self._offered: list[types.Tool] = []
         self._client: Client | None = None
         self._doubt = trio.Event()
+
+    @property
+    def is_connected(self) -> bool:
+        return self._client is not None
 
     # --- staying connected ---
 
@@ -83,7 +89,7 @@ class Server:
                 await self._connected(leaving)
             except* Exception as troubles:
                 # Whatever it is and whatever the library makes of it: it is the server's, and no more.
-                self._lost(_said(troubles) + self._hint())
+                self._lost(_said(troubles))
             attempt = 0 if trio.current_time() - since > STEADY else attempt + 1
             with trio.move_on_after(min(2.0**attempt, LONGEST_PAUSE) if attempt else 0):
                 await leaving.wait()
@@ -107,7 +113,7 @@ class Server:
                     self._client = None
                 looking.cancel_scope.cancel(reason="its server is left")
         if patience.cancelled_caught:
-            self._lost(f"it was not ready in {CONNECTS_WITHIN:.0f} s" + self._hint())
+            self._lost(f"it was not ready in {CONNECTS_WITHIN:.0f} s")
 
     def _hint(self) -> str:
         """Where to look on."""
@@ -115,8 +121,9 @@ class Server:
             return f" (what it complains of is in the log mcp-{plain(self.name)}.log)"
         return f" (status {self._status}; check its url and headers)" if self._status else ""
 
-    def _lost(self, problem: str) -> None:
-        self._problem = problem
+    def _lost(self, trouble: str) -> None:
+        self.trouble = trouble
+        self._problem = problem = trouble + self._hint()
         log.warning("a server of tools is not connected", server=self.name, problem=problem)
         if not self.settled.is_set():
             self._told(f"The server of tools {self.name!r} is not connected: {problem}. It is tried again.")

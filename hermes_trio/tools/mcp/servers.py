@@ -39,30 +39,30 @@ class Servers:
     """All of them. Made by `open_servers`."""
 
     def __init__(self) -> None:
-        self._servers: Sequence[Server] = ()
+        self.every: Sequence[Server] = ()
+        """The servers, connected or not."""
         self._tools: Mapping[str, Tool] | None = {}
         self._wait_until = trio.current_time() + FIRST_WITHIN
 
     async def tools(self) -> Mapping[str, Tool]:
         """What they offer, by our names; the same object as before if nothing has changed. Waits a while for
         who is still being connected."""
-        if any(not one.settled.is_set() for one in self._servers):
+        if any(not one.settled.is_set() for one in self.every):
             with trio.move_on_at(self._wait_until):
-                for one in self._servers:
+                for one in self.every:
                     await one.settled.wait()
         if self._tools is None:
-            self._tools = {name: tool for one in self._servers for name, tool in one.tools.items()}
+            self._tools = {name: tool for one in self.every for name, tool in one.tools.items()}
         return self._tools
 
     def changed(self) -> None:
         """One of them offers something else."""
         self._tools = None
 
-    async def keep(self, servers: Sequence[Server], leaving: trio.Event, left: trio.Event) -> None:
-        """Keep these connected until somebody leaves."""
-        self._servers = servers
+    async def keep(self, leaving: trio.Event, left: trio.Event) -> None:
+        """Keep them connected until somebody leaves."""
         async with trio.open_nursery() as nursery:
-            for one in servers:
+            for one in self.every:
                 nursery.start_soon(one.keep, leaving, name=f"server of tools {one.name}")
         left.set()
 
@@ -87,11 +87,11 @@ async def open_servers(
     guarded = open_guard() if any(one.command for one in wanted.values()) else nullcontext()
     async with guarded as guard:
         start = partial(_start, config, home, world, guard, leaving)
-        made = [
+        servers.every = [
             Server(name, one, start, servers.changed, lambda text: tell(redact(text)))
             for name, one in wanted.items()
         ]
-        async with beside(partial(servers.keep, made, leaving, left)):
+        async with beside(partial(servers.keep, leaving, left)):
             try:
                 yield servers
             finally:

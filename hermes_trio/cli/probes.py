@@ -1,0 +1,101 @@
+"""What `doctor` asks of others: the model, and the servers of tools. Each has a deadline, and what is started
+for it ends with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import trio
+
+from ..agent.providers.choose import choose, fallback
+from ..agent.providers.endpoint import Endpoint
+from ..checks import Finding
+from ..config_file import Loaded
+from ..errors import ConfigInvalid
+from ..redaction import redactor, secrets_of
+from ..tools.mcp.offered import plain
+from ..tools.mcp.servers import open_servers
+from ..world import World
+
+MODEL_WITHIN = 30.0
+"""Seconds for the first word of an answer; a local server may have to load its model first."""
+
+
+async def ask_model(loaded: Loaded, within: float = MODEL_WITHIN) -> list[Finding]:
+    """Ask the model that `run` would choose, and the one it would fall back to, for a word."""
+    try:
+        chosen = await choose(loaded.config.model, loaded.origins, loaded.environ)
+        if chosen.endpoint is None:
+            return [Finding("ok", chosen.why.removesuffix("."))]
+        other = fallback(loaded.config.model, chosen.endpoint, loaded.environ)
+    except ConfigInvalid:
+        return []  # which is said by the check of the configuration
+    found = [Finding("ok", chosen.why.removesuffix(".")), await _asked(chosen.endpoint, within)]
+    return [*found, await _asked(other, within)] if other is not None else found
+
+
+async def _asked(endpoint: Endpoint, within: float) -> Finding:
+    from ..agent.providers.errors import ModelError
+    from ..agent.providers.http import open_http
+    from ..agent.providers.model import Request, User
+    from ..agent.providers.opening import open_model
+
+    name = f"{endpoint.model} at {endpoint.shown}"
+    question = Request(messages=(User("Answer with one word: are you there?"),))
+    try:
+        with trio.fail_after(within):
+            async with (
+                open_http() as http,
+                open_model(http, [endpoint], World(), retries=0) as model,
+                model.stream(question) as items,
+            ):
+                async for _ in items:
+                    return Finding("ok", f"{name} answers")
+    except trio.TooSlowError:
+        remedy = "Look at its server: it may be loading the model, or be too busy."
+        return Finding("problem", f"{name} has not answered within {within:g} s", remedy)
+    except ModelError as error:
+        said = f" ({error.said})" if error.said else ""
+        return Finding("problem", f"{name}: {error.problem}{said}", error.remedy)
+    except ConfigInvalid as error:
+        return Finding("problem", f"{error.key}: {error.problem}", error.remedy)
+    return Finding("problem", f"{name} has answered with nothing", "Try again, or choose another model.")
+
+
+async def ask_servers(loaded: Loaded, folder: Path) -> list[Finding]:
+    """Start or reach the servers of `mcp_servers`, ask them for their tools, and end them. Their logs go into
+    the `folder`: they are not to get between those of a gateway that runs."""
+    told = list[str]()
+    redact = redactor(secrets_of(loaded.config, loaded.environ))
+    async with open_servers(loaded.config, folder, World(), redact=redact, tell=told.append) as servers:
+        if servers is not None:
+            await servers.tools()
+        every = {
+            one.name: len(one.tools) if one.is_connected else redact(one.trouble)
+            for one in (servers.every if servers is not None else ())
+        }
+    findings = [Finding("problem", text.removesuffix(".")) for text in _unusable(told, list(every))]
+    for name, found in every.items():
+        if isinstance(found, int):
+            findings.append(Finding("ok", f"the server of tools {name!r} offers {found} tools"))
+            continue
+        remedy = redact(_last_line(folder / "logs" / f"mcp-{plain(name)}.log"))
+        text = f"the server of tools {name!r} is not connected: {found}"
+        findings.append(Finding("problem", text, remedy or "Check its command, or its url and headers."))
+    return findings
+
+
+def _unusable(told: list[str], connected: list[str]) -> Iterator[str]:
+    """Yield what was told of servers that are not even tried."""
+    for text in told:
+        if not any(text.startswith(f"The server of tools {name!r} is not connected") for name in connected):
+            yield text
+
+
+def _last_line(log: Path) -> str:
+    try:
+        lines = log.read_text("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return ""
+    return f"It complained: {lines[-1][:300]}" if lines else ""

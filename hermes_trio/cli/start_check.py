@@ -1,0 +1,41 @@
+"""What a configuration must fulfil beyond the values of its keys, so that `run` starts with it.
+
+`run` asks here before it starts, `config check` and `doctor` to say what it would refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..agent.providers.choose import configured, fallback
+from ..config_file import Loaded
+from ..config_values import collected
+from ..errors import ConfigFinding, ConfigInvalid
+from ..gateway.adapters import find_adapters
+from ..platform import Adapter
+from ..web.server import check_reach
+
+
+def startable(loaded: Loaded) -> Sequence[Adapter]:
+    """Return the adapters of the enabled platforms. Raises one `ConfigInvalid` with everything for which
+    `run` does not start."""
+    findings: list[ConfigFinding] = []
+    adapters: Sequence[Adapter] = ()
+    with collected(findings):
+        adapters = find_adapters(loaded.config)
+    findings += refused(loaded)
+    if findings:
+        raise ConfigInvalid.of(findings)
+    return adapters
+
+
+def refused(loaded: Loaded) -> list[ConfigFinding]:
+    """Return what is wrong with the web and with the model."""
+    findings: list[ConfigFinding] = []
+    with collected(findings):
+        check_reach(loaded.config.web)
+    with collected(findings):
+        endpoint = configured(loaded.config.model, loaded.origins, loaded.environ)
+        if endpoint is not None:
+            fallback(loaded.config.model, endpoint, loaded.environ)
+    return findings
