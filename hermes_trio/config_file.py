@@ -96,13 +96,12 @@ def home_directory(environ: Mapping[str, str]) -> Path:
 
 
 def load_config(
-    home: Path, environ: Mapping[str, str], check_platforms: Callable[[GatewayConfig], object] | None = None
+    home: Path, environ: Mapping[str, str], check: Callable[[Loaded], object] | None = None
 ) -> Loaded:
     """The configuration of a home; all defaults if it has no `config.yaml`.
 
-    `environ` wins over `<home>/.env`. Raises one `ConfigInvalid` with all mistakes of the file, each with its
-    key and a remedy. Where there are mistakes, `check_platforms` is called with the platforms that have
-    none, and what it raises is added.
+    `environ` wins over `<home>/.env`. Raises one `ConfigInvalid` with all mistakes, each with its key and a
+    remedy: those of the file, and those that `check` finds in the rest of it.
     """
     path, env_path = home / "config.yaml", home / ".env"
     variables, malformed = parse_env(read_text(env_path) or "", env_path)
@@ -113,20 +112,23 @@ def load_config(
     judge_variables(environ, findings)
     unknown = list(_unknown_keys(GatewayConfig, tree, "", findings))
     config = section(GatewayConfig, tree, "", environ, findings)
-    if findings:
-        if check_platforms is not None:
-            with collected(findings):
-                check_platforms(_without_mistakes(config, findings))
-        raise ConfigInvalid.of(findings)
     given = dict.fromkeys(_paths(tree, ""), path.name)
     model, from_environment = _model(config.model, given, environ)
-    return Loaded(
-        config=msgspec.structs.replace(config, model=model),
+    loaded = Loaded(
+        config=msgspec.structs.replace(_without_mistakes(config, findings), model=model),
         warnings=(*malformed, *replaced, *harmless, *unknown, *_without_admins(config)),
         path=path,
         origins={**given, **from_environment},
         environ=environ,
     )
+    if check is not None:
+        with collected(findings):
+            check(loaded)
+    if findings:
+        error = ConfigInvalid.of(findings)
+        error.warnings = loaded.warnings
+        raise error
+    return loaded
 
 
 def _without_admins(config: GatewayConfig) -> Iterator[str]:

@@ -85,11 +85,12 @@ def is_expected(error: BaseException) -> bool:
 
 class ConfigInvalid(GatewayError):
     """The configuration has mistakes. `findings` holds all that could be found; `key`, `problem` and `remedy`
-    are those of the first one. The text has one line for each finding."""
+    are those of the first one. The text has one line for each finding. `warnings` is odd, and no mistake."""
 
     exit_code = EXIT_CONFIG
 
     def __init__(self, key: str, problem: str, remedy: str, more: Sequence[ConfigFinding] = ()) -> None:
+        self.warnings: Sequence[str] = ()
         self.key, self.problem, self.remedy = key, problem, remedy
         self.findings = (ConfigFinding(key, problem, remedy), *more)
         super().__init__("\n".join(map(str, self.findings)))

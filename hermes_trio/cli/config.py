@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 import msgspec
 
-from ..config import GatewayConfig, Key, PlatformConfig, Section, keys, masked
+from ..config import Key, PlatformConfig, Section, keys, masked
 from ..config_file import Loaded, home_directory, load_config
 from ..config_values import wanted
+from ..errors import ConfigInvalid
 from ..messages import HomeChannel
 
 _BARE = re.compile(r"(?!(?:null|true|false)$)[A-Za-z/][\w./-]*", re.ASCII | re.IGNORECASE)
@@ -48,10 +49,7 @@ def check() -> None:
     """
     from .start_check import startable  # here: it brings the web along, and adapters may import all there is
 
-    loaded = _load(find_adapters)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}")
-    startable(loaded)
+    loaded = _load_and_tell(startable, err=False)
     click.echo(f"ok: {whereabouts(loaded)}")
 
 
@@ -61,17 +59,28 @@ def path() -> None:
     click.echo(home_directory(os.environ) / "config.yaml")
 
 
-def load_and_warn(check_platforms: Callable[[GatewayConfig], object] | None = None) -> Loaded:
-    """The configuration of this user; what is odd about it goes to stderr. `check_platforms` is that of
+def load_and_warn(check: Callable[[Loaded], object] | None = None) -> Loaded:
+    """The configuration of this user; what is odd about it goes to stderr. `check` is that of
     `load_config`."""
-    loaded = _load(check_platforms)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    return _load_and_tell(check, err=True)
+
+
+def _load_and_tell(check: Callable[[Loaded], object] | None, *, err: bool) -> Loaded:
+    warnings: Sequence[str] = ()
+    try:
+        loaded = _load(check)
+        warnings = loaded.warnings
+    except ConfigInvalid as error:
+        warnings = error.warnings
+        raise
+    finally:
+        for warning in warnings:
+            click.echo(f"warning: {warning}", err=err)
     return loaded
 
 
-def _load(check_platforms: Callable[[GatewayConfig], object] | None = None) -> Loaded:
-    return load_config(home_directory(os.environ), os.environ, check_platforms)
+def _load(check: Callable[[Loaded], object] | None = None) -> Loaded:
+    return load_config(home_directory(os.environ), os.environ, check)
 
 
 def shown(loaded: Loaded) -> str:

@@ -13,7 +13,8 @@ from ..agent.providers.endpoint import Endpoint
 from ..checks import Finding
 from ..config_file import Loaded
 from ..errors import ConfigInvalid
-from ..redaction import redactor, secrets_of
+from ..known_secrets import secrets_of
+from ..redaction import redactor
 from ..tools.mcp.offered import plain
 from ..tools.mcp.servers import open_servers
 from ..world import World

@@ -17,7 +17,8 @@ import trio
 from .. import __version__
 from ..agent.agent import open_agent
 from ..config_file import Loaded, home_directory
-from ..errors import EXIT_CONFIG, EXIT_FAILURE, EXIT_RESTART, ConfigInvalid
+from ..errors import EXIT_CONFIG, EXIT_FAILURE, EXIT_RESTART, GatewayError
+from ..gateway.adapters import find_adapters
 from ..gateway.control import Control
 from ..gateway.ending import (
     GATEWAY_SERVICE_RESTART_EXIT_CODE,
@@ -32,7 +33,6 @@ from ..gateway.gateway import Gateway
 from ..gateway.outside import obey_signals, run_planned_stop_watcher, watch_drain_request
 from ..gateway.serve import serve
 from ..gateway.words import database_damaged
-from ..host.files import make_private_dir
 from ..host.home import refuse_if_busy
 from ..host.init import become_init
 from ..host.limits import raise_open_files
@@ -70,11 +70,12 @@ def command(if_wanted: bool) -> None:
     if os.getpid() == 1:
         become_init(_this_command(), EXIT_RESTART)
     try:
-        loaded = load_and_warn(find_adapters)
+        loaded = load_and_warn(startable)
         refuse_if_busy(home)
         config = loaded.config
-        adapters = startable(loaded)
-    except ConfigInvalid as error:
+        adapters = find_adapters(config)
+        web_key(home, config.web)  # made before the log is opened, which has to know it in order to mask it
+    except GatewayError as error:
         leave_failed_start(home, error, World())
         raise
     names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
@@ -84,8 +85,6 @@ def command(if_wanted: bool) -> None:
         _tell(f"{finding.level}: {finding.text}. {finding.remedy}".rstrip())
     raise_open_files()
     watched_by = supervisor(os.environ, in_container=_is_what_a_container_runs())
-    make_private_dir(home)
-    web_key(home, config.web)  # made before the log is opened, which has to know it in order to mask it
     with log_to_file(home, config, loaded.environ), last_resort(home / WATCHDOG_LOG) as arm:
         for finding in unmoved:
             log.warning("part of the home not used", what=finding.text)

@@ -5,28 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ..agent.providers.choose import configured, fallback
 from ..config_file import Loaded
 from ..config_values import collected
 from ..errors import ConfigFinding, ConfigInvalid
 from ..gateway.adapters import find_adapters
-from ..platform import Adapter
 from ..web.server import check_reach
 
 
-def startable(loaded: Loaded) -> Sequence[Adapter]:
-    """Return the adapters of the enabled platforms. Raises one `ConfigInvalid` with everything for which
-    `run` does not start."""
+def startable(loaded: Loaded) -> None:
+    """Raise one `ConfigInvalid` with everything for which `run` does not start."""
     findings: list[ConfigFinding] = []
-    adapters: Sequence[Adapter] = ()
     with collected(findings):
-        adapters = find_adapters(loaded.config)
+        find_adapters(loaded.config)
     findings += refused(loaded)
     if findings:
         raise ConfigInvalid.of(findings)
-    return adapters
 
 
 def refused(loaded: Loaded) -> list[ConfigFinding]:

@@ -32,8 +32,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ..config import WebConfig
-from ..errors import HomeUnusable
-from ..host.files import open_private
+from ..errors import HomeUnusable, home_error
+from ..host.files import make_private_dir, open_private
 from ..known_secrets import WEB_KEY_FILE
 from ..state.logins import Login
 from ..world import World
@@ -54,11 +54,11 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 def web_key(home: Path, web: WebConfig) -> str:
-    """The key of the configuration, or else that of the home, made if there is none. Raises
-    `HomeUnusable`."""
+    """The key of the configuration, or else that of the home, made if there is none. Raises `HomeError`."""
     if web.key is not None:
         return web.key
     try:
+        make_private_dir(home)
         fd = open_private(home / WEB_KEY_FILE, os.O_RDWR)
         with open(fd, "r+", encoding="ascii") as file:
             key = file.read(1024).strip()
@@ -67,7 +67,9 @@ def web_key(home: Path, web: WebConfig) -> str:
                 file.write(key + "\n")
                 file.flush()
                 os.fsync(fd)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise home_error(home, error, WEB_KEY_FILE) from error
+    except UnicodeDecodeError as error:
         raise HomeUnusable(home, f"{WEB_KEY_FILE} cannot be used ({error})") from error
     return key
 

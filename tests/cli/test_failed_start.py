@@ -79,7 +79,7 @@ FAILURES: list[tuple[Breaks, str]] = [
     (no_address, "model.base_url: it is no address of a server"),
     (newer_schema, "9999_of_tomorrow"),
     (no_database, "gateway.db: cannot be opened"),
-    (no_web_key, "web.key cannot be used"),
+    (no_web_key, "web.key cannot be written"),
 ]
 
 
