@@ -22,6 +22,7 @@ _COMMANDS = {
     "stop": ("hermes_trio.cli.stop", "Stop the gateway, and wait until it has stopped."),
     "restart": ("hermes_trio.cli.restart", "Restart the gateway, and wait until it is back."),
     "status": ("hermes_trio.cli.status", "Say what the gateway is doing."),
+    "link": ("hermes_trio.cli.link", "Print a new link that lets a browser in to the page."),
     "drain": (
         "hermes_trio.cli.drain",
         "Begin nothing new and let what runs end, as before work on the machine.",

@@ -154,6 +154,7 @@ def _say_where_to_go(home: Path, watched_by: Supervisor, web: Web) -> None:
     # What systemd starts is heard by a log alone, and a link that lets somebody in must not stand there.
     page = web.address if watched_by is Supervisor.SYSTEMD else web.link()
     _tell(f"Its page: {page}")
+    _tell("Another link that lets a browser in: `hermes-trio link`.")
     _tell(f"Its log: {home / 'logs' / 'gateway.log'}")
     _tell("To look: `hermes-trio status`. To stop: `hermes-trio stop`, or Ctrl-C here.")
     if watched_by is Supervisor.NONE:

@@ -74,6 +74,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that turns may go on when it is asked to end."""
     deadline: float | None = None
     """While ending: when it is over at the latest, in seconds since 1970."""
+    web: str | None = None
+    """Where the page and the API are: `http://127.0.0.1:8642`."""
 
     @property
     def process(self) -> ProcessId:

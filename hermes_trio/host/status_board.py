@@ -54,6 +54,7 @@ class Facts(TypedDict, total=False):
     after: Afterwards
     grace: float | None
     deadline: float | None
+    web: str | None
 
 
 class StatusBoard:
@@ -117,6 +118,7 @@ class StatusBoard:
             after=facts.get("after") if draining else None,
             grace=None if over else facts.get("grace"),
             deadline=facts.get("deadline") if draining else None,
+            web=None if over else facts.get("web"),
         )
 
     @property

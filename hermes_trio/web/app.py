@@ -105,6 +105,7 @@ class Web:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(serve_connections, listeners, application(self), closed)
                 log.info("listening", address=self.address)
+                gateway.board.set(web=self.address)
                 task_status.started()
                 await gateway.over.wait()
                 closed.set()
@@ -156,6 +157,7 @@ def routes(web: Web) -> list[openapi.Entry]:
         closed("GET", "/api/logins", logins.every),
         closed("DELETE", "/api/logins/{login_id}", logins.end),
         closed("GET", "/openapi.json", _description),
+        closed("POST", "/api/admin/link", _new_link),
         closed("POST", "/api/admin/stop", health.stop, takes=health.Ask),
         closed("POST", "/api/admin/restart", health.restart, takes=health.Ask),
         closed("POST", "/api/admin/drain", health.drain, takes=health.Hold),
@@ -188,6 +190,11 @@ def _route(
 async def _description(web: Web, request: Request) -> ASGIApp:
     """`GET /openapi.json`: this table."""
     return answer(openapi.description(routes(web), web.version))
+
+
+async def _new_link(web: Web, request: Request) -> ASGIApp:
+    """`POST /api/admin/link`: a link that lets a browser in, once and within ten minutes."""
+    return answer({"link": web.link()}, 201)
 
 
 async def _log_in_by_link(web: Web, request: Request) -> ASGIApp:

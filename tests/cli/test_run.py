@@ -137,6 +137,28 @@ async def test_the_link_it_prints_lets_somebody_in_once(home: Path) -> None:
     assert stat.S_IMODE((home / "web.key").stat().st_mode) == 0o600
 
 
+async def test_another_link_is_printed_without_a_restart(home: Path) -> None:
+    environ = environment(home)
+    nobody = await hermes("link", environ=environ)
+    assert (nobody.returncode, nobody.stdout) == (1, "")
+    assert "`hermes-trio run` starts one" in nobody.stderr
+    async with living(home) as life:
+        await life.up()
+        await page(life)
+        done = await hermes("link", environ=environ)
+        assert (done.returncode, done.stderr) == (0, "")
+        link = done.stdout.strip()
+        async with httpx.AsyncClient(timeout=60) as browser:
+            assert (await browser.get(link)).status_code == 303
+        async with httpx.AsyncClient(timeout=60) as late:
+            assert (await late.get(link)).status_code == 401
+        (home / "web.key").write_text("another key\n")
+        refused = await hermes("link", environ=environ)
+        assert refused.returncode == 1
+        assert "`hermes-trio restart`" in refused.stderr
+    assert link.partition("token=")[2] not in (home / "logs" / "gateway.log").read_text()
+
+
 async def test_under_systemd_it_prints_no_link_that_lets_somebody_in(home: Path) -> None:
     async with living(home, environ=environment(home, INVOCATION_ID="1")) as life:
         await life.up()
