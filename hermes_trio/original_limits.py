@@ -35,11 +35,13 @@ class Limit:
     remedy: str = ""
     """How to say the same here."""
     passes: tuple[str, ...] = ()
-    """Values that limit nothing; `[]` is an empty list or mapping. Empty text and no value never limit."""
+    """Values that limit nothing; `[]` is an empty list or mapping. Empty text and no value never limit.
+    For a harmless one: values that mean what is done here."""
 
 
 _ACCOUNT = "Run the gateway itself in a container, or in an account that may do no more."
 _TOOLSETS = "Name the tools that are not wanted in agent.disabled_toolsets, which counts everywhere."
+_PROFILES = "Run a gateway of its own for each profile, each in a home of its own."
 _WHO = "Only allow_from and allow_admin_from decide here who may talk."
 _MENTIONS = "Only require_mention decides here what is answered in a group."
 
@@ -84,6 +86,18 @@ LIMITS: tuple[Limit, ...] = (
         "Write `disabled_toolsets: [memory]` below agent for no notes at all.",
         ("false",),
     ),
+    Limit(
+        "profile_routes", "refused", "another profile, with limits of its own, answers", _PROFILES, ("[]",)
+    ),
+    Limit(
+        "gateway.profile_routes",
+        "refused",
+        "another profile, with limits of its own, answers",
+        _PROFILES,
+        ("[]",),
+    ),
+    Limit("max_concurrent_sessions", "harmless", "gateway.max_running_turns says how many turns run at once"),
+    Limit("gateway.api_server", "harmless", "gateway.max_running_turns says how many turns run at once"),
     Limit("tool_loop_guardrails", "harmless", "agent.max_turns ends a turn that goes in circles"),
     Limit("delegation", "harmless", "a helper makes at most 50 requests, and hands on no work"),
     Limit("code_execution", "harmless", "there is no tool execute_code"),
@@ -99,7 +113,7 @@ LIMITS: tuple[Limit, ...] = (
         _ACCOUNT,
         ("local",),
     ),
-    Limit("terminal.docker_network", "harmless", "commands run in no container"),
+    Limit("terminal.docker_network", "harmless", "commands run in no container", passes=("true",)),
     Limit("terminal.cwd", "taken", "the directory in which commands start"),
     Limit("terminal.timeout", "taken", "seconds for a command"),
     Limit("terminal.env_passthrough", "taken", "secret variables that commands see all the same"),
@@ -112,14 +126,13 @@ LIMITS: tuple[Limit, ...] = (
         "With approvals.mode ask a person decides about each dangerous command.",
         ("[]",),
     ),
-    Limit("approvals.cron_mode", "harmless", "jobs do not run"),
+    Limit("approvals.cron_mode", "harmless", "jobs do not run", passes=("deny",)),
     Limit("approvals.mcp_reload_confirm", "harmless", "there is no such command in a chat"),
     Limit("approvals.destructive_slash_confirm", "harmless", "it asks people about their own commands"),
     Limit(
         "command_allowlist",
         "harmless",
         "these commands are asked about again; `/approve always` in a chat allows one for always",
-        passes=("[]",),
     ),
     Limit(
         "gateway.strict",
@@ -131,8 +144,13 @@ LIMITS: tuple[Limit, ...] = (
     Limit("gateway.media_delivery_allow_dirs", "harmless", "it adds directories"),
     Limit("gateway.trust_recent_files", "harmless", "it counts with gateway.strict only"),
     # What is asked of the network, and what is told to others.
-    Limit("security.allow_private_urls", "harmless", "private addresses are never fetched"),
-    Limit("security.redact_secrets", "harmless", "secrets are always masked"),
+    Limit(
+        "security.allow_private_urls",
+        "harmless",
+        "private addresses are never fetched",
+        passes=("false",),
+    ),
+    Limit("security.redact_secrets", "harmless", "secrets are always masked", passes=("true",)),
     Limit(
         "security.tirith_enabled",
         "refused",
@@ -160,7 +178,12 @@ LIMITS: tuple[Limit, ...] = (
     Limit("security.website_blocklist.shared_files", "harmless", "it counts where the blocklist is enabled"),
     Limit("security.website_blocklist", "refused", "websites that are never fetched", passes=("[]",)),
     Limit("security.acked_advisories", "harmless", "it silences warnings"),
-    Limit("security.allow_lazy_installs", "harmless", "nothing is installed by itself"),
+    Limit(
+        "security.allow_lazy_installs",
+        "harmless",
+        "nothing is installed by itself",
+        passes=("false",),
+    ),
     Limit("security.*", "refused", "a key of security that is not known", "It cannot be said here."),
     Limit(
         "privacy.redact_pii",
@@ -256,7 +279,7 @@ def _judge(
     limit: Limit, path: tuple[str, ...], value: Tree, findings: list[ConfigFinding], warnings: list[str]
 ) -> None:
     key, plain = ".".join(path), _plain(value)
-    if plain == "" or plain in limit.passes:
+    if plain == "" or plain in limit.passes or (plain == "[]" and limit.verdict == "harmless"):
         return
     if limit.verdict == "harmless":
         warnings.append(f"{key} is a key of hermes-agent and is not used here: {limit.meaning}")
