@@ -14,7 +14,18 @@ import hermes_trio
 
 ROOT = Path(__file__).parents[1]
 # Each costs a newcomer's first `--help` more than all that it needs.
-HEAVY = {"msgspec", "trio", "ruamel.yaml", "asyncio", "anyio", "httpx", "structlog", "sqlite3", "rich"}
+HEAVY = {
+    "msgspec",
+    "trio",
+    "ruamel.yaml",
+    "asyncio",
+    "anyio",
+    "httpx",
+    "structlog",
+    "sqlite3",
+    "rich",
+    "prompt_toolkit",
+}
 
 
 def modules_after(code: str) -> set[str]:

@@ -109,8 +109,10 @@ async def _chat(home: Path, loaded: Loaded, question: str | None) -> Ending | No
         async with _terminal(question) as (keyboard, screen, prompt), trio.open_nursery() as nursery:
             await nursery.start(watch_drain_request, control, home, world)
             await nursery.start(show_tree_when_asked, home, world, waits)
+            # Who closes the pipe of the answer wants none, which is what a signal says.
+            gone = leave if question is None else partial(signal.raise_signal, signal.SIGTERM)
             console = Console(
-                no_more.set, leave, world.new_id, keyboard=keyboard, screen=screen, prompt=prompt
+                no_more.set, gone, world.new_id, keyboard=keyboard, screen=screen, prompt=prompt
             )
             tell = partial(click.echo, err=True) if question is not None else _line_by_line(screen)
 

@@ -62,6 +62,8 @@ class LineEditor:
             buffer.on_text_insert += _echo
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop in the thread, while the editor runs."""
+        self._send: Callable[[str], None] = self._typed.send_nowait
+        """Hands a message over; set for the thread."""
         self._lock = threading.Lock()
         self._unshown = ""
         """Text that is not on the screen yet; a line that has not ended is drawn above the prompt."""
@@ -80,7 +82,8 @@ class LineEditor:
         with self._lock:
             self._unshown += text
             if self._loop is not None and self.draws:
-                self._loop.call_soon_threadsafe(self._show_above)
+                with suppress(RuntimeError):  # it was closed in this moment; its thread shows what is left
+                    self._loop.call_soon_threadsafe(self._show_above)
                 return
         self._show()
 
@@ -139,7 +142,8 @@ class LineEditor:
     def _close(self) -> None:
         with self._lock:
             if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._leave)
+                with suppress(RuntimeError):  # it was closed in this moment
+                    self._loop.call_soon_threadsafe(self._leave)
 
     def _leave(self) -> None:
         app = self._session.app

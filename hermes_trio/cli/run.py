@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -69,25 +69,27 @@ def command(if_wanted: bool) -> None:
         return
     if os.getpid() == 1:
         become_init(_this_command(), EXIT_RESTART)
-    try:
-        loaded = load_and_warn(startable)
-        refuse_if_busy(home)
-        config = loaded.config
-        adapters = find_adapters(config)
-        web_key(home, config.web)  # made before the log is opened, which has to know it in order to mask it
-    except GatewayError as error:
-        leave_failed_start(home, error, World())
-        raise
-    names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
-    _tell(f"hermes-trio {__version__}: {names}; home {home}")
-    unmoved = unused(home)
-    for finding in unmoved:
-        _tell(f"{finding.level}: {finding.text}. {finding.remedy}".rstrip())
-    raise_open_files()
-    watched_by = supervisor(os.environ, in_container=_is_what_a_container_runs())
-    with log_to_file(home, config, loaded.environ), last_resort(home / WATCHDOG_LOG) as arm:
-        for finding in unmoved:
+    with ExitStack() as opened:
+        try:
+            loaded = load_and_warn(startable)
+            refuse_if_busy(home)
+            config = loaded.config
+            adapters = find_adapters(config)
+            web_key(
+                home, config.web
+            )  # made before the log is opened, which has to know it in order to mask it
+            opened.enter_context(log_to_file(home, config, loaded.environ))
+            arm = opened.enter_context(last_resort(home / WATCHDOG_LOG))
+        except GatewayError as error:
+            leave_failed_start(home, error, World())
+            raise
+        names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
+        _tell(f"hermes-trio {__version__}: {names}; home {home}")
+        for finding in unused(home):
+            _tell(f"{finding.level}: {finding.text}. {finding.remedy}".rstrip())
             log.warning("part of the home not used", what=finding.text)
+        raise_open_files()
+        watched_by = supervisor(os.environ, in_container=_is_what_a_container_runs())
         gateway = trio.run(_run, home, loaded, adapters, watched_by, arm)
         ending = gateway.control.current
         assert ending is not None  # noqa: S101 - that is what ended it

@@ -373,6 +373,21 @@ def test_a_piped_question_can_be_stopped_and_is_not_taken_up_later(
     assert "3\n" not in piped(tmp_path, "/status").stdout
 
 
+def test_a_piped_question_whose_answer_nobody_reads_is_stopped(tmp_path: Path) -> None:
+    """`echo count | hermes-trio chat | head -1`."""
+    configure(tmp_path)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(CHAT, env=environment(tmp_path), stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"count to 100")
+        process.stdin.close()
+        assert process.stdout.readline() == b"1\n"
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 1
+    assert states(tmp_path) == ["done"]
+
+
 @pytest.mark.parametrize("asks", ["ask", "danger"])
 def test_who_asks_through_a_pipe_is_asked_nothing(tmp_path: Path, asks: str) -> None:
     configure(tmp_path)

@@ -66,6 +66,10 @@ def no_database(home: Path) -> None:
     (home / "gateway.db").mkdir()
 
 
+def no_log(home: Path) -> None:
+    (home / "logs").write_text("")
+
+
 def no_web_key(home: Path) -> None:
     (home / "web.key").mkdir()
 
@@ -79,6 +83,7 @@ FAILURES: list[tuple[Breaks, str]] = [
     (no_address, "model.base_url: it is no address of a server"),
     (newer_schema, "9999_of_tomorrow"),
     (no_database, "gateway.db: cannot be opened"),
+    (no_log, "logs/gateway.log cannot be written"),
     (no_web_key, "web.key cannot be written"),
 ]
 
