@@ -148,7 +148,7 @@ class Sessions:
         async with self.limit:
             if waits:  # meanwhile more may have come, or all may have gone
                 rows = await self._said(actor)
-            if rows and self.open:
+            if rows:
                 source = rows[0].event.source
                 entry = await self._gateway.store.get_or_create_session(source, key=actor.key)
                 self._gateway.background.end_former(entry)

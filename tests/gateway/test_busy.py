@@ -664,3 +664,57 @@ async def test_a_message_whose_turn_was_cut_before_it_began_is_said_once(
         assert rows(stage) == [("user", "one"), ("assistant", "You said: one")]
         await stage.says("/undo")
         assert rows(stage) == []
+
+
+# --- what waits for its place --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["interrupt", "queue", "steer"])
+async def test_a_message_that_comes_while_a_resume_waits_for_its_place_comes_after_it(
+    stage: Stage, autojump_clock: MockClock, mode: Busy
+) -> None:
+    stage.config = msgspec.structs.replace(everyone(busy=mode), gateway=TurnLimits(resume_at_once=1))
+    for said in ("one", "two"):
+        stage.agent.on(said, Script().says("I begin. ").hangs())
+    async with stage.life():
+        await stage.says("one", chat="41")
+        await stage.says("two")
+        await trio.sleep(5)
+    stage.agent.on("one", Script().takes(10).says("One is done."))
+    stage.agent.on("two", Script().takes(10).says("Two is done."))
+    async with stage.life():
+        await trio.sleep(5)
+        await stage.says("and then")
+        await trio.sleep(60)
+        assert outcomes(stage) == ["cut", "answered", "answered"]
+        texts = stage.platform.chat("42").texts
+        assert texts.index("Two is done.") < texts.index("You said: and then")
+        assert stage.pending() == []
+
+
+@pytest.mark.parametrize("held", [False, True])
+async def test_no_turn_begins_that_gets_its_place_after_the_sessions_are_closed(
+    stage: Stage, autojump_clock: MockClock, *, held: bool
+) -> None:
+    limited(stage, 1)
+    stage.agent.on("work", Script().takes(20).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work", chat="41")
+        await stage.says("hello")
+        await trio.sleep(10)
+        if held:
+            gateway.control.hold(True)
+        else:
+            gateway.stop(grace=100)
+        await trio.sleep(15)
+        assert stage.platform.chat("41").texts[-1] == "Done."
+        assert [said for said, _ in stage.agent.began] == ["work"]
+        assert stage.pending() == ["hello"]
+        if held:
+            gateway.control.hold(False)
+        else:
+            assert stage.ended_at == 20, "nobody waits for a turn that does not begin"
+    async with stage.life():
+        await trio.sleep(5)
+        assert stage.platform.chat("42").last == "You said: hello"
+        assert outcomes(stage) == ["answered"]
