@@ -130,6 +130,6 @@ async def open_gateway(
             error = error.exceptions[0]
         context = error.__context__
         try:
-            raise error
+            raise error  # noqa: ASYNC123
         finally:
             error.__context__ = context  # not the group that it was taken out of

@@ -10,9 +10,10 @@ const HEADING = /^ {0,3}(#{1,6})\s+(.*)$/;
 const RULE = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?:\s+|$)/;
-const DELIMITER = /^ *\|?( *:?-+:? *\|)*( *:?-+:? *)\|? *$/;
+const DELIMITER = /^:?-+:?$/;
 const DEEPEST = 12;
-const LONGEST = 20000;
+const LONGEST = 10000;
+const WIDEST = 50;
 
 /** The blocks of a text: `{ kind, source, … }`. */
 export function blocks(text, depth = 0) {
@@ -64,6 +65,12 @@ function addList(lines, at, depth, add) {
   const ordered = /\d/.test(ITEM.exec(lines[at])[2]);
   const items = [];
   let end = at;
+  // The next line that is not empty, looked for once in each run of empty lines.
+  let next = at;
+  const nextText = () => {
+    for (next = Math.max(next, end); next < lines.length && !lines[next].trim(); ) next += 1;
+    return lines[next];
+  };
   while (end < lines.length) {
     const match = ITEM.exec(lines[end]);
     if (!match || /\d/.test(match[2]) !== ordered || RULE.test(lines[end])) break;
@@ -74,8 +81,8 @@ function addList(lines, at, depth, add) {
       const line = lines[end];
       const indent = /^ */.exec(line)[0].length;
       if (!line.trim()) {
-        const next = lines.slice(end + 1).find((one) => one.trim());
-        if (next === undefined || /^ */.exec(next)[0].length < width) break;
+        const text = nextText();
+        if (text === undefined || /^ */.exec(text)[0].length < width) break;
       } else if (indent <= match[1].length && begins(line)) break;
       else if (indent < width && !lines[end - 1].trim()) break;
       item.push(line.slice(Math.min(indent, width)));
@@ -83,8 +90,8 @@ function addList(lines, at, depth, add) {
     }
     items.push(blocks(item.join("\n"), depth + 1));
     // Items may stand apart from each other.
-    const next = lines.findIndex((one, number) => number >= end && one.trim());
-    if (next > end && ITEM.test(lines[next])) end = next;
+    const text = nextText();
+    if (next > end && text !== undefined && ITEM.test(text)) end = next;
   }
   const first = ordered ? parseInt(ITEM.exec(lines[at])[2], 10) : 1;
   add("list", end, { ordered, first, items });
@@ -94,7 +101,9 @@ const cells = (line) =>
   line.trim().replace(/^\|/, "").replace(/\|$/, "").split(/(?<!\\)\|/).map((cell) => cell.replace(/\\\|/g, "|").trim());
 
 const isTable = (lines, at) =>
-  at + 1 < lines.length && DELIMITER.test(lines[at + 1]) && cells(lines[at]).length === cells(lines[at + 1]).length;
+  at + 1 < lines.length && isDelimiter(cells(lines[at + 1])) && cells(lines[at]).length === cells(lines[at + 1]).length;
+
+const isDelimiter = (texts) => texts.every((text) => DELIMITER.test(text));
 
 function addTable(lines, at, add) {
   let end = at + 2;
@@ -109,7 +118,7 @@ function addTable(lines, at, add) {
 
 const INLINE = new RegExp(
   [
-    "(?<code>(?<ticks>`+)(?!`)(?<inside>[\\s\\S]*?[^`])\\k<ticks>(?!`))",
+    "(?<code>(?<!`)(?<ticks>`+)(?!`)(?<inside>[\\s\\S]*?[^`])\\k<ticks>(?!`))",
     "(?<escaped>\\\\[!-/:-@[-`{-~])",
     "(?<image>!?)\\[(?<label>(?:[^\\[\\]\\\\]|\\\\.|\\[[^\\[\\]]*\\])*)\\]\\((?<target><[^<>\\n]*>|[^\\s()]*(?:\\([^\\s()]*\\)[^\\s()]*)*)(?:\\s+\"[^\"]*\")?\\)",
     "<(?<bare>(?:https?:\\/\\/|mailto:)[^\\s<>]+)>",
@@ -196,8 +205,12 @@ function itemNodes(item) {
 }
 
 function table({ head, rows, align }) {
-  const row = (tag, texts) =>
-    h("tr", {}, ...head.map((_, at) => h(tag, { class: align[at] }, ...inline(texts[at] ?? ""))));
+  // Rows are filled up with empty cells, but for a table that is wider than any that is meant: it would have many
+  // more cells than its text has characters.
+  const row = (tag, texts) => {
+    const shown = head.length > WIDEST ? head.slice(0, texts.length) : head;
+    return h("tr", {}, ...shown.map((_, at) => h(tag, { class: align[at] }, ...inline(texts[at] ?? ""))));
+  };
   const body = rows.map((texts) => row("td", texts));
   const scroll = { class: "table", tabindex: "0", role: "group", "aria-label": "Table" };
   return h("div", scroll, h("table", {}, h("thead", {}, row("th", head)), h("tbody", {}, ...body)));
