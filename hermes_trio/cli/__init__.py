@@ -15,6 +15,7 @@ import click
 
 from .. import __version__
 from ..errors import ConfigInvalid, GatewayError
+from .output import visible, visible_output
 
 _COMMANDS = {
     "chat": ("hermes_trio.cli.chat", "Talk to the agent in this terminal."),
@@ -68,7 +69,7 @@ class _Commands(click.Group):
             errors = list(_single(group))
         for error in errors:
             for each in error.findings if isinstance(error, ConfigInvalid) else [error]:
-                click.echo(f"error: {each}", err=True)
+                click.echo(visible(f"error: {each}"), err=True)
         raise click.exceptions.Exit(errors[0].exit_code)
 
 
@@ -82,9 +83,12 @@ def _single(group: BaseExceptionGroup[GatewayError]) -> Iterator[GatewayError]:
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="hermes-trio", message="%(prog)s %(version)s")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Talk to an AI agent from the chats you already use."""
     # A terminal that knows few characters shows an escape instead of ending us with a traceback.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if ctx.invoked_subcommand != "chat":  # which draws the line that is typed, and escapes the answers itself
+        ctx.with_resource(visible_output())

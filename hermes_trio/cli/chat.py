@@ -44,6 +44,7 @@ from ..world import World
 from .config import load_and_warn, whereabouts
 from .console import GROWING, ME, PERSON, PROMPT, Console, Keyboard, Question, Screen, read_question
 from .logs import log_to_file
+from .output import visible
 
 LETS_GO_WITHIN = 1.0
 """Seconds for storing that nothing is left to be answered; a disk that hangs keeps nobody here."""
@@ -114,7 +115,7 @@ async def _chat(home: Path, loaded: Loaded, question: str | None) -> Ending | No
             console = Console(
                 no_more.set, gone, world.new_id, keyboard=keyboard, screen=screen, prompt=prompt
             )
-            tell = partial(click.echo, err=True) if question is not None else _line_by_line(screen)
+            tell = _line_by_line(screen if question is None else sys.stderr)
 
             async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
                 await serve(
@@ -184,7 +185,7 @@ async def _terminal(question: str | None) -> AsyncIterator[tuple[Keyboard, Scree
 
 def _line_by_line(screen: Screen) -> Callable[[str], object]:
     def tell(text: str) -> None:
-        screen.write(f"{text}\n")
+        screen.write(f"{visible(text)}\n")
         screen.flush()
 
     return tell

@@ -13,6 +13,7 @@ import trio
 from ..errors import GatewayError
 from ..messages import MessageEvent, SessionSource
 from ..platform import Link, LinkLost, Outgoing, Traits
+from .output import visible
 
 GROWING = "\x00"
 """The cursor of this platform: a text that ends with it is not finished. It is never printed."""
@@ -98,7 +99,7 @@ class Console:
             yield self
         except LinkLost as lost:
             if self._said is not None:
-                self._print(f"\n{lost} What you typed waits, and is tried again.\n")
+                self._print(f"\n{visible(str(lost))} What you typed waits, and is tried again.\n")
             raise
 
     async def receive(self) -> AsyncIterator[MessageEvent]:
@@ -126,7 +127,7 @@ class Console:
         await trio.lowlevel.checkpoint()
         if message_id not in self._shown and self._column:  # a new one, or one of a life before this
             self._print("\n")
-        growing, text = text.endswith(GROWING), text.removesuffix(GROWING)
+        growing, text = text.endswith(GROWING), visible(text.removesuffix(GROWING))
         before = self._shown.pop(message_id, "")
         if text.startswith(before):
             self._print(text[len(before) :])

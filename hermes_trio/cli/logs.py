@@ -27,6 +27,7 @@ from ..host.files import make_private_dir, open_private
 from ..known_secrets import masking_of
 from ..log import PACKAGES, Log
 from ..redaction import Redact, redacted
+from .output import visible
 
 MAX_BYTES = 5 * 1024 * 1024
 BACKUPS = 3
@@ -85,7 +86,7 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
             raise
         log.critical("it crashed", exc_info=True)
         # What is raised from here would be printed by the interpreter, as it is.
-        print(redact("".join(format_exception(error))), file=sys.stderr)
+        print(visible(redact("".join(format_exception(error)))), file=sys.stderr)
         raise SystemExit(EXIT_FAILURE) from None
     finally:
         root.removeHandler(handler)

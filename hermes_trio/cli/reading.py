@@ -16,6 +16,7 @@ import click
 from ..errors import StoreUnusable
 from ..state.opening import connect_reading
 from ..state.sqlite_errors import typed
+from .output import unescaped, visible
 
 LEAST = 10
 """So much of a text is always shown."""
@@ -48,14 +49,9 @@ def at(seconds: float | None) -> str:
     return "" if seconds is None else f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}"
 
 
-def plain(text: str) -> str:
-    """What somebody else wrote, without what a terminal would obey."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
 def one_line(text: str, longest: int = 60) -> str:
-    """The same on one line, cut."""
-    line = plain(" ".join(text.split()))
+    """What somebody else wrote on one line, cut, without what a terminal would obey."""
+    line = visible(" ".join(text.split()))
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
@@ -76,4 +72,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts:
             for cell, width in zip(row, widths, strict=True)
         )
         line = "  ".join(cells).rstrip()
-        click.echo(click.style(line, bold=True) if row is columns else line)
+        if row is columns:
+            click.echo(click.style(visible(line), bold=True), file=unescaped(sys.stdout))
+        else:
+            click.echo(line)

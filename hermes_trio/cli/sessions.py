@@ -20,7 +20,8 @@ from ..plural import counted
 from ..state import sessions, transcript, turns
 from ..state.entry import SessionEntry
 from ..state.transcript import Message
-from .reading import at, one_line, plain, print_table, reading
+from .output import visible
+from .reading import at, one_line, print_table, reading
 
 SHOWN = 50
 MOST = 1_000_000
@@ -86,7 +87,7 @@ def list_(as_json: bool, search: str | None, limit: int) -> None:
         click.echo(json.dumps([one.to_dict() for one in found], indent=2))
         return
     if not found:
-        click.echo(f"Nothing was found for {plain(search)!r}." if search else "There is no session yet.")
+        click.echo(f"Nothing was found for {search!r}." if search else "There is no session yet.")
         return
     rows = [
         (e.session_id, one_line(_chat(e), 40), at(e.updated_at), str(one.turns), one.state, one.found)
@@ -111,14 +112,14 @@ def show(session_id: str, as_json: bool) -> None:
         click.echo(json.dumps(report, indent=2))
         return
     entry, used = listed.entry, listed.entry.usage.total_tokens
-    click.echo(f"{entry.session_id}  {plain(_chat(entry))}")
+    click.echo(f"{entry.session_id}  {visible(_chat(entry))}")
     click.echo(
-        f"Key {plain(entry.session_key)}. Begun {at(entry.created_at)}, last used {at(entry.updated_at)}."
+        f"Key {visible(entry.session_key)}. Begun {at(entry.created_at)}, last used {at(entry.updated_at)}."
     )
     click.echo(f"{counted(listed.turns, 'turn')}, {used:,} tokens. {listed.state}".rstrip())
     for row in rows:
-        click.echo(f"\n{at(row.created_at)}  {plain(_who(row))}")
-        click.echo("\n".join(f"  {line}" for line in plain(_told(row)).split("\n")))
+        click.echo(f"\n{at(row.created_at)}  {visible(_who(row))}")
+        click.echo("\n".join(f"  {line}" for line in visible(_told(row)).split("\n")))
 
 
 @command.command()
@@ -139,7 +140,7 @@ def export(session_id: str, form: str) -> None:
     click.echo(f"# {one_line(_chat(entry), 200)}\n")
     click.echo(f"Session {entry.session_id}, {at(entry.created_at)} to {at(entry.updated_at)}.")
     for row in rows:
-        click.echo(f"\n## {at(row.created_at)} {one_line(_who(row), 200)}\n\n{plain(_told(row))}")
+        click.echo(f"\n## {at(row.created_at)} {one_line(_who(row), 200)}\n\n{visible(_told(row))}")
 
 
 @command.command()

@@ -1,0 +1,138 @@
+"""Nothing that a person, a model or a platform wrote is a command to the terminal of whoever looks at it."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import CliRunner
+from trio.testing import MockClock
+
+from hermes_trio.cli import main
+from hermes_trio.cli.console import Console
+from hermes_trio.cli.output import Visible, unescaped, visible
+from hermes_trio.platform import LinkLost, Outgoing
+from hermes_trio.state import pairing
+from hermes_trio.state.pairing import Person
+from hermes_trio.testing import Script
+from hermes_trio.world import World
+from tests.stage import Stage
+
+CLIPBOARD = "\x1b]52;c;cm0gLXJmIH4=\x07"
+EVIL = (
+    f"begin {CLIPBOARD} \x1b[2J\x1b[1;1H \x1bP1$r \x9b31m \x9d0;title\x9c \r over \b\b \x7f \x0c \x00"
+    " \u202e desrever \u2066 \u2028 \U000e0041 end"
+)
+OBEYED = {chr(code) for code in (*range(32), 127, *range(128, 160)) if chr(code) not in "\n\t"} | set(
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029\U000e0041"
+)
+
+
+def obeyed(text: str) -> set[str]:
+    """What of a text a terminal would obey."""
+    return OBEYED & set(text)
+
+
+def test_every_control_character_is_an_escape_and_text_stays() -> None:
+    innocent = "Grüße,\n\tאבג 👩‍👩‍👧 café \\u001b 日本語 👍🏽"
+    assert visible(innocent) == innocent
+    assert visible(f"a{CLIPBOARD}b") == "a\\u001b]52;c;cm0gLXJmIH4=\\u0007b"
+    assert visible("two\r\nlines\r") == "two\nlines\\u000d"
+    for character in OBEYED:
+        assert visible(character).isascii()
+        assert visible(visible(character)) == visible(character)
+    assert json.loads(visible(json.dumps("\x7f\U000e0041", ensure_ascii=False))) == "\x7f\U000e0041"
+
+
+def test_a_stream_lets_nothing_by_and_a_style_of_ours_goes_around_it() -> None:
+    inner = io.StringIO()
+    outer = Visible(inner)
+    print(EVIL, file=outer)
+    outer.writelines([EVIL])
+    assert not obeyed(inner.getvalue())
+    assert not hasattr(outer, "buffer")
+    assert unescaped(outer) is inner  # type: ignore[arg-type]
+
+
+async def test_no_command_passes_on_what_somebody_wrote(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.agent.on(EVIL.strip(), Script().says(EVIL).calls("terminal", preview=EVIL))
+    stage.platform.fails("connect", LinkLost(EVIL), times=1)
+    async with stage.life():
+        await trio.sleep(60)
+        event = stage.platform.event(EVIL)
+        source = replace(event.source, user_name=EVIL, chat_name=EVIL)
+        await stage.platform.deliver(replace(event, source=source)).wait()
+        await trio.sleep(5)
+        stage.platform.fails("connect", LinkLost(EVIL), times=9)
+        stage.platform.drop()
+        await trio.sleep(5)
+        entry = stage.entry()
+        (run,) = (stage.home / "journal" / entry.session_id).glob("*.jsonl")
+        state = (stage.home / "gateway_state.json").read_bytes()
+    (stage.home / "gateway_state.json").write_bytes(state)  # as a gateway leaves it that is killed now
+    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+        person = Person("telegram", "42\x1b[2J", EVIL, World().time())
+        pairing.ask(db, person, pairing.sealed(pairing.new_code()))
+        db.commit()
+    (stage.home / "config.yaml").write_text(f"platforms: {{x: {{label: {json.dumps(EVIL)}}}}}\n")
+    commands = [
+        ["sessions", "list"], ["sessions", "list", "--search", EVIL], ["sessions", "show", entry.session_id],
+        ["sessions", "show", f"{entry.session_id}{EVIL}"], ["sessions", "export", entry.session_id],
+        ["sessions", "export", "--format", "jsonl", entry.session_id], ["sessions", "list", "--json"],
+        ["journal", "show", run.stem], ["journal", "check"], ["status"], ["status", "--json"],
+        ["pairing", "list"],
+        ["pairing", "list", "--json"], ["pairing", "revoke", "telegram", EVIL], ["config", "show"],
+        ["config", "check"], ["doctor"], ["drain", "status"], [EVIL],
+    ]  # fmt: skip
+    shown = ""
+    for command in commands:
+        result = CliRunner().invoke(main, command, env={"HERMES_HOME": str(stage.home)})
+        assert not obeyed(result.stdout), command
+        if command != [EVIL]:  # what was typed is echoed by click
+            assert not obeyed(result.stderr), command
+        assert not isinstance(result.exception, AttributeError | TypeError), command
+        shown += result.output
+    assert shown.count("\\u001b]52;c;") > 5
+    assert "desrever" in shown
+
+
+async def test_an_answer_in_the_terminal_is_text_however_it_comes(autojump_clock: MockClock) -> None:
+    screen = io.StringIO()
+    console = Console(lambda: None, lambda: "id", stdin=io.StringIO(), stdout=screen)
+    answer = f"Look: {EVIL}"
+    message = await console.send(Outgoing(chat_id="me", text=answer[:3], key="a", grows=True))
+    for end in range(4, len(answer)):
+        await console.edit("me", message, answer[:end] + "\x00")
+    await console.edit("me", message, answer)
+    await console.send(Outgoing(chat_id="me", text=EVIL, key="b"))
+    assert not obeyed(screen.getvalue())
+    assert screen.getvalue().count("\\u001b]52;c;") == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POSIX")
+def test_a_table_keeps_its_style_at_a_terminal(tmp_path: Path) -> None:
+    import pty
+    import subprocess
+
+    ours, theirs = pty.openpty()
+    program = (
+        "import sys; from hermes_trio.cli.output import visible_output\n"
+        "from hermes_trio.cli.reading import print_table\n"
+        "with visible_output(): print_table(['NAME'], [['\\x1b[2Jx']], texts=[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=theirs, timeout=50, check=True)
+    assert done.returncode == 0
+    import os
+
+    told = os.read(ours, 4096).decode()
+    os.close(ours)
+    os.close(theirs)
+    assert told.startswith("\x1b[1mNAME\x1b[0m")
+    assert "\\u001b[2Jx" in told
