@@ -68,6 +68,10 @@ class Agent:
         # What whoever opened the conversation has said of how it is to be led stands in it as such rows.
         told = [row.content for row in turn.history if row.role == "system"]
         toolset = await self.box.tools()
+        if missing := self.box.missing():
+            turn.mention(
+                f"⏳ Still being connected, so without its tools in this turn: {', '.join(missing)}."
+            )
         request = Request(messages=(), system="\n\n".join([prompt, *told]), tools=toolset.specs)
         async with self.open_model() as model:
             talk = Talk(turn, model, request, compaction, self.window)

@@ -19,13 +19,15 @@ from ..events import ToolCompleted, ToolStarted
 from ..log import Log
 from ..state.text import storable
 from ..state.transcript import ToolCall
-from ..tools.output import MARGIN, redaction
+from ..tools.output import MARGIN, redaction, shortened
 from ..tools.tool import LONGEST_RESULT, Result, Tool, ToolFailed, Workplace
 from .turn import Turn
 
 MOST_AT_ONCE = 8
 SNIPPET = 300
 PREVIEW = 200
+NOTE = 200
+"""Characters for the note in a result that was cut."""
 SHORT = 32
 """A result of fewer characters is hardly an attack."""
 
@@ -137,7 +139,7 @@ async def _made(place: Workplace, tool: Tool, call: ToolCall) -> Result:
 def _fit(result: Result, tool: Tool, place: Workplace) -> Result:
     """The result as a model may get it: without secrets, whatever the tool did about them; not endless, and
     marked where strangers wrote it."""
-    content = place.masking(storable(result.content))
+    content = shortened(storable(result.content), LONGEST_RESULT - NOTE, redaction(place))
     if len(content) > LONGEST_RESULT:
         head, tail = LONGEST_RESULT * 2 // 5, LONGEST_RESULT * 3 // 5
         left_out = len(content) - head - tail

@@ -60,3 +60,7 @@ class Toolbox:
             self._theirs = theirs
             self._made = toolset(self._open_model, {**theirs, **self._own}, self._disabled)
         return self._made
+
+    def missing(self) -> list[str]:
+        """Return the names of the servers whose tools are not there yet, each of them once."""
+        return self._servers.missing() if self._servers else []

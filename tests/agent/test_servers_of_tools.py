@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 import trio
 
+from hermes_trio.agent.agent import Agent
 from hermes_trio.config import McpServerConfig
 from hermes_trio.platform import Traits
 from hermes_trio.testing import open_loopback
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import open_model_server
-from tests.agent.test_loop import Provider, scene
+from tests.agent.test_loop import Provider, Scene, scene
 from tests.agent.test_toolbox import results
 from tests.host.children.kinds import alive, soon, token, until
 from tests.tools.mcp.test_servers import PROGRAM, program
@@ -40,6 +41,7 @@ async def test_the_model_uses_them_and_so_does_whom_it_hands_work_to(
     tmp_path: Path, mine: str, provider: Provider
 ) -> None:
     async with scene(tmp_path, provider=provider, servers={"small": program("well", mine)}) as told:
+        await connected(told, "mcp__small__spell")
         told.server.answers(
             Reply()
             .calls("mcp__small__spell", {"word": "cat"})
@@ -57,9 +59,31 @@ async def test_the_model_uses_them_and_so_does_whom_it_hands_work_to(
         assert first == others[-1], "the tools are the same in every request of a conversation"
 
 
+async def connected(told: Scene, tool: str) -> None:
+    """Wait until this tool is there: a turn does not wait for it."""
+    agent = told.gateway.agent
+    assert isinstance(agent, Agent)
+    with trio.fail_after(PATIENCE):
+        while tool not in (await agent.box.tools()).tools:  # noqa: ASYNC110 - it may come later
+            await trio.sleep(0.02)
+
+
+async def test_a_server_that_does_not_answer_delays_no_answer_and_is_spoken_of(
+    tmp_path: Path, mine: str
+) -> None:
+    async with scene(tmp_path, servers={"mute": program("mute", mine)}) as told:
+        told.server.answers(Reply().says("Hello."), Reply().says("Here I am."))
+        with trio.fail_after(15):  # it is given up after a minute
+            await told.says("hello", until="Hello.")
+            await told.says("are you there?", until="Here I am.")
+        shown = [text for text in told.platform.chat("42").texts if "connected" in text]
+        assert shown == ["⏳ Still being connected, so without its tools in this turn: mute."]
+
+
 async def test_stop_ends_a_call_and_leaves_the_server(tmp_path: Path, mine: str) -> None:
     mark = str(tmp_path / mine)
     async with scene(tmp_path, servers={"small": program("well", mark)}) as told:
+        await connected(told, "mcp__small__hang")
         told.server.answers(Reply().calls("mcp__small__hang", {"word": "x"}))
         await told.platform.says("hang")
         await until(lambda: any("sleep" in " ".join(_words(pid)) for pid in alive(mine)), within=PATIENCE)

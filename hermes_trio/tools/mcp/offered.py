@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...state.text import storable
-from ..output import redaction
-from ..tool import Result, Tool, ToolFailed, Workplace
+from ..output import redaction, shortened
+from ..tool import LONGEST_RESULT, Result, Tool, ToolFailed, Workplace
 
 if TYPE_CHECKING:
     from mcp import types
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 LONGEST_NAME = 64
 """Characters that every vendor takes."""
 LONGEST_DESCRIPTION = 2_000
+LONGEST_TEXT = LONGEST_RESULT - 200
+"""Characters of a result, which is not cut a second time with the note that it was cut."""
 MOST_TOOLS = 100
 """Of one server: each request pays for all of them."""
 
@@ -79,8 +81,8 @@ async def _run(call: Call, tool: str, arguments: dict[str, Any], place: Workplac
     try:
         done = await call(tool, arguments)
     except ToolFailed as error:
-        raise ToolFailed(redact(str(error))) from error
-    return Result(redact(_told(done)) or "(no output)", is_error=bool(done.is_error))
+        raise ToolFailed(shortened(str(error), LONGEST_TEXT, redact)) from error
+    return Result(shortened(_told(done), LONGEST_TEXT, redact) or "(no output)", is_error=bool(done.is_error))
 
 
 def _told(done: types.CallToolResult) -> str:

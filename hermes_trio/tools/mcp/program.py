@@ -23,6 +23,10 @@ from ...log import Log
 
 LONGEST_MESSAGE = 16 << 20
 CHUNK = 64 << 10
+LINES_AT_ONCE = 1000
+LINES_A_SECOND = 200
+LONG_LINE = 64 << 10
+"""Bytes of a line that is no message which count as another line."""
 GOES_WITHIN = 1.0
 """Seconds in which a server may end by itself when its input has ended."""
 
@@ -57,18 +61,16 @@ async def talking(
 
 async def _hear(process: Process, incoming: Incoming, gone: Callable[[], object]) -> None:
     assert process.stdout is not None  # noqa: S101 - it is started to be heard
-    rest, searched = bytearray(), 0
+    rest, pace = bytearray(), _Pace()
     with incoming:
         try:
             while chunk := await process.stdout.receive_some(CHUNK):
-                rest += chunk
-                while (end := rest.find(b"\n", searched)) >= 0:
-                    line = bytes(rest[:end])
-                    del rest[: end + 1]
-                    searched = 0
-                    await _hand_over(line, incoming)
-                searched = len(rest)
-                if searched > LONGEST_MESSAGE:
+                first, *lines = chunk.split(b"\n")
+                rest += first
+                for line in lines:
+                    await _hand_over(bytes(rest), incoming, pace)
+                    rest = bytearray(line)
+                if len(rest) > LONGEST_MESSAGE:
                     raise MessageTooLong(f"It wrote a message of more than {LONGEST_MESSAGE >> 20} MB.")
         except (trio.BrokenResourceError, trio.ClosedResourceError, anyio.BrokenResourceError):
             log.debug("a server is no longer heard")
@@ -76,13 +78,36 @@ async def _hear(process: Process, incoming: Incoming, gone: Callable[[], object]
             gone()
 
 
-async def _hand_over(line: bytes, incoming: Incoming) -> None:
+class _Pace:
+    """How fast a server is read: some lines at once, then so many in a second. One that writes without end is
+    slowed down by its own pipe, and slows nobody else."""
+
+    def __init__(self) -> None:
+        self._left = float(LINES_AT_ONCE)
+        self._at = trio.current_time()
+        self._is_told = False
+
+    async def spend(self, lines: float) -> None:
+        """Count this many lines, and wait if they were too many."""
+        now = trio.current_time()
+        self._left = min(LINES_AT_ONCE, self._left + (now - self._at) * LINES_A_SECOND) - lines
+        self._at = now
+        if self._left < 0:
+            if not self._is_told:
+                log.warning("server of tools writes too much; it is read slowly")
+            self._is_told = True
+            await trio.sleep(-self._left / LINES_A_SECOND)
+
+
+async def _hand_over(line: bytes, incoming: Incoming, pace: _Pace) -> None:
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         # Some write to their output what belongs into a log.
         log.debug("a server wrote what is no message")
+        await pace.spend(1 + len(line) / LONG_LINE)
         return
+    await pace.spend(1)
     await incoming.send(SessionMessage(message))
 
 

@@ -22,7 +22,9 @@ from mcp import MCPError, types
 from mcp.client import Client, IncomingMessage
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
 from mcp.types import CONNECTION_CLOSED
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...config import McpServerConfig
 from ...errors import GatewayError
@@ -37,12 +39,15 @@ from .program import LONGEST_MESSAGE, Outgoing, talking
 CONNECTS_WITHIN = 60.0
 """Seconds; some fetch themselves from the internet first."""
 ANSWERS_WITHIN = 10.0
+LISTENS_AGAIN_AFTER = 30.0
 STEADY = 60.0
 """Who was there for so many seconds is connected again at once."""
 LONGEST_PAUSE = 60.0
 
 # It writes a line with the whole address, secrets and all, for each request.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
+# The library's: a traceback for each notification that is wrong, and a server may send them without end.
+logging.getLogger("client").setLevel(logging.ERROR)
 
 log = Log(__name__)
 
@@ -107,6 +112,7 @@ class Server:
                 self.settled.set()
                 log.info("a server of tools is connected", server=self.name, tools=len(self.tools))
                 looking.start_soon(self._look_again, client)
+                looking.start_soon(self._listen, client)
                 try:
                     await leaving.wait()
                 finally:
@@ -135,6 +141,21 @@ class Server:
             self._doubt = trio.Event()
             with trio.fail_after(ANSWERS_WITHIN):
                 await self._learn(client)
+
+    async def _listen(self, client: Client) -> None:
+        """Hear that its tools have changed, where a server tells this only on a stream that was asked for."""
+        tools = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools and tools.list_changed):
+            return
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    self._doubt.set()  # nothing is told of changes before the stream began
+                    async for _ in changes:
+                        self._doubt.set()
+            except (MCPError, SubscriptionLost) as error:
+                log.debug("changes of a server of tools not heard", server=self.name, error=str(error))
+            await trio.sleep(LISTENS_AGAIN_AFTER)
 
     async def _learn(self, client: Client) -> None:
         """Ask it for its tools."""

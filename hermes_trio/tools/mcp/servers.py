@@ -29,8 +29,9 @@ from .offered import plain
 if TYPE_CHECKING:
     from .server import Server
 
-FIRST_WITHIN = 20.0
-"""Seconds from the start in which a turn waits for servers that are still being connected."""
+FIRST_WITHIN = 2.0
+"""Seconds from the start in which a turn waits for servers that are still being connected: enough for those
+that are there at once. A turn after that has the tools of those that are ready."""
 LEAVES_WITHIN = 1.0
 """Seconds for saying goodbye."""
 
@@ -43,6 +44,7 @@ class Servers:
         """The servers, connected or not."""
         self._tools: Mapping[str, Tool] | None = {}
         self._wait_until = trio.current_time() + FIRST_WITHIN
+        self._spoken_of: set[str] = set()
 
     async def tools(self) -> Mapping[str, Tool]:
         """What they offer, by our names; the same object as before if nothing has changed. Waits a while for
@@ -54,6 +56,13 @@ class Servers:
         if self._tools is None:
             self._tools = {name: tool for one in self.every for name, tool in one.tools.items()}
         return self._tools
+
+    def missing(self) -> list[str]:
+        """Return the names of the servers that are still being connected, each of them once."""
+        names = [one.name for one in self._servers if not one.settled.is_set()]
+        new = [name for name in names if name not in self._spoken_of]
+        self._spoken_of.update(new)
+        return new
 
     def changed(self) -> None:
         """One of them offers something else."""

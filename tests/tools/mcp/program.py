@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -15,8 +16,26 @@ MARK = sys.argv[2] if len(sys.argv) > 2 else "0"
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 
 
+BEGINNING = "BEGINNING "
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+listener: list[Any] = []
+"""The id of the request on which a server of the protocol of 2026-07-28 tells of changes."""
+
+
 def offered() -> list[dict[str, Any]]:
-    names = ["spell", "look up!", "fail", "hang", "die", "environment", "picture", "grow", "long"]
+    names = [
+        "spell",
+        "look up!",
+        "fail",
+        "hang",
+        "die",
+        "environment",
+        "picture",
+        "grow",
+        "long",
+        "big",
+        "flood",
+    ]
     tools = [{"name": name, "description": f"Does {name}.", "inputSchema": WORD} for name in names]
     tools[0]["annotations"] = {"readOnlyHint": True}
     if os.path.exists(MARK + ".grown"):
@@ -40,13 +59,20 @@ def called(name: str, word: str) -> dict[str, Any] | None:
         sys.exit(3)
     if name == "grow":
         open(MARK + ".grown", "w").close()
-        say(method="notifications/tools/list_changed")
+        if HOW != "modern":
+            say(method="notifications/tools/list_changed")
+        elif listener:
+            say(method="notifications/tools/list_changed", params={"_meta": {SUBSCRIPTION: listener[0]}})
     if name == "environment":
         return text(json.dumps(dict(os.environ)))
     if name == "picture":
         return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
     if name == "long":
         return text("x" * (17 << 20))
+    if name == "big":  # with what is to be masked at the beginning, around both cuts, and at the end
+        return text(BEGINNING + word * ((8 << 20) // len(word)) + "END")
+    if name == "flood":
+        subprocess.Popen(["yes", "no message at all"], stdin=subprocess.DEVNULL)
     return {**text("-".join(word)), "isError": name == "fail"}
 
 
@@ -65,6 +91,68 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
     return {}
 
 
+def discovered() -> dict[str, Any]:
+    capabilities = {"tools": {"listChanged": True}}
+    kept = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    info = {"io.modelcontextprotocol/serverInfo": {"name": "small", "version": "1"}}
+    return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, **kept, "_meta": info}
+
+
+def noise(dice: random.Random, id_: object) -> bytes:
+    """Some lines that belong to no conversation; the last may be half of one."""
+    whole = json.dumps({"jsonrpc": "2.0", "id": id_, "result": text("wrong")}).encode()
+    kinds: list[bytes] = [
+        b"",
+        b"   ",
+        b"Loading the library ...",
+        b"y",
+        b"\0" * dice.randrange(1, 50),
+        bytes(dice.randrange(256) for _ in range(dice.randrange(1, 80))).replace(b"\n", b""),
+        b'{"jsonrpc": "2.0", "id": 1, "result": "\xff\xfe"}',
+        b"x" * dice.randrange(1, 300_000),
+        b'{"a": "' + b"x" * dice.randrange(1, 300_000) + b'"}',
+        whole[: dice.randrange(1, len(whole) - 1)],
+        b"[" * dice.randrange(1, 2_000),
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"jsonrpc": "1.0", "id": 1, "result": {}}',
+        b'{"jsonrpc": "2.0", "id": "a", "result": {}}',
+        b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "parse"}}',
+        b'{"jsonrpc": "2.0", "id": 99999, "result": {"content": []}}',
+        b'{"jsonrpc": "2.0", "id": -1, "error": {"code": "x"}}',
+        b'{"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": "x"}}',
+        b'{"jsonrpc": "2.0", "method": "no/such/thing"}',
+        b'{"jsonrpc": "2.0", "id": 7, "method": "no/such/request", "params": []}',
+        b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": 5}}',
+    ]
+    return b"".join(dice.choice(kinds) + b"\n" for _ in range(dice.randrange(12)))
+
+
+def put(data: bytes, dice: random.Random) -> None:
+    """These bytes, in two writes."""
+    at = dice.randrange(len(data) + 1)
+    for part in (data[:at], data[at:]):
+        sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+
+
+def fuzz(message: dict[str, Any], dice: random.Random) -> None:
+    """The answer to a request among noise; sometimes a wrong one, twice, or none."""
+    put(noise(dice, message["id"]), dice)
+    result = answer(message)
+    if message["method"] == "tools/call" and dice.random() < 0.3:
+        wrong: list[dict[str, Any]] = [{}, {"content": 5}, {"content": [{"type": "nothing"}]}]
+        result = dice.choice(wrong)
+    line = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() + b"\n"
+    put(line * dice.choice([1, 1, 2]), dice)
+    put(noise(dice, message["id"]), dice)
+
+
+if HOW == "yes":
+    while True:
+        sys.stdout.write("no message at all\n" * 1000)
+dice = random.Random(HOW)  # noqa: S311 - a seed makes it what it was
 if HOW == "dies":
     sys.exit("I cannot find my library.")
 if HOW == "chatty":
@@ -80,9 +168,19 @@ for line in sys.stdin:
         open(MARK + ".cancelled", "w").close()
     if "id" not in message or "method" not in message:
         continue
-    if message["method"] == "server/discover":
+    if message["method"] == "server/discover" and HOW == "modern":
+        say(id=message["id"], result=discovered())
+    elif message["method"] == "subscriptions/listen":
+        listener[:] = [message["id"]]
+        heard = {"_meta": {SUBSCRIPTION: message["id"]}, "notifications": {"toolsListChanged": True}}
+        say(method="notifications/subscriptions/acknowledged", params=heard)
+    elif message["method"] == "server/discover":
         say(id=message["id"], error={"code": -32601, "message": "no such method"})
+    elif HOW.startswith("fuzz"):
+        fuzz(message, dice)
     elif (result := answer(message)) is not None:
+        if HOW == "modern":
+            result |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         say(id=message["id"], result=result)
 if HOW == "stays":
     time.sleep(float(MARK))

@@ -20,7 +20,7 @@ from hermes_trio.config import GatewayConfig, McpServerConfig, McpToolsConfig
 from hermes_trio.host.tasks import task_tree
 from hermes_trio.tools.mcp.offered import name_of
 from hermes_trio.tools.mcp.servers import Servers, open_servers
-from hermes_trio.tools.tool import Tool, ToolFailed
+from hermes_trio.tools.tool import LONGEST_RESULT, Tool, ToolFailed
 from hermes_trio.world import World
 from tests.host.children.kinds import alive, soon, token, until
 from tests.tools.desk import Desk, desk_in
@@ -212,6 +212,61 @@ async def test_what_it_learns_meanwhile_is_offered_too(tmp_path: Path, mine: str
         await here.use("mcp__small__grow")
         assert await here.use("mcp__small__grown") == "c-a-t"
         assert await here.servers.tools() is not before
+
+
+async def test_a_server_of_the_protocol_of_2026_is_heard_when_its_tools_change(
+    tmp_path: Path, mine: str
+) -> None:
+    mark = str(tmp_path / mine)
+    async with shop(tmp_path, small=program("modern", mark)) as here:
+        assert await here.use("mcp__small__spell") == "c-a-t"
+        await here.use("mcp__small__grow")
+        assert await here.use("mcp__small__grown") == "c-a-t"
+
+
+async def test_one_that_writes_without_end_slows_nobody_down(tmp_path: Path, mine: str) -> None:
+    """Its lines are read so slowly that its pipe is full, and it stands still."""
+    async with shop(
+        tmp_path, good=program("well", mine), endless=program("yes", mine), late=program("well", mine)
+    ) as here:
+        for _ in range(50):
+            assert await here.use("mcp__good__spell") == "c-a-t"
+        await here.use("mcp__late__flood")
+        for _ in range(50):
+            assert await here.use("mcp__good__spell") == "c-a-t"
+        if not hasattr(psutil.Process, "io_counters"):
+            return
+        writers = [psutil.Process(pid) for pid in alive(mine)]
+        endless = next(one for one in writers if "yes" in one.cmdline())
+        before = endless.io_counters().write_count
+        await trio.sleep(1.0)
+        assert endless.io_counters().write_count - before < 20, "writes of a thousand lines"
+
+
+async def test_a_result_of_megabytes_is_cut_before_it_is_searched_for_secrets(
+    tmp_path: Path, mine: str
+) -> None:
+    secret = "sk-" + "0123456789abcdef" * 4
+    async with shop(tmp_path, small=program("well", mine)) as here:
+        for padding in range(0, 60, 7):
+            said = await here.use("mcp__small__big", "-" * padding + f" {secret} ")
+            assert len(said) < LONGEST_RESULT
+            assert said.startswith("BEGINNING ")
+            assert said.endswith("END")
+            assert "something is left out here" in said
+            for at in range(0, len(secret) - 12, 4):
+                assert secret[at : at + 12] not in said, "not a part of it, at either side of the cut"
+
+
+async def test_the_first_turn_does_not_wait_for_a_server_that_does_not_answer(
+    tmp_path: Path, mine: str
+) -> None:
+    async with shop(tmp_path, good=program("well", mine), mute=program("mute", mine)) as here:
+        await here.tool("mcp__good__spell")
+        with trio.fail_after(15):  # much less than it takes until it is given up
+            assert "mcp__good__spell" in await here.servers.tools()
+        assert here.servers.missing() == ["mute"]
+        assert here.servers.missing() == [], "it is told once"
 
 
 async def test_it_sees_nothing_of_our_environment_and_its_secrets_are_not_passed_on(
