@@ -10,6 +10,9 @@ from .tool import Workplace
 
 MOST = 50_000
 """Characters of one result."""
+LONGEST_CLEANED = 500_000
+"""Characters that are cleaned before they are cut, because most of them may be a progress bar. To clean more
+takes seconds."""
 MARGIN = 4096
 """Characters around a cut that are looked at too: a secret that is cut in two looks like none."""
 
@@ -41,6 +44,8 @@ def cleaned(text: str, redact: Redact) -> str:
 def fitted(head: str, tail: str, redact: Redact, *, total: int | None = None) -> str:
     """The beginning and the end of an output: two fifths and three fifths of what a result may be. With no
     `total` nothing lies between them; else all of it is so many bytes."""
+    if total is None and len(head) + len(tail) > LONGEST_CLEANED:
+        return shortened(head + tail, MOST, lambda text: cleaned(text, redact))
     if total is None:
         head = tail = cleaned(head + tail, redact)
         if len(head) <= MOST:
