@@ -12,14 +12,17 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
+
+import trio
 
 from ..state import meta
 from ..state.approvals import ALWAYS
 from .danger import judge
-from .harm import UNREADABLE, UNSEEN, NeedsYes, Refused
+from .harm import GATEWAY, LATER, UNREADABLE, UNSEEN, NeedsYes, Refused
 from .output import redaction, without_ours
-from .places import Places
+from .places import Places, as_kernel_finds
 from .tool import ToolFailed, Workplace
 
 MOST_REMEMBERED = 1000
@@ -42,8 +45,9 @@ class Permissions:
     async def permit(self, command: str, place: Workplace, *, cwd: Path, after: str = "") -> None:
         """Return if this may run in `cwd`, after a shell has run what came before it. Raises `ToolFailed` if
         not."""
-        places = Places(str(Path.home()), str(place.home), str(cwd), os.getpid())
-        verdict = judge(command, places, after)
+        home, own = str(Path.home()), str(place.home)
+        places = Places(home, own, str(cwd), os.getpid(), partial(as_kernel_finds, home, own))
+        verdict = await trio.to_thread.run_sync(judge, command, places, after, abandon_on_cancel=True)
         if isinstance(verdict, Refused):
             raise ToolFailed(f"BLOCKED: nobody can allow this: {verdict.why}. {_NO_WAY_AROUND}")
         if isinstance(verdict, NeedsYes):
@@ -83,9 +87,9 @@ class Permissions:
 
 
 def _kept_as(kind: str, command: str) -> str:
-    """What a yes to this is kept under. Where nobody can tell what a command does, it is a yes to that very
-    command: to all of them it would be one to everything."""
-    return one_command(kind, command) if kind in (UNSEEN, UNREADABLE) else kind
+    """What a yes to this is kept under. Where nobody can tell what a command does, or where it changes the
+    gateway or what runs later, it is a yes to that very command: to all it would be one to everything."""
+    return one_command(kind, command) if kind in (UNSEEN, UNREADABLE, GATEWAY, LATER) else kind
 
 
 def one_command(kind: str, text: str) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from .command_line import UNKNOWN, UNSET, Command, Word, known_output, named
 from .harm import (
     FOUND,
+    GATEWAY,
     KILLS,
+    LATER,
     OURSELVES,
     PROTECTED,
     RAW,
@@ -34,8 +36,44 @@ _LIFECYCLE = named("stop restart service drain run update")
 _STOPPING = named("stop restart try-restart disable mask kill")
 _ENDS_MACHINE = named("shutdown reboot halt poweroff init telinit")
 _DISKS = named("mke2fs wipefs blkdiscard mkswap shred fdisk sfdisk sgdisk parted hdparm")
-_WRITERS = named("tee truncate touch ed ex patch")
+_WRITERS = named("tee truncate touch ed ex patch sponge vi vim nvim nano emacs")
 _COPIERS = named("cp mv ln install rsync scp ditto")
+_UNPACKERS = {"tar": "C", "bsdtar": "C", "unzip": "d", "7z": "o", "cpio": "D"}
+"""Those that put files with names of their own into a directory, and the letter that names it."""
+_SETS_UP = {
+    "systemctl": named(
+        "enable reenable link edit preset add-wants add-requires set-property set-environment "
+        "import-environment revert"
+    ),
+    "loginctl": named("enable-linger"),
+    "launchctl": named("load bootstrap submit enable setenv"),
+    "rc-update": named("add"),
+    "update-rc.d": named("enable defaults"),
+    "pre-commit": named("install init-templatedir"),
+    "lefthook": named("install"),
+    "husky": named("install init add"),
+    "direnv": named("allow grant permit edit"),
+    "npm": named("config c set"),
+    "pnpm": named("config c set"),
+    "yarn": named("config"),
+    "pip": named("config"),
+    "pip3": named("config"),
+    "conda": named("init config"),
+}
+"""Commands that write what runs later, or what steers it, and the words that tell them to."""
+_LOOKS_ONLY = named("get list ls debug")
+_ACCOUNTS = named("chsh usermod useradd adduser passwd chpasswd visudo vipw gpasswd groupmod")
+_DECIDES = {"pairing": named("approve revoke"), "setup": None, "config": None, "sessions": named("delete")}
+"""Our own commands that change whom we let in, or how we work; None for any word."""
+_SHOWS = named("show check path list")
+_GIT_RUNS_BY = re.compile(
+    r"core\.(hookspath|fsmonitor|sshcommand|editor|pager|askpass|gitproxy|attributesfile|excludesfile|worktree)|"
+    r"(alias|filter|pager|url|include|includeif|credential|gpg|hook|man|browser|protocol|uploadpack)\.|"
+    r"(sequence\.editor|init\.templatedir|diff\.external|interactive\.difffilter)$|"
+    r".*\.(cmd|command|driver|textconv|program|helper|update|uploadpack|receivepack|vcs|proxy|clean|smudge)$",
+    re.IGNORECASE,
+)
+"""The settings of git that name a program, or what leads to one."""
 
 
 def judge_by_name(found: Found, name: str, args: list[str], words: list[Word], command: Command) -> None:
@@ -72,6 +110,15 @@ def judge_by_name(found: Found, name: str, args: list[str], words: list[Word], c
     elif name in _WRITERS:
         for operand in operands:
             found.written(operand)
+    elif name in _UNPACKERS:
+        _unpacked(found, name, args, operands)
+    elif name == "sort":
+        for file in _values(args, "o", "output"):
+            found.written(file)
+    elif name in _ACCOUNTS:
+        found.ask(PROTECTED)
+    elif name in ("at", "batch") and not letters & set("lqcv"):
+        found.ask(SCHEDULE)
     elif name in ("sed", "gsed"):
         edits = any(re.match(r"-[nErsz]*i", arg) for arg in args) or has_long(args, "in-place")
         for operand in operands if edits else ():
@@ -80,10 +127,13 @@ def judge_by_name(found: Found, name: str, args: list[str], words: list[Word], c
         _fetched(found, name, args, operands)
     elif name in ("systemctl", "service", "launchctl", "rc-service", "loginctl"):
         _service(found, args, operands)
+        _set_up(found, name, operands)
+    elif name in _SETS_UP:
+        _set_up(found, name, operands)
     elif name in ("hermes-trio", "hermes_trio", "hermes"):
         lifecycle(found, args)
     elif name == "crontab" and (
-        "r" in letters or [o for o in operands if o != "-"] or "-" in args or command.is_piped
+        letters & set("re") or [o for o in operands if o != "-"] or "-" in args or command.is_piped
     ):
         found.ask(SCHEDULE)
     elif name in ("powershell", "pwsh"):
@@ -97,6 +147,8 @@ def judge_by_name(found: Found, name: str, args: list[str], words: list[Word], c
     ):
         found.ask(REMOTE)
     elif name in SQL_CLIENTS or name in ("dropdb", "mysqladmin"):
+        for operand in operands[:1] if name in ("sqlite3", "sqlite", "duckdb") else ():
+            found.written(operand)
         text = "\n".join([*args, command.text_in or "", known_output(command.source) or ""])
         if SQL_TEXT.search(text) or name == "dropdb" or (name == "mysqladmin" and "drop" in operands):
             found.ask(SQL)
@@ -173,14 +225,98 @@ def _copied(found: Found, name: str, args: Sequence[str], operands: Sequence[str
     if name == "rsync" and any(arg.startswith("--del") for arg in args):
         found.ask(RECURSIVE)
         found.deleted("".join(operands[-1:]))
+    sources = operands if into else operands[:-1]
+    is_whole = bool(letters_of(args) & set("rRa")) or has_long(args, "recursive", "archive") or name == "mv"
     for target in into or operands[-1:]:
-        if not into and len(operands) < 2 and name != "ln":
+        if not sources and name != "ln":
             continue
         found.written(target)
+        is_folder = bool(into) or len(sources) > 1 or target.endswith(("/", ".", "~"))
+        is_folder = is_folder or found.places.holds_protected(found.resolved(target))
+        for source in sources:
+            last = source.rstrip("/").rpartition("/")[2]
+            if last in (".", "") or "*" in last or (name == "rsync" and source.endswith("/")):
+                found.filled(target)
+            elif is_whole and found.places.holds_protected(found.resolved(source)):
+                found.ask(PROTECTED)  # the directory itself is put there, or taken away
+            elif is_folder or not found.places.is_protected(found.resolved(source)):
+                found.written(f"{target}/{last}")
+    _linked(found, name, args, sources, operands)
     for target in operands[:-1] if name == "mv" else ():
         if found.places.is_ground(found.resolved(target)):
             found.ask(PROTECTED)
         found.written(target)
+
+
+def _linked(
+    found: Found, name: str, args: Sequence[str], sources: Sequence[str], operands: Sequence[str]
+) -> None:
+    """Links: what is written under the new name is written to the file that they lead to."""
+    letters = letters_of(args)
+    is_symbolic = "s" in letters or has_long(args, "symbolic", "symbolic-link")
+    if name != "ln" and not (name == "cp" and (is_symbolic or "l" in letters or has_long(args, "link"))):
+        return
+    target = operands[-1] if len(operands) > 1 else "."
+    for source in sources or operands[:1]:
+        found.linked(source, target)
+        found.linked(source, f"{target}/{source.rstrip('/').rpartition('/')[2]}")
+        if not is_symbolic:
+            found.written(source)  # a second name, which nobody can tell from the first
+
+
+def _unpacked(found: Found, name: str, args: Sequence[str], operands: Sequence[str]) -> None:
+    letters = letters_of(args) | set(args[0] if name == "tar" and args and args[0].isalpha() else "")
+    if name == "tar" and not ("x" in letters or has_long(args, "extract", "get")):
+        return
+    if name in ("unzip", "cpio", "7z") and letters & set("ltpvo") and "d" not in letters:
+        return
+    for target in _values(args, _UNPACKERS[name], "directory") or ["."]:
+        found.filled(target)
+
+
+def _values(args: Sequence[str], letter: str, long: str) -> list[str]:
+    """The values of an option that is given by this letter, or by this name."""
+    values = [arg.partition("=")[2] for arg in args if arg.startswith(f"--{long}=")]
+    for number, arg in enumerate(args):
+        if arg == f"--{long}" or re.fullmatch(rf"-[a-zA-Z]*{letter}", arg):
+            values += args[number + 1 : number + 2]
+        elif re.match(rf"-{letter}.", arg):
+            values.append(arg[2:])
+    return values
+
+
+def _set_up(found: Found, name: str, operands: Sequence[str]) -> None:
+    if set(operands[:2]) & _SETS_UP.get(name, frozenset()) and not set(operands[:3]) & _LOOKS_ONLY:
+        found.ask(LATER)
+
+
+def git_config(found: Found, args: Sequence[str]) -> None:
+    """What `git config` with these words writes, if it does not only look."""
+    operands, reads = (
+        operands_of(args),
+        [arg for arg in args if re.match(r"--(get|list|show|name-only|type)", arg)],
+    )
+    if operands[:1] and operands[0] in ("set", "unset", "edit", "rename-section", "remove-section"):
+        is_edit, operands = operands[0] == "edit", operands[1:]
+    elif (operands[:1] and operands[0] in ("get", "list")) or (reads and not has_long(args, "add", "unset")):
+        return
+    else:
+        is_edit = "e" in letters_of(args) or has_long(args, "edit")
+        if len(operands) < 2 and not is_edit and not has_long(args, "unset", "unset-all", "remove-section"):
+            return
+    files = _values(args, "f", "file")
+    for file in files:
+        found.written(file)
+    if has_long(args, "global", "system", "worktree") or is_edit or any(map(_GIT_RUNS_BY.match, operands)):
+        found.ask(PROTECTED)
+
+
+def _ours(found: Found, operands: Sequence[str]) -> None:
+    """Our own command line, which can change whom we let in."""
+    if operands[:1] and operands[0] in _DECIDES:
+        words = _DECIDES[operands[0]]
+        if (set(operands[1:2]) & words) if words else not set(operands[1:2]) & _SHOWS:
+            found.ask(GATEWAY)
 
 
 def _fetched(found: Found, name: str, args: Sequence[str], operands: Sequence[str]) -> None:
@@ -208,5 +344,8 @@ def _service(found: Found, args: Sequence[str], operands: Sequence[str]) -> None
 
 def lifecycle(found: Found, args: Sequence[str]) -> None:
     operands = operands_of(args)
-    if set(operands[:2]) & _LIFECYCLE and not {"--help", "-h"} & set(args):
+    if {"--help", "-h"} & set(args):
+        return
+    if set(operands[:2]) & _LIFECYCLE:
         found.refuse(OURSELVES)
+    _ours(found, operands)

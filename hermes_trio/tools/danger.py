@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .by_name import SQL_CLIENTS, judge_by_name, lifecycle
+from .by_name import SQL_CLIENTS, git_config, judge_by_name, lifecycle
 from .command_line import UNKNOWN, UNSET, Command, Unreadable, Word, normalised
 from .given import Look, reads_code, reads_output, run_file
 from .harm import (
@@ -28,6 +28,7 @@ from .harm import (
     GIT,
     RECURSIVE,
     REMOTE,
+    SCHEDULE,
     SQL,
     SUDO,
     UNREADABLE,
@@ -50,7 +51,7 @@ from .known import (
 )
 from .options import after_options, has_long, letters_of, mark_of, operands_of, takes_next
 from .places import Places
-from .programs import PROGRAMS, changes_tables, code_of, runs_commands, strings_of
+from .programs import PROGRAMS, changes_files, changes_tables, code_of, runs_commands, strings_of
 from .shell import commands_of
 
 DEEPEST = 8
@@ -197,6 +198,8 @@ class _Judging:
         if (self.found.finds or name == "parallel") and (not rest or rest[0].text.startswith(":::")):
             self.found.ask(UNSEEN)  # what was found is the command
             return
+        if name == "systemd-run" and any(re.match(r"--(on-|timer|path)", word.text) for word in words[1:at]):
+            self.found.ask(SCHEDULE)
         before = self.found.finds
         if name in ("xargs", "parallel"):
             self.found.finds = mark_of([word.text for word in words[1:at]])
@@ -220,7 +223,9 @@ class _Judging:
                 look(arg.partition("=")[2])
         elif name == "ssh":
             behind_host = after_options(args, _SSH_WITH_VALUE)[1:]
+            before, self.found.cwd = self.found.cwd, self.found.places.user_home  # a login begins there
             look(" ".join(after_options(behind_host, _SSH_WITH_VALUE)))
+            self.found.cwd = before
         elif name == "eval":
             text = " ".join(args)
             if text.strip() == UNKNOWN and any(word.inner for word in words):
@@ -232,6 +237,7 @@ class _Judging:
         elif name in (".", "source"):
             run_file(self.found, words[1:2], command, look)
         elif name in ("at", "batch"):
+            judge_by_name(self.found, name, args, words, command)
             reads_code(self.found, command, look)
         else:
             self._interprets(name, words, command, look, depth)
@@ -289,6 +295,9 @@ class _Judging:
                         self.found.refuse(nested.found.refused)
             if changes_tables(text):
                 self.found.ask(SQL)
+            if changes_files(text):
+                for inner in strings_of(text):
+                    self.found.written(inner)
 
         if "-m" in args and args[args.index("-m") + 1 : args.index("-m") + 2] == ["hermes_trio"]:
             lifecycle(self.found, args[args.index("-m") + 2 :])
@@ -353,6 +362,8 @@ class _Judging:
         for number, arg in enumerate(rest):
             if (verb, arg) in _GIT_RUNS:
                 self.script(" ".join(rest[number + 1 :]), {}, depth + 1)
+        if verb == "config":
+            git_config(self.found, rest)
         letters = letters_of(rest)
         forced = "f" in letters or has_long(rest, "force", "force-with-lease")
         throws = {

@@ -2,7 +2,8 @@
 
 What waits for a disk waits in a thread, beside the loop. A call that is cancelled is left at once, and its
 thread asks before it puts anything in place: a turn that has ended writes nothing any more. A file that
-has changed since this session read it is not overwritten: somebody else works on it.
+has changed since this session read it is not overwritten: somebody else works on it. A file that runs later
+or that programs obey is changed only after a person has seen the change and said yes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -20,8 +22,9 @@ from msgspec import Meta
 
 from ..config import MASK
 from ..redaction import Redact
+from .approval import Permissions
 from .editing import Edit, difference, edited
-from .paths import PathRefused, Territory, facts_of, files_of, open_to_read, replace
+from .paths import PathRefused, Territory, facts_of, files_of, needs_yes, open_to_read, replace
 from .tool import Result, Tool, ToolFailed, Workplace
 
 MOST_LINES = 2000
@@ -57,7 +60,9 @@ class Patch(msgspec.Struct, frozen=True):
 class Files:
     """The tools for files, and what of each file the sessions have seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, permissions: Permissions | None = None) -> None:
+        """The permissions are those of the terminal, or its own."""
+        self._permissions = permissions or Permissions()
         self._seen: dict[tuple[str, Path], tuple[int, int]] = {}
 
     @property
@@ -71,7 +76,11 @@ class Files:
                 reads_only=True,
             ),
             Tool(
-                "write_file", "Writes a whole file, and makes the directories it needs.", Write, self._write
+                "write_file",
+                "Writes a whole file, and makes the directories it needs.",
+                Write,
+                self._write,
+                within=None,  # a person may be asked first
             ),
             Tool(
                 "patch",
@@ -79,6 +88,7 @@ class Files:
                 "Returns a diff. Read the file first.",
                 Patch,
                 self._patch,
+                within=None,
             ),
         )
 
@@ -90,15 +100,26 @@ class Files:
 
     async def _write(self, arguments: Write, place: Workplace) -> Result:
         territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
-        real, facts, told = await _beside(partial(_write, territory, arguments, seen, place.masking))
-        self._remember(place, real, facts)
-        return Result(told)
+        change = await _beside(partial(_written, territory, arguments, seen, place.masking))
+        await self._make(change, place)
+        before, lines = change.before, len(arguments.content.splitlines())
+        how = "written" if before is None else f"replaced ({before.st_size} bytes before)"
+        return Result(f"{change.real} is {how}: {lines} lines, {len(change.data)} bytes.")
 
     async def _patch(self, arguments: Patch, place: Workplace) -> Result:
         territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
-        real, facts, told = await _beside(partial(_patch, territory, arguments, seen))
-        self._remember(place, real, facts)
-        return Result(place.masking(told))
+        change = await _beside(partial(_patched, territory, arguments, seen))
+        await self._make(change, place)
+        return Result(place.masking(change.difference))
+
+    async def _make(self, change: Change, place: Workplace) -> None:
+        """Make a change, after a person's yes where it needs one. Nothing is written if the file has changed
+        meanwhile."""
+        if needs_yes(change.real):
+            kind = f"changes {change.real}, which runs later or is obeyed by programs"
+            await self._permissions.require({kind: f"changes {change.real}"}, change.difference, place)
+        facts = await _beside(partial(_put, change))
+        self._remember(place, change.real, facts)
 
     def _as_seen(self, place: Workplace, real: Path) -> tuple[int, int] | None:
         return self._seen.get((place.session_id, real))
@@ -183,26 +204,36 @@ def _must_be_as_seen(name: str, now: os.stat_result | None, seen: tuple[int, int
         raise ToolFailed(f"{name} has changed since you read it. Read it again; nothing was written.")
 
 
-def _write(
-    territory: Territory, arguments: Write, seen: Seen, redact: Redact
-) -> tuple[Path, os.stat_result, str]:
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is about to be written to a file."""
+
+    name: str
+    """The path as the model has written it."""
+    real: Path
+    before: os.stat_result | None
+    """The facts of the file that is there; None if there is none."""
+    expected: Callable[[], tuple[int, int] | None]
+    """Return the state in which the file has to be when it is replaced, if that matters."""
+    data: bytes
+    difference: str
+
+
+def _written(territory: Territory, arguments: Write, seen: Seen, redact: Redact) -> Change:
     real = territory.find(arguments.path, writing=True)
-    before = facts_of(real)
+    before, shown, state = facts_of(real), "", None
     if before is not None and MASK in arguments.content and _holds_secret(real, redact):
         raise ToolFailed(
             f"{arguments.path} holds a secret, which you were shown as {MASK} and would lose. Change the "
             "other lines with patch; nothing was written."
         )
-    data = _encoded(arguments.content)
-
-    def still() -> None:
-        _must_be_as_seen(arguments.path, facts_of(real), seen(real))
-        trio.from_thread.check_cancelled()
-
-    facts = replace(real, data, still)
-    lines = len(arguments.content.splitlines())
-    how = "written" if before is None else f"replaced ({before.st_size} bytes before)"
-    return real, facts, f"{real} is {how}: {lines} lines, {len(data)} bytes."
+    if needs_yes(real):
+        text = "" if before is None else _text(real, arguments.path)[1]
+        shown = difference(text, arguments.content, str(real))
+        state = None if before is None else _state(before)
+    return Change(
+        arguments.path, real, before, lambda: state or seen(real), _encoded(arguments.content), shown
+    )
 
 
 def _holds_secret(real: Path, redact: Redact) -> bool:
@@ -212,31 +243,43 @@ def _holds_secret(real: Path, redact: Redact) -> bool:
     return redact(text) != text
 
 
-def _patch(territory: Territory, arguments: Patch, seen: Seen) -> tuple[Path, os.stat_result, str]:
+def _patched(territory: Territory, arguments: Patch, seen: Seen) -> Change:
     real = territory.find(arguments.path, writing=True)
     try:
-        fd, facts = open_to_read(real)
+        facts, before = _text(real, arguments.path)
     except FileNotFoundError:
         raise ToolFailed(f"There is no file {arguments.path}.{_similar(territory, real)}") from None
+    _must_be_as_seen(arguments.path, facts, seen(real))
+    after = edited(before, arguments.edits)
+    name = str(real) if needs_yes(real) else arguments.path
+    shown = difference(before, after, name)
+    return Change(arguments.path, real, facts, lambda: _state(facts), _encoded(after), shown)
+
+
+def _text(real: Path, name: str) -> tuple[os.stat_result, str]:
+    """A file that is to be changed: its facts and its text."""
+    fd, facts = open_to_read(real)
     with open(fd, "rb") as file:
         raw = file.read(LARGEST_EDITED + 1)
     if len(raw) > LARGEST_EDITED:
-        raise ToolFailed(
-            f"{arguments.path} is too large to be edited ({facts.st_size} bytes). Use a command."
-        )
+        raise ToolFailed(f"{name} is too large to be edited ({facts.st_size} bytes). Use a command.")
     try:
-        before = raw.decode()
+        return facts, raw.decode()
     except UnicodeDecodeError as error:
-        raise ToolFailed(f"{arguments.path} is no UTF-8 text: {error.reason}. Use a command.") from None
-    _must_be_as_seen(arguments.path, facts, seen(real))
-    after = edited(before, arguments.edits)
+        raise ToolFailed(f"{name} is no UTF-8 text: {error.reason}. Use a command.") from None
 
+
+def _put(change: Change) -> os.stat_result:
     def still() -> None:
-        _must_be_as_seen(arguments.path, facts_of(real), _state(facts))
+        now = facts_of(change.real)
+        if change.before is None and now is not None and needs_yes(change.real):
+            raise ToolFailed(
+                f"{change.name} was made by somebody else meanwhile. Read it; nothing was written."
+            )
+        _must_be_as_seen(change.name, now, change.expected())
         trio.from_thread.check_cancelled()
 
-    written = replace(real, _encoded(after), still)
-    return real, written, difference(before, after, arguments.path)
+    return replace(change.real, change.data, still)
 
 
 def _encoded(text: str) -> bytes:

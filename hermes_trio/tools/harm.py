@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .command_line import UNKNOWN, UNSET
 from .places import Places
 
 RECURSIVE = "deletes recursively"
 FOUND = "deletes or changes whatever is found"
 RIGHTS = "gives rights to everybody, or takes files over"
 PROTECTED = "changes files of the system, of a login, or secrets"
+GATEWAY = "changes the gateway itself: its settings, its data, whom it lets in, or its program"
+LATER = "sets up what runs later by itself"
 RAW = "writes whole disks or images"
 SQL = "drops or empties tables"
 SERVICES = "stops services"
@@ -65,6 +68,8 @@ class Found:
     kinds: dict[str, None] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
     """Files that were made executable, or fetched, on the way."""
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Links that were made on the way, and where they lead."""
     finds: str = ""
     """The command that is looked at gets what another one has found, and this stands for it there."""
 
@@ -78,10 +83,37 @@ class Found:
         return self.places.resolved(target, self.cwd)
 
     def written(self, target: str) -> None:
-        if self.places.is_raw(self.resolved(target)):
-            self.refuse("it writes over a disk")
-        elif self.places.is_protected(self.resolved(target)):
+        """Note that the file of this path is written."""
+        for path in self._names(target):
+            if self.places.is_raw(path):
+                self.refuse("it writes over a disk")
+            elif self.places.is_protected(path):
+                self.ask(PROTECTED)
+                if self.places.is_gateways(path):
+                    self.ask(GATEWAY)
+
+    def filled(self, target: str) -> None:
+        """Note that files with names that are not known here are put into this directory."""
+        self.written(target)
+        if any(self.places.holds_protected(path) for path in self._names(target)):
             self.ask(PROTECTED)
+
+    def linked(self, source: str, target: str) -> None:
+        """Note that this becomes another name of that one."""
+        start = self.places.absolute(target, self.cwd).rpartition("/")[0]
+        self.aliases[self.resolved(target)] = self.places.absolute(source, start)
+
+    def _names(self, target: str) -> set[str]:
+        """The names that the file of a path has: as it stands there, and as the kernel finds it."""
+        path, resolved = self.places.absolute(target, self.cwd), self.resolved(target)
+        names = {resolved}
+        for alias, source in self.aliases.items():
+            if resolved == alias or resolved.startswith(f"{alias}/"):
+                path = source + resolved[len(alias) :]
+                names.add(self.resolved(path))
+        if path.startswith("/") and not set(path) & {UNKNOWN, UNSET}:
+            names.add(self.places.real(path))
+        return names
 
     def deleted(self, target: str) -> None:
         if self.places.is_ground(self.resolved(target)):

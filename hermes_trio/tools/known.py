@@ -16,7 +16,7 @@ WRAPPERS: dict[str, tuple[str, int]] = {
     "chroot": ("", 1), "strace": ("eopsuE", 0), "ltrace": ("eopsu", 0), "busybox": ("", 0), "toybox": ("", 0),
     "caffeinate": ("tw", 0), "gosu": ("", 1), "su-exec": ("", 1), "unbuffer": ("", 0), "flock": ("wE", 1),
     "unshare": ("", 0), "nsenter": ("t", 0), "systemd-run": ("pu", 0), "fakeroot": ("", 0), "pkexec": ("", 0),
-    "runuser": ("ugGsT", 0),
+    "runuser": ("ugGsT", 0), "npx": ("p", 0), "bunx": ("", 0),
 }  # fmt: skip
 """Commands that run another one: their letters that take a value, and the words before the command."""
 LONG_WITH_VALUE = named(

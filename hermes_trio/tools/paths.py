@@ -7,9 +7,11 @@ their case, because on some systems .SSH is .ssh.
 
 What may not be read is what opens other doors: keys, tokens, passwords, and the gateway's own home, where
 other people's conversations are. Whoever may run commands can do more than that: commands are judged
-elsewhere. A second name of a file (a hard link) is not recognised.
+elsewhere. A second name of a file (a hard link) is not recognised. Where something is written it need not
+be: a new file takes the place of that name, and the other name keeps its content.
 
-Only the standard library and our errors are imported here, because a process that searches starts with it.
+Only the standard library, our errors and the list of places are imported here, because a process that
+searches starts with it.
 """
 
 from __future__ import annotations
@@ -17,41 +19,18 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-import unicodedata
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import GatewayError
+from .protected_paths import Level, folded, is_below, level_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NO_FILES = ("/proc", "/sys", "/dev")
-_SECRET_TREES = (
-    "/etc/ssh", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d", "/etc/shadow", "/etc/shadow-",
-    "/etc/gshadow", "/etc/gshadow-", "/etc/krb5.keytab", "/var/spool/cron",
-)  # fmt: skip
-_NEVER_WRITTEN = (
-    "/etc",
-    "/boot",
-    "/lib/systemd",
-    "/usr/lib/systemd",
-    "/var/spool/cron",
-    "/library/launchdaemons",
-)
-_SECRET_NAMES = tuple(
-    tuple(each.split("/"))
-    for each in (
-        ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker/config.json", ".config/gh", ".config/gcloud",
-        ".config/op", ".config/rclone", ".password-store", ".local/share/keyrings", "library/keychains",
-        ".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".git-credentials", ".vault-token",
-        ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".terraform.d",
-        "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
-    )
-)  # fmt: skip
-_ENVIRONMENTS_TO_SHOW = (".env.example", ".env.sample", ".env.template", ".env.dist")
 _READABLE_AT_HOME = (("soul.md",), ("memories",))
 
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -81,9 +60,9 @@ class Territory:
 
     def __init__(self, home: Path, cwd: Path, files: Path | None = None) -> None:
         self.cwd = cwd
-        self._files = _folded(Path(os.path.realpath(files))) if files else None
-        self._home = _folded(Path(os.path.realpath(home)))
-        self._cwd = _folded(Path(os.path.realpath(cwd)))
+        self._files = folded(os.path.realpath(files)) if files else None
+        self._home = folded(os.path.realpath(home))
+        self._cwd = folded(os.path.realpath(cwd))
 
     def find(self, text: str, *, writing: bool = False) -> Path:
         """The place that this path names, after every link, if it may be touched. Raises `PathRefused`."""
@@ -99,44 +78,28 @@ class Territory:
 
     def judge(self, real: Path, *, writing: bool = False) -> str | None:
         """Why a resolved path may not be touched; None if it may."""
-        parts = _folded(real)
-        if _is_below_any(parts, _NO_FILES):
+        parts = folded(real.as_posix())
+        if any(is_below(parts, folded(top)) for top in _NO_FILES):
             return "is of the system, no file."
-        if _is_below_any(parts, _SECRET_TREES) or _names_a_secret(parts):
+        level = level_of(parts)
+        if level is Level.SECRET:
             return "holds credentials, which tools neither read nor write."
-        if writing and _is_below_any(parts, _NEVER_WRITTEN):
+        if writing and level is Level.SYSTEM:
             return "belongs to the system and is not written by tools."
-        if not _is_below(parts, self._home):
+        if not is_below(parts, self._home):
             return None
-        if self._cwd != self._home and _is_below(self._cwd, self._home) and _is_below(parts, self._cwd):
+        if self._cwd != self._home and is_below(self._cwd, self._home) and is_below(parts, self._cwd):
             return None  # somebody gave the agent a place to work within the home
-        if not writing and self._files and _is_below(parts, self._files):
+        if not writing and self._files and is_below(parts, self._files):
             return None
-        if not writing and any(_is_below(parts, self._home + each) for each in _READABLE_AT_HOME):
+        if not writing and any(is_below(parts, self._home + each) for each in _READABLE_AT_HOME):
             return None
         return "is in the gateway's own home, which tools leave alone."
 
 
-def _folded(path: Path) -> tuple[str, ...]:
-    """The names of a path as a system would compare them that cares neither for case nor for spelling.
-    The first is empty for the root, or the drive."""
-    parts = unicodedata.normalize("NFC", path.as_posix()).casefold().rstrip("/").split("/")
-    return tuple(parts[:1] + parts[2:] if parts[1:2] == ["private"] else parts)  # macOS has /etc there
-
-
-def _is_below(parts: tuple[str, ...], top: tuple[str, ...]) -> bool:
-    return parts[: len(top)] == top
-
-
-def _is_below_any(parts: tuple[str, ...], tops: tuple[str, ...]) -> bool:
-    return any(_is_below(parts, tuple(top.split("/"))) for top in tops)
-
-
-def _names_a_secret(parts: tuple[str, ...]) -> bool:
-    if any(parts[at : at + len(each)] == each for each in _SECRET_NAMES for at in range(len(parts))):
-        return True
-    name = parts[-1] if parts else ""
-    return (name == ".env" or name.startswith(".env.")) and name not in _ENVIRONMENTS_TO_SHOW
+def needs_yes(real: Path) -> bool:
+    """Whether a resolved path is written only with a person's yes."""
+    return level_of(folded(real.as_posix())) is not None
 
 
 def open_to_read(real: Path, *, walks: bool = WALKS) -> tuple[int, os.stat_result]:

@@ -1,14 +1,19 @@
-"""The places that commands are judged by: what a machine stands on, and what lets people in. Pure."""
+"""The places that commands are judged by: what a machine stands on, and what is protected. Pure, but for
+`as_kernel_finds`, which asks the file system."""
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from .command_line import UNKNOWN, UNSET
+from .protected_paths import folded, holds_protected, is_below, level_of, login_files, own_program
 
 _GROUND = (
     "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root",
@@ -16,17 +21,6 @@ _GROUND = (
     "/var", "/var/lib", "/var/log", "/mnt", "/media", "/Users", "/System", "/Library", "/Applications",
     "/private", "/private/etc", "/private/var", "/Volumes",
 )  # fmt: skip
-_OF_THE_SYSTEM = re.compile(
-    r"/(private/)?(etc|boot|bin|sbin|lib(32|64)?|usr/(?!local/|src/)\w+|sys|proc|var/spool/cron|System|Library)(/|$)",
-    re.I,
-)
-_LETS_IN = re.compile(
-    r"/\.(ssh|gnupg|aws|kube|docker|azure)(/|$)|/\.config/(fish|autostart|systemd|gh|gcloud)(/|$)|/Launch(Agents|Daemons)/|"
-    r"/\.(bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zprofile|zshenv|zlogin|cshrc|tcshrc|"
-    r"kshrc|netrc|npmrc|pypirc|pgpass|gitconfig|git-credentials|pam_environment|xinitrc|xprofile)$|"
-    r"/\.git/hooks/|/\.env(\.(?!example$|sample$|template$|dist$)[^/]*)?$|/(id_rsa|id_ed25519|authorized_keys)$",
-    re.I,
-)
 _RAW = re.compile(
     r"/dev/(r?disk\d|sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme\d|mmcblk\d|md\d|dm-\d|mapper/|mem$|kmem$)"
 )
@@ -42,6 +36,8 @@ class Places:
     cwd: str
     pid: int
     """The gateway's own."""
+    real: Callable[[str], str] = str
+    """The name under which the kernel finds the file of a path; the path itself if nobody asks the kernel."""
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -56,8 +52,8 @@ class Places:
             "0": "sh",
         }
 
-    def resolved(self, target: str, cwd: str | None) -> str:
-        """A path as an absolute one; one that names everything in a directory is the directory."""
+    def absolute(self, target: str, cwd: str | None) -> str:
+        """A path as an absolute one with its `..`, which the kernel resolves after the links before it."""
         if target.startswith("~") and not target.startswith("~/"):
             name, _, rest = target[1:].partition("/")
             target = (
@@ -65,11 +61,16 @@ class Places:
             )
         elif target.startswith("~/"):
             target = self.user_home + target[1:]
+        if target and not target.startswith("/") and cwd is not None:
+            target = f"{cwd}/{target}"
+        return target
+
+    def resolved(self, target: str, cwd: str | None) -> str:
+        """A path as an absolute one; one that names everything in a directory is the directory."""
         head, _, last = target.rstrip("/").rpartition("/")
         if _ALL_OF_IT.fullmatch(last):
             target = head or ("/" if target.startswith("/") else ".")
-        if not target.startswith("/"):
-            target = f"{cwd}/{target}" if cwd is not None else target
+        target = self.absolute(target, cwd)
         return re.sub(r"^//+", "/", posixpath.normpath(target)) if target else ""
 
     def is_ground(self, path: str) -> bool:
@@ -85,16 +86,39 @@ class Places:
         )
 
     def is_protected(self, path: str) -> bool:
-        """Whether whoever writes this changes the system, or who is let in."""
-        return (
-            bool(_OF_THE_SYSTEM.match(path) or _LETS_IN.search(f"/{path}"))
-            or path == self.gateway_home
-            or path.startswith(self.gateway_home + "/")
-        )
+        """Whether whoever writes this changes the system, a login, what runs later, or the gateway."""
+        return self.is_gateways(path) or level_of(folded(f"/{path}".replace("//", "/"))) is not None
+
+    def is_gateways(self, path: str) -> bool:
+        """Whether this is in the gateway's home, or a part of its program."""
+        parts = folded(path)
+        return any(is_below(parts, top) for top in (folded(self.gateway_home), *own_program()))
+
+    def holds_protected(self, path: str) -> bool:
+        """Whether a directory that is put there whole may bring a protected file along."""
+        return self.is_ground(path) or holds_protected(folded(path))
 
     def is_raw(self, path: str) -> bool:
         """Whether this is a disk."""
         return bool(_RAW.match(path))
+
+
+def as_kernel_finds(user_home: str, gateway_home: str, path: str) -> str:
+    """The path of a file after every link. Of a file with several names it is the protected one, if one of a
+    login or of the gateway is among them."""
+    real = os.path.realpath(path)
+    try:
+        facts = os.stat(real)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink == 1:
+            return real
+        own = [entry.path for entry in os.scandir(gateway_home)] if os.path.isdir(gateway_home) else []
+    except OSError:
+        return real
+    for other in (*login_files(user_home), *own):
+        with suppress(OSError):
+            if os.path.samestat(facts, os.stat(other)):
+                return other
+    return real
 
 
 def _and_above(home: str) -> list[str]:

@@ -15,6 +15,11 @@ _RUNS = re.compile(
     r"\bpopen\b|shell_exec|passthru|do shell script|socket|b64decode|urlopen|urllib|requests\s*\.|LWP"
 )
 _STRINGS = re.compile(r"\"((?:[^\"\\\n]|\\.)+)\"|'((?:[^'\\\n]|\\.)+)'")
+_WRITES = re.compile(
+    r"""['"](?:[awx][bt]?\+?|r[bt]?\+[bt]?|>>?)['"]|write|append|dump|copy|move|rename|replace|link|chmod|touch|"""
+    r"""truncate|execute|\bprint\s*>|>\s*['"]""",
+    re.IGNORECASE,
+)
 _TAKES_CODE = {
     "python": "c",
     "pypy": "c",
@@ -45,6 +50,11 @@ def runs_commands(name: str, text: str) -> bool:
 def strings_of(text: str) -> Iterator[str]:
     """What stands in quotes in a program text: it may be a command."""
     return (found[1] or found[2] for found in _STRINGS.finditer(text))
+
+
+def changes_files(text: str) -> bool:
+    """Whether a program text may write to the files that it names."""
+    return _WRITES.search(text) is not None
 
 
 def changes_tables(text: str) -> bool:

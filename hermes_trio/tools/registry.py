@@ -35,7 +35,7 @@ def toolbox() -> Mapping[str, Tool]:
     sessions lives as long as the box."""
     permissions = Permissions()
     commands = (*Terminal(permissions).tools, Processes(permissions).tool)
-    ours = (*_OURS, *commands, *Files().tools, Web().tool, Memory().tool)
+    ours = (*_OURS, *commands, *Files(permissions).tools, Web().tool, Memory().tool)
     return {tool.name: tool for tool in (*ours, *installed())}
 
 

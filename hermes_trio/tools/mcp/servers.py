@@ -59,7 +59,7 @@ class Servers:
 
     def missing(self) -> list[str]:
         """Return the names of the servers that are still being connected, each of them once."""
-        names = [one.name for one in self._servers if not one.settled.is_set()]
+        names = [one.name for one in self.every if not one.settled.is_set()]
         new = [name for name in names if name not in self._spoken_of]
         self._spoken_of.update(new)
         return new

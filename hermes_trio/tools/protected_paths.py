@@ -1,0 +1,163 @@
+"""The places that are not changed without a person's yes, in one list for the file tools and the judge.
+
+Each entry is a name, or names in a row, and stands for all that lies below. An entry that begins with `/`
+counts from the root only, every other one wherever it lies: a login has more than one home. Names are
+compared whatever their case and spelling, because on some systems .SSH is .ssh.
+
+| level | for the file tools | for a command that writes there |
+|---|---|---|
+| `SECRET` | neither read nor written | a yes |
+| `SYSTEM` | not written | a yes |
+| `LATER` | written with a yes | a yes |
+
+`LATER` is what a login, an editor, a build or a service runs or obeys by itself, and the gateway's program.
+
+Only the standard library is imported here, because a process that searches starts with it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator
+from enum import IntEnum
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.util import find_spec
+
+Parts = tuple[str, ...]
+"""The names of a path; the first is empty for the root, or the drive."""
+
+
+class Level(IntEnum):
+    """How a place is protected; the higher, the more."""
+
+    LATER = 1
+    SYSTEM = 2
+    SECRET = 3
+
+
+_PLACES: dict[Level, str] = {
+    Level.SECRET: """
+        /etc/ssh /etc/ssl/private /etc/sudoers /etc/sudoers.d /etc/shadow /etc/shadow- /etc/gshadow
+        /etc/gshadow- /etc/krb5.keytab /var/spool/cron .ssh .gnupg .aws .azure .kube .docker/config.json
+        .config/gh .config/gcloud .config/op .config/rclone .password-store .local/share/keyrings
+        library/keychains .netrc _netrc .pgpass .my.cnf .npmrc .pypirc .git-credentials .vault-token
+        .cargo/credentials .cargo/credentials.toml .gem/credentials .terraform.d id_rsa id_dsa id_ecdsa
+        id_ed25519
+    """,
+    Level.SYSTEM: """
+        /etc /boot /lib/systemd /usr/lib/systemd /library/launchdaemons /proc /sys
+    """,
+    Level.LATER: """
+        /bin /sbin /lib /lib32 /lib64 /usr /system /library /run/systemd /run/user /var/spool/at
+        /var/spool/anacron .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc
+        .zprofile .zshenv .zlogin .zlogout .cshrc .tcshrc .login .logout .kshrc .mkshrc .shrc .inputrc
+        .config/fish .config/environment.d .pam_environment .xinitrc .xprofile .xsession .xsessionrc
+        .xserverrc .config/autostart .config/autostart-scripts .config/plasma-workspace .config/systemd
+        .local/share/systemd .local/share/dbus-1 library/launchagents library/launchdaemons
+        .config/upstart .gitconfig .config/git .git/hooks .git/config .git/config.worktree
+        .git/info/attributes .git/modules .husky authorized_keys .rhosts .shosts .k5login .forward
+        .procmailrc .mailcap .docker .terraformrc sitecustomize.py usercustomize.py pip.conf pip.ini .pip
+        .config/pip .pythonrc .pythonrc.py .pythonstartup .pdbrc .ipython .jupyter .condarc .yarnrc
+        .yarnrc.yml .pnpmfile.cjs .cargo/config .cargo/config.toml .cargo/env .gemrc .irbrc .bundle/config
+        .rprofile .julia/config .gdbinit .config/gdb .lldbinit .psqlrc .sqliterc .wgetrc .curlrc
+        .lessfilter .vimrc .gvimrc .exrc .vim .config/nvim .config/vim .emacs .emacs.el .emacs.d
+        .config/emacs .spacemacs .doom.d .config/doom .nanorc .vscode/settings.json .vscode/tasks.json
+        .vscode/launch.json .config/code/user .vscode-server/data/machine .config/zed .config/helix .envrc
+        .config/direnv .direnvrc .tmux.conf .config/tmux .screenrc .config/i3 .config/sway .config/hypr
+    """,
+}
+_FREE = "/usr/local /usr/src"
+"""What is not protected although it lies below such a place."""
+_ENVIRONMENTS_TO_SHOW = (".env.example", ".env.sample", ".env.template", ".env.dist")
+_PATTERN = re.compile(r"[*?\[]")
+_PACKAGES = ("hermes_trio", "hermes_platforms")
+
+
+def folded(path: str) -> Parts:
+    """The names of an absolute path as a system would compare them that cares neither for case nor for
+    spelling."""
+    parts = unicodedata.normalize("NFC", path.replace(os.sep, "/")).casefold().rstrip("/").split("/")
+    return tuple(parts[:1] + parts[2:] if parts[1:2] == ["private"] else parts)  # macOS has /etc there
+
+
+def is_below(parts: Parts, top: Parts) -> bool:
+    """Whether a path is this place or lies in it."""
+    return parts[: len(top)] == top
+
+
+def level_of(parts: Parts) -> Level | None:
+    """How the place of this path is protected; None if it is not."""
+    name = parts[-1] if parts else ""
+    if (name == ".env" or name.startswith(".env.")) and name not in _ENVIRONMENTS_TO_SHOW:
+        return Level.SECRET
+    own = Level.LATER if any(is_below(parts, top) for top in own_program()) else None
+    if any(is_below(parts, free) for free in _table(_FREE)):
+        parts = ("usr-local", *parts[3:])
+    # A bare repository, or one of a submodule, is called otherwise than `.git`.
+    parts = tuple(".git" if part.endswith(".git") else part for part in parts)
+    if found := max(_levels(parts), default=None):
+        return found
+    if name.endswith(".pth") and {"site-packages", "dist-packages"} & set(parts):
+        return Level.LATER
+    return own
+
+
+def _levels(parts: Parts) -> Iterator[Level]:
+    """The level of each place that a path lies in. A search asks for every file, however deep it lies, so the
+    places are found by their first names."""
+    index = _places_by_first_name()
+    for at, part in enumerate(parts):
+        for place, level in index.get(part, ()):
+            if parts[at : at + len(place)] == place and (at == 0 or place[0]):
+                yield level
+        if part[:1] == "." and _PATTERN.search(part):
+            # A command may give a name that has a dot in front by a pattern, as a shell takes it.
+            for first, places in index.items():
+                if fnmatchcase(first, part):
+                    yield from (
+                        level for place, level in places if parts[at + 1 :][: len(place) - 1] == place[1:]
+                    )
+
+
+def holds_protected(parts: Parts) -> bool:
+    """Whether something below a directory of this name is in the list, as it is with `.config` and `.git`: a
+    directory that is put there whole may bring it along."""
+    places = (place for names in _PLACES.values() for place in _table(names))
+    return any(len(place) > 1 and place[0] and parts[-1:] == place[:1] for place in places)
+
+
+def login_files(home: str) -> Iterator[str]:
+    """The paths in a user's home that are in the list, whether or not they are there."""
+    places = (place for names in _PLACES.values() for place in _table(names))
+    return (f"{home}/{'/'.join(place)}" for place in places if place[0].startswith("."))
+
+
+@cache
+def own_program() -> tuple[Parts, ...]:
+    """The directories that the gateway's program is loaded from: its packages, and its virtual environment or
+    the directory that packages are installed in."""
+    import sysconfig
+
+    tops = [sys.prefix] if sys.prefix != sys.base_prefix else [sysconfig.get_path("purelib")]
+    for package in _PACKAGES:
+        spec = find_spec(package)
+        tops += (spec.submodule_search_locations or []) if spec else []
+    return tuple(folded(os.path.realpath(top)) for top in tops)
+
+
+@cache
+def _places_by_first_name() -> dict[str, list[tuple[Parts, Level]]]:
+    index: dict[str, list[tuple[Parts, Level]]] = {}
+    for level, names in _PLACES.items():
+        for place in _table(names):
+            index.setdefault(place[0], []).append((place, level))
+    return index
+
+
+@cache
+def _table(names: str) -> tuple[Parts, ...]:
+    return tuple(tuple(name.split("/")) for name in names.split())
