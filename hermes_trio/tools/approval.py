@@ -46,7 +46,8 @@ class Permissions:
         """Return if this may run in `cwd`, after a shell has run what came before it. Raises `ToolFailed` if
         not."""
         home, own = str(Path.home()), str(place.home)
-        places = Places(home, own, str(cwd), os.getpid(), partial(as_kernel_finds, home, own))
+        real = partial(as_kernel_finds, home, own)
+        places = Places(home, own, str(cwd), os.getpid(), real, str(place.cwd))
         verdict = await trio.to_thread.run_sync(judge, command, places, after, abandon_on_cancel=True)
         if isinstance(verdict, Refused):
             raise ToolFailed(f"BLOCKED: nobody can allow this: {verdict.why}. {_NO_WAY_AROUND}")

@@ -61,6 +61,8 @@ _SETS_UP = {
     "conda": named("init config"),
 }
 """Commands that write what runs later, or what steers it, and the words that tell them to."""
+_TYPES = named("send-keys send stuff paste-buffer pasteb paste")
+"""What types into a terminal, where anything may read it."""
 _LOOKS_ONLY = named("get list ls debug")
 _ACCOUNTS = named("chsh usermod useradd adduser passwd chpasswd visudo vipw gpasswd groupmod")
 _DECIDES = {"pairing": named("approve revoke"), "setup": None, "config": None, "sessions": named("delete")}
@@ -117,6 +119,8 @@ def judge_by_name(found: Found, name: str, args: list[str], words: list[Word], c
             found.written(file)
     elif name in _ACCOUNTS:
         found.ask(PROTECTED)
+    elif name in ("tmux", "screen") and _TYPES & set(operands):
+        found.ask(UNSEEN)
     elif name in ("at", "batch") and not letters & set("lqcv"):
         found.ask(SCHEDULE)
     elif name in ("sed", "gsed"):

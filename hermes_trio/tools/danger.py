@@ -297,7 +297,7 @@ class _Judging:
                 self.found.ask(SQL)
             if changes_files(text):
                 for inner in strings_of(text):
-                    self.found.written(inner)
+                    self.found.written(inner.lstrip("+<> "))
 
         if "-m" in args and args[args.index("-m") + 1 : args.index("-m") + 2] == ["hermes_trio"]:
             lifecycle(self.found, args[args.index("-m") + 2 :])
@@ -305,6 +305,9 @@ class _Judging:
             "perl",
             "ruby",
         ):
+            for arg in operands_of(args):
+                self.found.written(arg)
+        if "awk" in name and "inplace" in args:
             for arg in operands_of(args):
                 self.found.written(arg)
         if (code := code_of(name, words)) is not None:

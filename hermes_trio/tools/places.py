@@ -38,6 +38,8 @@ class Places:
     """The gateway's own."""
     real: Callable[[str], str] = str
     """The name under which the kernel finds the file of a path; the path itself if nobody asks the kernel."""
+    workplace: str = ""
+    """Where the agent is to work, which may be a directory within the gateway's home."""
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -91,8 +93,13 @@ class Places:
 
     def is_gateways(self, path: str) -> bool:
         """Whether this is in the gateway's home, or a part of its program."""
-        parts = folded(path)
-        return any(is_below(parts, top) for top in (folded(self.gateway_home), *own_program()))
+        parts, homes = folded(path), {folded(self.gateway_home), folded(self.real(self.gateway_home))}
+        if any(is_below(parts, top) for top in own_program()):
+            return True
+        workplace = folded(self.real(self.workplace)) if self.workplace else ()
+        if is_below(parts, workplace) and any(is_below(workplace, home) for home in homes - {workplace}):
+            return False  # somebody gave the agent a place to work within the home
+        return any(is_below(parts, home) for home in homes)
 
     def holds_protected(self, path: str) -> bool:
         """Whether a directory that is put there whole may bring a protected file along."""

@@ -17,7 +17,7 @@ _RUNS = re.compile(
 _STRINGS = re.compile(r"\"((?:[^\"\\\n]|\\.)+)\"|'((?:[^'\\\n]|\\.)+)'")
 _WRITES = re.compile(
     r"""['"](?:[awx][bt]?\+?|r[bt]?\+[bt]?|>>?)['"]|write|append|dump|copy|move|rename|replace|link|chmod|touch|"""
-    r"""truncate|execute|\bprint\s*>|>\s*['"]""",
+    r"""truncate|execute|>\s*['"]|['"]\s*\+?>""",
     re.IGNORECASE,
 )
 _TAKES_CODE = {

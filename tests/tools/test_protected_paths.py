@@ -294,6 +294,8 @@ def test_a_command_that_does_normal_work_needs_none(name: str) -> None:
         "cd ~; cp x .git*",
         "echo x >> ~/.bash*",
         "chsh -s /bin/x",
+        "gawk -i inplace 1 ~/.bashrc",
+        "perl -e 'open F, \">>/home/kim/.bashrc\"; print F 1'",
         "sudo visudo",
         "ssh localhost 'echo x >> .bashrc'",
         "ssh host tee .profile",
@@ -433,6 +435,26 @@ async def test_links_are_resolved_as_the_kernel_does(tmp_path: Path, monkeypatch
         with pytest.raises(ToolFailed, match=r"^BLOCKED: this changes"):
             await desk.use(terminal, command="cd in && echo x >> ../.bashrc")
     assert (user / ".bashrc").read_text() == "mine\n"
+
+
+async def test_a_place_to_work_within_the_home_is_not_the_gateway(tmp_path: Path) -> None:
+    desk = desk_in(tmp_path)
+    (work := desk.home / "work").mkdir()
+    (tmp_path / "alias").symlink_to(desk.home)
+    within, (terminal,) = Desk(desk.home, work), Terminal().tools
+    within.guard = None
+    async with open_database(desk.home / "gateway.db", World()) as within.store:
+        with pytest.raises(AssertionError, match="starts no processes"):
+            await within.use(terminal, command="echo x > a.txt")
+        for path in (
+            "../config.yaml",
+            str(tmp_path / "alias" / "config.yaml"),
+            str(desk.home / "journal" / "x"),
+        ):
+            with pytest.raises(ToolFailed, match=r"^BLOCKED: this changes"):
+                await within.use(terminal, command=f"echo x > {path}")
+        with pytest.raises(ToolFailed, match=r"^BLOCKED: this changes"):
+            await within.use(terminal, command="cd ../journal; echo x > y")
 
 
 # --- the list ----------------------------------------------------------------------------------------
