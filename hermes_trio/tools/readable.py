@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urljoin, urlsplit
 
+MOST_TOKENS = 400_000
+CHECKED_EVERY = 1000
 LONGEST_QUOTE = 4000
 """Characters in which a quotation mark within a tag has to find its partner."""
 
+_BEGINNING = re.compile(r"<(?=[a-zA-Z!?/])")
+"""A `<` with anything else behind it is text, as are thousands of them in a row."""
 _NAME = re.compile(r"/?[a-zA-Z][a-zA-Z0-9:-]*")
 _IN_A_TAG = re.compile(r"[\"'>]")
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])(href|alt)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
@@ -29,11 +33,18 @@ _APART = {"p", "ul", "ol", "table", "blockquote"}
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 
 
-def readable(page: str, base: str = "") -> str:
-    """What a person would read, headings and lists marked, links as [text](address)."""
+def readable(page: str, base: str = "", check: Callable[[], object] = lambda: None) -> str:
+    """What a person would read, headings and lists marked, links as [text](address). `check` is called
+    again and again, for no thread can be cancelled from outside: what it raises ends the work. A page of more
+    than `MOST_TOKENS` tags and texts is read up to there."""
     text: list[str] = []
     link, link_at, in_pre = "", 0, 0
-    for tag, what in _tokens(page):
+    for number, (tag, what) in enumerate(_tokens(page)):
+        if number % CHECKED_EVERY == 0:
+            check()
+        if number == MOST_TOKENS:
+            text.append("\n\n[The page goes on.]")
+            break
         name = tag.removeprefix("/")
         opens = not tag.startswith("/")
         if not tag:
@@ -66,20 +77,17 @@ def _tokens(page: str) -> Iterator[tuple[str, str]]:
     """Tags, by their name in small letters and with their text; and what stands between them."""
     at = 0
     while at < len(page):
-        start = page.find("<", at)
-        if start < 0:
+        found = _BEGINNING.search(page, at)
+        if found is None:
             yield "", page[at:]
             return
+        start = found.start()
         if start > at:
             yield "", page[at:start]
         if page.startswith("<!--", start):
             at = _behind(page, "-->", start + 4)
             continue
         found = _NAME.match(page, start + 1)
-        if not found and page[start + 1 : start + 2] not in ("!", "?", "/"):
-            yield "", "<"
-            at = start + 1
-            continue
         at = _end_of_tag(page, start + 1)
         name = found[0].lower() if found else "!"
         if name in _SILENT and page[at - 2 : at] != "/>":

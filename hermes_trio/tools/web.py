@@ -95,7 +95,7 @@ def _text(page: Page, redact: Redact) -> str:
     is_html = page.kind in ("text/html", "application/xhtml+xml") or (
         not page.kind and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))
     )
-    return redact(readable(text, page.url) if is_html else text)
+    return redact(readable(text, page.url, trio.from_thread.check_cancelled) if is_html else text)
 
 
 def _result(page: Page, text: str, offset: int) -> Result:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.tools.readable import LONGEST_QUOTE, readable
+from hermes_trio.tools.fetching import LARGEST_BODY
+from hermes_trio.tools.readable import CHECKED_EVERY, LONGEST_QUOTE, MOST_TOKENS, readable
 
 PAGE = """<!DOCTYPE html><html><head><title>News &amp; more</title><style>p > a {color: red}</style>
 <script>if (a < b) document.write("<p>not this</p>")</script></head>
@@ -92,3 +95,50 @@ def test_hard_pages_take_no_longer_than_others(piece: str) -> None:
 
     # A square would take a hundred times as long.
     assert seconds(500_000) < 30 * max(seconds(50_000), 0.01)
+
+
+PIECES = [
+    "<", "<a", "<a ", "</", "<a>", "</a>", "<p>", "<!", "<?", "<!---->", '<a href="', "<script>",
+    "<SCRIPT>x</",
+    "<script></script>", "<a href=x>", "<a href=http://x>y</a>", "<pre>", "</td>", "<li>", "&", "&amp;", " ",
+    "\n",
+    "<img alt='", '"', '<a "', "<a '\"", "<br>", "< ", "a<b>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_page_as_large_as_any_is_read_in_a_bounded_number_of_steps(piece: str) -> None:
+    """Each step takes time by the length of its piece, and there are so many at most."""
+    steps = 0
+
+    def check() -> None:
+        nonlocal steps
+        steps += CHECKED_EVERY
+
+    began = time.process_time()
+    readable(piece * (LARGEST_BODY // len(piece)), "http://example.org/", check)
+    assert steps <= MOST_TOKENS + CHECKED_EVERY
+    assert time.process_time() - began < 30, "a hang"
+
+
+def test_signs_that_begin_no_tag_are_one_text() -> None:
+    checks: list[None] = []
+    assert len(readable("<" * LARGEST_BODY, check=lambda: checks.append(None))) == LARGEST_BODY
+    assert len(checks) == 1
+    assert readable("1 < 2 <3 <= 4 <<b>x</b>>") == "1 < 2 <3 <= 4 <x>"
+
+
+async def test_a_cancelled_reader_ends_its_thread() -> None:
+    ended = threading.Event()
+
+    def read() -> None:
+        try:
+            while True:
+                readable("<p>" * 5000, check=trio.from_thread.check_cancelled)
+        finally:
+            ended.set()
+
+    with trio.move_on_after(0.2):
+        await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+    with trio.fail_after(30):
+        await trio.to_thread.run_sync(ended.wait)
