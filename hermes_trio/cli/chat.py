@@ -14,7 +14,7 @@ import signal
 import sqlite3
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -159,7 +159,8 @@ async def _chat(home: Path, loaded: Loaded, question: str | None) -> Ending | No
                     for task in tasks:
                         task.end(Outcome.STOPPED)
     if question is None:
-        click.echo()
+        with suppress(OSError):  # the terminal was closed
+            click.echo()
     elif not answered:
         raise NotAnswered
     return control.current

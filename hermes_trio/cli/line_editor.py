@@ -35,8 +35,8 @@ from .console import PROMPT
 
 CLOSES_WITHIN = 2.0
 """Seconds the editor gets to leave the terminal; one that was stopped by Ctrl-S takes nothing any more."""
-ECHOED = 2000
-"""Characters of a sent text that stay on the screen."""
+DRAWN = 2000
+"""Characters of a sent text that stay on the screen, and of a line of an answer while it grows."""
 
 
 class LineEditor:
@@ -132,9 +132,10 @@ class LineEditor:
             with self._lock:
                 self._loop = None
             try:
-                self._end_bracketed_paste()
-                self._session.output.flush()
-                self._show()
+                with suppress(OSError):  # the terminal was closed
+                    self._end_bracketed_paste()
+                    self._session.output.flush()
+                    self._show()
             finally:
                 started()
                 ended()
@@ -151,14 +152,14 @@ class LineEditor:
             app.exit(exception=EOFError)
 
     def _prompt(self) -> str:
-        begun = self._unshown.rpartition("\n")[2]
+        begun = self._unshown.rpartition("\n")[2][-DRAWN:]
         return f"{begun}\n{PROMPT}" if begun else PROMPT
 
     def _accept(self, buffer: Buffer) -> bool:
         if self.draws:
-            begun, more = self._unshown.rpartition("\n")[2], len(buffer.text) - ECHOED
+            begun, more = self._unshown.rpartition("\n")[2], len(buffer.text) - DRAWN
             rest = f"… ({more:,} more characters)" if more > 0 else ""
-            self.write(("\n" if begun else "") + PROMPT + buffer.text[:ECHOED] + rest)
+            self.write(("\n" if begun else "") + PROMPT + buffer.text[:DRAWN] + rest)
         self.write("\n")
         self._send(buffer.text)
         return False  # the input line is empty again, and the editor goes on
