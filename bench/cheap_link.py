@@ -17,7 +17,7 @@ class CheapLink:
     async def connect(self) -> AsyncIterator[Self]:
         yield self
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: object = ()) -> None:
         await trio.lowlevel.checkpoint()
 
     async def delete(self, chat_id: str, message_id: str) -> None:

@@ -172,7 +172,7 @@ class CrowdLink(CheapLink):
         await self.edit(message.chat_id, message.key, message.text)
         return message.key
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: object = ()) -> None:
         await trio.lowlevel.checkpoint()
         self._crowd.sees(chat_id, text)
 

@@ -61,8 +61,11 @@ class ApprovalRequest(Event, frozen=True):
     event: ClassVar[str] = "approval.request"
     approval_id: str
     command: str = ""
+    """What would be done, every character of it; what cannot be seen is written as ⟨U+202E⟩."""
     description: str = ""
-    """What it would do, and why that needs a yes."""
+    """Why that needs a yes."""
+    cwd: str = ""
+    """The directory in which the command would run, or the file that would be changed."""
     choices: Sequence[str] = ("once", "session", "always", "deny")
     allow_permanent: bool = True
 

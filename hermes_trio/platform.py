@@ -25,6 +25,9 @@ from .messages import Attachment, MessageEvent
 
 Counting = Literal["characters", "utf-16", "bytes"]
 Dialect = Literal["plain", "markdown"]
+Preformatted = tuple[tuple[int, int], ...]
+"""Stretches of a text, each from its first character to behind its last, in order. They are shown exactly as
+they are, and nothing in them is markup: whole lines as a block, others within their line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class Traits:
     """It can be asked whether a send with a key has arrived."""
     dialect: Dialect = "plain"
     """How people see a text: as it is written, or its Markdown as what it means. Models are told."""
+    preformatted: bool = False
+    """It shows what is `preformatted` so. Without it, a platform whose dialect is Markdown is sent no
+    approvals, for a command might look like another one there."""
     own_door: bool = False
     """Who speaks here was let in by the platform's own door, which asks for a key: no list names them."""
 
@@ -70,12 +76,13 @@ class Traits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
     """One message as a link is to send it. It fits the limit. Its text is Markdown, as models write it: what
-    the platform has for that is made of it by the link."""
+    the platform has for that is made of it by the link. What is `preformatted` in it is no Markdown."""
 
     chat_id: str
     text: str
     key: str
     """The same for every attempt at this message, and for no other."""
+    preformatted: Preformatted = ()
     thread_id: str | None = None
     reply_to: str | None = None
     attachments: tuple[Attachment, ...] = ()
@@ -96,7 +103,7 @@ class Link(Protocol):
     async def send(self, message: Outgoing) -> str | None:
         """Send; returns the platform's id of the message, if it gives one."""
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
         """Let a sent message say something else. Buttons that it had are gone."""
 
     async def delete(self, chat_id: str, message_id: str) -> None:

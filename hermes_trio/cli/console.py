@@ -12,7 +12,7 @@ import trio
 
 from ..errors import GatewayError
 from ..messages import MessageEvent, SessionSource
-from ..platform import Link, LinkLost, Outgoing, Traits
+from ..platform import Link, LinkLost, Outgoing, Preformatted, Traits
 from .output import visible
 
 GROWING = "\x00"
@@ -123,7 +123,7 @@ class Console:
         await self.edit(message.chat_id, message_id, message.text + (GROWING if message.grows else ""))
         return message_id
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
         await trio.lowlevel.checkpoint()
         if message_id not in self._shown and self._column:  # a new one, or one of a life before this
             self._print("\n")

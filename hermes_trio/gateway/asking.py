@@ -21,9 +21,10 @@ from ..events import ApprovalRequest, QuestionRequest, RequestClosed
 from ..platform import Button
 from ..state import approvals, inbox, outbox, turns
 from ..state.approvals import Request
+from ..tools.tool import Approval, NotShown
 from . import words
 from .access import ids_of
-from .chunks import SMALLEST_LIMIT, chunks
+from .exact import approval_parts, on_one_line, question_parts, visible, with_end
 from .outgoing import Body, Chat, owed, place_of
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ _YES_OR_NO = (
 PRESS = "ask:"
 """What the values of our buttons begin with. Another press is what an adapter makes of it: words."""
 LONGEST_LABEL = 60
-_ROOM = 200
-"""What a question leaves free in its message, for how it ended."""
 
 
 @dataclass(eq=False, slots=True)
@@ -107,24 +106,30 @@ async def ask(
     gateway: Gateway,
     turn: Turn,
     task: Task,
-    kind: Kind,
-    text: str,
+    what: Approval | str,
     *,
     choices: Sequence[str] = (),
     within: float,
 ) -> str | None:
-    """Ask, and return the answer; None if none came in time, or nobody is there who could give one."""
+    """Ask for a yes, or the answer to a question, and return the answer; None if none came in time, or
+    nobody is there who could give one. Raises `NotShown` if it cannot be shown as it is."""
     if task.source is None:
         return None
+    kind: Kind = "question" if isinstance(what, str) else "approval"
     asked = Asked(gateway.world.new_id(), kind, choices, _people_of(task))
+    try:
+        said = _shown(gateway, turn, task.source, asked, what, within)
+    except NotShown as error:
+        turn.mention(words.cannot_be_shown(error.why))
+        raise
+    event = _event(asked, what)
+    text = what if isinstance(what, str) else msgspec.json.encode(event).decode()
     row = Request(asked.id, turn.turn_id, kind, text, gateway.world.time())
-    shown = words.asks_for_a_yes(text, within) if kind == "approval" else words.asks(text, choices)
-    said = _shown(gateway, turn, task.source, asked, shown)
     await gateway.database.write(_ask, row, said)
     task.asked.append(asked)
     turn.patience.deadline = math.inf
     try:
-        await turn.emit(_event(asked, text))
+        await turn.emit(event)
         gateway.lane_of(task.source).deliver()
         with trio.move_on_after(within):
             await asked.answered()
@@ -177,34 +182,44 @@ def pressed(value: str) -> tuple[str, str]:
 
 
 def _short(label: str) -> str:
-    label = " ".join(label.split())
+    label = " ".join(on_one_line(label).split())
     return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
 
 
-def _event(asked: Asked, text: str) -> ApprovalRequest | QuestionRequest:
-    if asked.kind == "question":
-        return QuestionRequest(asked.id, text, asked.choices)
-    command, _, description = text.rpartition("\n\n")
-    return ApprovalRequest(asked.id, command or description, description if command else "")
+def _event(asked: Asked, what: Approval | str) -> ApprovalRequest | QuestionRequest:
+    if isinstance(what, str):
+        return QuestionRequest(asked.id, what, asked.choices)
+    command, cwd, why = visible(what.exact), visible(what.place), on_one_line(what.description)
+    return ApprovalRequest(asked.id, command, why, cwd)
 
 
-def _shown(gateway: Gateway, turn: Turn, source: SessionSource, asked: Asked, text: str) -> list[Owed]:
-    """What the person is shown, in as many messages as it takes; the last has the buttons."""
+def _shown(
+    gateway: Gateway, turn: Turn, source: SessionSource, asked: Asked, what: Approval | str, within: float
+) -> Owed | None:
+    """What the person is shown, in as many messages as it takes; the last has the buttons. None if there is
+    nothing to show."""
     chat = Chat.of(source)
     traits = gateway.traits(chat)
-    pieces = chunks(text, replace(traits, limit=max(traits.limit - _ROOM, SMALLEST_LIMIT)))
-    key = _key(turn.run_id, asked.id)
-    return [
-        owed(
-            chat,
-            key if left == 0 else f"{key}:{left}",
-            Body(piece, buttons=asked.buttons() if traits.buttons and left == 0 else ()),
-            thread_id=source.thread_id,
-            session_id=turn.entry.session_id,
-            turn_id=turn.turn_id,
-        )
-        for left, piece in zip(range(len(pieces) - 1, -1, -1), pieces, strict=True)
-    ]
+    if isinstance(what, str):
+        parts = question_parts(what, asked.choices, traits)
+    else:
+        parts = approval_parts(what, within, traits)
+    if not parts:
+        return None
+    *before, last = parts
+    return owed(
+        chat,
+        _key(turn.run_id, asked.id),
+        Body(
+            last.text,
+            preformatted=last.preformatted,
+            before=tuple(before),
+            buttons=asked.buttons() if traits.buttons else (),
+        ),
+        thread_id=source.thread_id,
+        session_id=turn.entry.session_id,
+        turn_id=turn.turn_id,
+    )
 
 
 def _key(run_id: str, asked_id: str) -> str:
@@ -215,10 +230,10 @@ def _key(run_id: str, asked_id: str) -> str:
 # --- steps of the database ---------------------------------------------------------------------------
 
 
-def _ask(db: sqlite3.Connection, row: Request, said: Sequence[Owed]) -> None:
+def _ask(db: sqlite3.Connection, row: Request, said: Owed | None) -> None:
     approvals.ask(db, row)
-    for message in said:
-        outbox.owe(db, message, row.asked_at)
+    if said is not None:
+        outbox.owe(db, said, row.asked_at)
 
 
 def _answer(
@@ -229,7 +244,7 @@ def _answer(
         return False
     if inbox_id is not None:
         inbox.join_turn(db, request.turn_id, [inbox_id])
-    _take_buttons(db, request, words.answered(meant), at)
+    _take_buttons(db, request, meant, at)
     return True
 
 
@@ -238,7 +253,7 @@ def _give_up(db: sqlite3.Connection, asked_id: str, at: float) -> str | None:
     request = approvals.get(db, asked_id)
     if request is not None and request.closed_at is None:
         approvals.close(db, asked_id, at)
-        _take_buttons(db, request, words.not_answered(), at)
+        _take_buttons(db, request, None, at)
     return request.answer if request is not None else None
 
 
@@ -246,11 +261,11 @@ def close_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> bool:
     """The turn is about to end: what it still asks loses its buttons. Whether there is anything of it."""
     asked = approvals.open_of_turn(db, turn_id)
     for request in asked:
-        _take_buttons(db, request, words.not_answered(), at)
+        _take_buttons(db, request, None, at)
     return bool(asked)
 
 
-def _take_buttons(db: sqlite3.Connection, request: Request, how: str, at: float) -> None:
+def _take_buttons(db: sqlite3.Connection, request: Request, answer: str | None, at: float) -> None:
     """Owe the edit that takes the buttons away and says how it ended, if there are any."""
     turn = turns.get(db, request.turn_id)
     asked = outbox.by_key(db, _key(turn.run_id, request.approval_id)) if turn else None
@@ -258,6 +273,7 @@ def _take_buttons(db: sqlite3.Connection, request: Request, how: str, at: float)
     if asked is None or body is None or not body.buttons:
         return
     key = asked.owed.delivery_key
-    said = Body(f"{body.text}\n\n{how}", closes=key, only_closes=True)
+    part = with_end(body.part, answer)
+    said = Body(part.text, closes=key, only_closes=True, preformatted=part.preformatted)
     row = replace(asked.owed, delivery_key=f"{key}:over", body=msgspec.json.encode(said).decode())
     outbox.owe(db, row, at)

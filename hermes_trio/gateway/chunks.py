@@ -48,6 +48,11 @@ def fits(text: str, traits: Traits) -> bool:
     return _Ruler(text, traits.counting).between(0, len(text)) <= traits.limit
 
 
+def width(text: str, counting: Counting) -> int:
+    """How long this is to a platform that counts so."""
+    return _Ruler(text, counting).between(0, len(text))
+
+
 def chunks(text: str, traits: Traits) -> list[str]:
     """`text` as messages for a platform with these traits, in order; none if there is nothing to say.
     ValueError for a limit that leaves no room."""

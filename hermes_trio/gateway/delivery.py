@@ -30,6 +30,7 @@ from ..platform import (
     Outgoing,
     PlatformError,
     Refused,
+    Traits,
 )
 from ..state import outbox
 from ..state.database import Database
@@ -37,7 +38,7 @@ from ..state.outbox import Delivery, OutboxState, Owed
 from ..world import World
 from .chunks import chunks
 from .link import Connection, calling
-from .outgoing import Body, Chat
+from .outgoing import Body, Chat, Part
 
 MAX_TRIES = 20
 """So often it is tried to send what surely did not arrive, with the pauses an hour long."""
@@ -165,16 +166,18 @@ class Deliveries:
             if body.only_closes and (traits.finds or not lost):
                 return None
             unsure = unsure or lost
-        texts = [body.text]
+        parts = [*body.before, body.part]
         if unsure:
             if traits.finds and (message_id := await link.find(chat_id, key)) is not None:
                 return message_id
             if not link_can_tell(self._connection):
-                texts = chunks(POSSIBLY_REPEATED + body.text, traits)  # the mark may not fit in
+                parts = _marked(parts, traits)
         await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
-        for number, text in enumerate(texts, 1):
-            message = outgoing(row.owed, text)
-            if number == len(texts):
+        for left, part in zip(range(len(parts) - 1, -1, -1), parts, strict=True):
+            message = outgoing(row.owed, part)
+            if left:
+                message = replace(message, key=f"{key}:{left}")
+            else:
                 message = replace(message, attachments=body.files, buttons=body.buttons)
             message_id = await link.send(message)
         return message_id
@@ -184,7 +187,7 @@ class Deliveries:
         has deleted it, say, what it should have said must be a message of its own."""
         try:
             with trio.fail_after(EDIT_WITHIN), calling(self._connection):
-                await link.edit(self._chat.chat_id, message_id, body.text)
+                await link.edit(self._chat.chat_id, message_id, body.text, body.preformatted)
         except (OutcomeUnknown, trio.TooSlowError) as error:
             raise NotSent(f"The edit is made again: {error}") from error  # saying the same twice is once
         except Refused as error:
@@ -201,7 +204,7 @@ class Deliveries:
         if traits.finds:
             return await link.find(self._chat.chat_id, body.closes)
         if traits.takes_keys:
-            return await link.send(outgoing(replace(row.owed, delivery_key=body.closes), body.text))
+            return await link.send(outgoing(replace(row.owed, delivery_key=body.closes), body.part))
         return None
 
     async def _placed(self, link: Link, row: Delivery, key: str) -> str | None:
@@ -219,7 +222,7 @@ class Deliveries:
         outbox_id = await self._database.write(outbox.begin_stream, row, self._world.time())
         try:
             with calling(self._connection):
-                message_id = await link.send(outgoing(row, text, grows=True))
+                message_id = await link.send(outgoing(row, Part(text), grows=True))
         except (NotSent, Refused) as error:
             # Cancelled in this moment it stays unsure, which costs no more than the mark of a repeat.
             await self._database.write(outbox.note_failure, outbox_id, self._connection.problem(error))  # noqa: ASYNC120
@@ -239,11 +242,23 @@ class Deliveries:
         del self._receipts[outbox_id]
 
 
-def outgoing(row: Owed, text: str, *, grows: bool = False) -> Outgoing:
-    """The message that an owed row is."""
+def _marked(parts: list[Part], traits: Traits) -> list[Part]:
+    """The same, marked as a possible repeat. A text is divided anew, for the mark may not fit in; a question
+    that is shown exactly has left room for it."""
+    first, *others = parts
+    if not others and not first.preformatted:
+        return [Part(text) for text in chunks(POSSIBLY_REPEATED + first.text, traits)]
+    by = len(POSSIBLY_REPEATED)
+    moved = tuple((start + by, end + by) for start, end in first.preformatted)
+    return [Part(POSSIBLY_REPEATED + first.text, moved), *others]
+
+
+def outgoing(row: Owed, part: Part, *, grows: bool = False) -> Outgoing:
+    """The message that an owed row is, or a part of it."""
     return Outgoing(
         chat_id=row.chat_id,
-        text=text,
+        text=part.text,
+        preformatted=part.preformatted,
         key=row.delivery_key,
         thread_id=row.thread_id,
         reply_to=row.reply_to,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..messages import Attachment, SessionSource
-from ..platform import Button
+from ..platform import Button, Preformatted
 from ..state.outbox import Owed
 
 
@@ -33,6 +33,13 @@ def place_of(source: SessionSource) -> Place:
     return Chat.of(source), source.thread_id
 
 
+class Part(msgspec.Struct, frozen=True):
+    """A message as it is sent: its text, and what in it is preformatted."""
+
+    text: str
+    preformatted: Preformatted = ()
+
+
 class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an outbox row says. JSON in the row; read by the lane alone."""
 
@@ -45,6 +52,15 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     """What goes along; the text stands below the first."""
     buttons: tuple[Button, ...] = ()
     """What can be pressed below it, as long as nothing closes it."""
+    preformatted: Preformatted = ()
+    """What in the text is shown exactly as it is."""
+    before: tuple[Part, ...] = ()
+    """Messages that are one thing with this one, and are sent before it: it goes only if they have gone."""
+
+    @property
+    def part(self) -> Part:
+        """The text, and what in it is preformatted."""
+        return Part(self.text, self.preformatted)
 
 
 def owed(chat: Chat, key: str, body: Body, *, thread_id: str | None = None, **of: object) -> Owed:

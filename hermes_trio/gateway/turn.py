@@ -30,6 +30,7 @@ from ..state.database import Database
 from ..state.entry import SessionEntry, Usage
 from ..state.transcript import Message, ToolCall
 from ..tools.kept import Kept, Watch
+from ..tools.tool import Approval
 from ..world import World
 from . import asking, attached
 from .as_told import as_told
@@ -260,15 +261,15 @@ class Turn:
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
         """Ask the person something, and wait for the answer; None if none came in time."""
         limit = self._gateway.config.agent.clarify_timeout if within is None else within
-        return await asking.ask(
-            self._gateway, self, self._task, "question", text, choices=choices, within=limit
-        )
+        return await asking.ask(self._gateway, self, self._task, text, choices=choices, within=limit)
 
-    async def may(self, what: str) -> str | None:
+    async def may(self, what: Approval | str) -> str | None:
         """Ask for a yes before something is done that may do harm. Returns what it is a yes to (`once`,
-        `session` or `always`); None for a no, and if nothing was said in time."""
+        `session` or `always`); None for a no, and if nothing was said in time. A mere text is what would be
+        done. Raises `NotShown` if the person cannot be shown it whole and exactly."""
         limit = self._gateway.config.approvals.timeout
-        said = await asking.ask(self._gateway, self, self._task, "approval", what, within=limit)
+        approval = Approval(what) if isinstance(what, str) else what
+        said = await asking.ask(self._gateway, self, self._task, approval, within=limit)
         return None if said == asking.DENY else said
 
     async def send_file(self, name: str, data: bytes, text: str = "") -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..config import ModelConfig
@@ -18,12 +17,8 @@ def still_working(seconds: float) -> str:
     return f"⏳ Still working ({duration(seconds)})."
 
 
-def asks(question: str, choices: Sequence[str]) -> str:
-    return "\n".join([question, *(f"{number}. {choice}" for number, choice in enumerate(choices, start=1))])
-
-
 def answered(answer: str) -> str:
-    return f"→ {answer[:100]}"
+    return f"→ {answer}"
 
 
 def not_answered() -> str:
@@ -34,12 +29,48 @@ def pressed_in_vain() -> str:
     return "That was asked of somebody else, or is over."
 
 
-def asks_for_a_yes(what: str, within: float) -> str:
+def may_i() -> str:
+    return "⚠ May I do this?"
+
+
+def where_it_would_be(kind: str) -> str:
+    return "In the directory:" if kind == "command" else "In the file:"
+
+
+def what_it_would_be(kind: str) -> str:
+    return "The command:" if kind == "command" else "The change:"
+
+
+def stands_above(kind: str, parts: int) -> str:
+    what = "command" if kind == "command" else "change"
+    return f"The {what} stands in the {messages(parts)} above, from its first character to its last."
+
+
+def part_of_what_is_asked(number: int, parts: int) -> str:
+    return f"⚠ Part {number} of {parts} of something that I ask you to allow:"
+
+
+def end_of_part() -> str:
+    return "(The next message goes on with the next character.)"
+
+
+def has_unseen_characters() -> str:
+    return "⟨U+…⟩ stands for a character that cannot be seen, or not be told from another."
+
+
+def because() -> str:
+    return "Why I ask:"
+
+
+def answer_yes_or_no(within: float) -> str:
     return (
-        f"⚠ May I do this?\n{what}\n"
         "Answer yes or no, or /approve session, /approve always. "
         f"Without an answer in {duration(within)} it is not done."
     )
+
+
+def cannot_be_shown(why: str) -> str:
+    return f"⚠ I wanted to ask you something, but it cannot be shown here as it is: {why}. It was not done."
 
 
 def worked(seconds: float) -> str:

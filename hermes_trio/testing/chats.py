@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..messages import Attachment
-from ..platform import Button, Counting, Outgoing, Refused, Traits
+from ..platform import Button, Counting, Outgoing, Preformatted, Refused, Traits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,12 @@ class Shown:
     attachments: tuple[Attachment, ...] = ()
     buttons: tuple[Button, ...] = ()
     silent: bool = False
+    preformatted: Preformatted = ()
+
+    @property
+    def exact(self) -> tuple[str, ...]:
+        """The stretches of the text that are preformatted."""
+        return tuple(self.text[start:end] for start, end in self.preformatted)
 
 
 @dataclass(slots=True)
@@ -92,15 +98,20 @@ class Chats:
                 attachments=message.attachments,
                 buttons=message.buttons if self._traits.buttons else (),
                 silent=message.silent,
+                preformatted=message.preformatted,
             )
         )
         return message_id
 
-    def edit(self, chat_id: str, message_id: str, text: str, at: float) -> None:
+    def edit(
+        self, chat_id: str, message_id: str, text: str, at: float, preformatted: Preformatted = ()
+    ) -> None:
         """A message says something else."""
         self._check(text)
         messages, place = self[chat_id].messages, self[chat_id].place(message_id)
-        messages[place] = replace(messages[place], text=text, buttons=(), edited_at=at)
+        messages[place] = replace(
+            messages[place], text=text, buttons=(), edited_at=at, preformatted=preformatted
+        )
 
     def delete(self, chat_id: str, message_id: str) -> None:
         """A message is gone."""

@@ -19,7 +19,7 @@ import trio
 from ..config import PlatformConfig
 from ..errors import ConfigInvalid
 from ..messages import MessageEvent
-from ..platform import LinkLost, NotSent, OutcomeUnknown, Outgoing, PlatformError, Traits
+from ..platform import LinkLost, NotSent, OutcomeUnknown, Outgoing, PlatformError, Preformatted, Traits
 from .stage import demand
 from .wire import (
     Accept,
@@ -101,9 +101,9 @@ class LoopbackLink:
     async def send(self, message: Outgoing) -> str | None:
         return await self._call(lambda number: Send(number, message), before=NotSent, after=OutcomeUnknown)
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
         demand(self._traits, "edits")
-        await self._call(lambda number: Edit(number, chat_id, message_id, text))
+        await self._call(lambda number: Edit(number, chat_id, message_id, text, preformatted))
 
     async def delete(self, chat_id: str, message_id: str) -> None:
         demand(self._traits, "deletes")

@@ -180,7 +180,7 @@ class _Connection:
             case Find():
                 return await self._server.find(frame.chat_id, frame.key)
             case Edit():
-                await self._server.edit(frame.chat_id, frame.message_id, frame.text)
+                await self._server.edit(frame.chat_id, frame.message_id, frame.text, frame.preformatted)
             case Delete():
                 await self._server.delete(frame.chat_id, frame.message_id)
             case Typing():

@@ -21,7 +21,7 @@ from typing import TypeVar
 import trio
 
 from ..messages import MessageEvent
-from ..platform import LinkLost, NotSent, OutcomeUnknown, Outgoing, PlatformError, Traits
+from ..platform import LinkLost, NotSent, OutcomeUnknown, Outgoing, PlatformError, Preformatted, Traits
 from .stage import Delivery, Stage, demand
 
 _T = TypeVar("_T")
@@ -92,9 +92,9 @@ class MemoryLink:
         error = NotSent if self.lost else OutcomeUnknown
         return await self.while_up(partial(self._stage.send, message), error)
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
         demand(self._stage.traits, "edits")
-        await self.while_up(partial(self._stage.edit, chat_id, message_id, text))
+        await self.while_up(partial(self._stage.edit, chat_id, message_id, text, preformatted))
 
     async def delete(self, chat_id: str, message_id: str) -> None:
         demand(self._stage.traits, "deletes")

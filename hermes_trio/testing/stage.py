@@ -18,7 +18,7 @@ from typing import Literal, TypedDict, TypeVar, Unpack
 import trio
 
 from ..messages import ChatType, MessageEvent, SessionSource
-from ..platform import OutcomeUnknown, Outgoing, Refused, Traits
+from ..platform import OutcomeUnknown, Outgoing, Preformatted, Refused, Traits
 from .chats import Chat, Chats
 
 Call = Literal["connect", "send", "edit", "delete", "typing", "find", "fetch"]
@@ -191,10 +191,12 @@ class Stage:
             "send", message.chat_id, lambda: self._chats.show(message, trio.current_time())
         )
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
         self.note("edit", chat_id, message_id, text=text)
         await self._perform(
-            "edit", chat_id, lambda: self._chats.edit(chat_id, message_id, text, trio.current_time())
+            "edit",
+            chat_id,
+            lambda: self._chats.edit(chat_id, message_id, text, trio.current_time(), preformatted),
         )
 
     async def delete(self, chat_id: str, message_id: str) -> None:

@@ -33,6 +33,7 @@ from ..platform import (
     OutcomeUnknown,
     Outgoing,
     PlatformError,
+    Preformatted,
     Refused,
 )
 
@@ -55,6 +56,7 @@ class Edit(msgspec.Struct, frozen=True, tag="edit"):
     chat_id: str
     message_id: str
     text: str
+    preformatted: Preformatted = ()
 
 
 class Delete(msgspec.Struct, frozen=True, tag="delete"):

@@ -10,29 +10,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import trio
 
 from ..state import meta
 from ..state.approvals import ALWAYS
 from .danger import judge
 from .harm import GATEWAY, LATER, UNREADABLE, UNSEEN, NeedsYes, Refused
-from .output import redaction, without_ours
+from .output import without_ours
 from .places import Places, as_kernel_finds
-from .tool import ToolFailed, Workplace
+from .tool import Approval, ToolFailed, Workplace
 
 MOST_REMEMBERED = 1000
 """So many sessions, the latest."""
-SHOWN = 1500
-"""Characters of a command that a person is shown."""
-
-_ACTS = re.compile(r"([;&|<>()`\n\\]|\$\{?)")
-"""What makes a command of a text."""
-
 _NO_WAY_AROUND = "Do not try it again, and do not try to get the same done in another way."
 
 
@@ -52,22 +46,29 @@ class Permissions:
         if isinstance(verdict, Refused):
             raise ToolFailed(f"BLOCKED: nobody can allow this: {verdict.why}. {_NO_WAY_AROUND}")
         if isinstance(verdict, NeedsYes):
-            await self.require({kind: _kept_as(kind, command) for kind in verdict.kinds}, command, place)
+            kinds = {kind: _kept_as(kind, command) for kind in verdict.kinds}
+            await self.require(kinds, Approval(command, place=str(cwd)), place)
 
-    async def require(self, kinds: Mapping[str, str], shown: str, place: Workplace) -> None:
+    async def require(self, kinds: Mapping[str, str], approval: Approval, place: Workplace) -> None:
         """Return if a person has allowed, or allows now, each of these kinds of harm. Each has the name that
-        an allowance is kept under; `shown` is what the person sees of it. Raises `ToolFailed` if not."""
+        an allowance is kept under; the person is shown the approval and the kinds. Raises `ToolFailed` if
+        not."""
         if place.config.approvals.mode == "off":
             return
         always = {name.removeprefix(ALWAYS) for name, _ in await place.database.read(meta.every, ALWAYS)}
         allowed = always | self._of_session.get(place.session_id, set())
         asked = {kind: name for kind, name in kinds.items() if name not in allowed}
         if asked:
-            await self._ask(shown, asked, place)
+            await self._ask(approval, asked, place)
 
-    async def _ask(self, command: str, kinds: Mapping[str, str], place: Workplace) -> None:
+    async def _ask(self, approval: Approval, kinds: Mapping[str, str], place: Workplace) -> None:
         does = "; ".join(kinds)
-        said = await place.may(f"{_shown(command, place)}\n\nThis {does}.")
+        if without_ours(approval.exact, place) != approval.exact:
+            raise ToolFailed(
+                f"BLOCKED: this {does}, and it holds a secret of the gateway, which no chat is shown. Nobody "
+                "can allow what they have not seen. Let the secret be read from where it is kept."
+            )
+        said = await place.may(msgspec.structs.replace(approval, description=f"This {does}."))
         if said == "session":
             self._allow(place.session_id, kinds.values())
         elif said == "always":
@@ -96,17 +97,3 @@ def _kept_as(kind: str, command: str) -> str:
 def one_command(kind: str, text: str) -> str:
     """The name of an allowance for this very text."""
     return f"{kind} (one command, {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]})"
-
-
-def _shown(command: str, place: Workplace) -> str:
-    """A command as a person is shown it: all that counts is seen, and secrets are not. What only looks like a
-    secret hides nothing that runs: then its parts are looked at one by one."""
-    redact = redaction(place)
-    text = redact(command)
-    if len(_ACTS.findall(text)) != len(_ACTS.findall(command)):
-        text = "".join(map(redact, _ACTS.split(without_ours(command, place))))
-    text = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
-    if len(text) <= SHOWN:
-        return text
-    first, last = text[: SHOWN * 2 // 3], text[-(SHOWN // 3) :]
-    return f"{first}\n[... {len(text) - len(first) - len(last)} characters are not shown ...]\n{last}"

@@ -25,7 +25,7 @@ from ..redaction import Redact
 from .approval import Permissions
 from .editing import Edit, difference, edited
 from .paths import PathRefused, Territory, facts_of, files_of, needs_yes, open_to_read, replace
-from .tool import Result, Tool, ToolFailed, Workplace
+from .tool import Approval, Result, Tool, ToolFailed, Workplace
 
 MOST_LINES = 2000
 LONGEST_LINE = 2000
@@ -117,7 +117,8 @@ class Files:
         meanwhile."""
         if needs_yes(change.real):
             kind = f"changes {change.real}, which runs later or is obeyed by programs"
-            await self._permissions.require({kind: f"changes {change.real}"}, change.difference, place)
+            approval = Approval(change.difference, place=str(change.real), kind="change")
+            await self._permissions.require({kind: f"changes {change.real}"}, approval, place)
         facts = await _beside(partial(_put, change))
         self._remember(place, change.real, facts)
 

@@ -26,7 +26,7 @@ from .kept import Kept
 from .output import MARGIN, after_margin, cleaned, fitted, latest, redaction
 from .process_input import Reader, is_answer, is_remote, is_whole, reader_of
 from .terminal import shown, stir
-from .tool import Result, Tool, ToolFailed, Workplace
+from .tool import Approval, Result, Tool, ToolFailed, Workplace
 
 POLLED = 1000
 """Characters at the end of the output that `poll` shows."""
@@ -210,7 +210,8 @@ async def _permit(kept: Kept, text: str, place: Workplace, permissions: Permissi
         case Reader.UNKNOWN:
             if not is_answer(statement):
                 shown = f"{kept.command}\n# is given:\n{statement}"
-                await permissions.require({INPUT: one_command(INPUT, shown)}, shown, place)
+                approval = Approval(shown, place=str(kept.cwd))
+                await permissions.require({INPUT: one_command(INPUT, shown)}, approval, place)
             given.open = statement.rpartition("\n")[2]
 
 

@@ -131,8 +131,11 @@ class Terminal:
         """Where this command starts."""
         here = self._cwd.get(place.session_id, place.cwd)
         if arguments.workdir is not None:
-            return here / os.path.expanduser(arguments.workdir)  # noqa: ASYNC240 - it asks the environment
-        return here if await trio.Path(here).is_dir() else place.cwd
+            here /= os.path.expanduser(arguments.workdir)  # noqa: ASYNC240 - it asks the environment
+        elif not await trio.Path(here).is_dir():
+            here = place.cwd
+        # Resolved once: the directory that a person is shown is the one in which the command runs.
+        return Path(await trio.Path(here).resolve())
 
     async def _finish(
         self, arguments: Run, place: Workplace, cwd: Path, limit: float, commands: list[Command]

@@ -20,7 +20,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -45,6 +45,30 @@ log = Log(__name__)
 
 class ToolFailed(GatewayError):
     """A tool could not do what it was asked. The message is for the model."""
+
+
+class NotShown(ToolFailed):
+    """What a person is asked cannot be shown to them whole and exactly, so they are not asked."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"BLOCKED: the person could not be shown this as it is: {why}. Nobody can allow what they have "
+            "not seen, so it was not done. Do it in smaller or plainer steps, or say what you need."
+        )
+        self.why = why
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """What a person is asked to allow. They are shown `exact` and `place` as preformatted text, every
+    character as it is; what cannot be shown so is refused."""
+
+    exact: str
+    """What would be done: a command as it would run, or the change of a file."""
+    description: str = ""
+    """Why it needs a yes, in a sentence."""
+    place: str = ""
+    """The directory in which the command would run, or the file that would change."""
+    kind: Literal["command", "change"] = "command"
 
 
 class Workplace(Protocol):
@@ -99,9 +123,9 @@ class Workplace(Protocol):
     async def send_file(self, name: str, data: bytes, text: str = "") -> bool:
         """Send the person a file. False where their chat takes none."""
 
-    async def may(self, what: str) -> str | None:
+    async def may(self, what: Approval | str) -> str | None:
         """Ask for a yes before something that may do harm: `once`, `session`, `always`; anything else, None
-        above all, is a no."""
+        above all, is a no. A mere text is what would be done. Raises `NotShown`."""
 
     def active(self) -> None:
         """Something happened: this is not silence."""

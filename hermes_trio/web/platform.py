@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from ..messages import MessageEvent, SessionSource
-from ..platform import Link, Outgoing, Traits
+from ..platform import Link, Outgoing, Preformatted, Traits
 
 NAME = "api"
 
@@ -46,7 +46,7 @@ class _Nowhere:
         await trio.lowlevel.checkpoint()
         return None
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
         raise NotImplementedError("the traits deny it")
 
     async def delete(self, chat_id: str, message_id: str) -> None:

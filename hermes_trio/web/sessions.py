@@ -16,7 +16,9 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ..events import ApprovalRequest
 from ..gateway import asking
+from ..gateway.exact import on_one_line
 from ..gateway.letting_go import stop
 from ..ids import path_safe_id
 from ..messages import SessionSource
@@ -177,10 +179,25 @@ def _asked(gateway: Gateway, asked: approvals.Request, choices: Sequence[str]) -
     return {
         "id": asked.approval_id,
         "kind": asked.kind,
-        "text": asked.asked,
-        "choices": choices if is_question else ("once", "session", "always", asking.DENY),
+        **(_question(asked, choices) if is_question else _approval(asked)),
         "asked_at": asked.asked_at,
         "until": asked.asked_at + within,
+    }
+
+
+def _question(asked: approvals.Request, choices: Sequence[str]) -> dict[str, Any]:
+    return {"text": asked.asked, "choices": choices, "labels": [on_one_line(one) for one in choices]}
+
+
+def _approval(asked: approvals.Request) -> dict[str, Any]:
+    """What is asked to be allowed, as the event says it."""
+    said = msgspec.json.decode(asked.asked, type=ApprovalRequest)
+    return {
+        "text": said.command,
+        "command": said.command,
+        "cwd": said.cwd,
+        "description": said.description,
+        "choices": said.choices,
     }
 
 

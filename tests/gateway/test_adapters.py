@@ -72,7 +72,7 @@ class Hanging(Hooked):
     async def send(self, message: Outgoing) -> str | None:
         return await self._called("send", lambda: self._link.send(message))
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: object = ()) -> None:
         await self._called("edit", lambda: self._link.edit(chat_id, message_id, text))
 
     async def typing(self, chat_id: str, thread_id: str | None) -> None:

@@ -171,7 +171,10 @@ async def test_an_approval_is_a_plain_word_or_a_command(
     got = asks(stage, may)
     async with stage.life():
         await stage.says("work")
-        assert stage.platform.chat("42").texts == [words.asks_for_a_yes("rm -rf build", 60)]
+        [asked] = stage.platform.chat("42").messages
+        assert asked.exact == ("│ rm -rf build",)
+        assert asked.text.startswith(words.may_i())
+        assert asked.text.endswith(words.answer_yes_or_no(60))
         await trio.sleep(10)
         await stage.says(said)
         assert got == [(meant, 10.0)], "what is no yes is nothing that counts as one"

@@ -21,7 +21,7 @@ from hermes_trio.known_secrets import masking_of
 from hermes_trio.redaction import Masking
 from hermes_trio.state.database import Database
 from hermes_trio.tools.kept import Kept
-from hermes_trio.tools.tool import Result, Tool
+from hermes_trio.tools.tool import Approval, Result, Tool
 from hermes_trio.world import World
 
 
@@ -92,7 +92,7 @@ class Desk:
         self.asked.append((text, tuple(choices)))
         return self.answer
 
-    async def may(self, what: str) -> str | None:
+    async def may(self, what: Approval | str) -> str | None:
         return self.answer
 
     def active(self) -> None:

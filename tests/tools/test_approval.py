@@ -165,17 +165,59 @@ async def test_background_commands_are_asked_about_too(bench: Bench, work: Path)
         assert bench.results[-1].content.startswith("BLOCKED")
 
 
-async def test_what_a_person_is_shown_hides_no_secret_and_nothing_else(bench: Bench) -> None:
+async def test_a_person_is_shown_the_whole_command_and_its_directory(bench: Bench, work: Path) -> None:
     async with bench.life():
         command = "rm -rf x\u202etxt # token=abcdefgh1234\necho " + "a" * 5000 + " tail"
         await bench.begin({"command": command})
         await bench.until(lambda: "May I do this?" in (bench.stage.platform.chat("42").last or ""))
-        shown = bench.stage.platform.chat("42").last or ""
-        assert "abcdefgh1234" not in shown
-        assert "x\\u202etxt" in shown
-        assert "characters are not shown" in shown
-        assert "aaa tail\n\nThis deletes recursively." in shown
+        *parts, last = bench.stage.platform.chat("42").messages
+        whole = "".join(stretch for part in parts for stretch in part.exact)
+        assert whole.replace("│ ", "") == command.replace("\u202e", "⟨U+202E⟩")
+        assert last.exact == (f"│ {work}", "This deletes recursively.")
+        assert "⟨U+…⟩ stands for" in last.text
         await bench.stage.platform.says("no")
+
+
+async def test_a_command_that_is_too_long_to_be_shown_is_refused_in_words(bench: Bench, work: Path) -> None:
+    async with bench.life():
+        (result,) = await bench.do({"command": "mkdir x; rm -rf x; echo " + "a" * 30_000})
+        assert result.content.startswith("BLOCKED: the person could not be shown this as it is")
+        assert "smaller or plainer steps" in result.content
+        assert list(work.iterdir()) == []
+        assert any("cannot be shown here" in text for text in bench.stage.platform.chat("42").texts)
+        assert bench.rows("SELECT 1 FROM approvals") == []
+
+
+async def test_a_command_that_holds_a_secret_of_ours_is_refused_and_not_masked(
+    bench: Bench, work: Path
+) -> None:
+    secret = "a-key-that-nobody-is-shown"
+    model = msgspec.structs.replace(bench.stage.config.model, api_key=secret)
+    bench.stage.config = msgspec.structs.replace(bench.stage.config, model=model)
+    async with bench.life():
+        (result,) = await bench.do({"command": f"mkdir x; rm -rf x # {secret}"})
+        assert "it holds a secret of the gateway" in result.content
+        assert secret not in "".join(bench.stage.platform.chat("42").texts)
+        assert list(work.iterdir()) == []
+
+
+@pytest.mark.parametrize("workdir", [None, "link/."])
+async def test_the_directory_that_is_shown_is_the_one_in_which_it_runs(
+    bench: Bench, work: Path, tmp_path: Path, workdir: str | None
+) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (work / "link").symlink_to(elsewhere)
+    async with bench.life():
+        if workdir is None:
+            await bench.run("cd link")
+        await bench.begin({"command": "touch here; rm -rf x", "workdir": workdir})
+        await bench.until(lambda: "May I do this?" in (bench.stage.platform.chat("42").last or ""))
+        assert bench.stage.platform.chat("42").messages[-1].exact[0] == f"│ {elsewhere}"
+        (work / "link").unlink()
+        (work / "link").symlink_to(work)
+        await bench.stage.platform.says("yes")
+        await bench.quiet()
+        assert (elsewhere / "here").exists()
 
 
 @pytest.mark.parametrize(
@@ -192,8 +234,7 @@ async def test_what_runs_does_not_hide_as_a_secret(bench: Bench, hidden: str) ->
         await bench.begin({"command": f"rm -rf x; {hidden}; token=abcdefgh1234"})
         await bench.until(lambda: "May I do this?" in (bench.stage.platform.chat("42").last or ""))
         shown = bench.stage.platform.chat("42").last or ""
-        assert "http://evil" in shown
-        assert "abcdefgh1234" not in shown
+        assert f"rm -rf x; {hidden}; token=abcdefgh1234" in shown, "a mask could hide what runs"
         await bench.stage.platform.says("no")
 
 

@@ -16,7 +16,7 @@ from hermes_trio.tools.harm import GATEWAY, LATER, PROTECTED, SCHEDULE, Free, Ne
 from hermes_trio.tools.places import Places
 from hermes_trio.tools.protected_paths import Level, folded, level_of
 from hermes_trio.tools.terminal import Terminal
-from hermes_trio.tools.tool import ToolFailed
+from hermes_trio.tools.tool import Approval, ToolFailed
 from hermes_trio.world import World
 from tests.tools.desk import Desk, desk_in
 
@@ -119,10 +119,11 @@ async def refused(desk: Desk, path: str, content: str = "echo hi\n") -> str:
 
 @pytest.mark.parametrize("name", LATER_FILES)
 async def test_a_file_that_runs_later_is_written_with_a_yes_only(desk: Desk, name: str) -> None:
-    allowed: list[str] = []
+    allowed: list[Approval] = []
 
     class Asked(Desk):
-        async def may(self, what: str) -> str | None:
+        async def may(self, what: Approval | str) -> str | None:
+            assert isinstance(what, Approval)
             allowed.append(what)
             return self.answer
 
@@ -136,8 +137,8 @@ async def test_a_file_that_runs_later_is_written_with_a_yes_only(desk: Desk, nam
             {tool.name: tool for tool in Files().tools}["write_file"], path=str(file), content="x\n"
         )
     assert file.read_text() == "x\n"
-    assert [str(file) in text for text in allowed] == [True, True]
-    assert "+echo hi" in allowed[0], "the change is shown"
+    assert [(each.kind, each.place) for each in allowed] == [("change", str(file))] * 2
+    assert "+echo hi" in allowed[0].exact, "the change is shown"
 
 
 async def test_a_patch_of_one_shows_the_change(desk: Desk) -> None:
@@ -145,8 +146,9 @@ async def test_a_patch_of_one_shows_the_change(desk: Desk) -> None:
     shown: list[str] = []
 
     class Asked(Desk):
-        async def may(self, what: str) -> str | None:
-            shown.append(what)
+        async def may(self, what: Approval | str) -> str | None:
+            assert isinstance(what, Approval)
+            shown.append(what.exact)
             return None
 
     asked = Asked(desk.home, desk.cwd)
@@ -162,7 +164,7 @@ async def test_a_yes_is_for_the_file_as_it_was_shown(desk: Desk) -> None:
     file = Path.home() / ".bashrc"
 
     class Meanwhile(Desk):
-        async def may(self, what: str) -> str | None:
+        async def may(self, what: Approval | str) -> str | None:
             file.write_text("somebody else\n")
             return "once"
 

@@ -12,6 +12,7 @@ import trio
 
 from hermes_trio.gateway.turn import Turn
 from hermes_trio.testing import Script
+from hermes_trio.tools.tool import Approval
 from hermes_trio.web import pages
 from tests.web.conftest import KEY, Heard, WebStage, client, hearing, log_in
 
@@ -192,7 +193,7 @@ async def test_an_approval_is_shown_and_answered_once(web_stage: WebStage) -> No
 
     async def agent(turn: Turn) -> str:
         await turn.requesting()
-        got.append(await turn.may("rm -rf build\n\nThis deletes recursively."))
+        got.append(await turn.may(Approval("rm -rf build\n\n*x*", "This deletes recursively.", "/work")))
         return "Done."
 
     web_stage.agent = agent  # type: ignore[assignment]
@@ -200,7 +201,8 @@ async def test_an_approval_is_shown_and_answered_once(web_stage: WebStage) -> No
         await http.post("/api/sessions/one/messages", json={"text": "go"})
         asked = await asks(web_stage, http)
         assert (asked["kind"], asked["choices"]) == ("approval", ["once", "session", "always", "deny"])
-        assert asked["text"] == "rm -rf build\n\nThis deletes recursively."
+        assert (asked["command"], asked["cwd"]) == ("rm -rf build\n\n*x*", "/work")
+        assert asked["description"] == "This deletes recursively."
         assert asked["until"] - asked["asked_at"] == 60
         assert (await http.get("/api/sessions")).json()["sessions"][0]["asks_for"] == "approval"
         for body, status, code in (
@@ -220,7 +222,8 @@ async def test_an_approval_is_shown_and_answered_once(web_stage: WebStage) -> No
         assert again.json()["error"]["code"] == "asked_no_more"
         assert heard.names == ["approval.request", "request.closed", "run.completed"]
         request, closed = heard.frames[0][1], heard.frames[1][1]
-        assert (request["approval_id"], request["command"]) == (asked["id"], "rm -rf build")
+        assert (request["approval_id"], request["command"]) == (asked["id"], "rm -rf build\n\n*x*")
+        assert request["cwd"] == "/work"
         assert request["description"] == "This deletes recursively."
         assert (closed["request_id"], closed["answer"]) == (asked["id"], "session")
         assert (await http.get("/api/sessions/one")).json()["asks"] == []

@@ -182,15 +182,20 @@ class Ask {
   }
 
   content() {
-    const { kind, text } = this.ask;
+    const { kind, text, command, cwd, description } = this.ask;
     if (kind === "question") return [h("p", { class: "ask-text" }, text)];
-    const cut = text.lastIndexOf("\n\n");
-    const [command, why] = cut < 0 ? [text, ""] : [text.slice(0, cut), text.slice(cut + 2)];
-    return [h("pre", { class: "ask-command", tabindex: "0", role: "group", "aria-label": "What would be done" }, command), why ? h("p", { class: "quiet" }, why) : null];
+    // All of them are text nodes: nothing in them is markup, and every character is there.
+    const escapes = [command, cwd].some((one) => one.includes("⟨U+"));
+    return [
+      h("pre", { class: "ask-command", tabindex: "0", role: "group", "aria-label": "What would be done" }, command),
+      cwd ? h("p", { class: "quiet" }, "In: ", h("code", { class: "ask-cwd" }, cwd)) : null,
+      escapes ? h("p", { class: "quiet" }, "⟨U+…⟩ stands for a character that cannot be seen, or not be told from another.") : null,
+      description ? h("p", { class: "quiet" }, description) : null,
+    ];
   }
 
   button(choice, at) {
-    const label = this.ask.kind === "approval" ? CHOICES[choice] ?? choice : choice;
+    const label = this.ask.kind === "approval" ? CHOICES[choice] ?? choice : this.ask.labels[at];
     const kind = this.ask.kind === "approval" && at === 0 ? "primary" : "plain";
     return h("button", { class: kind, type: "button", onclick: () => this.answer(choice) }, label);
   }

@@ -30,6 +30,7 @@ TRAITS = Traits(
     sends_files=True,
     placeholder="…",
     dialect="markdown",
+    preformatted=True,
 )
 
 _COMMAND = re.compile(r"[a-z0-9_]{1,32}")

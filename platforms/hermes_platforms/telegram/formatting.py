@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
+from hermes_trio.platform import Preformatted
+
 _RESERVED = re.compile(r"([_*\[\]()~`>#+\-=|{}.!\\])")
 _IN_CODE = re.compile(r"([`\\])")
 _IN_URL = re.compile(r"([)\\])")
@@ -43,9 +45,34 @@ class _Place:
         return replace(self, open=self.open | {kind})
 
 
-def to_markdown_v2(text: str) -> str:
-    """The same in MarkdownV2. Blank if there is nothing to see in it."""
-    return _blocks(SyntaxTreeNode(_PARSER.parse(text)).children, _Place())
+def to_markdown_v2(text: str, preformatted: Preformatted = ()) -> str:
+    """The same in MarkdownV2. Blank if there is nothing to see in it. What is `preformatted` never meets the
+    parser: nothing in it can be taken for a mark."""
+    if not preformatted:
+        return _blocks(SyntaxTreeNode(_PARSER.parse(text)).children, _Place())
+    written, at = "", 0
+    for start, end in preformatted:
+        written += _words_between(text[at:start]) + _exact(text, start, end)
+        at = end
+    return written + _words_between(text[at:])
+
+
+def _words_between(text: str) -> str:
+    """Markdown between preformatted stretches: the white space around it stays, but for the indentation of
+    its first line. A block of Telegram's begins with the line."""
+    inner = text.strip()
+    if not inner:
+        return text
+    before, _, after = text.partition(inner)
+    lines = before[: before.rfind("\n") + 1]
+    return f"{lines}{to_markdown_v2(inner)}{after}"
+
+
+def _exact(text: str, start: int, end: int) -> str:
+    """A preformatted stretch: a block if it is whole lines, else code within its line."""
+    code = _in_code(text[start:end])
+    is_block = text[start - 1 : start] in ("", "\n") and text[end : end + 1] in ("", "\n")
+    return f"```\n{code}```" if is_block else f"`{code}`"
 
 
 def escaped(text: str) -> str:

@@ -34,6 +34,7 @@ from hermes_trio.platform import (
     OutcomeUnknown,
     Outgoing,
     PlatformError,
+    Preformatted,
     Refused,
 )
 
@@ -79,7 +80,9 @@ class TelegramLink:
         """As `Link.send`."""
         params = self._address(message)
         if not message.attachments:
-            return _id_of(await self._write("sendMessage", params, message.text, OutcomeUnknown))
+            return _id_of(
+                await self._write("sendMessage", params, message.text, OutcomeUnknown, message.preformatted)
+            )
         text, sent = message.text, None
         if _is_long(text):
             sent = _id_of(await self._write("sendMessage", params, text, OutcomeUnknown))
@@ -94,11 +97,11 @@ class TelegramLink:
             text = ""
         return sent
 
-    async def edit(self, chat_id: str, message_id: str, text: str) -> None:
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
         """As `Link.edit`. Said twice is said once, so what is lost may be asked for again."""
         params: dict[str, object] = {"chat_id": chat_id, "message_id": _number(message_id)}
         try:
-            await self._write("editMessageText", params, text, LinkLost)
+            await self._write("editMessageText", params, text, LinkLost, preformatted)
         except Refused as no:
             if "message is not modified" not in str(no):
                 raise
@@ -189,12 +192,17 @@ class TelegramLink:
         )
 
     async def _write(
-        self, method: str, params: Mapping[str, object], text: str, lost: type[PlatformError]
+        self,
+        method: str,
+        params: Mapping[str, object],
+        text: str,
+        lost: type[PlatformError],
+        preformatted: Preformatted = (),
     ) -> Any:
         """Say this as a text, of which no address is looked at before a person does: a model that was talked
         into it writes secrets into addresses, and Telegram's preview would carry them there."""
         unseen = {"link_preview_options": {"is_disabled": True}}
-        return await self._say(method, {**params, **unseen}, text, "text", lost)
+        return await self._say(method, {**params, **unseen}, text, "text", lost, preformatted=preformatted)
 
     async def _say(
         self,
@@ -204,11 +212,13 @@ class TelegramLink:
         key: str,
         lost: type[PlatformError],
         files: Mapping[str, tuple[str, bytes]] | None = None,
+        preformatted: Preformatted = (),
     ) -> Any:
         """Say this, in Telegram's own dialect if it takes that; `lost` if nobody knows whether it arrived.
-        Each thing that Telegram may object to, and that can do without, is left out at most once."""
+        Each thing that Telegram may object to, and that can do without, is left out at most once; the markup
+        of what is preformatted cannot be done without."""
         plain, params, chat_id = {key: text}, dict(params), params["chat_id"]
-        formatted = to_markdown_v2(text)
+        formatted = to_markdown_v2(text, preformatted)
         said = {key: formatted, "parse_mode": "MarkdownV2"} if formatted.strip() else plain
         unreached = NotSent if lost is OutcomeUnknown else lost
         while True:
@@ -217,7 +227,11 @@ class TelegramLink:
             except NoAnswer as error:
                 raise lost(f"Telegram did not answer: {error}.") from error
             except Denied as no:
-                if said is not plain and no.says("can't parse entities", "is too long", "text is empty"):
+                if (
+                    said is not plain
+                    and not preformatted
+                    and no.says("can't parse entities", "is too long", "text is empty")
+                ):
                     log.warning("a text goes without its markup", error=str(no))
                     said = plain
                 elif "message_thread_id" in params and no.says("thread not found"):
