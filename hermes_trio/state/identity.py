@@ -63,9 +63,24 @@ def save_copy(connection: sqlite3.Connection, files: FileIdentity, world: World)
             log.unlink()
         elif free is not None and log.exists():
             log.replace(aside.with_name(aside.name + log.name.removeprefix(path.name)))
-    saved = unfinished.replace(free or aside)
+    saved = _placed(unfinished, free, aside, over=files.is_ours(path))
     sync_dir(saved.parent)
     return saved
+
+
+def _placed(unfinished: Path, free: Path | None, aside: Path, *, over: bool) -> Path:
+    """Give the copy its name: `free` if that is still free, or is to be replaced, else `aside`."""
+    if free is not None and not over:
+        try:
+            os.link(unfinished, free)  # which replaces nothing, unlike a rename
+        except FileExistsError:
+            free = None
+        except OSError:
+            pass  # a file system without hard links
+        else:
+            unfinished.unlink()
+            return free
+    return unfinished.replace(free or aside)
 
 
 def _free_name(path: Path, world: World) -> Path:

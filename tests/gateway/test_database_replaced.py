@@ -98,6 +98,7 @@ async def test_a_gateway_whose_database_is_gone_saves_it_and_ends_and_the_next_l
         assert stage.platform.chat("42").texts[-1] == "You said: after"
         assert [turn.outcome for turn in stage.turns()] == ["answered"] * 4
     assert said(stage.home / "gateway.db") == ["before 0", "before 1", "before 2", "after"]
+    assert not list(stage.home.glob("*.part"))
 
 
 @pytest.mark.parametrize("with_logs", [False, True])
