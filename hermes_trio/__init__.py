@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .errors import InvalidId as InvalidId
     from .gateway.commands import COMMANDS as COMMANDS
     from .host.lock import sole_use as sole_use
+    from .host.peers import is_from_agent as is_from_agent
     from .messages import Attachment as Attachment
     from .messages import HomeChannel as HomeChannel
     from .messages import MessageEvent as MessageEvent
@@ -70,6 +71,7 @@ __all__ = [
     "World",
     "__version__",
     "build_session_key",
+    "is_from_agent",
     "load_config",
     "open_gateway",
     "serve",
@@ -91,6 +93,7 @@ _HOMES = {
     "SessionStore": "state.store",
     "World": "world",
     "build_session_key": "messages",
+    "is_from_agent": "host.peers",
     "load_config": "config_file",
     "open_gateway": "embed",
     "serve": "embed",

@@ -100,6 +100,12 @@ def sender_of(theirs: Place, ours: Place, *, children: bool) -> Sender:
     return Sender.AGENT if any(_holds(pid, end) for pid in agents) else Sender.OTHER
 
 
+def is_from_agent(theirs: Place, ours: Place) -> bool:
+    """Whether a process of this machine that the agent runs has made a connection from `theirs` to `ours`, or
+    nobody holds the other end any more. For an adapter that listens itself. Blocks, as `sender_of` does."""
+    return is_on_this_machine(theirs[0]) and sender_of(theirs, ours, children=False) is not Sender.OTHER
+
+
 def _agents(table: sweep.Table, *, children: bool) -> set[int]:
     """The processes that the agent runs."""
     own, me = os.environ.get(sweep.MARKER), os.getpid()

@@ -23,6 +23,7 @@ import h11
 import trio
 import trio.lowlevel
 
+from hermes_trio import is_from_agent
 from hermes_trio.log import Log
 from hermes_trio.platform import LinkLost
 
@@ -123,7 +124,7 @@ class Pushed:
                 self._strangers.pop(place, None)
                 status, body = await _read_body(wire, stream)
         if status is HTTPStatus.OK:
-            status = await self._take(body)
+            status = HTTPStatus.FORBIDDEN if await _is_from_agent(stream) else await self._take(body)
         with trio.move_on_after(ANSWER_WITHIN):
             await _answer(wire, stream, status)
 
@@ -178,6 +179,16 @@ def _refusal(request: h11.Request, hook: Webhook) -> HTTPStatus | None:
         return HTTPStatus.METHOD_NOT_ALLOWED
     given = dict(request.headers).get(SECRET_HEADER, b"")
     return None if hmac.compare_digest(given, hook.secret.encode()) else HTTPStatus.FORBIDDEN
+
+
+async def _is_from_agent(stream: trio.SocketStream) -> bool:
+    """Whether a process that the agent runs has sent this. A command of the agent can read the secret, and
+    would speak for everybody in every chat."""
+    try:
+        theirs, ours = stream.socket.getpeername()[:2], stream.socket.getsockname()[:2]
+        return await trio.to_thread.run_sync(is_from_agent, theirs, ours, abandon_on_cancel=True)
+    except OSError as error:
+        raise trio.BrokenResourceError("the sender cannot be found out") from error
 
 
 async def _answer(wire: h11.Connection, stream: trio.SocketStream, status: HTTPStatus) -> None:

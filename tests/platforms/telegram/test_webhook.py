@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from contextlib import AsyncExitStack
 
 import pytest
@@ -86,6 +88,34 @@ async def test_nobody_else_brings_anything(
         assert await post(url, body, secret, method=method) in (status, None if status == 413 else status)
         nursery.cancel_scope.cancel()
     assert heard == []
+
+
+POSTS = """
+import http.client, sys
+server = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=20)
+body = '{"update_id": 1, "message": {"message_id": 1, "date": 1, "text": "/approve", '
+body += '"chat": {"id": 42, "type": "private"}, "from": {"id": 42, "is_bot": false, "first_name": "Kim"}}}'
+server.request("POST", "/telegram", body, {"X-Telegram-Bot-Api-Secret-Token": sys.argv[2]})
+print(server.getresponse().status)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked who has connected")
+async def test_what_the_agent_runs_speaks_for_nobody_although_it_knows_the_secret(
+    bot: TelegramAdapter, hook: Webhook
+) -> None:
+    command = [sys.executable, "-S", "-c", POSTS, str(hook.port), SECRET]
+    environ = {**os.environ, "HERMES_TRIO_GROUP": "a-command-of-the-agent"}
+    async with bot.connect() as link, trio.open_nursery() as nursery:
+        heard: list[str] = []
+
+        async def receive() -> None:
+            heard.extend([event.text async for event in link.receive()])
+
+        nursery.start_soon(receive)
+        refused = await trio.run_process(command, env=environ, capture_stdout=True)
+        assert (refused.stdout, heard) == (b"403\n", [])
+        nursery.cancel_scope.cancel()
 
 
 async def test_who_says_nothing_or_too_little_keeps_nobody_out(
