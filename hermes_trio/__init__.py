@@ -17,6 +17,7 @@ Layers, highest first; a module imports only from rows below its own:
     testing                           platforms and agents for tests
     config_file  >  config_values     finding, reading and checking the configuration
     known_secrets                     the list of secrets that a gateway has
+    log                               log records, plain and without secrets
     redaction                         masking of secrets in whatever others read
     secret_names  secret_shapes       secrets that are recognised
     checks                            what a platform's package looks at for the doctor
