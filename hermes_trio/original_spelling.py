@@ -137,7 +137,8 @@ def _platforms(tree: dict[str, Tree], findings: list[ConfigFinding]) -> None:
             )
         platforms[name] = ours = _platform(ours, f"platforms.{name}", findings)
         if behavior is not None and isinstance(ours, dict | None):
-            platforms[name] = {"unauthorized_dm_behavior": behavior, **(ours or {})}
+            own = (ours or {}).get("unauthorized_dm_behavior")
+            platforms[name] = {**(ours or {}), "unauthorized_dm_behavior": behavior if own is None else own}
     if platforms:
         tree.pop("unauthorized_dm_behavior", None)
 
@@ -161,9 +162,11 @@ def _api_server(tree: dict[str, Tree]) -> Iterator[str]:
     platforms, web = tree.get("platforms"), tree.get("web")
     if not isinstance(platforms, dict) or "api_server" not in platforms:
         return
-    tree["platforms"] = {name: one for name, one in platforms.items() if name != "api_server"}
     server = platforms["api_server"]
-    server = server if isinstance(server, dict) else {}
+    if not isinstance(server, dict | None):
+        return  # which is told as for any platform
+    server = server or {}
+    tree["platforms"] = {name: one for name, one in platforms.items() if name != "api_server"}
     if isinstance(web, dict | None):
         tree["web"] = web = dict(web or {})
         for name in _WEB:

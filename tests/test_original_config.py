@@ -236,6 +236,12 @@ def test_the_api_server_is_our_page_and_api(load: Load) -> None:
     assert (loaded.config.platforms, loaded.warnings) == ({}, ())
 
 
+def test_an_api_server_without_keys_of_its_own_is_told(load: Load) -> None:
+    with pytest.raises(ConfigInvalid) as refusal:
+        load("platforms: {api_server: on}")
+    assert refusal.value.key == "platforms.api_server"
+
+
 def test_an_api_server_that_cannot_be_done_is_told(load: Load) -> None:
     text = "web: {port: 1}\nplatforms: {api_server: {enabled: false, port: 2, model_name: x}}"
     assert load(text).config.web.port == 1
@@ -292,6 +298,8 @@ def test_what_a_stranger_gets_can_be_said_once_for_all_platforms(load: Load) -> 
     text = "unauthorized_dm_behavior: ignore\nplatforms: {x: {}, y: {unauthorized_dm_behavior: pair}, z: }"
     platforms = load(text).config.platforms
     assert [one.unauthorized_dm_behavior for one in platforms.values()] == ["ignore", "pair", "ignore"]
+    text = "unauthorized_dm_behavior: ignore\nplatforms: {x: {unauthorized_dm_behavior: }}"
+    assert load(text).config.platforms["x"].unauthorized_dm_behavior == "ignore"
 
 
 def test_one_name_is_a_list_of_one_where_tools_are_selected(load: Load) -> None:
