@@ -68,8 +68,8 @@ def command() -> None:
         raise GatewayError("There is no terminal here: standard input or standard output is closed.")
     home = home_directory(os.environ)
     loaded = load_and_warn()
-    question = None if sys.stdin.isatty() else read_question(sys.stdin.fileno())
     refuse_if_busy(home)
+    question = None if sys.stdin.isatty() else read_question(sys.stdin.fileno())
     with log_to_file(home, loaded.config, loaded.environ):
         if question is None:
             click.echo(f"hermes-trio {__version__}, {whereabouts(loaded)}")
