@@ -55,8 +55,8 @@ class ToolCompleted(Event, frozen=True):
     duration: float | None = None
 
 
-class ApprovalRequest(Event, frozen=True):
-    """A person's yes is needed before something is done. The run waits for it."""
+class ApprovalRequest(Event, frozen=True, omit_defaults=False):
+    """A person's yes is needed before something is done. The run waits for it. Clients read each field."""
 
     event: ClassVar[str] = "approval.request"
     approval_id: str

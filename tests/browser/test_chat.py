@@ -183,6 +183,7 @@ def test_an_approval_shows_every_character_of_the_command_and_of_its_directory(p
     expect(page.locator(".ask-cwd")).to_have_text("/srv/<i>a*b*c</i>")
     assert command.evaluate("one => one.scrollHeight <= one.clientHeight + 1"), "no part of it is hidden"
     assert command.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+    page.unroute_all(behavior="wait")
     page.get_by_role("button", name="Deny").click()
     expect(command).to_have_count(0)
 
