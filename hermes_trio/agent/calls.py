@@ -25,6 +25,7 @@ from .turn import Turn
 
 MOST_AT_ONCE = 8
 SNIPPET = 300
+SNIPPET_END = 100
 PREVIEW = 200
 NOTE = 200
 """Characters for the note in a result that was cut."""
@@ -110,12 +111,17 @@ async def _run(turn: Turn, tool: Tool | None, call: ToolCall) -> Result:
             call.name,
             call.id,
             preview,
-            result.content[:SNIPPET],
+            _snippet(result.content),
             error=result.is_error,
             duration=trio.current_time() - began,
         )
     )
     return result
+
+
+def _snippet(text: str) -> str:
+    """Return the beginning and the end of a result: the exit code of a command stands at the end."""
+    return text if len(text) <= SNIPPET else f"{text[: SNIPPET - SNIPPET_END - 1]}…{text[-SNIPPET_END:]}"
 
 
 async def _made(place: Workplace, tool: Tool, call: ToolCall) -> Result:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import KEY, People, gateway_in, picture, says
+from tests.machine import HERMES, environment
 
 pytestmark = pytest.mark.timeout(240)
 """A browser on a slow machine takes its time."""
@@ -41,11 +43,22 @@ def test_the_link_leads_to_the_page_once(people: People) -> None:
     page = people.stranger()
     page.goto(link)
     expect(page.get_by_label("Message", exact=True)).to_be_visible()
+    page.goto(link)  # used, by a browser that is let in
+    expect(page.get_by_label("Message", exact=True)).to_be_visible()
     people.astray = True
     late = people.stranger()
     late.goto(link)
     expect(late.get_by_text("This link was used before")).to_be_visible()
     expect(late.get_by_label("Key", exact=True)).to_be_visible()
+
+
+def test_another_link_leads_to_the_page_too(people: People) -> None:
+    environ = environment(people.gateway.home)
+    done = subprocess.run([*HERMES, "link"], env=environ, check=True, capture_output=True, text=True)
+    page = people.stranger()
+    page.goto(done.stdout.strip())
+    expect(page.get_by_label("Message", exact=True)).to_be_visible()
+    expect(page.locator("#status-text")).to_have_text("Ready")
 
 
 def test_a_link_on_another_page_leads_to_the_page(people: People) -> None:

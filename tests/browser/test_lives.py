@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from hermes_trio.errors import EXIT_RESTART
-from tests.browser.conftest import Gateway, People, picture, says
+from tests.browser.conftest import PATIENCE, Gateway, People, picture, says
+from tests.machine import HERMES, environment
 
 pytestmark = pytest.mark.timeout(240)
 """A browser on a slow machine takes its time."""
@@ -50,18 +52,49 @@ def test_a_restart_in_the_middle_of_an_answer(mortal: People) -> None:
     )
     page.locator("#scroll").evaluate(f"one => {{ one.scrollTop = {place}; }}")
     picture(page, "restarting")
+    expect(page.locator(".note").first).to_have_attribute("data-tone", "warn")
     mortal.gateway.start()
     expect(page.locator("#banner")).to_be_hidden()
     expect(page.locator(".note").first).to_contain_text("The gateway was restarted.")
     expect(page.locator(".note").last).to_have_text("Taken up again where it was interrupted")
     expect(page.locator(".turn .markdown", has_text="Where was I?")).to_contain_text("Done.")
     expect(page.locator(".turn .markdown").last).to_have_text("You said: written meanwhile")
+    expect(page.locator(".note").first).to_have_attribute("data-tone", "quiet")
     assert numbers(page)[: len(seen)] == seen, "what was seen is still there"
     assert page.evaluate("window.sameDocument"), "the page was not loaded again"
     assert page.locator("#scroll").evaluate("one => one.scrollTop") == place, "it is read where it was read"
     assert page.locator(".turn").first.inner_text() == before
     expect(page.locator(".bubble")).to_have_text(["hello", "count to 6", "written meanwhile"])
     picture(page, "restarted")
+
+
+def test_a_gateway_that_was_stopped_is_not_said_to_restart(mortal: People) -> None:
+    page = mortal.somebody()
+    says(page, "hello")
+    expect(page.locator(".code pre")).to_contain_text("provider: openai")
+    environ = environment(mortal.gateway.home)
+    subprocess.run([*HERMES, "stop"], env=environ, check=True, timeout=PATIENCE)
+    assert mortal.gateway.process is not None
+    assert mortal.gateway.process.wait(PATIENCE) == 0
+    expect(page.locator("#status-text")).to_have_text("Stopped")
+    expect(page.locator("#banner")).to_contain_text("The gateway was stopped. What you write is kept")
+    picture(page, "stopped")
+    says(page, "written meanwhile")
+    mortal.gateway.start()
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(page.locator(".turn .markdown").last).to_have_text("You said: written meanwhile")
+
+
+def test_a_restart_that_never_ends_is_not_said_to_go_on(mortal: People) -> None:
+    page = mortal.somebody()
+    assert mortal.gateway.end(signal.SIGUSR1) == EXIT_RESTART
+    expect(page.locator("#banner")).to_contain_text("The gateway is restarting.")
+    expect(page.locator("#status-text")).to_have_text("Restarting…")
+    page.evaluate("const now = Date.now; Date.now = () => now() + 61000;")
+    expect(page.locator("#banner")).to_contain_text("has not come back")
+    expect(page.locator("#status-text")).to_have_text("Connection lost")
+    mortal.gateway.start()
+    expect(page.locator("#banner")).to_be_hidden()
 
 
 def test_a_kill_in_the_middle_of_an_answer(mortal: People) -> None:

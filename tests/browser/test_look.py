@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from hermes_trio.state import sessions, transcript
 from hermes_trio.state.database import open_database
 from hermes_trio.state.entry import SessionEntry
-from hermes_trio.state.transcript import Message
+from hermes_trio.state.transcript import Message, ToolCall
 from hermes_trio.web.platform import source_of
 from hermes_trio.world import World
 from tests.browser.conftest import People, gateway_in, picture, says
@@ -159,6 +159,75 @@ def test_the_theme_is_chosen_and_kept(people: People) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == light
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_first_click_on_the_theme_is_seen(people: People, scheme: Any) -> None:
+    page = people.somebody(color_scheme=scheme)
+    colour = "getComputedStyle(document.body).backgroundColor"
+    button = page.get_by_role("button", name="Change the theme")
+    seen = [page.evaluate(colour)]
+    for _ in range(3):
+        button.click()
+        seen.append(page.evaluate(colour))
+    assert seen[1] != seen[0]
+    assert seen[2] == seen[3] == seen[0]
+    expect(button).to_have_attribute("title", "Change the theme (now: system)")
+
+
+def test_the_page_of_the_key_does_not_scroll_sideways(people: People) -> None:
+    for how in ({}, PHONE):
+        page = people.stranger(**how)
+        page.goto(people.gateway.address)
+        expect(page.get_by_label("Key", exact=True)).to_be_visible()
+        wide = page.evaluate(
+            "[document.documentElement, document.body].map((one) => one.scrollWidth - innerWidth)"
+        )
+        assert max(wide) <= 0
+
+
+def test_every_icon_has_a_name_and_says_it(people: People) -> None:
+    page = people.somebody()
+    says(page, MARKDOWN)
+    expect(page.locator(".markdown blockquote")).to_have_text("Quoted.")
+    says(page, "count to 90")
+    expect(page.get_by_role("button", name="Stop the answer")).to_be_visible()
+    page.get_by_role("button", name="Keyboard shortcuts").click()
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("button:has(svg)")]
+          .filter((one) => !one.querySelector("span")?.innerText && !(one.title && one.ariaLabel))
+          .map((one) => one.outerHTML.slice(0, 100))"""
+    )
+    assert unnamed == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Stop the answer").click()
+    expect(page.locator(".note")).to_have_text("You stopped this answer.")
+
+
+def test_the_button_to_the_end_goes_with_the_conversation_it_is_of(crowd: People) -> None:
+    page = crowd.somebody("/#old-1")
+    latest = page.get_by_role("button", name="Go to the latest message")
+    expect(page.locator(".bubble").last).to_be_in_viewport()
+    page.locator("#scroll").evaluate("scroll => scroll.scrollTo(0, 0)")
+    expect(latest).to_be_visible()
+    page.get_by_role("button", name="New chat").click()
+    expect(page.get_by_role("heading", name="What can I do for you?")).to_be_visible()
+    expect(latest).to_be_hidden()
+
+
+def test_a_command_that_failed_has_no_green_tick(crowd: People) -> None:
+    page = crowd.somebody("/#old-3")
+    tools = page.locator(".tool")
+    expect(tools).to_have_count(3)
+    for number, (status, said) in enumerate(
+        (("exited", "exit code 3"), ("ok", ""), ("exited", "exit code 1"))
+    ):
+        expect(tools.nth(number)).to_have_attribute("data-status", status)
+        expect(tools.nth(number).locator(".tool-spent")).to_have_text(said)
+        expect(tools.nth(number).locator(".icon-check")).to_have_count(int(status == "ok"))
+    expect(tools.first.locator("summary")).to_contain_text("ended with an exit code that is not zero")
+    has_no_serious_trouble(page)
+    picture(page, "exit-codes")
+
+
 def test_on_a_phone(people: People) -> None:
     page = people.somebody(**PHONE)
     page.get_by_label("Message", exact=True).fill("danger")
@@ -215,6 +284,13 @@ def test_who_writes_while_an_answer_is_written_still_sees_its_end(people: People
 # --- a thousand conversations ------------------------------------------------------------------------
 
 
+COMMANDS = (
+    "boom\n[exit code 3]",
+    "[exit code 0; now in /tmp]",
+    "[exit code 1: nothing was found; now in /tmp]",
+)
+
+
 def a_thousand(home: Path) -> None:
     """Let a home have so many, each named for its number. In one of them a thousand things were said."""
 
@@ -235,6 +311,12 @@ def a_thousand(home: Path) -> None:
         for number in range(1000):
             said = Message("user", f"Message {number}", World().time() - 1000 + number)
             transcript.append(db, "old-1", said)
+        transcript.append(db, "old-3", Message("user", "Run these", World().time() - 10))
+        calls = tuple(ToolCall(f"c{one}", "terminal", f'{{"command": "step {one}"}}') for one in range(3))
+        transcript.append(db, "old-3", Message("assistant", "", World().time() - 9, tool_calls=calls))
+        for call, result in zip(calls, COMMANDS, strict=True):
+            row = Message("tool", result, World().time() - 8, tool_call_id=call.id, tool_name="terminal")
+            transcript.append(db, "old-3", row)
 
     async def fill() -> None:
         async with open_database(home / "gateway.db", World()) as database:

@@ -22,6 +22,7 @@ SHOWN = """async (texts) => {
   }
   return markdown.element.innerHTML;
 }"""
+SPAN = '<span class="formula">'
 LINK = '<a href="https://a.example/" target="_blank" rel="noopener noreferrer">{}</a>'
 
 
@@ -45,6 +46,17 @@ def page(browser: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         ("**open", "<p>**open</p>"),
         ("`a **b** <i>` and ``x ` y``", "<p><code>a **b** &lt;i&gt;</code> and <code>x ` y</code></p>"),
         (r"\*not\* \[this\]", "<p>*not* [this]</p>"),
+        (r"5\,km and \$5, a\;b", r"<p>5\,km and $5, a\;b</p>"),
+        (r"is \(a_1 * b * c\) so", "<p>is " + SPAN + r"\(a_1 * b * c\)</span> so</p>"),
+        ("$x_1 * y_2 * z$ for $5 and $10", "<p>" + SPAN + "$x_1 * y_2 * z$</span> for $5 and $10</p>"),
+        ("**$5** and **$6**", "<p><strong>$5</strong> and <strong>$6</strong></p>"),
+        (r"\[ \int x\,dx = \{1\} \]", r'<p class="formula">\[ \int x\,dx = \{1\} \]</p>'),
+        (
+            "so\n\\[\na_1 \\\\\n- b_2\n\\]\nand",
+            '<p>so</p><p class="formula">\\[\na_1 \\\\\n- b_2\n\\]</p><p>and</p>',
+        ),
+        ("$$\na_1 * b * c\n$$", '<p class="formula">$$\na_1 * b * c\n$$</p>'),
+        ("$$\nopen *and* so", "<p>$$<br>open <em>and</em> so</p>"),
         ("# One\n### Three ###", '<h2 class="h1">One</h2><h4 class="h3">Three</h4>'),
         ("#no heading", "<p>#no heading</p>"),
         ("# C# ", '<h2 class="h1">C#</h2>'),

@@ -23,18 +23,23 @@ let most = MOST_SHOWN;
 scroll.addEventListener("scroll", () => {
   const isNear = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
   // Who has left the end has gone up. It also goes away by itself, when the text or the field below grows.
-  if (isNear || scroll.scrollTop < top) follows = isNear;
+  if (isNear || scroll.scrollTop < top) follow(isNear);
   top = scroll.scrollTop;
-  $("latest").hidden = follows;
 }, { passive: true });
 
 $("latest").addEventListener("click", () => toEnd(true));
 new ResizeObserver(() => follows && toEnd()).observe(scroll);
 new ResizeObserver(() => follows && toEnd()).observe(transcript);
 
+/** Whether the page follows what is written at the end. Who reads above it has a button that leads there. */
+function follow(isFollowing) {
+  follows = isFollowing;
+  $("latest").hidden = follows;
+}
+
 /** Go to the end, and follow what is written there. */
 export function toEnd(smoothly = false) {
-  follows = true;
+  follow(true);
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   scroll.scrollTo({ top: scroll.scrollHeight, behavior: smoothly && !calm ? "smooth" : "instant" });
 }
@@ -47,7 +52,7 @@ export function drawChat() {
     transcript.replaceChildren();
     shownSession = store.open;
     most = MOST_SHOWN;
-    follows = true;
+    follow(true);
   }
   const items = wanted();
   reconcile(transcript, views, items, make);
@@ -63,7 +68,7 @@ function arrive() {
   const place = places.get(store.open) ?? null;
   if (place !== null && settled) {
     scroll.scrollTop = place;
-    follows = false;
+    follow(false);
   } else toEnd();
 }
 

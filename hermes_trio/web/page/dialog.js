@@ -7,7 +7,7 @@ let whenClosed = () => {};
 
 /** Show this. `closed` is called when it has gone, however that came about. */
 export function showDialog(title, content, { closed = () => {} } = {}) {
-  const close = h("button", { class: "icon-button", type: "button", "aria-label": "Close", onclick: closeDialog }, icon("cross"));
+  const close = h("button", { class: "icon-button", type: "button", "aria-label": "Close", title: "Close", onclick: closeDialog }, icon("cross"));
   dialog.replaceChildren(h("div", { class: "dialog-head" }, h("h2", { id: "dialog-title" }, title), close), ...content);
   whenClosed = closed;
   if (!dialog.open) dialog.showModal();

@@ -93,7 +93,7 @@ export async function copyText(text) {
 /** A button that copies what `text()` returns, and says that it did. */
 export function copyButton(text, label) {
   const said = h("span", {}, "Copy");
-  const button = h("button", { class: "copy", type: "button", "aria-label": label }, icon("copy"), said);
+  const button = h("button", { class: "copy", type: "button", "aria-label": label, title: label }, icon("copy"), said);
   button.addEventListener("click", async () => {
     await copyText(text());
     said.textContent = "Copied";

@@ -17,7 +17,13 @@ export function turnsOf(rows, turns, runs) {
     if (!found.has(run.runId)) found.set(run.runId, { key: run.runId, runId: run.runId, rows: [] });
   }
   const live = new Map(runs.map((run) => [run.runId, run]));
-  return [...found.values()].map((turn) => foldTurn(turn, known.get(turn.runId), live.get(turn.runId)));
+  const folded = [...found.values()].map((turn) => foldTurn(turn, known.get(turn.runId), live.get(turn.runId)));
+  folded.forEach((turn, at) => {
+    // The turn that goes on says so, and not which one it goes on with: that is the last cut one before it.
+    const before = turn.resumes && folded.slice(0, at).findLast((one) => one.outcome === "cut");
+    if (before) before.isResumed = true;
+  });
+  return folded;
 }
 
 /** One turn, out of what is known of it. */

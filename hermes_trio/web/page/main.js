@@ -3,14 +3,17 @@
 import { patch, Refused, remove } from "./api.js";
 import { hint, isBusy, stop } from "./composer.js";
 import { askText, askYes, showDialog } from "./dialog.js";
-import { $, announce, h, icon } from "./dom.js";
+import { $, announce, h, icon, keep } from "./dom.js";
 import { flush } from "./outbox.js";
 import { go, isNarrow, showSidebar, sidebarShown, titleOf } from "./sidebar.js";
 import { showStatus } from "./status.js";
 import { distrust, loadSessions, on, open, store } from "./store.js";
 import { keepConnected } from "./stream.js";
 
-for (const element of document.querySelectorAll("button[data-icon]")) element.prepend(icon(element.dataset.icon));
+for (const element of document.querySelectorAll("button[data-icon]")) {
+  element.prepend(icon(element.dataset.icon));
+  if (element.hasAttribute("aria-label")) element.title = element.getAttribute("aria-label");
+}
 
 // --- which session is open: the address says it ---
 
@@ -60,15 +63,21 @@ $("delete").addEventListener("click", async () => {
 
 // --- light and dark ---
 
-const THEMES = { system: "light", light: "dark", dark: "system" };
+// The first click shows another theme than the one of the system, and the third leads back to that.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const themes = () => (dark.matches ? ["system", "light", "dark"] : ["system", "dark", "light"]);
+const theme = () => document.documentElement.dataset.theme;
+const tellTheme = () => ($("theme").title = `Change the theme (now: ${theme()})`);
 
 $("theme").addEventListener("click", () => {
-  const theme = THEMES[document.documentElement.dataset.theme] ?? "system";
-  document.documentElement.dataset.theme = theme;
-  localStorage.setItem("theme", theme);
-  $("theme").title = `Theme: ${theme}`;
-  announce(`Theme: ${theme}`);
+  const all = themes();
+  const next = all[(all.indexOf(theme()) + 1) % all.length];
+  document.documentElement.dataset.theme = next;
+  keep("theme", next);
+  tellTheme();
+  announce(`Theme: ${next}`);
 });
+tellTheme();
 
 // --- keys ---
 

@@ -11,6 +11,12 @@ const RULE = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?:\s+|$)/;
 const DELIMITER = /^:?-+:?$/;
+// A formula on lines of its own. It is shown as it was written: TeX has other escapes than Markdown.
+const FORMULAS = [
+  [/^ *\\\[/, /\\\] *$/],
+  [/^ *\$\$/, /\$\$ *$/],
+];
+const LONGEST_FORMULA = 60;
 const DEEPEST = 12;
 const LONGEST = 10000;
 const WIDEST = 50;
@@ -29,6 +35,7 @@ export function blocks(text, depth = 0) {
     let match;
     if (!line.trim()) at += 1;
     else if ((match = FENCE.exec(line))) addFence(lines, at, match, add);
+    else if ((match = formulaEnd(lines, at))) add("formula", match, { text: lines.slice(at, match).join("\n").trim() });
     else if ((match = HEADING.exec(line))) add("heading", at + 1, { level: match[1].length, text: unclosed(match[2]) });
     else if (RULE.test(line)) add("rule", at + 1);
     else if (QUOTE.test(line) && depth < DEEPEST) {
@@ -48,7 +55,16 @@ export function blocks(text, depth = 0) {
 }
 
 const begins = (line) =>
-  FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line);
+  FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line) || FORMULAS.some(([begin]) => begin.test(line));
+
+/** Behind which line the formula ends that begins here; 0 if none does. */
+function formulaEnd(lines, at) {
+  const [begin, end] = FORMULAS.find(([one]) => one.test(lines[at])) ?? [];
+  if (!begin) return 0;
+  if (end.test(lines[at].replace(begin, ""))) return at + 1;
+  const found = lines.slice(at + 1, at + LONGEST_FORMULA).findIndex((line) => end.test(line) || !line.trim());
+  return found >= 0 && lines[at + 1 + found].trim() ? at + found + 2 : 0;
+}
 
 const unclosed = (text) => (text.trimEnd().endsWith("#") ? text.trimEnd().replace(/(?:^|\s)#+$/, "").trimEnd() : text.trimEnd());
 
@@ -119,7 +135,9 @@ function addTable(lines, at, add) {
 const INLINE = new RegExp(
   [
     "(?<code>(?<!`)(?<ticks>`+)(?!`)(?<inside>[\\s\\S]*?[^`])\\k<ticks>(?!`))",
-    "(?<escaped>\\\\[!-/:-@[-`{-~])",
+    "(?<formula>\\\\\\([\\s\\S]{1,500}?\\\\\\)|\\\\\\[(?=[^\\]]{0,500}(?:[\\^_=]|\\\\[a-zA-Z]))[\\s\\S]{1,500}?\\\\\\]|\\$\\$[^$]{1,500}\\$\\$|(?<![\\w$\\\\])\\$(?=[^\\s$])[^$\\n]{0,300}[^\\s$\\\\]\\$(?![\\w$]))",
+    // TeX has spaces like `\\,` also outside of what marks a formula; nobody has to escape these in Markdown.
+    "(?<escaped>\\\\[!-+\\-./<-@[-`{-~])",
     "(?<image>!?)\\[(?<label>(?:[^\\[\\]\\\\]|\\\\.|\\[[^\\[\\]]*\\])*)\\]\\((?<target><[^<>\\n]*>|[^\\s()]*(?:\\([^\\s()]*\\)[^\\s()]*)*)(?:\\s+\"[^\"]*\")?\\)",
     "<(?<bare>(?:https?:\\/\\/|mailto:)[^\\s<>]+)>",
     "(?<strong>\\*\\*(?=\\S)(?<bold>[\\s\\S]*?\\S)\\*\\*(?!\\*)|(?<![\\w_])__(?=\\S)(?<bold2>[\\s\\S]*?\\S)__(?!\\w))",
@@ -143,6 +161,7 @@ export function inline(text, depth = 0) {
     from = match.index + match[0].length;
     const inner = (tag, one) => h(tag, {}, ...inline(one, depth + 1));
     if (found.code) nodes.push(h("code", {}, found.inside.replace(/\n/g, " ").replace(/^ (.*[^ ].*) $/, "$1")));
+    else if (found.formula) nodes.push(h("span", { class: "formula" }, found.formula));
     else if (found.escaped) nodes.push(found.escaped[1]);
     else if (found.label !== undefined) nodes.push(link(found.target.replace(/^<|>$/g, ""), found.label, depth));
     else if (found.bare) nodes.push(link(found.bare, null, depth));
@@ -187,6 +206,8 @@ function element(block) {
     }
     case "table":
       return table(block);
+    case "formula":
+      return h("p", { class: "formula" }, block.text);
     case "code":
       return codeBlock(block.code, block.language, block.whole);
     default:

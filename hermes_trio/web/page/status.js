@@ -12,6 +12,7 @@ import { again } from "./stream.js";
 import { exact, now, span } from "./time.js";
 
 const SILENT = 900;
+const BACK_WITHIN = 60000;
 let lostSince = 0;
 
 // --- in a word, and in a sentence ---
@@ -19,6 +20,8 @@ let lostSince = 0;
 function word() {
   const { connection, gateway } = store;
   if (connection === "connecting") return ["wait", "Connecting…"];
+  if (connection === "lost" && gateway?.ending === "stop") return ["warn", "Stopped"];
+  if (connection === "lost" && isComingBack()) return ["warn", "Restarting…"];
   if (connection === "lost") return ["bad", "Connection lost"];
   if (!gateway) return ["wait", "Connected"];
   if (gateway.ending) return ["warn", gateway.ending === "restart" ? "Restarting…" : "Shutting down…"];
@@ -31,8 +34,12 @@ function word() {
 
 function sentence() {
   const { connection, gateway } = store;
-  if (connection === "lost" && gateway?.ending)
+  if (connection === "lost" && gateway?.ending === "stop")
+    return ["warn", "The gateway was stopped. What you write is kept and sent when it runs again."];
+  if (connection === "lost" && isComingBack())
     return ["warn", "The gateway is restarting. What you write meanwhile is kept and sent when it is back."];
+  if (connection === "lost" && gateway?.ending)
+    return ["bad", "The gateway was to restart and has not come back. What you write is kept and sent when it is back."];
   if (connection === "lost" && Date.now() - lostSince >= SILENT)
     return ["bad", "The connection to the gateway is lost. It is tried again; what you write meanwhile is kept."];
   if (connection !== "open" || !gateway) return null;
@@ -46,6 +53,9 @@ function sentence() {
   if (gateway.held) return ["warn", "The gateway is held and begins nothing new. What you write is kept and sent when it goes on."];
   return null;
 }
+
+// A restart takes some seconds. After a minute nobody can tell that it is still one.
+const isComingBack = () => store.gateway?.ending === "restart" && (!lostSince || Date.now() - lostSince < BACK_WITHIN);
 
 function draw() {
   if (store.connection !== "lost") lostSince = 0;

@@ -56,6 +56,7 @@ const STATES = {
   error: ["failed", "cross"],
   interrupted: ["interrupted: nobody knows whether it had an effect", "cut"],
   unanswered: ["not answered", "question"],
+  exited: ["ended with an exit code that is not zero", "alert"],
 };
 const SHOWN_ARGUMENT = 300;
 
@@ -78,13 +79,16 @@ class Tool {
     this.part = part;
     if (sign === this.sign) return;
     this.sign = sign;
-    const [words, picture] = STATES[part.status] ?? STATES.ok;
-    this.element.dataset.status = part.status;
+    const code = exitCode(part);
+    const status = code ? "exited" : part.status;
+    const [words, picture] = STATES[status] ?? STATES.ok;
+    this.element.dataset.status = status;
     this.state.replaceChildren(picture ? icon(picture) : h("span", { class: "spinner" }));
     this.name.textContent = part.name;
     this.preview.textContent = preview(part);
     this.said.textContent = `, ${words}`;
-    this.spent.textContent = part.status === "interrupted" ? "interrupted" : part.duration >= 1 ? span(part.duration) : "";
+    const took = part.duration >= 1 ? span(part.duration) : "";
+    this.spent.textContent = part.status === "interrupted" ? "interrupted" : [code && `exit code ${code}`, took].filter(Boolean).join(" · ");
     this.element.querySelector("summary").title = words;
     this.filled = false;
     this.fill();
@@ -106,6 +110,12 @@ class Tool {
     else if (status === "running") nodes.push(h("p", { class: "quiet" }, "Running…"));
     this.body.replaceChildren(...nodes);
   }
+}
+
+/** The exit code of a command that ran to its end and failed; "" for anything else. */
+function exitCode({ name, status, result }) {
+  const [, code] = (name === "terminal" && status === "ok" && /\[exit code (\d+)[^[]*\]$/.exec(result ?? "")) || [];
+  return code && code !== "0" ? code : "";
 }
 
 function argumentsOf({ args }) {
@@ -188,17 +198,19 @@ export class Turn {
 function signOf(turn) {
   const parts = turn.parts.map((part) => `${part.key}${part.status ?? ""}${(part.text ?? "").length}${(part.result ?? "").length}${part.duration ?? ""}`);
   const users = turn.users.map((user) => user.key);
-  return `${users}|${parts}|${turn.outcome}|${turn.marker?.text ?? ""}|${turn.reason}|${turn.gap}|${turn.resumes}`;
+  return `${users}|${parts}|${turn.outcome}|${turn.marker?.text ?? ""}|${turn.reason}|${turn.gap}|${turn.resumes}|${turn.isResumed}`;
 }
 
 function notes(turn) {
   const notes = [];
+  // What was taken up again needs nobody's attention any more.
+  const warning = turn.isResumed ? "quiet" : "warn";
   const add = (key, tone, text, picture) => notes.push({ kind: "note", key, tone, text, picture });
   if (turn.gap && turn.running) add("gap", "quiet", "A part of this is missing here. It is read again when the answer is complete.");
   if (turn.marker) {
-    const tone = { cancelled: "quiet", failed: "bad" }[turn.marker.kind] ?? "warn";
+    const tone = { cancelled: "quiet", failed: "bad" }[turn.marker.kind] ?? warning;
     add("end", tone, turn.marker.text, tone === "warn" ? "alert" : "cut");
-  } else if (turn.outcome === "cut") add("end", "warn", "Interrupted. What was written until then is kept.", "alert");
+  } else if (turn.outcome === "cut") add("end", warning, "Interrupted. What was written until then is kept.", turn.isResumed ? "cut" : "alert");
   else if (turn.outcome === "stopped") add("end", "quiet", "You stopped this answer.", "stop");
   else if (turn.outcome === "superseded") add("end", "quiet", "A new message took its place.");
   else if (turn.outcome === "reset") add("end", "quiet", "The conversation was begun anew.");
