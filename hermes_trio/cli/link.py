@@ -14,6 +14,7 @@ from ..errors import GatewayError
 from ..host.home import is_locked
 from ..host.process import is_alive
 from ..host.status import read_status
+from ..http import httpx
 from ..web.auth import web_key
 from .config import load_and_warn
 

@@ -71,7 +71,7 @@ async def connected(told: Scene, tool: str) -> None:
 async def test_a_server_that_does_not_answer_delays_no_answer_and_is_spoken_of(
     tmp_path: Path, mine: str
 ) -> None:
-    async with scene(tmp_path, servers={"mute": program("mute", mine)}) as told:
+    async with scene(tmp_path, servers={"mute": program("mute", str(tmp_path / mine))}) as told:
         told.server.answers(Reply().says("Hello."), Reply().says("Here I am."))
         with trio.fail_after(15):  # it is given up after a minute
             await told.says("hello", until="Hello.")

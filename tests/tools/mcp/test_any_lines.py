@@ -24,7 +24,7 @@ async def test_a_server_that_writes_anything_ends_no_turn_but_its_own_calls(
     tmp_path: Path, seed: int
 ) -> None:
     print(f"the seed is {SEEDS[seed]}")
-    mine = token()
+    mine = str(tmp_path / token())
     async with shop(tmp_path, good=program("well", mine), odd=program(f"fuzz {SEEDS[seed]}", mine)) as here:
         ends = list[str]()
         async with trio.open_nursery() as nursery:

@@ -261,7 +261,8 @@ async def test_a_result_of_megabytes_is_cut_before_it_is_searched_for_secrets(
 async def test_the_first_turn_does_not_wait_for_a_server_that_does_not_answer(
     tmp_path: Path, mine: str
 ) -> None:
-    async with shop(tmp_path, good=program("well", mine), mute=program("mute", mine)) as here:
+    mute = program("mute", str(tmp_path / mine))
+    async with shop(tmp_path, good=program("well", mine), mute=mute) as here:
         await here.tool("mcp__good__spell")
         with trio.fail_after(15):  # much less than it takes until it is given up
             assert "mcp__good__spell" in await here.servers.tools()
