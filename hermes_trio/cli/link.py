@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import click
-import httpx  # noqa: ASYNC127
 import msgspec
 
 from ..config_file import home_directory
