@@ -29,6 +29,7 @@ from pathlib import Path
 import trio
 
 from .config import GatewayConfig
+from .gateway.adapters import refuse_unnamed
 from .gateway.control import Control
 from .gateway.ending import MARGIN, Cause, Ending, Supervisor
 from .gateway.gateway import Gateway
@@ -57,6 +58,7 @@ async def serve(
 ) -> None:
     """Serve until the gateway is asked to end, or this is cancelled. `await nursery.start(partial(serve,
     ...))` returns the `Gateway` once its doors are open."""
+    refuse_unnamed(adapters, config)
     control = Control()
     # The one shield without a deadline of its own: it gets one the moment there is an ending.
     shield = trio.CancelScope(shield=True)

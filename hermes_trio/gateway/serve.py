@@ -30,7 +30,6 @@ from ..state import dead_chats, endings, meta, processes, settle
 from ..state.database import open_database
 from ..state.store import SessionStore
 from ..world import World
-from .adapters import refuse_unnamed
 from .background import Background
 from .closing import settle_former_life
 from .control import Control
@@ -81,7 +80,6 @@ async def serve(
     """Run a gateway until it is asked to end, and return by what it ended. With `nursery.start` the
     caller gets the `Gateway` as soon as its doors are open."""
     world, control = world or World(), control or Control()
-    refuse_unnamed(adapters, config)
     if not isinstance(agent, AbstractAsyncContextManager):
         checked_agent(agent)  # before anything is opened
     with ExitStack() as masked, locked_home(home) as lock, worker("status") as status_runner:
