@@ -342,6 +342,16 @@ async def test_an_album_is_one_turn_and_the_text_behind_it_joins(
         assert outcomes(stage) == ["answered"]
 
 
+async def test_a_stop_does_not_wait_for_the_rest_of_an_album(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life() as gateway:
+        await photo(stage, "look")
+        await trio.sleep(0.5)
+        gateway.stop(grace=60)
+        await trio.sleep(10)
+        assert stage.ended_at == 0.5
+        assert stage.pending() == ["look"]
+
+
 async def test_nobody_waits_longer_than_five_seconds_for_the_rest_of_an_album(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
