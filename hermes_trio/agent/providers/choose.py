@@ -95,7 +95,7 @@ def configured(model: ModelConfig, origins: Mapping[str, str], environ: Mapping[
         return None
     url, key = model.base_url or _ADDRESSES[model.provider], model.api_key
     if _OPENROUTER.startswith(url.rstrip("/")) and origins.get("model.api_key") != "config.yaml":
-        key = environ.get("OPENROUTER_API_KEY") or key
+        key = environ.get("OPENROUTER_API_KEY")  # and no key that is meant for somebody else
     return _endpoint(model, url, _USUAL[model.provider], key)
 
 

@@ -79,6 +79,10 @@ async def test_openrouters_key_goes_to_openrouter_and_no_other_does(tmp_path: Pa
     choice = await chosen(tmp_path, config, environ={"OPENROUTER_API_KEY": KEY, "OPENAI_API_KEY": "another"})
     assert choice.endpoint is not None
     assert choice.endpoint.api_key == KEY
+    for one in (config, "model: {provider: openrouter, name: x/y}"):
+        choice = await chosen(tmp_path, one, environ={"OPENAI_API_KEY": "another"})
+        assert choice.endpoint is not None
+        assert choice.endpoint.api_key is None
 
 
 async def test_a_server_on_this_machine_is_found(tmp_path: Path) -> None:
