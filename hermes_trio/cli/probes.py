@@ -22,6 +22,9 @@ from ..world import World
 MODEL_WITHIN = 30.0
 """Seconds for the first word of an answer; a local server may have to load its model first."""
 
+SERVERS_WITHIN = 20.0
+"""Seconds for all servers of tools, which are asked at the same time."""
+
 
 async def ask_model(loaded: Loaded, within: float = MODEL_WITHIN) -> list[Finding]:
     """Ask the model that `run` would choose, and the one it would fall back to, for a word."""
@@ -71,7 +74,9 @@ async def ask_servers(loaded: Loaded, folder: Path) -> list[Finding]:
     redact = redactor(secrets_of(loaded.config, loaded.environ))
     async with open_servers(loaded.config, folder, World(), redact=redact, tell=told.append) as servers:
         if servers is not None:
-            await servers.tools()
+            with trio.move_on_after(SERVERS_WITHIN):
+                for one in servers.every:
+                    await one.settled.wait()
         every = {
             one.name: len(one.tools) if one.is_connected else redact(one.trouble)
             for one in (servers.every if servers is not None else ())

@@ -92,12 +92,15 @@ def sender_of(theirs: Place, ours: Place, *, children: bool) -> Sender:
         return Sender.AGENT if is_agents else Sender.OTHER
     try:
         end = _other_end(_parsed(theirs), _parsed(ours))
+        if end is None or end.inode == 0:
+            return Sender.GONE
+        agents = _agents(sweep.look(), children=children)
+        if any(_holds(pid, end) for pid in agents):
+            return Sender.AGENT
+        # A process that ends while we look is seen in none of its places. One that is there still was seen.
+        return Sender.OTHER if _other_end(_parsed(theirs), _parsed(ours)) == end else Sender.GONE
     except OSError:
         return Sender.AGENT if _agents(sweep.look(), children=children) else Sender.OTHER
-    if end is None or end.inode == 0:
-        return Sender.GONE
-    agents = _agents(sweep.look(), children=children)
-    return Sender.AGENT if any(_holds(pid, end) for pid in agents) else Sender.OTHER
 
 
 def is_from_agent(theirs: Place, ours: Place) -> bool:

@@ -325,7 +325,7 @@ def with_servers(patient: Patient, **servers: list[str]) -> None:
 def test_servers_of_tools_are_asked_and_ended(patient: Patient) -> None:
     marker = str(patient.home / "marker-of-this-test")
     with_servers(patient, good=[PROGRAM, "well", marker])
-    assert "the server of tools 'good' offers 9 tools." in patient.finding("ok")
+    assert "the server of tools 'good' offers 11 tools." in patient.finding("ok")
     assert not [one for one in psutil.process_iter(["cmdline"]) if marker in (one.info["cmdline"] or [])]
     assert not (patient.home / "logs").exists(), "nothing is changed"
 

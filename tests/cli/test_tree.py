@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,9 @@ import pytest
 import trio
 
 from hermes_trio import open_gateway
-from hermes_trio.config import GatewayConfig
 from hermes_trio.testing import MemoryPlatform
 from tests.host.children.kinds import soon
-from tests.stage import Agent
+from tests.stage import Agent, everyone
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a process cannot be asked here")
 
@@ -33,10 +33,10 @@ def test_it_shows_what_a_turn_waits_for(tmp_path: Path) -> None:
     with subprocess.Popen(program, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as chat:
         assert chat.stdin is not None
         chat.stdin.write(b"work\n")
-        chat.stdin.flush()
+        chat.stdin.close()
         soon(lambda: "1 running turn" in status(tmp_path).stdout, within=30)
         shown = status(tmp_path, "--tree")
-        chat.communicate()
+        chat.send_signal(signal.SIGINT)
     assert shown.returncode == 0, shown.stderr
     waits = r"\[\d+\.\d s left\]  \d+\.\d s in .*hermes_trio\.agent\.demo_model:\d+"
     pattern = r"^ +session agent:main:console:dm:\S+ " + waits
@@ -45,7 +45,7 @@ def test_it_shows_what_a_turn_waits_for(tmp_path: Path) -> None:
 
 
 async def test_a_program_that_cannot_be_asked_is_not_asked(tmp_path: Path) -> None:
-    async with open_gateway(tmp_path, GatewayConfig(), agent=Agent(), adapters=[MemoryPlatform()]) as gateway:
+    async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]) as gateway:
         await gateway.board.written()
         shown = await trio.to_thread.run_sync(status, tmp_path, "--tree")
     assert shown.returncode == 1
