@@ -26,6 +26,8 @@ MOST_CONNECTIONS = 1280
 """At most; where few files may be open, half of them: the rest is for the work, which would fail without."""
 MOST_STRANGERS = 512
 """Of so many connections, those whose request has shown neither key nor cookie yet."""
+STRANGER_STAYS = 1.0
+"""Seconds that each of them has at least to show one."""
 SHORTEST_KEY = 16
 """Characters that a key has at least where others than this machine can try it."""
 _FULL = b"HTTP/1.1 503 Full\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -103,6 +105,7 @@ async def _accept(
         with _Spare() as spare:
             while True:
                 try:
+                    await _place_for_stranger(listener, connections, most)
                     stream = await listener.accept()
                 except OSError as error:
                     if error.errno not in _NO_ROOM:
@@ -118,7 +121,8 @@ async def _accept(
                         await spare.turn_away(listener)
                     continue
                 is_full = False
-                _make_room(connections, most)
+                if len(connections) >= most:
+                    _evict_one(connections)
                 if len(connections) < most:
                     connection = Connection(stream, app)
                     connections.add(connection)
@@ -171,16 +175,21 @@ async def _serve(connection: Connection, connections: set[Connection]) -> None:
         connections.discard(connection)
 
 
-def _make_room(connections: set[Connection], most: int) -> None:
-    """Make room for one more. Strangers share a part of the places, and the newest of them has one: so
-    nobody shuts others out who only holds connections, whatever these do."""
+async def _place_for_stranger(listener: trio.SocketListener, connections: set[Connection], most: int) -> None:
+    """Wait until one more connection has a place. Strangers share a part of the places, and have theirs for a
+    moment at least: in a burst of clients the next ones wait before they are accepted. After that moment the
+    newest has the place: so nobody shuts others out who only holds connections, whatever these do."""
     most_strangers = most * MOST_STRANGERS // MOST_CONNECTIONS
-    if len(connections) >= most_strangers:
+    while len(connections) >= most_strangers:
         strangers = [one for one in connections if not one.known]
-        if len(strangers) >= most_strangers:
-            _evict(connections, strangers)
-    if len(connections) >= most:
-        _evict_one(connections)
+        if len(strangers) < most_strangers:
+            return
+        await trio.lowlevel.wait_readable(listener.socket)  # nobody makes room for nobody
+        longest = min(strangers, key=lambda one: one.since)
+        if trio.current_time() - longest.since >= STRANGER_STAYS:
+            _evict(connections, [longest])
+        else:
+            await trio.sleep(WHEN_FULL)
 
 
 def _evict_one(connections: set[Connection]) -> bool:
