@@ -1,0 +1,42 @@
+"""Public names: what `__all__` or an import of the form `X as X` promises, and from how many places."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from .source import Measure, Module, Source
+
+PUBLIC = ("hermes_trio", "hermes_trio.platform", "hermes_trio.tools", "hermes_trio.testing")
+
+
+def measures(source: Source) -> list[Measure]:
+    """Count the public names, and those that can be imported from more than one public package."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for module in source.code:
+        if module.name in PUBLIC:
+            for name in public_names(module):
+                places[name].append(module.name)
+    table = tuple(f"{name}: {', '.join(found)}" for name, found in sorted(places.items()))
+    shared = tuple(f"{name}: {', '.join(found)}" for name, found in sorted(places.items()) if len(found) > 1)
+    return [
+        Measure("public names", len(places), None, table),
+        Measure("public names with more than one place", len(shared), 0, shared),
+        *(
+            Measure(f"  public names of {package}", sum(package in found for found in places.values()))
+            for package in PUBLIC
+        ),
+    ]
+
+
+def public_names(module: Module) -> set[str]:
+    """Names in `__all__` and names imported as themselves. A variable like `__version__` is none."""
+    found: set[str] = set()
+    for node in module.nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.update(alias.name for alias in node.names if alias.asname == alias.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+                found.update(ast.literal_eval(node.value))
+    return {name for name in found if not name.startswith("_")}
