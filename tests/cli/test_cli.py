@@ -94,9 +94,11 @@ def test_a_commands_own_help_says_what_the_list_said(cli: Cli, name: str) -> Non
 
 def told_in_pages() -> list[list[str]]:
     """Every command line of ours in the pages, as its words."""
-    pages = "\n".join(path.read_text("utf-8") for path in (ROOT / "README.md", *ROOT.glob("platforms/*.md")))
+    files = (ROOT / "README.md", *ROOT.glob("platforms/*.md"), *sorted(ROOT.glob("docs/**/*.md")))
+    pages = "\n".join(path.read_text("utf-8") for path in files)
     lines = re.findall(r"hermes-trio ((?:[a-z][\w-]*|--[\w-]+)[^`\n#;,.]*)", pages)
-    return [words for line in lines if (words := line.split())[0] in main.list_commands(click.Context(main))]
+    told = dict.fromkeys(tuple(line.split()) for line in lines)
+    return [list(words) for words in told if words[0] in main.list_commands(click.Context(main))]
 
 
 @pytest.mark.parametrize("words", told_in_pages(), ids=" ".join)
