@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test lint soak bench clean
+.PHONY: run test lint docs soak bench clean
 
 run: .venv/runs
 	$(BIN)/hermes-trio chat
@@ -19,6 +19,11 @@ lint: .venv/tests
 	$(BIN)/flake8-async --disable ASYNC114,ASYNC124,ASYNC128,ASYNC9 $$(git ls-files 'hermes_trio/*.py' 'platforms/*.py' 'bench/*.py')
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The pages into site/, from docs/. A broken link or a made page that differs from the code fails.
+docs: .venv/docs
+	$(BIN)/python docs/made.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The long lane: kill storms and full benchmarks. Minutes to an hour, for a quiet machine.
 soak: .venv/tests
@@ -42,5 +47,10 @@ bench: .venv/tests
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	touch .venv/runs $@
 
+.venv/docs: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) install -c constraints.txt -e '.[docs]'
+	touch .venv/runs $@
+
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
