@@ -322,7 +322,11 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
 
 def made() -> dict[Path, str]:
     """Return the text of each made page."""
-    return {FOLDER / name: f"{MADE}\n\n{chr(10).join(page()).rstrip()}\n" for name, page in PAGES.items()}
+    pages = {}
+    for name, page in PAGES.items():
+        title, *lines = page()
+        pages[FOLDER / name] = "\n".join([title, MADE, "", *lines]).rstrip() + "\n"
+    return pages
 
 
 def differing() -> list[Path]:

@@ -103,6 +103,11 @@ def test_a_configuration_in_a_page_is_taken_without_a_warning(block: Block, tmp_
     assert not loaded.warnings
 
 
+@pytest.mark.parametrize("block", [one for one in blocks() if one.language == "text"], ids=str)
+def test_a_drawing_fits_the_width_of_the_page(block: Block) -> None:
+    assert max(map(len, block.text.splitlines())) <= 78
+
+
 # --- with a gateway -------------------------------------------------------------------------------
 
 
