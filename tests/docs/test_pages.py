@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 
 import httpx
 import pytest
 import trio
 from markdown_it import MarkdownIt
 
+from docs.made import made
+from hermes_trio.config import GatewayConfig, Section, keys
 from hermes_trio.config_file import load_config
 from hermes_trio.gateway.ending import Cause, Ending, Exit, Supervisor, consequences
 from hermes_trio.host.status import read_status
@@ -234,6 +237,44 @@ def symptoms() -> list[str]:
 @pytest.mark.parametrize("symptom", symptoms())
 def test_a_message_in_the_page_about_trouble_is_one_of_the_code(symptom: str) -> None:
     assert symptom.strip("… ") in texts_of_the_code()
+
+
+BY_HAND = [path for path in PAGES if path not in made()]
+
+
+def _named(pattern: str) -> list[str]:
+    """What the pages that are written by hand name in this way."""
+    texts = "\n".join(path.read_text("utf-8") for path in BY_HAND if path.name != "hermes-agent.md")
+    return sorted(set(re.findall(pattern, texts)))
+
+
+def _takes(path: list[str], section: type[Section]) -> bool:
+    """Whether a section has the key at this path; any name stands for one that people choose."""
+    key = next((key for key in keys(section) if key.name == path[0]), None)
+    if key is None or len(path) == 1:
+        return key is not None
+    if key.named is not None:
+        return len(path) == 2 or _takes(path[2:], key.named)
+    return key.section is not None and _takes(path[1:], key.section)
+
+
+_NO_KEYS = {"gateway.control.current", "gateway.db", "gateway.lock"}
+_SECTIONS = "|".join(key.name for key in keys(GatewayConfig))
+
+
+@pytest.mark.parametrize("name", _named(rf"`((?:{_SECTIONS})\.\w+(?:\.\w+)*)(?::[^`]*)?`"))
+def test_a_configuration_key_in_a_page_is_there(name: str) -> None:
+    assert name in _NO_KEYS or _takes(name.split("."), GatewayConfig)
+
+
+@pytest.mark.parametrize("name", _named(r"\b(hermes_trio(?:\.[A-Za-z_]\w*)+)"))
+def test_a_public_name_in_a_page_is_there(name: str) -> None:
+    assert resolve_name(name) is not None
+
+
+@pytest.mark.parametrize("route", _named(r"`((?:GET|POST|PATCH|DELETE) /[^`? ]*)"))
+def test_a_route_in_a_page_is_there(route: str) -> None:
+    assert f"### {route}\n" in page("reference/http-api.md")
 
 
 # --- links ----------------------------------------------------------------------------------------
