@@ -260,8 +260,16 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return " or ".join(_code(msgspec.json.encode(one).decode()) for one in schema["enum"])
     if schema.get("type") == "array":
-        return f"list of {_type(schema.get('items', {}))}"
-    return str(schema.get("type", "any"))
+        return f"list of {_type(schema.get('items', {}))}{_size(schema, 'Items', 'entries')}"
+    return f"{schema.get('type', 'any')}{_size(schema, 'Length', 'characters')}"
+
+
+def _size(schema: Mapping[str, Any], name: str, unit: str) -> str:
+    """Return the limits of a list or a text in words; empty if it has none."""
+    least, most = schema.get(f"min{name}"), schema.get(f"max{name}")
+    if most is None:
+        return f" of at least {least} {unit}" if least else ""
+    return f" of {least} to {most:,} {unit}" if least else f" of at most {most:,} {unit}"
 
 
 # --- hermes-agent ---------------------------------------------------------------------------------
