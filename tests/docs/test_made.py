@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from docs.made import PAGES, made
+from tests.machine import PATIENCE
+
+pytestmark = pytest.mark.timeout(240)
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +30,7 @@ def check(folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=PATIENCE,
     )
 
 

@@ -152,7 +152,10 @@ async def test_the_examples_that_need_a_gateway_and_the_facts_about_one(tmp_path
             there = {path.relative_to(home).parts[0] for path in home.rglob("*")}
         finally:
             gateway.terminate()
-            await gateway.wait()
+            with trio.move_on_after(10, shield=True):
+                await gateway.wait()
+            if gateway.poll() is None:
+                gateway.kill()
     told = page("run/home.md")
     assert not [name for name in there if f"`{name}`" not in told and f"`{name}/" not in told]
     named = set(re.findall(r"^\| `(hermes_\w+)`", page("run/metrics.md"), re.MULTILINE))
