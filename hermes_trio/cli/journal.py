@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from ..journal.reader import Reading, journals_here, read_run, runs_here
 from ..journal.record import Record, journal_path
 from ..plural import counted
 from ..state import turns
+from ..world import World
 from .reading import one_line, reading
 
 DAY = 86400.0
@@ -86,7 +86,7 @@ def check(as_json: bool) -> None:
     runs = {(session, run) for session in journals_here(root) for run in runs_here(root, session)}
     found = [
         *_in_the_files(home, root, sorted(runs)),
-        *_beside_the_rows(home, root, runs, ended_since=time.time() - days * DAY),
+        *_beside_the_rows(home, root, runs, ended_since=World().time() - days * DAY),
     ]
     if as_json:
         click.echo(json.dumps({"journals": len(runs), "findings": [asdict(one) for one in found]}, indent=2))

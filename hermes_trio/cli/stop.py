@@ -89,7 +89,8 @@ def status_of(home: Path, gateway: ProcessId) -> Status | None:
 
 def wait_for_end(home: Path, gateway: ProcessId, over: Callable[[], bool]) -> None:
     """Wait until it is over, as long as the gateway itself says that it may take. Raises `NotInTime`."""
-    asked, status = time.time(), status_of(home, gateway)
+    world = World()
+    asked, status = world.time(), status_of(home, gateway)
     grace = status.grace if status is not None else None
     if grace is None:  # it has only just begun
         grace = load_config(home, os.environ).config.agent.restart_drain_timeout
@@ -98,7 +99,7 @@ def wait_for_end(home: Path, gateway: ProcessId, over: Callable[[], bool]) -> No
         status = status_of(home, gateway)
         if status is not None and status.deadline is not None:
             until = status.deadline
-        if time.time() > until + LATE:
+        if world.time() > until + LATE:
             raise NotInTime(gateway)
         time.sleep(LOOK_EVERY)
 
