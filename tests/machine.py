@@ -19,6 +19,8 @@ from hermes_trio.host.status import GatewayState, Status, read_status
 HERMES = (sys.executable, "-m", "hermes_trio")
 PATIENCE = 90.0
 """Longer than anything takes on a machine that has other things to do."""
+KEPT = ("PATH", "HOME", "USER", "SYSTEMROOT", "COVERAGE_PROCESS_CONFIG")
+"""Environment variables that a command inherits; `make coverage` sets the last one."""
 UP = (GatewayState.RUNNING, GatewayState.DEGRADED)
 CONFIG = """\
 agent: {{restart_drain_timeout: {grace}}}
@@ -39,7 +41,7 @@ def configure(home: Path, *, port: int = 1, grace: float = 0) -> None:
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """What a command sees; nothing of a supervisor that may run these tests."""
-    keep = {name: os.environ[name] for name in ("PATH", "HOME", "USER", "SYSTEMROOT") if name in os.environ}
+    keep = {name: os.environ[name] for name in KEPT if name in os.environ}
     return {**keep, "HERMES_HOME": str(home), **more}
 
 
