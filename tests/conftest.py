@@ -29,6 +29,68 @@ from hermes_trio.testing import MemoryPlatform
 from hermes_trio.world import World
 from tests.stage import Agent, Stage, everyone
 
+REAL = (
+    "tests/agent/test_delegate.py",
+    "tests/agent/test_leaks.py",
+    "tests/agent/test_servers_of_tools.py",
+    "tests/browser/",
+    "tests/cases/test_stale_resume.py",
+    "tests/cases/test_stop_command.py",
+    "tests/cli/",
+    "tests/gateway/test_background.py",
+    "tests/gateway/test_no_orphans.py",
+    "tests/gateway/test_processes.py",
+    "tests/gateway/test_stopping_processes.py",
+    "tests/host/",
+    "tests/journal/test_full_disk.py",
+    "tests/kill/",
+    "tests/platforms/telegram/test_gateway.py",
+    "tests/platforms/telegram/test_link.py",
+    "tests/platforms/telegram/test_steps.py",
+    "tests/platforms/telegram/test_webhook.py",
+    "tests/platforms/test_laws.py",
+    "tests/test_embed.py",
+    "tests/test_imports.py",
+    "tests/test_log.py",
+    "tests/testing/test_bot_api_client.py",
+    "tests/tools/mcp/",
+    "tests/tools/test_approval.py",
+    "tests/tools/test_no_orphans.py",
+    "tests/tools/test_process.py",
+    "tests/tools/test_process_input.py",
+    "tests/tools/test_terminal.py",
+    "tests/web/",
+)
+"""Tests that wait for real processes, sockets, a browser or the real clock, except those of them that ask for
+the virtual clock."""
+SLOW = (
+    "tests/agent/test_cut_anywhere.py",
+    "tests/gateway/test_any_story.py",
+    "tests/gateway/test_held.py::test_one_that_was_forgotten_ends_after_a_day",
+    "tests/gateway/test_last_moment.py",
+    "tests/gateway/test_month.py",
+    "tests/gateway/test_no_orphans.py",
+    "tests/gateway/test_one_commit_fails.py",
+    "tests/gateway/test_phases.py",
+    "tests/platforms/telegram/test_day.py",
+    "tests/state/test_database.py::test_more_than_a_batch",
+    "tests/state/test_database.py::test_writes_are_applied_in_the_order",
+    "tests/state/test_rules_stateful.py",
+    "tests/test_redaction.py::test_pairs_of_hostile",
+    "tests/test_redaction.py::test_the_time_grows",
+)
+"""Tests that compute for seconds: they try each place of a cut, or many examples."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that `make check` leaves out, so that it stays quick. `make test` runs all of them."""
+    for item in items:
+        virtual = "autojump_clock" in getattr(item, "fixturenames", ())
+        if item.nodeid.startswith(REAL) and not virtual:
+            item.add_marker("real")
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
+
 
 @dataclass
 class Calendar:
