@@ -18,8 +18,9 @@ run: .venv/runs
 check: lint
 	$(BIN)/python -m pytest -q -m "not soak and not real and not slow" -n auto --maxprocesses 4 --dist worksteal
 
+# Neighbours stay with one worker until another is idle: fewer browsers and gateways are started for a module.
 test: .venv/tests
-	$(BIN)/python -m pytest -m "not soak" -n auto --maxprocesses 4
+	$(BIN)/python -m pytest -m "not soak" -n auto --maxprocesses 4 --dist worksteal
 
 lint: .venv/tests .venv/flake8-async
 	$(BIN)/ruff check .
@@ -35,14 +36,14 @@ docs: .venv/docs
 # flake8-async needs a minute for all files, so it reads those that have changed since it was content; all of
 # them after a change of its version or its options. It looks at each file by itself.
 .venv/flake8-async: $(ASYNC_FILES) Makefile .venv/tests
-	printf '%s\n' $(if $(filter-out %.py,$?),$(ASYNC_FILES),$?) | xargs -P 2 -n 30 $(FLAKE8_ASYNC)
+	@printf '%s\n' $(if $(filter-out %.py,$?),$(ASYNC_FILES),$?) | xargs -P 2 -n 30 $(FLAKE8_ASYNC)
 	touch $@
 
 # How much of the code the tests run, with branches and with our child processes, except those that are killed
 # and the sweep, which loads no site packages. `make coverage TESTS=tests/journal` measures a part. The figure
 # is printed and is in coverage.json; htmlcov has the lines.
 coverage: .venv/tests
-	$(BIN)/python -m pytest -m "not soak" -n auto --maxprocesses 4 --timeout 180 \
+	$(BIN)/python -m pytest -m "not soak" -n auto --maxprocesses 4 --dist worksteal \
 		--cov --cov-report=term:skip-covered --cov-report=json --cov-report=html $(TESTS)
 
 # The long lane: kill storms and full benchmarks. Minutes to an hour, for a quiet machine.
