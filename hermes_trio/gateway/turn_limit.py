@@ -5,8 +5,8 @@ A machine that runs more turns than it can serve answers everybody late: the wor
 checks, and a stop, which has a deadline. So a turn that it could not serve in time waits before it begins.
 The lag is the lateness of a timer. While the loop keeps up, the limit stays ahead of the turns that run, so a
 burst begins in steps, and the cost of one step is seen before the next. While the loop lags, the limit is
-below the number of turns that run: none begins until enough of them have ended. For some seconds after that
-they begin one by one, because a turn costs more later than in its first moment. Nothing that runs is ended.
+below the number of turns that run: none begins until enough of them have ended. For a while after that few
+begin at a time, because a turn costs more later than in its first moment. Nothing that runs is ended.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ AHEAD = 100
 TOO_LATE = 0.2
 """Seconds of lag from which on no turn begins."""
 MEASURE_EVERY = 0.05
-CAREFUL_FOR = 5.0
-"""Seconds after a lag in which one turn may begin between two measurements."""
+CAREFUL_FOR = 2.0
+"""Seconds after a lag in which few turns may begin between two measurements."""
 
 
 def allowed(running: int, lag: float, kept_up_for: float) -> int:
@@ -32,7 +32,7 @@ def allowed(running: int, lag: float, kept_up_for: float) -> int:
     if lag > TOO_LATE:
         return max(ALWAYS, running * 9 // 10)
     if kept_up_for < CAREFUL_FOR:
-        return max(ALWAYS, running + 1)
+        return max(ALWAYS, running + 2 + running // 50)
     return running + max(AHEAD, running // 2)
 
 
