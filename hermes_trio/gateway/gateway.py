@@ -64,6 +64,11 @@ class Lanes:
                 self._nursery.start_soon(self._run, lane, name=f"lane {chat.platform}:{chat.chat_id}")
         return lane
 
+    def held_for(self, chat: Chat) -> float:
+        """Seconds until a flood wait of this chat is over; 0 without one. Starts no lane."""
+        lane = self._lanes.get(chat)
+        return lane.held_for if lane is not None else 0.0
+
     async def _run(self, lane: Lane) -> None:
         def leave() -> bool:
             # No await between this answer and the end of the task: nobody can hand it anything.

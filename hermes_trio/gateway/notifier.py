@@ -28,14 +28,14 @@ async def typing(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None
     sign is sent, and one that is refused as too much holds everything else there too."""
     connection = gateway.connection(chat)
     while connection.adapter.traits.typing:
-        link, lane = await connection.up(), gateway.lanes.of(chat)
+        link = await connection.up()
         try:
             with trio.move_on_after(TYPING_WITHIN):
-                if not turn.waits_for_somebody and not lane.held_for:
+                if not turn.waits_for_somebody and not gateway.lanes.held_for(chat):
                     with calling(connection):
                         await link.typing(chat.chat_id, thread_id)
         except FloodWait as flood:
-            lane.hold(flood.seconds)
+            gateway.lanes.of(chat).hold(flood.seconds)
         except PlatformError as error:
             log.debug("no typing sign", chat=chat.chat_id, error=str(error))
         await trio.sleep(TYPING_EVERY)
