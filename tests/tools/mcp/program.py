@@ -71,8 +71,8 @@ def called(name: str, word: str) -> dict[str, Any] | None:
         return text("x" * (17 << 20))
     if name == "big":  # with what is to be masked at the beginning, around both cuts, and at the end
         return text(BEGINNING + word * ((8 << 20) // len(word)) + "END")
-    if name == "flood":
-        subprocess.Popen(["yes", "no message at all"], stdin=subprocess.DEVNULL)
+    if name == "flood":  # after the answer, which would have to wait its turn behind the flood
+        subprocess.Popen(["sh", "-c", "sleep 0.5; exec yes 'no message at all'"], stdin=subprocess.DEVNULL)
     return {**text("-".join(word)), "isError": name == "fail"}
 
 

@@ -232,6 +232,7 @@ async def test_one_that_writes_without_end_slows_nobody_down(tmp_path: Path, min
         for _ in range(50):
             assert await here.use("mcp__good__spell") == "c-a-t"
         await here.use("mcp__late__flood")
+        await trio.sleep(1.0)  # until it has begun
         for _ in range(50):
             assert await here.use("mcp__good__spell") == "c-a-t"
         if not hasattr(psutil.Process, "io_counters"):
