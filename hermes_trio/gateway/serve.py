@@ -136,7 +136,7 @@ async def _failed_start_noted(board: StatusBoard) -> AsyncIterator[None]:
     """Note on the board why the block fails, if it fails before the doors are open."""
     try:
         yield
-    except BaseException as error:
+    except BaseException as error:  # an error of ours may come in one group with Cancelled; all goes on
         errors = gateway_errors(error)
         if errors and board.status.gateway_state is GatewayState.STARTING:
             board.set_failed_start(errors)
