@@ -33,13 +33,13 @@ import trio
 import trio.lowlevel
 import trio.testing
 
-from hermes_trio.config import GatewayConfig, PlatformConfig, StreamingConfig
-from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.base.messages import MessageEvent, SessionSource
+from hermes_trio.config.schema import GatewayConfig, PlatformConfig, StreamingConfig
+from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.host.tasks import task_tree
-from hermes_trio.messages import MessageEvent, SessionSource
-from hermes_trio.platform import Outgoing, Traits
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.loop.task_tree import task_tree
+from hermes_trio.platform.contract import Outgoing, Traits
 
 from .cheap_link import CheapLink
 from .figures import Figure, show

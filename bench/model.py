@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 
 import trio
 
-from hermes_trio.host.limits import raise_open_files
+from hermes_trio.host.loop.open_files import raise_open_files
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import Asked, open_model_server
 

@@ -20,17 +20,17 @@ from statistics import median
 import psutil
 import trio
 
-from hermes_trio.config import GatewayConfig
-from hermes_trio.events import MessageDelta
+from hermes_trio.base.events import MessageDelta
+from hermes_trio.base.messages import SessionSource
+from hermes_trio.base.world import World
+from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.journal.record import VERSION, Record, encode
 from hermes_trio.journal.writer import RunWriter, open_journals
-from hermes_trio.messages import SessionSource
-from hermes_trio.state import meta
-from hermes_trio.state.database import open_database
-from hermes_trio.state.opening import open_connections
-from hermes_trio.state.steps import shipped_steps
-from hermes_trio.state.store import SessionStore
-from hermes_trio.world import World
+from hermes_trio.state.db.database import open_database
+from hermes_trio.state.db.migrations import shipped_steps
+from hermes_trio.state.db.opening import open_connections
+from hermes_trio.state.rules.store import SessionStore
+from hermes_trio.state.tables import meta
 
 from .figures import Figure, beside, show
 

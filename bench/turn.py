@@ -22,20 +22,20 @@ from statistics import median
 import msgspec
 import trio
 
-from hermes_trio.agent.agent import open_agent
+from hermes_trio.agent.model_agent import open_agent
 from hermes_trio.agent.prompt import system_prompt
 from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.model import Request, ToolSpec, User
-from hermes_trio.agent.providers.openai import chat_body
-from hermes_trio.config import GatewayConfig, ModelConfig, PlatformConfig
-from hermes_trio.config_file import Loaded
+from hermes_trio.agent.providers.wire.openai import chat_body
+from hermes_trio.base.messages import MessageEvent, SessionSource
+from hermes_trio.base.world import World
+from hermes_trio.config.config_file import Loaded
+from hermes_trio.config.schema import GatewayConfig, ModelConfig, PlatformConfig
 from hermes_trio.gateway.serve import serve
-from hermes_trio.host.limits import raise_open_files
-from hermes_trio.messages import MessageEvent, SessionSource
-from hermes_trio.platform import Outgoing, Traits
-from hermes_trio.state.entry import SessionEntry
-from hermes_trio.tools.registry import toolbox
-from hermes_trio.world import World
+from hermes_trio.host.loop.open_files import raise_open_files
+from hermes_trio.platform.contract import Outgoing, Traits
+from hermes_trio.state.tables.session_entry import SessionEntry
+from hermes_trio.tools.all_tools import toolbox
 
 from .cheap_link import CheapLink
 from .drain import fresh, logged_home, resident

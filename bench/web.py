@@ -28,12 +28,12 @@ import msgspec
 import psutil
 import trio
 
-from hermes_trio.config import GatewayConfig, WebConfig
+from hermes_trio.config.schema import GatewayConfig, WebConfig
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.host.limits import raise_open_files
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.loop.open_files import raise_open_files
+from hermes_trio.web.api.event_stream import frame
 from hermes_trio.web.app import Web
-from hermes_trio.web.events import frame
 
 from .drain import logged_home
 from .figures import Figure, beside, show

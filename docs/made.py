@@ -19,11 +19,11 @@ import msgspec
 
 from hermes_trio import COMMANDS
 from hermes_trio.cli import main
-from hermes_trio.config import GatewayConfig, Key, Section, keys
-from hermes_trio.config_values import wanted
-from hermes_trio.original_limits import LIMITS, VARIABLES, Limit, Verdict
+from hermes_trio.config.config_values import wanted
+from hermes_trio.config.original_limits import LIMITS, VARIABLES, Limit, Verdict
+from hermes_trio.config.schema import GatewayConfig, Key, Section, keys
 from hermes_trio.web.app import Web, routes
-from hermes_trio.web.openapi import description
+from hermes_trio.web.http.openapi import description
 
 FOLDER = Path(__file__).parent / "reference"
 MADE = "<!-- Made by docs/made.py from the code. Do not edit: run `python docs/made.py`. -->"

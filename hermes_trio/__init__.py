@@ -34,25 +34,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .config import GatewayConfig as GatewayConfig
-    from .config import PlatformConfig as PlatformConfig
-    from .config_file import load_config as load_config
+    from .base.errors import ConfigInvalid as ConfigInvalid
+    from .base.errors import GatewayError as GatewayError
+    from .base.errors import InvalidId as InvalidId
+    from .base.messages import Attachment as Attachment
+    from .base.messages import HomeChannel as HomeChannel
+    from .base.messages import MessageEvent as MessageEvent
+    from .base.messages import SessionSource as SessionSource
+    from .base.messages import build_session_key as build_session_key
+    from .base.world import World as World
+    from .config.config_file import load_config as load_config
+    from .config.schema import GatewayConfig as GatewayConfig
+    from .config.schema import PlatformConfig as PlatformConfig
     from .embed import open_gateway as open_gateway
     from .embed import serve as serve
-    from .errors import ConfigInvalid as ConfigInvalid
-    from .errors import GatewayError as GatewayError
-    from .errors import InvalidId as InvalidId
-    from .gateway.commands import COMMANDS as COMMANDS
-    from .host.lock import sole_use as sole_use
-    from .host.peers import is_from_agent as is_from_agent
-    from .messages import Attachment as Attachment
-    from .messages import HomeChannel as HomeChannel
-    from .messages import MessageEvent as MessageEvent
-    from .messages import SessionSource as SessionSource
-    from .messages import build_session_key as build_session_key
-    from .state.entry import SessionEntry as SessionEntry
-    from .state.store import SessionStore as SessionStore
-    from .world import World as World
+    from .gateway.commands.table import COMMANDS as COMMANDS
+    from .host.home.file_lock import sole_use as sole_use
+    from .host.processes.peers import is_from_agent as is_from_agent
+    from .state.rules.store import SessionStore as SessionStore
+    from .state.tables.session_entry import SessionEntry as SessionEntry
 
 __version__ = "0.1.0"
 
@@ -80,25 +80,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "COMMANDS": "gateway.commands",
-    "Attachment": "messages",
-    "ConfigInvalid": "errors",
-    "GatewayConfig": "config",
-    "GatewayError": "errors",
-    "HomeChannel": "messages",
-    "InvalidId": "errors",
-    "MessageEvent": "messages",
-    "PlatformConfig": "config",
-    "SessionEntry": "state.entry",
-    "SessionSource": "messages",
-    "SessionStore": "state.store",
-    "World": "world",
-    "build_session_key": "messages",
-    "is_from_agent": "host.peers",
-    "load_config": "config_file",
+    "COMMANDS": "gateway.commands.table",
+    "Attachment": "base.messages",
+    "ConfigInvalid": "base.errors",
+    "GatewayConfig": "config.schema",
+    "GatewayError": "base.errors",
+    "HomeChannel": "base.messages",
+    "InvalidId": "base.errors",
+    "MessageEvent": "base.messages",
+    "PlatformConfig": "config.schema",
+    "SessionEntry": "state.tables.session_entry",
+    "SessionSource": "base.messages",
+    "SessionStore": "state.rules.store",
+    "World": "base.world",
+    "build_session_key": "base.messages",
+    "is_from_agent": "host.processes.peers",
+    "load_config": "config.config_file",
     "open_gateway": "embed",
     "serve": "embed",
-    "sole_use": "host.lock",
+    "sole_use": "host.home.file_lock",
 }
 
 

@@ -28,18 +28,18 @@ from pathlib import Path
 
 import trio
 
-from .config import GatewayConfig
-from .gateway.adapters import refuse_unnamed
-from .gateway.control import Control
-from .gateway.ending import MARGIN, Cause, Ending, Supervisor
-from .gateway.gateway import Gateway
+from .base.world import World
+from .config.schema import GatewayConfig
+from .gateway.ending.control import Control
+from .gateway.ending.endings_table import MARGIN, Cause, Ending, Supervisor
+from .gateway.links.adapters import refuse_unnamed
+from .gateway.parts import Gateway
 from .gateway.serve import Door, Guarded
 from .gateway.serve import serve as _serve
-from .gateway.turn import Agent
-from .host.guard import open_guard
-from .host.worker import Worker, worker_thread
-from .platform import Adapter
-from .world import World
+from .gateway.turn.context import Agent
+from .host.loop.worker import Worker, worker_thread
+from .host.processes.guard import open_guard
+from .platform.contract import Adapter
 
 LEFT = "left or cancelled by the host"
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from traceback import format_exception
 
-from .redaction import Masking, redacted
+from .masking.redaction import Masking, redacted
 
 PACKAGES = ("hermes_trio", "hermes_platforms")
 

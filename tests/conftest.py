@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 import trio
 
-from hermes_trio.config import GatewayConfig
-from hermes_trio.host.worker import Worker, inline_worker
-from hermes_trio.journal.sessions import Session, SessionReader
+from hermes_trio.base.messages import SessionSource
+from hermes_trio.base.world import World
+from hermes_trio.config.schema import GatewayConfig
+from hermes_trio.host.loop.worker import Worker, inline_worker
+from hermes_trio.journal.session_reader import Session, SessionReader
 from hermes_trio.journal.writer import Journals, open_journals
-from hermes_trio.messages import SessionSource
-from hermes_trio.platform import Traits
-from hermes_trio.state import transcript, turns
-from hermes_trio.state.database import Database, open_database
-from hermes_trio.state.entry import SessionEntry
-from hermes_trio.state.store import SessionStore
-from hermes_trio.state.transcript import Message
+from hermes_trio.platform.contract import Traits
+from hermes_trio.state.db.database import Database, open_database
+from hermes_trio.state.rules.store import SessionStore
+from hermes_trio.state.tables import transcript, turns
+from hermes_trio.state.tables.session_entry import SessionEntry
+from hermes_trio.state.tables.transcript import Message
 from hermes_trio.testing import MemoryPlatform
-from hermes_trio.world import World
 from tests.stage import Agent, Stage, everyone
 
 REAL = (
@@ -37,10 +37,10 @@ REAL = (
     "tests/cases/test_stale_resume.py",
     "tests/cases/test_stop_command.py",
     "tests/cli/",
-    "tests/gateway/test_background.py",
-    "tests/gateway/test_no_orphans.py",
-    "tests/gateway/test_processes.py",
-    "tests/gateway/test_stopping_processes.py",
+    "tests/gateway/turns/test_background.py",
+    "tests/gateway/stopping/test_no_orphans.py",
+    "tests/gateway/turns/test_processes.py",
+    "tests/gateway/stopping/test_stopping_processes.py",
     "tests/host/",
     "tests/journal/test_full_disk.py",
     "tests/kill/",
@@ -52,30 +52,30 @@ REAL = (
     "tests/test_embed.py",
     "tests/test_imports.py",
     "tests/test_log.py",
-    "tests/testing/test_bot_api_client.py",
+    "tests/platforms/telegram/test_bot_api_client.py",
     "tests/tools/mcp/",
-    "tests/tools/test_approval.py",
+    "tests/tools/safety/test_approval.py",
     "tests/tools/test_no_orphans.py",
-    "tests/tools/test_process.py",
-    "tests/tools/test_process_input.py",
-    "tests/tools/test_terminal.py",
+    "tests/tools/builtin/test_process.py",
+    "tests/tools/safety/test_process_input.py",
+    "tests/tools/builtin/test_terminal.py",
     "tests/web/",
 )
 """Tests that wait for real processes, sockets, a browser or the real clock, except those of them that ask for
 the virtual clock."""
 SLOW = (
     "tests/agent/test_cut_anywhere.py",
-    "tests/gateway/test_any_story.py",
-    "tests/gateway/test_held.py::test_one_that_was_forgotten_ends_after_a_day",
-    "tests/gateway/test_last_moment.py",
-    "tests/gateway/test_month.py",
-    "tests/gateway/test_no_orphans.py",
-    "tests/gateway/test_one_commit_fails.py",
-    "tests/gateway/test_phases.py",
+    "tests/gateway/chance/test_any_story.py",
+    "tests/gateway/turns/test_held.py::test_one_that_was_forgotten_ends_after_a_day",
+    "tests/gateway/stopping/test_last_moment.py",
+    "tests/gateway/faults/test_month.py",
+    "tests/gateway/stopping/test_no_orphans.py",
+    "tests/gateway/faults/test_one_commit_fails.py",
+    "tests/gateway/turns/test_phases.py",
     "tests/platforms/telegram/test_day.py",
-    "tests/state/test_database.py::test_more_than_a_batch",
-    "tests/state/test_database.py::test_writes_are_applied_in_the_order",
-    "tests/state/test_rules_stateful.py",
+    "tests/state/db/test_database.py::test_more_than_a_batch",
+    "tests/state/db/test_database.py::test_writes_are_applied_in_the_order",
+    "tests/state/rules/test_rules_stateful.py",
     "tests/test_redaction.py::test_pairs_of_hostile",
     "tests/test_redaction.py::test_the_time_grows",
 )

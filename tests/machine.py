@@ -13,8 +13,8 @@ from pathlib import Path
 
 import trio
 
-from hermes_trio.errors import EXIT_RESTART
-from hermes_trio.host.status import GatewayState, Status, read_status
+from hermes_trio.base.errors import EXIT_RESTART
+from hermes_trio.host.home.state_file import GatewayState, Status, read_status
 
 HERMES = (sys.executable, "-m", "hermes_trio")
 PATIENCE = 90.0

@@ -15,18 +15,18 @@ import trio
 import trio.testing
 from outcome import Outcome
 
-from hermes_trio.config import AgentConfig, DisplayConfig, GatewayConfig, PlatformConfig
-from hermes_trio.gateway.ending import Supervisor
-from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.base.world import World
+from hermes_trio.config.schema import AgentConfig, DisplayConfig, GatewayConfig, PlatformConfig
+from hermes_trio.gateway.ending.endings_table import Supervisor
+from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import Guarded, serve
-from hermes_trio.gateway.turn import Agent as TurnAgent
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.host.worker import Runner, Worker, inline_worker
-from hermes_trio.state import inbox, sessions, turns
-from hermes_trio.state.entry import SessionEntry
+from hermes_trio.gateway.turn.context import Agent as TurnAgent
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
+from hermes_trio.state.tables import inbox, sessions, turns
+from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.testing import MemoryPlatform, Script, perform
 from hermes_trio.web.app import Web
-from hermes_trio.world import World
 
 Busy = Literal["interrupt", "queue", "steer"]
 T = TypeVar("T")

@@ -15,7 +15,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hermes_trio.config import (
+from hermes_trio.base.errors import ConfigFinding, ConfigInvalid, HomeUnusable
+from hermes_trio.base.messages import HomeChannel
+from hermes_trio.config.config_file import Loaded, home_directory, load_config
+from hermes_trio.config.config_text import Scalar
+from hermes_trio.config.config_values import section
+from hermes_trio.config.schema import (
     AgentConfig,
     GatewayConfig,
     PlatformConfig,
@@ -26,11 +31,6 @@ from hermes_trio.config import (
     masked,
     reset_policy,
 )
-from hermes_trio.config_file import Loaded, home_directory, load_config
-from hermes_trio.config_text import Scalar
-from hermes_trio.config_values import section
-from hermes_trio.errors import ConfigFinding, ConfigInvalid, HomeUnusable
-from hermes_trio.messages import HomeChannel
 
 Load = Callable[..., Loaded]
 

@@ -18,13 +18,13 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.config import GatewayConfig, WebConfig
+from hermes_trio.base.errors import AgentInvalid, ConfigInvalid, HomeBusy
+from hermes_trio.config.schema import GatewayConfig, WebConfig
 from hermes_trio.embed import LEFT, open_gateway, serve
-from hermes_trio.errors import AgentInvalid, ConfigInvalid, HomeBusy
-from hermes_trio.gateway.ending import MARGIN
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.host.worker import inline_worker
-from hermes_trio.platform import Traits
+from hermes_trio.gateway.ending.endings_table import MARGIN
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.loop.worker import inline_worker
+from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
 from hermes_trio.web.app import Web
 from tests.stage import Agent, Stage, everyone, no_guard
@@ -108,7 +108,7 @@ def test_it_runs_under_anyio(tmp_path: Path) -> None:
 import anyio, pathlib
 from hermes_trio.embed import open_gateway
 from hermes_trio.testing import MemoryPlatform
-from hermes_trio.config import GatewayConfig, PlatformConfig
+from hermes_trio.config.schema import GatewayConfig, PlatformConfig
 
 async def agent(turn):
     return "answered under anyio"

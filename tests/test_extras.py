@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio.extras import install_command
+from hermes_trio.base.extras import install_command
 
 ROOT = Path(__file__).parents[1]
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][

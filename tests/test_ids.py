@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.errors import GatewayError, InvalidId
-from hermes_trio.ids import path_safe_id, session_key
+from hermes_trio.base.errors import GatewayError, InvalidId
+from hermes_trio.base.ids import path_safe_id, session_key
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ def test_a_command_is_loaded_when_it_runs() -> None:
     loaded = modules_after(
         "from hermes_trio.cli import main\ntry: main(['config', 'path'])\nexcept SystemExit: pass"
     )
-    assert "hermes_trio.cli.config" in loaded
-    assert "hermes_trio.cli.run" not in loaded
+    assert "hermes_trio.cli.subcommands.config_command" in loaded
+    assert "hermes_trio.cli.subcommands.run_command" not in loaded
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
@@ -70,7 +70,7 @@ def test_all_the_public_names_leave_asyncio_alone() -> None:
         "from hermes_trio import *\n"
         "assert before == (asyncio.new_event_loop, asyncio.get_event_loop_policy())"
     )
-    assert "hermes_trio.messages" in loaded
+    assert "hermes_trio.base.messages" in loaded
     assert "trio_asyncio" not in loaded
 
 

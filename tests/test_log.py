@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from hermes_trio import open_gateway
-from hermes_trio.gateway.turn import Turn
+from hermes_trio.gateway.turn.context import Turn
 from hermes_trio.testing import MemoryPlatform
 from tests.stage import everyone
 
@@ -22,7 +22,7 @@ TOKEN = "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw0"
 PROGRAM = """
 import sys, pathlib, trio
 from hermes_trio import GatewayConfig, PlatformConfig, open_gateway
-from hermes_trio.config import ModelConfig
+from hermes_trio.config.schema import ModelConfig
 from hermes_trio.testing import MemoryPlatform
 
 async def agent(turn):
@@ -80,7 +80,7 @@ async def test_a_failing_turn_is_a_plain_record_without_locals(tmp_path: Path) -
     finally:
         root.removeHandler(handler)
     told = output.getvalue()
-    assert "WARNING hermes_trio.gateway.run _attended: the agent raised run=" in told
+    assert "WARNING hermes_trio.gateway.turn.run _attended: the agent raised run=" in told
     assert "RuntimeError: the agent is broken" in told
     assert WORDS not in told
     assert secret_local not in told

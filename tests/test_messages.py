@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.errors import InvalidId
-from hermes_trio.ids import session_key
-from hermes_trio.messages import (
+from hermes_trio.base.errors import InvalidId
+from hermes_trio.base.ids import session_key
+from hermes_trio.base.messages import (
     Attachment,
     ChatType,
     HomeChannel,

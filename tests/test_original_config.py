@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hermes_trio.base.errors import EXIT_CONFIG, ConfigInvalid
 from hermes_trio.cli import main
-from hermes_trio.config import GatewayConfig, Section, keys
-from hermes_trio.config_file import Loaded, load_config
-from hermes_trio.errors import EXIT_CONFIG, ConfigInvalid
-from hermes_trio.original_limits import LIMITS, VARIABLES, Limit
+from hermes_trio.config.config_file import Loaded, load_config
+from hermes_trio.config.original_limits import LIMITS, VARIABLES, Limit
+from hermes_trio.config.schema import GatewayConfig, Section, keys
 
 Load = Callable[..., Loaded]
 

@@ -14,9 +14,9 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from hermes_trio.config import GatewayConfig, McpServerConfig, ModelConfig, PlatformConfig, WebConfig
-from hermes_trio.known_secrets import masking_of, secrets_of
-from hermes_trio.redaction import Masking, redacted, redactor
+from hermes_trio.config.schema import GatewayConfig, McpServerConfig, ModelConfig, PlatformConfig, WebConfig
+from hermes_trio.masking.known_secrets import masking_of, secrets_of
+from hermes_trio.masking.redaction import Masking, redacted, redactor
 
 redact = redactor(iter(()))
 

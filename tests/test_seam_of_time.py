@@ -34,19 +34,19 @@ CLOCKS = {
 COMMAND = {"time.monotonic", "time.sleep"}
 """What a command uses while it watches another process: it has no event loop."""
 ALLOWED = {
-    "hermes_trio/world.py": {"datetime.datetime.now", "random.random", "uuid.uuid4"},  # the seam itself
-    "hermes_trio/cli/drain.py": COMMAND,
-    "hermes_trio/cli/restart.py": COMMAND,
-    "hermes_trio/cli/status.py": COMMAND,
-    "hermes_trio/cli/stop.py": {"time.sleep"},
+    "hermes_trio/base/world.py": {"datetime.datetime.now", "random.random", "uuid.uuid4"},  # the seam itself
+    "hermes_trio/cli/subcommands/drain_command.py": COMMAND,
+    "hermes_trio/cli/subcommands/restart_command.py": COMMAND,
+    "hermes_trio/cli/subcommands/status_command.py": COMMAND,
+    "hermes_trio/cli/subcommands/stop_command.py": {"time.sleep"},
     # A thread that measures whether the event loop still runs cannot use the clock of that loop.
-    "hermes_trio/host/watchdog.py": {"time.monotonic"},
+    "hermes_trio/host/loop/watchdog.py": {"time.monotonic"},
     # A process of its own, which outlives the gateway and imports nothing of it.
-    "hermes_trio/host/sweep.py": {"time.monotonic", "time.sleep"},
+    "hermes_trio/host/processes/sweep.py": {"time.monotonic", "time.sleep"},
     # The start of the machine, by the kernel's clocks.
-    "hermes_trio/host/process.py": {"time.clock_gettime", "time.time"},
+    "hermes_trio/host/processes/process_identity.py": {"time.clock_gettime", "time.time"},
     # A simulated server: the time of day of another machine.
-    "hermes_trio/testing/bot_api.py": {"time.time"},
+    "platforms/hermes_platforms/telegram/testing/bot_api.py": {"time.time"},
 }
 
 

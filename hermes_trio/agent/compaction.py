@@ -15,8 +15,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..state.compactions import Compaction, Position, position
-from ..state.transcript import Message as Row
+from ..state.tables.compactions import Compaction, Position, position
+from ..state.tables.transcript import Message as Row
 from .history import conversation, message, middle_cut
 from .providers.model import Assistant, Message, Request, ToolResult, User
 

@@ -15,16 +15,16 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import Meta
 
-from ..events import Event, ToolCompleted, ToolStarted
-from ..messages import MessageEvent
-from ..state.compactions import Compaction
-from ..state.entry import Usage
-from ..state.transcript import Message, ToolCall
+from ..base.events import Event, ToolCompleted, ToolStarted
+from ..base.messages import MessageEvent
+from ..state.tables.compactions import Compaction
+from ..state.tables.session_entry import Usage
+from ..state.tables.transcript import Message, ToolCall
 from ..tools.tool import Result, Tool, Workplace
+from .agent_turn import Turn
+from .conversation import Talk, summed
 from .loop import answer
 from .providers.model import Model, Request, ToolSpec
-from .talk import Talk, summed
-from .turn import Turn
 
 MOST_REQUESTS = 50
 MOST_AT_ONCE = 3

@@ -16,8 +16,8 @@ from contextlib import asynccontextmanager
 import msgspec
 import trio
 
-from ..state.transcript import ToolCall
-from ..world import World
+from ..base.world import World
+from ..state.tables.transcript import ToolCall
 from .providers.model import (
     Assistant,
     Finished,

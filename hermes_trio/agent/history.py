@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
-from ..state.compactions import Compaction, position
-from ..state.text import disarmed
-from ..state.transcript import Message as Row
-from ..state.transcript import ToolCall, ToolCard
+from ..state.db.column_text import disarmed
+from ..state.tables.compactions import Compaction, position
+from ..state.tables.transcript import Message as Row
+from ..state.tables.transcript import ToolCall, ToolCard
 from .providers.model import Assistant, Message, ToolResult, User
 
 WHOLE = Compaction()

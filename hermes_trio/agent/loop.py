@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..state.text import disarmed
+from ..state.db.column_text import disarmed
 from ..tools.tool import Result, Tool
-from .calls import run_calls
+from .agent_turn import Turn
+from .conversation import Reply, Talk
 from .providers.model import Assistant, Message, ToolCallBroken, ToolResult, User
-from .talk import Reply, Talk
-from .turn import Turn
+from .tool_calls import run_calls
 
 MOST_CONTINUATIONS = 4
 MOST_STRIKES = 3

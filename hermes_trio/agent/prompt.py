@@ -12,9 +12,9 @@ import json
 from datetime import datetime
 from pathlib import Path
 
-from ..messages import SessionSource
-from ..platform import Dialect
-from ..state.entry import SessionEntry
+from ..base.messages import SessionSource
+from ..platform.contract import Dialect
+from ..state.tables.session_entry import SessionEntry
 
 IDENTITY = "SOUL.md"
 """In the home: who the agent is, in its owner's words."""

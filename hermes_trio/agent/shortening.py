@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import trio
 
 from ..log import Log
-from ..state import compactions, todos
-from ..state.compactions import Compaction
-from ..state.database import Database
-from ..state.entry import Usage
-from ..state.transcript import Message as Row
+from ..state.db.database import Database
+from ..state.tables import compactions, todos
+from ..state.tables.compactions import Compaction
+from ..state.tables.session_entry import Usage
+from ..state.tables.transcript import Message as Row
 from .compaction import (
     COOLDOWN,
     MOST_WASTED,
@@ -32,8 +32,8 @@ from .compaction import (
     tokens,
 )
 from .history import conversation
-from .providers.errors import ContextTooLong, ModelError
 from .providers.model import Model, Request, TextDelta, User
+from .providers.model_errors import ContextTooLong, ModelError
 
 WITHIN = 300.0
 """Seconds a model may take for a summary."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from ..tools.mcp.servers import Servers
+from ..tools.mcp.mcp_servers import Servers
 from ..tools.tool import Tool
 from .delegate import NAME, delegating
 from .providers.model import Model, ToolSpec

@@ -14,27 +14,24 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..errors import ConfigInvalid, GatewayError
-from .output import visible, visible_output
+from ..base.errors import ConfigInvalid, GatewayError
+from .terminal_output import visible, visible_output
 
 _COMMANDS = {
-    "chat": ("hermes_trio.cli.chat", "Talk to the agent in this terminal."),
-    "run": ("hermes_trio.cli.run", "Run the gateway."),
-    "stop": ("hermes_trio.cli.stop", "Stop the gateway, and wait until it has stopped."),
-    "restart": ("hermes_trio.cli.restart", "Restart the gateway, and wait until it is back."),
-    "status": ("hermes_trio.cli.status", "Say what the gateway is doing."),
-    "link": ("hermes_trio.cli.link", "Print a new link that lets a browser in to the page."),
-    "drain": (
-        "hermes_trio.cli.drain",
-        "Begin nothing new and let what runs end, as before work on the machine.",
-    ),
-    "pairing": ("hermes_trio.cli.pairing", "Let people in who ask for it, and take that back."),
-    "service": ("hermes_trio.cli.service", "Have systemd or launchd run the gateway."),
-    "doctor": ("hermes_trio.cli.doctor", "Look for what is wrong, and say what to do about it."),
-    "sessions": ("hermes_trio.cli.sessions", "Look at the conversations, take them along, delete one."),
-    "journal": ("hermes_trio.cli.journal", "Look at what was shown of each answer, and check it."),
-    "setup": ("hermes_trio.cli.setup", "Answer a few questions, and be ready to start."),
-    "config": ("hermes_trio.cli.config", "Look at the configuration, and check it."),
+    "chat": "Talk to the agent in this terminal.",
+    "run": "Run the gateway.",
+    "stop": "Stop the gateway, and wait until it has stopped.",
+    "restart": "Restart the gateway, and wait until it is back.",
+    "status": "Say what the gateway is doing.",
+    "link": "Print a new link that lets a browser in to the page.",
+    "drain": "Begin nothing new and let what runs end, as before work on the machine.",
+    "pairing": "Let people in who ask for it, and take that back.",
+    "service": "Have systemd or launchd run the gateway.",
+    "doctor": "Look for what is wrong, and say what to do about it.",
+    "sessions": "Look at the conversations, take them along, delete one.",
+    "journal": "Look at what was shown of each answer, and check it.",
+    "setup": "Answer a few questions, and be ready to start.",
+    "config": "Look at the configuration, and check it.",
 }
 
 
@@ -47,12 +44,13 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(_COMMANDS[cmd_name][0]).command
+        module = import_module(f".subcommands.{cmd_name}_command", __name__)
+        command: click.Command = module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, help_) for name, (_, help_) in _COMMANDS.items()])
+            formatter.write_dl(list(_COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # No command takes a path, and what is no text can neither be looked up nor told.

@@ -10,10 +10,10 @@ from typing import Protocol
 
 import trio
 
-from ..errors import GatewayError
-from ..messages import MessageEvent, SessionSource
-from ..platform import Link, LinkLost, Outgoing, Preformatted, Traits
-from .output import visible
+from ..base.errors import GatewayError
+from ..base.messages import MessageEvent, SessionSource
+from ..platform.contract import Link, LinkLost, Outgoing, Preformatted, Traits
+from .terminal_output import visible
 
 GROWING = "\x00"
 """The cursor of this platform: a text that ends with it is not finished. It is never printed."""

@@ -29,8 +29,8 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import DummyOutput, create_output
 from prompt_toolkit.utils import is_dumb_terminal
 
-from ..host.beside import beside
-from ..host.terminal_mode import restored_terminal
+from ..host.loop.scoped_task import beside
+from ..host.loop.terminal_mode import restored_terminal
 from .console import PROMPT
 
 CLOSES_WITHIN = 2.0

@@ -21,13 +21,13 @@ from traceback import format_exception
 from click import Abort, ClickException
 from click.exceptions import Exit
 
-from ..config import GatewayConfig
-from ..errors import EXIT_FAILURE, GatewayError, home_error
-from ..host.files import make_private_dir, open_private
-from ..known_secrets import masking_of
+from ..base.errors import EXIT_FAILURE, GatewayError, home_error
+from ..config.schema import GatewayConfig
+from ..host.home.private_files import make_private_dir, open_private
 from ..log import PACKAGES, Log
-from ..redaction import Redact, redacted
-from .output import visible
+from ..masking.known_secrets import masking_of
+from ..masking.redaction import Redact, redacted
+from .terminal_output import visible
 
 MAX_BYTES = 5 * 1024 * 1024
 BACKUPS = 3

@@ -10,14 +10,14 @@ import trio
 
 from ..agent.providers.choose import choose, fallback
 from ..agent.providers.endpoint import Endpoint
-from ..checks import Finding
-from ..config_file import Loaded
-from ..errors import ConfigInvalid
-from ..known_secrets import secrets_of
-from ..redaction import redactor
-from ..tools.mcp.offered import plain
-from ..tools.mcp.servers import open_servers
-from ..world import World
+from ..base.errors import ConfigInvalid
+from ..base.world import World
+from ..config.config_file import Loaded
+from ..masking.known_secrets import secrets_of
+from ..masking.redaction import redactor
+from ..platform.doctor_checks import Finding
+from ..tools.mcp.mcp_servers import open_servers
+from ..tools.mcp.offered_tools import plain
 
 MODEL_WITHIN = 30.0
 """Seconds for the first word of an answer; a local server may have to load its model first."""
@@ -40,10 +40,10 @@ async def ask_model(loaded: Loaded, within: float = MODEL_WITHIN) -> list[Findin
 
 
 async def _asked(endpoint: Endpoint, within: float) -> Finding:
-    from ..agent.providers.errors import ModelError
-    from ..agent.providers.http import open_http
     from ..agent.providers.model import Request, User
-    from ..agent.providers.opening import open_model
+    from ..agent.providers.model_clients import open_http
+    from ..agent.providers.model_errors import ModelError
+    from ..agent.providers.open_models import open_model
 
     name = f"{endpoint.model} at {endpoint.shown}"
     question = Request(messages=(User("Answer with one word: are you there?"),))

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from ..agent.providers.choose import configured, fallback
-from ..config_file import Loaded
-from ..config_values import collected
-from ..errors import ConfigFinding, ConfigInvalid
-from ..gateway.adapters import find_adapters
-from ..web.server import check_reach
+from ..base.errors import ConfigFinding, ConfigInvalid
+from ..config.config_file import Loaded
+from ..config.config_values import collected
+from ..gateway.links.adapters import find_adapters
+from ..web.http.server import check_reach
 
 
 def startable(loaded: Loaded) -> None:

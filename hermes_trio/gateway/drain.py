@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from ..errors import GatewayError, StoreError
-from ..host.status import GatewayState
+from ..base.errors import GatewayError, StoreError
+from ..host.home.state_file import GatewayState
 from ..log import Log
-from ..state import endings
-from .due import on_up
-from .ending import Ending
-from .link import Connection
-from .notices import notify_active_sessions_of_shutdown
+from ..state.tables import endings
+from .ending.endings_table import Ending
+from .links.link import Connection
+from .outbound.announcements import notify_active_sessions_of_shutdown
+from .startup.catch_up import on_up
 
 if TYPE_CHECKING:
-    from .gateway import Gateway
+    from .parts import Gateway
 
 RECORD_WITHIN = 1.0
 REPORT_WITHIN = 1.0

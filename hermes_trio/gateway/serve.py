@@ -12,40 +12,41 @@ from pathlib import Path
 
 import trio
 
-from ..config import GatewayConfig
-from ..errors import HomeUnusable, gateway_errors
-from ..host.guard import Guard, open_guard
-from ..host.home import locked_home
-from ..host.leftovers import end_leftovers
-from ..host.markers import RESTART_NOTIFY, consume, write_restart_pending
-from ..host.status import GatewayState, PlatformState
-from ..host.status_board import StatusBoard, keep_status
-from ..host.worker import Worker, worker_thread
-from ..journal.sessions import SessionReader
+from ..base.errors import HomeUnusable, gateway_errors
+from ..base.world import World
+from ..config.schema import GatewayConfig
+from ..host.home.home_lock import locked_home
+from ..host.home.markers import RESTART_NOTIFY, consume, write_restart_pending
+from ..host.home.state_file import GatewayState, PlatformState
+from ..host.home.status_board import StatusBoard, keep_status
+from ..host.loop.worker import Worker, worker_thread
+from ..host.processes.guard import Guard, open_guard
+from ..host.processes.leftovers import end_leftovers
+from ..journal.session_reader import SessionReader
 from ..journal.writer import open_journals
-from ..known_secrets import masking_of
 from ..log import Log, log_masked_by
-from ..platform import Adapter
-from ..state import dead_chats, endings, meta, processes, settle
-from ..state.database import open_database
-from ..state.store import SessionStore
-from ..world import World
-from .background import Background
-from .closing import settle_former_life
-from .control import Control
+from ..masking.known_secrets import masking_of
+from ..platform.contract import Adapter
+from ..state.db.database import open_database
+from ..state.rules import settle
+from ..state.rules.store import SessionStore
+from ..state.tables import dead_chats, endings, meta, processes
 from .drain import drain_active_agents, heed_hold, hurry, state_while_serving, store_report
-from .due import on_up
-from .ending import MARGIN, Cause, Ending, Supervisor
-from .gateway import Gateway, Lanes
-from .importing import import_sessions
-from .inward import accept
-from .link import Connection, keep_connected
-from .notices import home_channels_said, owe_stuck
-from .outgoing import Chat
-from .outside import end_with_database
-from .session import Sessions
-from .turn import Agent, checked_agent
-from .upkeep import keep_house
+from .ending.control import Control
+from .ending.endings_table import MARGIN, Cause, Ending, Supervisor
+from .housekeeping import keep_house
+from .intake.chat_intake import accept
+from .links.link import Connection, keep_connected
+from .outbound.announcements import home_channels_said, owe_stuck
+from .outbound.rows import Chat
+from .parts import Gateway, Lanes
+from .processes.background import Background
+from .session.registry import Sessions
+from .startup.catch_up import on_up
+from .startup.former_turns import settle_former_life
+from .startup.original_import import import_sessions
+from .triggers import end_with_database
+from .turn.context import Agent, checked_agent
 
 FLUSH_WITHIN = 2.0
 """Seconds in which the lanes send what can go now, when the work is over."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from ..errors import InvalidId, JournalError
-from ..ids import path_safe_id
+from ..base.errors import InvalidId, JournalError
+from ..base.ids import path_safe_id
 from .record import LONGEST_LINE, PREFIX, Malformed, Record, decode, journal_path, session_path
 
 # Where a record may begin. Not where JSON has an object inside another one, behind `":` or `:[` or a

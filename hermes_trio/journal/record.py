@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from ..errors import JournalError
-from ..events import INTERRUPTED, Event, RunCancelled, RunCompleted, RunFailed
-from ..ids import path_safe_id
+from ..base.errors import JournalError
+from ..base.events import INTERRUPTED, Event, RunCancelled, RunCompleted, RunFailed
+from ..base.ids import path_safe_id
 
 VERSION = 1
 PREFIX = b'{"version":1,"event_id":"'

@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from ..events import (
+from ..base.events import (
     KNOWN,
     Event,
     MessageDelta,
@@ -34,8 +34,8 @@ from ..events import (
     ToolCompleted,
     ToolStarted,
 )
-from ..state.transcript import Message, ToolCard
-from ..state.turns import Recovery, Turn
+from ..state.tables.transcript import Message, ToolCard
+from ..state.tables.turns import Recovery, Turn
 from .reader import Reading
 from .record import Record, TerminalState
 

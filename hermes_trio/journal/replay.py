@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from ..errors import InvalidId, JournalError
-from ..events import INTERRUPTED, RunFailed
-from ..ids import path_safe_id
+from ..base.errors import InvalidId, JournalError
+from ..base.events import INTERRUPTED, RunFailed
+from ..base.ids import path_safe_id
 from ..log import Log
 from .reader import Damage, Reading, read_run, scan
 from .record import VERSION, Record, TerminalState, encode, journal_path, session_path

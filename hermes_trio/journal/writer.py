@@ -20,12 +20,12 @@ from typing import Any
 
 import trio
 
-from ..errors import JournalClosed, JournalError
-from ..events import Event
-from ..host.worker import Batcher, Runner, Took, Worker, each, finished, worker_thread
+from ..base.errors import JournalClosed, JournalError
+from ..base.events import Event
+from ..base.world import World
+from ..host.loop.worker import Batcher, Runner, Took, Worker, each, finished, worker_thread
 from ..log import Log
-from ..world import World
-from .live import Live
+from .broadcast import Live
 from .reader import Reading, journals_here, read_run, runs_here, unreadable
 from .record import TERMINAL, VERSION, Record, journal_path, lines_of, session_path, terminal_state
 from .replay import KnownRun, Missed, missed

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from ..messages import Attachment
-from ..platform import Button, Counting, Outgoing, Preformatted, Refused, Traits
+from ..base.messages import Attachment
+from ..platform.contract import Button, Counting, Outgoing, Preformatted, Refused, Traits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,18 @@ from dataclasses import dataclass, field
 import msgspec
 import trio
 
-from ..config import PlatformConfig
-from ..errors import ConfigInvalid
-from ..messages import MessageEvent
-from ..platform import LinkLost, NotSent, OutcomeUnknown, Outgoing, PlatformError, Preformatted, Traits
+from ..base.errors import ConfigInvalid
+from ..base.messages import MessageEvent
+from ..config.schema import PlatformConfig
+from ..platform.contract import (
+    LinkLost,
+    NotSent,
+    OutcomeUnknown,
+    Outgoing,
+    PlatformError,
+    Preformatted,
+    Traits,
+)
 from .stage import demand
 from .wire import (
     Accept,

@@ -19,7 +19,7 @@ from functools import partial
 
 import trio
 
-from ..platform import CredentialsRefused, PlatformError, Traits
+from ..platform.contract import CredentialsRefused, PlatformError, Traits
 from .stage import Delivery, Stage
 from .wire import (
     Accept,

@@ -17,8 +17,8 @@ from typing import Literal, TypedDict, TypeVar, Unpack
 
 import trio
 
-from ..messages import ChatType, MessageEvent, SessionSource
-from ..platform import OutcomeUnknown, Outgoing, Preformatted, Refused, Traits
+from ..base.messages import ChatType, MessageEvent, SessionSource
+from ..platform.contract import OutcomeUnknown, Outgoing, Preformatted, Refused, Traits
 from .chats import Chat, Chats
 
 Call = Literal["connect", "send", "edit", "delete", "typing", "find", "fetch"]

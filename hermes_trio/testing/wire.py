@@ -23,8 +23,8 @@ from typing import Generic, TypeVar
 import msgspec
 import trio
 
-from ..messages import MessageEvent
-from ..platform import (
+from ..base.messages import MessageEvent
+from ..platform.contract import (
     ChatGone,
     CredentialsRefused,
     FloodWait,

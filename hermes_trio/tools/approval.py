@@ -17,12 +17,12 @@ from pathlib import Path
 import msgspec
 import trio
 
-from ..state import meta
-from ..state.approvals import ALWAYS
-from .danger import judge
-from .harm import GATEWAY, LATER, UNREADABLE, UNSEEN, NeedsYes, Refused
+from ..state.tables import meta
+from ..state.tables.approvals import ALWAYS
 from .output import without_ours
-from .places import Places, as_kernel_finds
+from .safety.danger import judge
+from .safety.judged_paths import Places, as_kernel_finds
+from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, NeedsYes, Refused
 from .tool import Approval, ToolFailed, Workplace
 
 MOST_REMEMBERED = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from ..redaction import Redact
+from ..masking.redaction import Redact
 from .tool import Workplace
 
 MOST = 50_000

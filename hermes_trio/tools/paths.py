@@ -23,8 +23,8 @@ from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..errors import GatewayError
-from .protected_paths import Level, folded, is_below, level_of
+from ..base.errors import GatewayError
+from .safety.protected_paths import Level, folded, is_below, level_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

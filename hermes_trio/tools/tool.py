@@ -24,14 +24,14 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from ..config import GatewayConfig
-from ..errors import GatewayError
-from ..host.groups import Process
+from ..base.errors import GatewayError
+from ..base.world import World
+from ..config.schema import GatewayConfig
+from ..host.processes.process_groups import Process
 from ..log import Log
-from ..redaction import Masking
-from ..state.database import Database
-from ..world import World
-from .kept import Kept
+from ..masking.redaction import Masking
+from ..state.db.database import Database
+from .background_process import Kept
 
 LONGEST_RUN = 420.0
 """Seconds that a call may take, unless its tool says otherwise."""

@@ -17,31 +17,31 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..config import GatewayConfig
+from ..config.schema import GatewayConfig
 from ..log import Log
-from . import (
-    commands,
-    completions,
-    events,
+from .api import (
+    command_routes,
+    event_stream,
     health,
-    logins,
-    messages,
+    login_routes,
+    message_routes,
     metrics,
-    openapi,
-    pages,
-    runs,
-    sessions,
+    run_routes,
+    session_routes,
 )
-from .auth import SAFE, Auth, LoginRequest, web_key
-from .changes import Changes, note_turns
-from .completion_request import ChatCompletion
-from .errors import HANDLERS, Refusal, answer, told
-from .owner import refuse_agents_processes
-from .platform import ApiPlatform
-from .server import listen, serve_connections
+from .api.api_platform import ApiPlatform
+from .api.session_changes import Changes, note_turns
+from .http import openapi
+from .http.auth import SAFE, Auth, LoginRequest, web_key
+from .http.http_errors import HANDLERS, Refusal, answer, told
+from .http.owner import refuse_agents_processes
+from .http.server import listen, serve_connections
+from .openai import completions
+from .openai.completion_request import ChatCompletion
+from .page import page_files
 
 if TYPE_CHECKING:
-    from ..gateway.gateway import Gateway
+    from ..gateway.parts import Gateway
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -77,12 +77,12 @@ class Web:
         self.auth: Auth
         self.metrics: metrics.Metrics
         self.changes = Changes()
-        self.frames = events.Frames()
+        self.frames = event_stream.Frames()
         self.entering = trio.Lock()
         """Held while it is found out in which session a request is said."""
         self.callers = Counter[str]()
         """How many clients wait for the answer of a run."""
-        self.pages = pages.Pages()
+        self.pages = page_files.Pages()
 
     async def door(
         self, gateway: Gateway, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -95,7 +95,7 @@ class Web:
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         self.address = f"http://{host}:{port}"
         self.gateway, self.metrics = gateway, metrics.Metrics(gateway)
-        browsers = logins.Logins(gateway.database, gateway.world)
+        browsers = login_routes.Logins(gateway.database, gateway.world)
         await browsers.load()
         self.auth = Auth(key, self._config.host, port, gateway.world, browsers)
         closed = trio.Event()
@@ -126,36 +126,45 @@ def routes(web: Web) -> list[openapi.Entry]:
     """The table."""
     is_open, closed = partial(_route, web, is_open=True), partial(_route, web)
     return [
-        is_open("GET", "/", pages.page),
-        is_open("GET", "/page/{name}", pages.part),
+        is_open("GET", "/", page_files.page),
+        is_open("GET", "/page/{name}", page_files.part),
         is_open("GET", "/health", health.health),
         is_open("GET", "/ready", health.ready),
         is_open("GET", "/metrics", metrics.metrics),
         is_open("GET", "/login", _log_in_by_link),
         is_open("POST", "/login", _log_in_by_key, takes=LoginRequest),
         closed("GET", "/health/detailed", health.detailed),
-        closed("GET", "/api/sessions", sessions.every),
-        closed("POST", "/api/sessions", sessions.make, takes=sessions.NewSession),
-        closed("GET", "/api/sessions/{session_id}", sessions.one),
-        closed("PATCH", "/api/sessions/{session_id}", sessions.change, takes=sessions.Change),
-        closed("DELETE", "/api/sessions/{session_id}", sessions.delete),
-        closed("GET", "/api/sessions/{session_id}/messages", messages.every),
-        closed("POST", "/api/sessions/{session_id}/messages", messages.say, takes=messages.NewMessage),
-        closed("POST", "/api/sessions/{session_id}/stop", messages.stop_turn, may_be_gone=True),
-        closed("POST", "/api/sessions/{session_id}/commands", commands.obey, takes=commands.Typed),
-        closed("POST", "/api/sessions/{session_id}/answers", messages.answer_request, takes=messages.Answer),
-        closed("GET", "/api/events", events.events),
+        closed("GET", "/api/sessions", session_routes.every),
+        closed("POST", "/api/sessions", session_routes.make, takes=session_routes.NewSession),
+        closed("GET", "/api/sessions/{session_id}", session_routes.one),
+        closed("PATCH", "/api/sessions/{session_id}", session_routes.change, takes=session_routes.Change),
+        closed("DELETE", "/api/sessions/{session_id}", session_routes.delete),
+        closed("GET", "/api/sessions/{session_id}/messages", message_routes.every),
+        closed(
+            "POST", "/api/sessions/{session_id}/messages", message_routes.say, takes=message_routes.NewMessage
+        ),
+        closed("POST", "/api/sessions/{session_id}/stop", message_routes.stop_turn, may_be_gone=True),
+        closed(
+            "POST", "/api/sessions/{session_id}/commands", command_routes.obey, takes=command_routes.Typed
+        ),
+        closed(
+            "POST",
+            "/api/sessions/{session_id}/answers",
+            message_routes.answer_request,
+            takes=message_routes.Answer,
+        ),
+        closed("GET", "/api/events", event_stream.events),
         closed("GET", "/v1/models", completions.models),
         closed("GET", "/v1/models/{model:path}", completions.model),
         closed("POST", "/v1/chat/completions", completions.complete, takes=ChatCompletion),
-        closed("GET", "/v1/capabilities", runs.capabilities),
-        closed("POST", "/v1/runs", runs.begin, takes=runs.NewRun),
-        closed("GET", "/v1/runs/{run_id}", runs.one),
-        closed("GET", "/v1/runs/{run_id}/events", runs.events),
-        closed("POST", "/v1/runs/{run_id}/stop", runs.stop, may_be_gone=True),
-        closed("POST", "/v1/runs/{run_id}/approval", runs.approve, takes=runs.Choice),
-        closed("GET", "/api/logins", logins.every),
-        closed("DELETE", "/api/logins/{login_id}", logins.end),
+        closed("GET", "/v1/capabilities", run_routes.capabilities),
+        closed("POST", "/v1/runs", run_routes.begin, takes=run_routes.NewRun),
+        closed("GET", "/v1/runs/{run_id}", run_routes.one),
+        closed("GET", "/v1/runs/{run_id}/events", run_routes.events),
+        closed("POST", "/v1/runs/{run_id}/stop", run_routes.stop, may_be_gone=True),
+        closed("POST", "/v1/runs/{run_id}/approval", run_routes.approve, takes=run_routes.Choice),
+        closed("GET", "/api/logins", login_routes.every),
+        closed("DELETE", "/api/logins/{login_id}", login_routes.end),
         closed("GET", "/openapi.json", _description),
         closed("POST", "/api/admin/link", _new_link),
         closed("POST", "/api/admin/stop", health.stop, takes=health.Ask),

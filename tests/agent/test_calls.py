@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from hermes_trio.agent.calls import MOST_AT_ONCE, run_calls
-from hermes_trio.agent.turn import Turn
-from hermes_trio.config import GatewayConfig
-from hermes_trio.errors import StoreError, StoreFull
-from hermes_trio.events import Event, ToolCompleted, ToolStarted
-from hermes_trio.redaction import Masking
-from hermes_trio.state.transcript import ToolCall
+from hermes_trio.agent.agent_turn import Turn
+from hermes_trio.agent.tool_calls import MOST_AT_ONCE, run_calls
+from hermes_trio.base.errors import StoreError, StoreFull
+from hermes_trio.base.events import Event, ToolCompleted, ToolStarted
+from hermes_trio.config.schema import GatewayConfig
+from hermes_trio.masking.redaction import Masking
+from hermes_trio.state.tables.transcript import ToolCall
 from hermes_trio.tools.tool import LONGEST_RESULT, Result, Tool, Workplace
 
 

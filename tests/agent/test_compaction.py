@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from hermes_trio.agent.compaction import KEPT, limit, minutes_wanted, plan, tokens
 from hermes_trio.agent.history import WHOLE, conversation
-from hermes_trio.agent.providers.anthropic import messages_body
 from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.model import Request, ToolResult, User
-from hermes_trio.agent.providers.openai import chat_body
-from hermes_trio.state.compactions import Compaction, position
-from hermes_trio.state.transcript import Message, ToolCall
+from hermes_trio.agent.providers.wire.anthropic import messages_body
+from hermes_trio.agent.providers.wire.openai import chat_body
+from hermes_trio.state.tables.compactions import Compaction, position
+from hermes_trio.state.tables.transcript import Message, ToolCall
 from tests.agent.wire_rules import check_chat, check_messages
 
 OPENAI = Endpoint("openai", "http://127.0.0.1:1/v1", "any")

@@ -27,9 +27,8 @@ import trio.testing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes_trio.agent.agent import Agent
 from hermes_trio.agent.delegate import NAME
-from hermes_trio.agent.providers.anthropic import messages_body
+from hermes_trio.agent.model_agent import Agent
 from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.model import (
     Finished,
@@ -40,14 +39,15 @@ from hermes_trio.agent.providers.model import (
     ToolCallBroken,
     ToolCallReady,
 )
-from hermes_trio.agent.providers.openai import chat_body
+from hermes_trio.agent.providers.wire.anthropic import messages_body
+from hermes_trio.agent.providers.wire.openai import chat_body
 from hermes_trio.agent.toolset import Toolbox
-from hermes_trio.platform import Traits
-from hermes_trio.state import sessions, transcript
-from hermes_trio.state.transcript import Message, ToolCall
+from hermes_trio.base.world import World
+from hermes_trio.platform.contract import Traits
+from hermes_trio.state.tables import sessions, transcript
+from hermes_trio.state.tables.transcript import Message, ToolCall
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.tools.tool import Result, Tool, ToolFailed, Workplace
-from hermes_trio.world import World
 from tests.agent.wire_rules import check_chat, check_messages
 from tests.stage import KEY, Stage, everyone
 

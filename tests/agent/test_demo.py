@@ -11,11 +11,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.agent.agent import open_agent
 from hermes_trio.agent.demo_model import ABOUT
-from hermes_trio.config import GatewayConfig, ModelConfig
-from hermes_trio.config_file import Loaded
-from hermes_trio.gateway import words
+from hermes_trio.agent.model_agent import open_agent
+from hermes_trio.config.config_file import Loaded
+from hermes_trio.config.schema import GatewayConfig, ModelConfig
+from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.tools.tool import Result, Tool, Workplace
 from tests.stage import Stage
 

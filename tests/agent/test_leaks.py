@@ -9,10 +9,10 @@ import psutil
 import pytest
 import trio
 
-from hermes_trio.agent.providers.http import MOST_IDLE
+from hermes_trio.agent.providers.model_clients import MOST_IDLE
 from hermes_trio.cli.logs import log_to_file
-from hermes_trio.config import GatewayConfig
-from hermes_trio.host.tasks import task_tree
+from hermes_trio.config.schema import GatewayConfig
+from hermes_trio.host.loop.task_tree import task_tree
 from hermes_trio.testing.model_replies import Plain, Reply, refused
 from hermes_trio.testing.model_server import Asked
 from tests.agent.test_loop import Scene, scene

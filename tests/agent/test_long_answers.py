@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio.agent.providers import errors
+from hermes_trio.agent.providers import model_errors
 from hermes_trio.agent.providers.stream import LONGEST_CALLS, LONGEST_TEXT, LONGEST_THOUGHT
-from hermes_trio.state.turns import Outcome
+from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing.model_replies import Reply, Wire
 from hermes_trio.testing.model_server import ModelServer
 from tests.agent.providers.conftest import OpenModel, endpoint, models, outcome, server, text_of, wire, world
@@ -61,7 +61,7 @@ async def test_arguments_without_an_end_are_not_kept_and_nothing_is_called(
     server.answers(Reply(piece=PIECE).calls("ls", '{"path": "' + ENDLESS).hangs())
     async with models(retries=3) as model:
         _, error = await outcome(model)
-    assert isinstance(error, errors.AnswerTooLong)
+    assert isinstance(error, model_errors.AnswerTooLong)
     assert f"a tool call grew longer than {LONGEST_CALLS} characters" in str(error)
     assert len(server.requests) == 1
 
@@ -73,7 +73,7 @@ async def test_many_calls_are_as_long_as_one(server: ModelServer, models: OpenMo
     server.answers(reply)
     async with models() as model:
         _, error = await outcome(model)
-    assert isinstance(error, errors.AnswerTooLong)
+    assert isinstance(error, model_errors.AnswerTooLong)
 
 
 async def test_thoughts_without_an_end_are_ended_too(
@@ -88,5 +88,5 @@ async def test_thoughts_without_an_end_are_ended_too(
     server.answers(Reply(piece=PIECE).thinks(ENDLESS).hangs())
     async with models() as model:
         _, error = await outcome(model)
-    assert isinstance(error, errors.AnswerTooLong)
+    assert isinstance(error, model_errors.AnswerTooLong)
     assert f"the reasoning grew longer than {LONGEST_THOUGHT} characters" in str(error)

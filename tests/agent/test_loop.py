@@ -17,9 +17,11 @@ from msgspec import Meta
 from trio.testing import MockClock
 
 from hermes_trio import open_gateway
-from hermes_trio.agent.agent import open_agent
 from hermes_trio.agent.loop import GO_ON, NO_MORE_TOOLS, NOTHING_YET
-from hermes_trio.config import (
+from hermes_trio.agent.model_agent import open_agent
+from hermes_trio.base.world import World
+from hermes_trio.config.config_file import Loaded
+from hermes_trio.config.schema import (
     AgentConfig,
     DisplayConfig,
     FallbackConfig,
@@ -28,17 +30,15 @@ from hermes_trio.config import (
     ModelConfig,
     PlatformConfig,
 )
-from hermes_trio.config_file import Loaded
-from hermes_trio.gateway.gateway import Gateway
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.platform import Dialect, Traits
-from hermes_trio.state.transcript import Message, ToolCall
-from hermes_trio.state.turns import Outcome
+from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.platform.contract import Dialect, Traits
+from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.testing.model_replies import Reply, refused
 from hermes_trio.testing.model_server import ModelServer, open_model_server
 from hermes_trio.tools.tool import Result, Tool, ToolFailed, Workplace
-from hermes_trio.world import World
 from tests.agent.wire_rules import check
 from tests.host.children.kinds import until
 from tests.stage import KEY, Busy, Stage
@@ -364,7 +364,7 @@ async def test_what_a_mistake_says_holds_no_secret(
     def broken(*_: object, **__: object) -> str:
         raise RuntimeError(f"cannot reach https://kim:pass-0815@host/?token=abcd-0123 with {KEY_OF_OURS}")
 
-    monkeypatch.setattr("hermes_trio.agent.agent.system_prompt", broken)
+    monkeypatch.setattr("hermes_trio.agent.model_agent.system_prompt", broken)
     async with scene(tmp_path) as told:
         shown = await told.says("hello", until="The agent failed (RuntimeError: cannot reach")
         for secret in (KEY_OF_OURS, "pass-0815", "abcd-0123"):

@@ -9,10 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.agent.agent import open_agent
-from hermes_trio.config import AgentConfig, ModelConfig
-from hermes_trio.config_file import Loaded
-from hermes_trio.state.turns import Outcome
+from hermes_trio.agent.model_agent import open_agent
+from hermes_trio.config.config_file import Loaded
+from hermes_trio.config.schema import AgentConfig, ModelConfig
+from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import ModelServer, open_model_server
 from tests.stage import Stage

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from hermes_trio.agent.agent import Agent
-from hermes_trio.config import McpServerConfig
-from hermes_trio.platform import Traits
+from hermes_trio.agent.model_agent import Agent
+from hermes_trio.config.schema import McpServerConfig
+from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import open_loopback
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import open_model_server

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from hermes_trio.agent.shortening import SHARES
-from hermes_trio.gateway import words
-from hermes_trio.state import compactions, todos
-from hermes_trio.state.compactions import Compaction
-from hermes_trio.state.entry import SessionEntry
-from hermes_trio.state.todos import Item
+from hermes_trio.gateway.outbound import texts as words
+from hermes_trio.state.tables import compactions, todos
+from hermes_trio.state.tables.compactions import Compaction
+from hermes_trio.state.tables.session_entry import SessionEntry
+from hermes_trio.state.tables.todos import Item
 from hermes_trio.testing.model_replies import Plain, Reply, refused
 from hermes_trio.testing.model_server import Answer, Asked
 from tests.agent.test_loop import Provider, Scene, scene

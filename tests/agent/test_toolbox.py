@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from hermes_trio.agent.delegate import NAME
-from hermes_trio.config import AgentConfig
+from hermes_trio.config.schema import AgentConfig
 from hermes_trio.testing.model_replies import Reply, refused
-from hermes_trio.tools.clarify import NOBODY
-from hermes_trio.tools.registry import TOOLSETS, toolbox
+from hermes_trio.tools.all_tools import TOOLSETS, toolbox
+from hermes_trio.tools.builtin.clarify import NOBODY
 from tests.agent.test_loop import Provider, Scene, scene
 
 

@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.agent.turn import Turn
-from hermes_trio.agent.voice import speaking
-from hermes_trio.events import Event, ReasoningAvailable
+from hermes_trio.agent.agent_turn import Turn
+from hermes_trio.agent.coalesce import speaking
+from hermes_trio.base.events import Event, ReasoningAvailable
 
 
 class Slow:

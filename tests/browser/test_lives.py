@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from playwright.sync_api import Page, expect
 
-from hermes_trio.errors import EXIT_RESTART
+from hermes_trio.base.errors import EXIT_RESTART
 from tests.browser.conftest import PATIENCE, Gateway, People, picture, says
 from tests.machine import HERMES, environment
 

@@ -19,18 +19,18 @@ import trio.lowlevel
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.cli.run import exit_code
+from hermes_trio.base.messages import HomeChannel
+from hermes_trio.cli.subcommands.run_command import exit_code
 from hermes_trio.embed import open_gateway
-from hermes_trio.gateway.ending import (
+from hermes_trio.gateway.ending.endings_table import (
     GATEWAY_SERVICE_RESTART_EXIT_CODE,
     Cause,
     Ending,
     supervisor,
 )
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.host.markers import RESTART_PENDING
-from hermes_trio.host.status import read_status
-from hermes_trio.messages import HomeChannel
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.home.markers import RESTART_PENDING
+from hermes_trio.host.home.state_file import read_status
 from hermes_trio.testing import MemoryPlatform, Script
 from hermes_trio.testing.stage import What
 from tests.stage import Stage

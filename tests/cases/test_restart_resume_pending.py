@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.gateway.notes import NOTE_OPENING, with_note
-from hermes_trio.gateway.resume import ends_in_tool_result, judge_tail
-from hermes_trio.messages import SessionSource
-from hermes_trio.state import settle
-from hermes_trio.state.entry import Mark, SessionEntry
-from hermes_trio.state.settle import Settlement
-from hermes_trio.state.transcript import Message, ToolCall
-from hermes_trio.state.turns import Outcome
+from hermes_trio.base.messages import SessionSource
+from hermes_trio.gateway.startup.resume_rules import ends_in_tool_result, judge_tail
+from hermes_trio.gateway.turn.system_notes import NOTE_OPENING, with_note
+from hermes_trio.state.rules import settle
+from hermes_trio.state.rules.settle import Settlement
+from hermes_trio.state.tables.session_entry import Mark, SessionEntry
+from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import Script
 from tests.stage import Stage
 

@@ -17,19 +17,16 @@ import outcome
 import trio
 import trio.testing
 
-from hermes_trio.events import MessageDelta, RunFailed, ToolCompleted, ToolStarted
-from hermes_trio.host.worker import Runner, inline_worker
-from hermes_trio.journal.markers import (
-    INTERRUPTED_NEUTRAL_WORDING,
-    INTERRUPTED_PENDING_RETRY_WORDING,
-)
+from hermes_trio.base.events import MessageDelta, RunFailed, ToolCompleted, ToolStarted
+from hermes_trio.base.messages import SessionSource
+from hermes_trio.host.loop.worker import Runner, inline_worker
+from hermes_trio.journal.cut_markers import INTERRUPTED_NEUTRAL_WORDING, INTERRUPTED_PENDING_RETRY_WORDING
 from hermes_trio.journal.recovery import JOURNAL_RETRY_GIVEUP_SECONDS, JOURNAL_RETRY_MAX_ATTEMPTS
-from hermes_trio.journal.sessions import Session, SessionReader
+from hermes_trio.journal.session_reader import Session, SessionReader
 from hermes_trio.journal.writer import append_run_event, open_journals
-from hermes_trio.messages import SessionSource
-from hermes_trio.state import turns
-from hermes_trio.state.transcript import Message
-from hermes_trio.state.turns import Recovery, Turn
+from hermes_trio.state.tables import turns
+from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.turns import Recovery, Turn
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar, Home, OpenHome

@@ -15,12 +15,12 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.gateway import words
-from hermes_trio.gateway.notes import NOTE_OPENING, with_note
-from hermes_trio.gateway.resume import Tail, judge_tail
-from hermes_trio.state import sessions, transcript
-from hermes_trio.state.entry import Mark
-from hermes_trio.state.transcript import Message, ToolCall
+from hermes_trio.gateway.outbound import texts as words
+from hermes_trio.gateway.startup.resume_rules import Tail, judge_tail
+from hermes_trio.gateway.turn.system_notes import NOTE_OPENING, with_note
+from hermes_trio.state.tables import sessions, transcript
+from hermes_trio.state.tables.session_entry import Mark
+from hermes_trio.state.tables.transcript import Message, ToolCall
 from hermes_trio.testing import Script
 from tests.host.children.kinds import alive, soon, token
 from tests.stage import KEY, Stage, everyone

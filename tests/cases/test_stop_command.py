@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from hermes_trio.host.home import LOCK_FILE
-from hermes_trio.host.markers import PLANNED_STOP
-from hermes_trio.host.status import GatewayState, read_status
+from hermes_trio.host.home.home_lock import LOCK_FILE
+from hermes_trio.host.home.markers import PLANNED_STOP
+from hermes_trio.host.home.state_file import GatewayState, read_status
 from hermes_trio.testing import open_loopback
 from tests.host.children.kinds import alive, soon, token
 from tests.machine import configure, environment, hermes, living
@@ -29,12 +29,12 @@ import os, sys
 from pathlib import Path
 import trio
 from hermes_trio import load_config
-from hermes_trio.gateway.adapters import find_adapters
-from hermes_trio.gateway.control import Control
-from hermes_trio.gateway.outside import obey_signals
+from hermes_trio.gateway.links.adapters import find_adapters
+from hermes_trio.gateway.ending.control import Control
+from hermes_trio.gateway.triggers import obey_signals
 from hermes_trio.gateway.serve import serve
-from hermes_trio.host.process import own
-from hermes_trio.world import World
+from hermes_trio.host.processes.process_identity import own
+from hermes_trio.base.world import World
 
 async def agent(turn):
     await turn.requesting()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from hermes_trio import __version__
 from hermes_trio.cli import main
-from hermes_trio.config_file import load_config
+from hermes_trio.config.config_file import load_config
 
 Cli = Callable[..., Result]
 

@@ -16,20 +16,20 @@ import pytest
 import trio
 from click.testing import CliRunner, Result
 
+from hermes_trio.base.world import World
 from hermes_trio.cli import main
-from hermes_trio.cli.doctor import CHECKS
 from hermes_trio.cli.probes import ask_model
-from hermes_trio.config_file import load_config
-from hermes_trio.host.home import locked_home
-from hermes_trio.host.status import PlatformState, PlatformStatus
-from hermes_trio.host.status_board import StatusBoard
-from hermes_trio.state import meta
-from hermes_trio.state.approvals import ALWAYS
-from hermes_trio.state.opening import open_connections
-from hermes_trio.state.steps import shipped_steps
+from hermes_trio.cli.subcommands.doctor_command import CHECKS
+from hermes_trio.config.config_file import load_config
+from hermes_trio.host.home.home_lock import locked_home
+from hermes_trio.host.home.state_file import PlatformState, PlatformStatus
+from hermes_trio.host.home.status_board import StatusBoard
+from hermes_trio.state.db.migrations import shipped_steps
+from hermes_trio.state.db.opening import open_connections
+from hermes_trio.state.tables import meta
+from hermes_trio.state.tables.approvals import ALWAYS
 from hermes_trio.testing.model_replies import Plain, Reply, refused
 from hermes_trio.testing.model_server import open_model_server
-from hermes_trio.world import World
 from tests.machine import configure, environment, hermes, living, write_systemctl
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stories play under systemd")

@@ -14,16 +14,16 @@ import pytest
 import trio
 from click.testing import CliRunner, Result
 
+from hermes_trio.base.world import World
 from hermes_trio.cli import main
-from hermes_trio.config import AgentConfig
-from hermes_trio.gateway.control import Control
-from hermes_trio.gateway.gateway import Gateway
-from hermes_trio.gateway.outside import watch_drain_request
+from hermes_trio.config.schema import AgentConfig
+from hermes_trio.gateway.ending.control import Control
+from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.host.markers import DRAIN_REQUEST
-from hermes_trio.platform import Traits
+from hermes_trio.gateway.triggers import watch_drain_request
+from hermes_trio.host.home.markers import DRAIN_REQUEST
+from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
-from hermes_trio.world import World
 from tests.cli.test_chat import chat
 from tests.stage import Agent, everyone, no_guard
 

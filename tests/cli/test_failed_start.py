@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hermes_trio.host.status import read_status
+from hermes_trio.host.home.state_file import read_status
 from hermes_trio.testing import open_loopback
 from tests.machine import HERMES, configure, environment, hermes, living
 

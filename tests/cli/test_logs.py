@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
+from hermes_trio.base.errors import HomeUnusable
 from hermes_trio.cli.logs import BACKUPS, MAX_BYTES, log_to_file
-from hermes_trio.config import GatewayConfig, ModelConfig, PlatformConfig
-from hermes_trio.errors import HomeUnusable
+from hermes_trio.config.schema import GatewayConfig, ModelConfig, PlatformConfig
 from hermes_trio.log import Log
-from hermes_trio.platform import CredentialsRefused, LinkLost, NotSent
+from hermes_trio.platform.contract import CredentialsRefused, LinkLost, NotSent
 from hermes_trio.testing import Script
 from tests.stage import Stage
 

@@ -15,14 +15,14 @@ import trio
 from click.testing import CliRunner
 from trio.testing import MockClock
 
+from hermes_trio.base.world import World
 from hermes_trio.cli import main
 from hermes_trio.cli.console import Console, Question
-from hermes_trio.cli.output import Visible, unescaped, visible
-from hermes_trio.platform import LinkLost, Outgoing
-from hermes_trio.state import pairing
-from hermes_trio.state.pairing import Person
+from hermes_trio.cli.terminal_output import Visible, unescaped, visible
+from hermes_trio.platform.contract import LinkLost, Outgoing
+from hermes_trio.state.tables import pairing
+from hermes_trio.state.tables.pairing import Person
 from hermes_trio.testing import Script
-from hermes_trio.world import World
 from tests.stage import Stage
 
 CLIPBOARD = "\x1b]52;c;cm0gLXJmIH4=\x07"
@@ -123,8 +123,8 @@ def test_a_table_keeps_its_style_at_a_terminal(tmp_path: Path) -> None:
 
     ours, theirs = pty.openpty()
     program = (
-        "import sys; from hermes_trio.cli.output import visible_output\n"
-        "from hermes_trio.cli.reading import print_table\n"
+        "import sys; from hermes_trio.cli.terminal_output import visible_output\n"
+        "from hermes_trio.cli.home_reader import print_table\n"
         "with visible_output(): print_table(['NAME'], [['\\x1b[2Jx']], texts=[0])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], stdout=theirs, timeout=50, check=True)

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from hermes_trio.base.world import World
 from hermes_trio.cli import main
-from hermes_trio.state import pairing
-from hermes_trio.state.opening import open_connections
-from hermes_trio.state.pairing import Person
-from hermes_trio.state.steps import shipped_steps
-from hermes_trio.world import World
+from hermes_trio.state.db.migrations import shipped_steps
+from hermes_trio.state.db.opening import open_connections
+from hermes_trio.state.tables import pairing
+from hermes_trio.state.tables.pairing import Person
 
 Cli = Callable[..., Result]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from hermes_trio.host.markers import PLANNED_STOP, write_planned_stop_marker
+from hermes_trio.base.world import World
+from hermes_trio.host.home.markers import PLANNED_STOP, write_planned_stop_marker
 from hermes_trio.testing import open_loopback
-from hermes_trio.world import World
 from tests.machine import HERMES, Life, configure, environment, hermes, living
 
 pytestmark = [
@@ -103,7 +103,7 @@ async def test_below_the_gateway_it_does_not_wait(home: Path) -> None:
     script.write_text(
         "import os, signal, subprocess, sys\n"
         "from pathlib import Path\n"
-        "from hermes_trio.host.home import locked_home\n"
+        "from hermes_trio.host.home.home_lock import locked_home\n"
         "signal.signal(signal.SIGUSR1, lambda *_: print('asked'))\n"
         "with locked_home(Path(os.environ['HERMES_HOME'])):\n"
         f"    command = ['sh', '-c', {shlex.join([*HERMES, 'restart'])!r}]\n"

@@ -22,12 +22,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.cli.run import keep_armed
-from hermes_trio.errors import EXIT_FAILURE, EXIT_RESTART
-from hermes_trio.gateway.control import Control
-from hermes_trio.gateway.ending import MARGIN, Cause, Ending
-from hermes_trio.host import init
-from hermes_trio.host.status import GatewayState, is_wanted, read_status
+from hermes_trio.base.errors import EXIT_FAILURE, EXIT_RESTART
+from hermes_trio.cli.subcommands.run_command import keep_armed
+from hermes_trio.gateway.ending.control import Control
+from hermes_trio.gateway.ending.endings_table import MARGIN, Cause, Ending
+from hermes_trio.host.home.state_file import GatewayState, is_wanted, read_status
+from hermes_trio.host.service import pid_one
 from hermes_trio.testing import open_loopback
 from tests.host.children.kinds import until
 from tests.machine import HERMES, PATIENCE, UP, Life, configure, environment, hermes, living
@@ -279,7 +279,7 @@ def as_init(program: str, tmp_path: Path) -> list[str]:
     """Our init with this Python program as its child."""
     child = tmp_path / "child.py"
     child.write_text(program)
-    return [sys.executable, "-I", "-S", init.__file__, str(EXIT_RESTART), sys.executable, str(child)]
+    return [sys.executable, "-I", "-S", pid_one.__file__, str(EXIT_RESTART), sys.executable, str(child)]
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ async def test_as_the_first_process_of_a_container(home: Path) -> None:
         first = only_child(life.process.pid)
         inside = ["nsenter", "-t", str(first), "-U", "-p", "-m", "--preserve-credentials"]
         assert before.pid != 1
-        assert cmdline(first)[1:4] == ["-I", "-S", init.__file__]
+        assert cmdline(first)[1:4] == ["-I", "-S", pid_one.__file__]
 
         door = home / "door"
         os.mkfifo(door)

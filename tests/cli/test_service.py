@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hermes_trio.cli import main
-from hermes_trio.host.markers import PLANNED_STOP
+from hermes_trio.host.home.markers import PLANNED_STOP
 from tests.machine import configure, environment, write_systemctl
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stories play under systemd")

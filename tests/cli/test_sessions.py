@@ -18,11 +18,11 @@ from rich.cells import cell_len
 from trio.testing import MockClock
 
 from hermes_trio.cli import main
-from hermes_trio.host.home import LOCK_FILE, locked_home
-from hermes_trio.host.process import own
-from hermes_trio.state import processes, transcript
-from hermes_trio.state.processes import Process
-from hermes_trio.state.transcript import Message, ToolCall
+from hermes_trio.host.home.home_lock import LOCK_FILE, locked_home
+from hermes_trio.host.processes.process_identity import own
+from hermes_trio.state.tables import processes, transcript
+from hermes_trio.state.tables.processes import Process
+from hermes_trio.state.tables.transcript import Message, ToolCall
 from hermes_trio.testing import Script
 from tests.stage import Stage
 from tests.state.rows import everything

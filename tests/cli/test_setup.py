@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hermes_trio.cli import main
-from hermes_trio.config_file import load_config
-from hermes_trio.host.home import locked_home
+from hermes_trio.config.config_file import load_config
+from hermes_trio.host.home.home_lock import locked_home
 
 Cli = Callable[..., Result]
 KEY = "sk-hunter2-hunter2"
@@ -30,7 +30,7 @@ model:  # the one that thinks
 """
 
 PLATFORM = """
-from hermes_trio.questions import Question
+from hermes_trio.platform.setup_questions import Question
 
 def number(text):
     if not text.isdecimal():

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from trio.testing import MockClock
 
 from hermes_trio.cli import main
-from hermes_trio.config import AgentConfig
-from hermes_trio.gateway.ending import Cause, Ending
-from hermes_trio.host.home import locked_home
-from hermes_trio.host.status import STATUS_FILE, GatewayState, Status, read_status
+from hermes_trio.config.schema import AgentConfig
+from hermes_trio.gateway.ending.endings_table import Cause, Ending
+from hermes_trio.host.home.home_lock import locked_home
+from hermes_trio.host.home.state_file import STATUS_FILE, GatewayState, Status, read_status
 from hermes_trio.testing import Script
 from tests.stage import Stage, everyone
 

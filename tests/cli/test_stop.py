@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from hermes_trio.host.home import LOCK_FILE
-from hermes_trio.host.markers import PLANNED_STOP
-from hermes_trio.host.status import STATUS_FILE, GatewayState
+from hermes_trio.host.home.home_lock import LOCK_FILE
+from hermes_trio.host.home.markers import PLANNED_STOP
+from hermes_trio.host.home.state_file import STATUS_FILE, GatewayState
 from hermes_trio.testing import open_loopback
 from tests.machine import HERMES, configure, environment, hermes, living
 
@@ -137,7 +137,7 @@ async def test_below_the_gateway_it_does_not_wait(home: Path) -> None:
     script.write_text(
         "import os, subprocess, sys, time\n"
         "from pathlib import Path\n"
-        "from hermes_trio.host.home import locked_home\n"
+        "from hermes_trio.host.home.home_lock import locked_home\n"
         "import signal; signal.signal(signal.SIGTERM, lambda *_: None)\n"
         "with locked_home(Path(os.environ['HERMES_HOME'])):\n"
         f"    done = subprocess.run(['sh', '-c', {shlex.join([*HERMES, 'stop'])!r}], capture_output=True)\n"

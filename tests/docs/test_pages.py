@@ -20,11 +20,11 @@ import trio
 from markdown_it import MarkdownIt
 
 from docs.made import made
-from hermes_trio.config import GatewayConfig, Section, keys
-from hermes_trio.config_file import load_config
-from hermes_trio.gateway.ending import Cause, Ending, Exit, Supervisor, consequences
-from hermes_trio.host.status import read_status
-from hermes_trio.state.turns import ENDS, Outcome
+from hermes_trio.config.config_file import load_config
+from hermes_trio.config.schema import GatewayConfig, Section, keys
+from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit, Supervisor, consequences
+from hermes_trio.host.home.state_file import read_status
+from hermes_trio.state.tables.turns import ENDS, Outcome
 from tests.machine import HERMES, PATIENCE, UP
 
 pytestmark = pytest.mark.timeout(180)

@@ -26,9 +26,9 @@ from trio.testing import MockClock
 
 import hermes_platforms
 import hermes_trio
-from hermes_trio.platform import Traits
+from hermes_trio.base.world import World
+from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
-from hermes_trio.world import World
 from tests.stage import Agent, Stage, everyone
 
 from .source import Measure, Source
@@ -37,11 +37,12 @@ RESUME = dis.opmap["RESUME"]
 
 PLUMBING = (
     "hermes_trio.testing.*",  # the platform in memory: the world outside
-    "hermes_trio.world",
+    "hermes_trio.base.world",
     "hermes_trio.log",
     "hermes_trio.host.*worker",  # batches for threads
-    "hermes_trio.host.*files",  # opening and syncing files
-    "hermes_trio.host.*lock",
+    "hermes_trio.host.*private_files",  # opening and syncing files
+    "hermes_trio.host.*json_files",
+    "hermes_trio.host.*file_lock",
     "hermes_trio.state.*database",  # transactions; their steps are counted
     "hermes_trio.state.*opening",
     "hermes_trio.state.*identity",

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio.host.worker import inline_worker
+from hermes_trio.base.world import World
+from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.journal.writer import Journals, open_journals
-from hermes_trio.world import World
 from tests.journal.seams import Disk, RunFile, StartChild
 
 

@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import outcome
 
-from hermes_trio.events import Event, MessageDelta, RunFailed
-from hermes_trio.host.worker import Runner, inline_worker
+from hermes_trio.base.events import Event, MessageDelta, RunFailed
+from hermes_trio.base.messages import SessionSource
+from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.journal.reader import Damage, Reading
 from hermes_trio.journal.record import VERSION, Record, encode, terminal_state
 from hermes_trio.journal.recovery import Told, fold
-from hermes_trio.journal.sessions import Session
-from hermes_trio.messages import SessionSource
-from hermes_trio.state import settle, transcript
-from hermes_trio.state.settle import Settlement
-from hermes_trio.state.transcript import Message
-from hermes_trio.state.turns import Outcome, Recovery, Turn
+from hermes_trio.journal.session_reader import Session
+from hermes_trio.state.rules import settle
+from hermes_trio.state.rules.settle import Settlement
+from hermes_trio.state.tables import transcript
+from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.turns import Outcome, Recovery, Turn
 
 if TYPE_CHECKING:
     from tests.conftest import Home

@@ -14,11 +14,11 @@ import trio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hermes_trio.host.worker import inline_worker
+from hermes_trio.base.world import World
+from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.journal.reader import Reading, read_run
 from hermes_trio.journal.record import Record
 from hermes_trio.journal.writer import open_journals
-from hermes_trio.world import World
 
 bounded = settings(max_examples=250, deadline=None, derandomize=True, database=None)
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes_trio.events import (
+from hermes_trio.base.events import (
     MessageDelta,
     ReasoningAvailable,
     RunCompleted,
@@ -17,7 +17,7 @@ from hermes_trio.events import (
     ToolStarted,
 )
 from hermes_trio.journal.recovery import Told, fold, told_by
-from hermes_trio.state.transcript import Message, ToolCall, ToolCard
+from hermes_trio.state.tables.transcript import Message, ToolCall, ToolCard
 from tests.journal.seams import TURN, Happened, records, rows
 
 

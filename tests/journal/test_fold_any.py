@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hermes_trio.events import MessageDelta, ReasoningAvailable, ToolCompleted, ToolStarted
+from hermes_trio.base.events import MessageDelta, ReasoningAvailable, ToolCompleted, ToolStarted
 from hermes_trio.journal.recovery import Told, fold
-from hermes_trio.state.transcript import ToolCard
+from hermes_trio.state.tables.transcript import ToolCard
 from tests.journal.seams import TURN, Happened, records, rows
 
 names = st.sampled_from(["read", "write"])

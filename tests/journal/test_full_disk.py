@@ -15,10 +15,10 @@ from tests.journal.seams import texts
 FILLS_THE_DISK = """
 import os, resource, sys, trio
 from pathlib import Path
-from hermes_trio.errors import JournalUnwritable
-from hermes_trio.events import MessageDelta, RunCompleted
+from hermes_trio.base.errors import JournalUnwritable
+from hermes_trio.base.events import MessageDelta, RunCompleted
 from hermes_trio.journal.writer import open_journals
-from hermes_trio.world import World
+from hermes_trio.base.world import World
 
 root, how, when = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 path = root / "s1" / "run-1.jsonl"

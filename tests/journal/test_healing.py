@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from hermes_trio.events import (
+from hermes_trio.base.events import (
     Event,
     MessageDelta,
     RunCancelled,
@@ -21,13 +21,14 @@ from hermes_trio.events import (
     ToolCompleted,
     ToolStarted,
 )
-from hermes_trio.journal.sessions import Session, SessionReader
+from hermes_trio.base.messages import SessionSource
+from hermes_trio.journal.session_reader import Session, SessionReader
 from hermes_trio.journal.writer import open_journals
-from hermes_trio.messages import SessionSource
-from hermes_trio.state import sessions, settle, transcript
-from hermes_trio.state.settle import Settlement
-from hermes_trio.state.transcript import Message
-from hermes_trio.state.turns import Outcome, Recovery
+from hermes_trio.state.rules import settle
+from hermes_trio.state.rules.settle import Settlement
+from hermes_trio.state.tables import sessions, transcript
+from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.turns import Outcome, Recovery
 from tests.journal.seams import ASKED, CUT, Disk, begun, cut, happens, shown, stored
 
 if TYPE_CHECKING:

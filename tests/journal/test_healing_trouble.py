@@ -12,14 +12,14 @@ import pytest
 import trio
 import trio.testing
 
-from hermes_trio.errors import StoreFull
-from hermes_trio.events import MessageDelta
-from hermes_trio.journal.sessions import SessionReader
+from hermes_trio.base.errors import StoreFull
+from hermes_trio.base.events import MessageDelta
+from hermes_trio.base.messages import SessionSource
+from hermes_trio.journal.session_reader import SessionReader
 from hermes_trio.journal.writer import append_run_event, open_journals
-from hermes_trio.messages import SessionSource
-from hermes_trio.state import turns
-from hermes_trio.state.transcript import Message
-from hermes_trio.state.turns import Recovery
+from hermes_trio.state.tables import turns
+from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.turns import Recovery
 from tests.journal.seams import ASKED, Disk, begun, cut, happens, shown, stored
 from tests.logs import capture_logs
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_trio.events import (
+from hermes_trio.base.events import (
     Event,
     MessageDelta,
     ReasoningAvailable,
@@ -19,8 +19,8 @@ from hermes_trio.events import (
 )
 from hermes_trio.journal.reader import Reading
 from hermes_trio.journal.recovery import Step, Told, next_step
-from hermes_trio.state.transcript import Message
-from hermes_trio.state.turns import Recovery, Turn
+from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.turns import Recovery, Turn
 from tests.journal.seams import ARRIVING, CUT, SAID, journal, without
 
 PROVEN = [Recovery.COMPLETED, Recovery.CANCELLED, Recovery.FAILED]

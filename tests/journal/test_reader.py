@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hermes_trio.errors import JournalError
-from hermes_trio.events import MessageDelta, RunFailed
+from hermes_trio.base.errors import JournalError
+from hermes_trio.base.events import MessageDelta, RunFailed
 from hermes_trio.journal.reader import Reading, read_run, summary
 from hermes_trio.journal.record import LONGEST_LINE, PREFIX
 from hermes_trio.journal.writer import Journals, append_run_event

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import trio
 
-from hermes_trio.events import MessageDelta, RunCompleted
+from hermes_trio.base.events import MessageDelta, RunCompleted
+from hermes_trio.base.world import World
 from hermes_trio.journal.reader import Damage, scan
 from hermes_trio.journal.record import LONGEST_LINE
 from hermes_trio.journal.writer import open_journals
-from hermes_trio.world import World
 from tests.journal.seams import RunFile, StartChild, line
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hermes_trio.events import (
+from hermes_trio.base.events import (
     Event,
     MessageDelta,
     ReasoningAvailable,
@@ -16,7 +16,7 @@ from hermes_trio.events import (
     ToolCompleted,
     ToolStarted,
 )
-from hermes_trio.journal.markers import marker
+from hermes_trio.journal.cut_markers import marker
 from hermes_trio.journal.reader import Damage, Reading
 from hermes_trio.journal.recovery import (
     JOURNAL_RETRY_GIVEUP_SECONDS,
@@ -27,9 +27,9 @@ from hermes_trio.journal.recovery import (
     without_a_look,
     worth_a_look,
 )
-from hermes_trio.state.entry import ResumeReason
-from hermes_trio.state.transcript import Message
-from hermes_trio.state.turns import Outcome, Recovery, Turn
+from hermes_trio.state.tables.session_entry import ResumeReason
+from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.turns import Outcome, Recovery, Turn
 from tests.journal.seams import ARRIVING, CUT, SAID, SINCE, journal, without
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import trio
 
-from hermes_trio.errors import InvalidId, JournalBusy, JournalClosed, JournalError, JournalUnwritable
-from hermes_trio.events import MessageDelta, ToolStarted
+from hermes_trio.base.errors import InvalidId, JournalBusy, JournalClosed, JournalError, JournalUnwritable
+from hermes_trio.base.events import MessageDelta, ToolStarted
+from hermes_trio.base.world import World
 from hermes_trio.journal.reader import read_run, summary
 from hermes_trio.journal.record import LONGEST_LINE, journal_path, session_path
 from hermes_trio.journal.replay import parse_cursor, replay_session
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
-from hermes_trio.world import World
 from tests.journal.seams import StartChild
 
 
@@ -98,9 +98,9 @@ async def test_a_second_writer_of_a_run_is_refused(journals: Journals, root: Pat
 HOLDS_A_RUN = """
 import sys, trio
 from pathlib import Path
-from hermes_trio.events import MessageDelta
+from hermes_trio.base.events import MessageDelta
 from hermes_trio.journal.writer import open_journals
-from hermes_trio.world import World
+from hermes_trio.base.world import World
 
 async def main(root):
     async with open_journals(Path(root), World()) as journals, journals.open_run("s1", "run-1") as run:

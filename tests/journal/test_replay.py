@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes_trio.events import MessageDelta, RunCompleted
+from hermes_trio.base.events import MessageDelta, RunCompleted
 from hermes_trio.journal.reader import Reading, read_run
 from hermes_trio.journal.record import TerminalState, encode
 from hermes_trio.journal.replay import (

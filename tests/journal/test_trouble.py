@@ -11,11 +11,11 @@ import pytest
 import trio
 import trio.testing
 
-from hermes_trio.errors import JournalBusy, JournalClosed, JournalUnwritable
-from hermes_trio.events import MessageDelta, RunCancelled, RunCompleted
+from hermes_trio.base.errors import JournalBusy, JournalClosed, JournalUnwritable
+from hermes_trio.base.events import MessageDelta, RunCancelled, RunCompleted
+from hermes_trio.base.world import World
 from hermes_trio.journal.reader import read_run
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
-from hermes_trio.world import World
 from tests.journal.seams import CUT, Disk, RunFile, line, texts
 from tests.logs import capture_logs
 

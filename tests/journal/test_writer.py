@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from hermes_trio.errors import JournalClosed, JournalUnwritable
-from hermes_trio.events import Event, MessageDelta, RunCancelled, RunCompleted, RunFailed, ToolStarted
-from hermes_trio.host.worker import inline_worker
+from hermes_trio.base.errors import JournalClosed, JournalUnwritable
+from hermes_trio.base.events import Event, MessageDelta, RunCancelled, RunCompleted, RunFailed, ToolStarted
+from hermes_trio.base.world import World
+from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.journal.reader import read_run
 from hermes_trio.journal.run_file import FsyncPolicy
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
-from hermes_trio.world import World
 from tests.journal.seams import CUT, RunFile, StartChild
 from tests.logs import capture_logs
 
@@ -146,9 +146,9 @@ async def test_what_is_appended_together_is_one_write(journals: Journals) -> Non
 SHOWS_EVERYTHING = """
 import itertools, sys, trio
 from pathlib import Path
-from hermes_trio.events import MessageDelta
+from hermes_trio.base.events import MessageDelta
 from hermes_trio.journal.writer import open_journals
-from hermes_trio.world import World
+from hermes_trio.base.world import World
 
 async def main(root):
     async with open_journals(Path(root), World()) as journals, journals.open_run("s1", "run-1") as run:

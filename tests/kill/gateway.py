@@ -16,10 +16,10 @@ from pathlib import Path
 import trio
 
 from hermes_trio import load_config, open_gateway
-from hermes_trio.events import ToolCompleted, ToolStarted
-from hermes_trio.gateway.adapters import find_adapters
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.state.transcript import Message, ToolCall
+from hermes_trio.base.events import ToolCompleted, ToolStarted
+from hermes_trio.gateway.links.adapters import find_adapters
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.state.tables.transcript import Message, ToolCall
 
 WITNESS = Path(sys.argv[2])
 

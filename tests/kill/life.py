@@ -15,18 +15,19 @@ from pathlib import Path
 
 import trio
 
-from hermes_trio.events import MessageDelta, RunCompleted, ToolCompleted, ToolStarted
+from hermes_trio.base.events import MessageDelta, RunCompleted, ToolCompleted, ToolStarted
+from hermes_trio.base.messages import MessageEvent, SessionSource
+from hermes_trio.base.world import World
 from hermes_trio.journal.writer import Journals, open_journals
-from hermes_trio.messages import MessageEvent, SessionSource
-from hermes_trio.state import inbox, settle, transcript, turns
-from hermes_trio.state.database import Database, open_database
-from hermes_trio.state.entry import SessionEntry
-from hermes_trio.state.outbox import Owed
-from hermes_trio.state.sessions import add, open_by_key
-from hermes_trio.state.settle import Settlement
-from hermes_trio.state.transcript import Message
-from hermes_trio.state.turns import Outcome
-from hermes_trio.world import World
+from hermes_trio.state.db.database import Database, open_database
+from hermes_trio.state.rules import settle
+from hermes_trio.state.rules.settle import Settlement
+from hermes_trio.state.tables import inbox, transcript, turns
+from hermes_trio.state.tables.outbox import Owed
+from hermes_trio.state.tables.session_entry import SessionEntry
+from hermes_trio.state.tables.sessions import add, open_by_key
+from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.turns import Outcome
 
 WORLD = World()
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import trio
 
-from hermes_trio.platform import Traits
+from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import open_loopback
 from tests.host.children.kinds import KINDS, alive, token, until
 from tests.kill.test_gateway_storm import CONFIG, GATEWAY, LONGEST_END, MOST_MEMORY, PATIENCE, SPOOL

@@ -26,7 +26,7 @@ import psutil
 import pytest
 import trio
 
-from hermes_trio.platform import Traits
+from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import LoopbackServer, open_loopback
 from tests.host.children.kinds import KINDS, alive, is_dead, token, until
 from tests.kill import accounts

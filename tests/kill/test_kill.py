@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from hermes_trio.base.world import World
 from hermes_trio.journal.reader import read_run
-from hermes_trio.state import inbox, outbox, settle, turns
-from hermes_trio.state.opening import open_connections
-from hermes_trio.state.steps import shipped_steps
-from hermes_trio.world import World
+from hermes_trio.state.db.migrations import shipped_steps
+from hermes_trio.state.db.opening import open_connections
+from hermes_trio.state.rules import settle
+from hermes_trio.state.tables import inbox, outbox, turns
 
 LIFE = Path(__file__).parent / "life.py"
 

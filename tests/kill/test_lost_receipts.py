@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.platform import NotSent, Traits
+from hermes_trio.platform.contract import NotSent, Traits
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.stage import Stage
 

@@ -11,9 +11,10 @@ import pytest
 import trio
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_platforms.telegram.testing import BotApi, open_bot_api
 from hermes_platforms.telegram.webhook import Webhook
-from hermes_trio.platform import Traits
-from hermes_trio.testing import BotApi, LoopbackAdapter, MemoryPlatform, open_bot_api, open_loopback
+from hermes_trio.platform.contract import Traits
+from hermes_trio.testing import LoopbackAdapter, MemoryPlatform, open_loopback
 from hermes_trio.testing.laws.subject import Platform
 
 SECRET = "simulated-secret-of-nobody"

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from hermes_trio.cli.console import GROWING, PROMPT, Console
-from hermes_trio.platform import LinkLost, Outgoing
+from hermes_trio.platform.contract import LinkLost, Outgoing
 from hermes_trio.testing.checkpoints import cancelled_at
 
 

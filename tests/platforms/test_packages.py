@@ -11,15 +11,15 @@ from click.testing import CliRunner
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_trio import ConfigInvalid, load_config
 from hermes_trio.cli import main
-from hermes_trio.gateway.adapters import find_adapters
+from hermes_trio.gateway.links.adapters import find_adapters
 
 TOKEN = "123456:AAsimulated-token-of-nobody-000000000"
 PARROT = '''
 from contextlib import asynccontextmanager
 
 from hermes_trio import ConfigInvalid
-from hermes_trio.platform import Traits
-from hermes_trio.questions import Question
+from hermes_trio.platform.contract import Traits
+from hermes_trio.platform.setup_questions import Question
 
 QUESTIONS = [Question(key="perch", ask="Which perch")]
 

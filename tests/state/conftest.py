@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio.state.opening import open_connections
-from hermes_trio.state.steps import shipped_steps
-from hermes_trio.world import World
+from hermes_trio.base.world import World
+from hermes_trio.state.db.migrations import shipped_steps
+from hermes_trio.state.db.opening import open_connections
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hermes_trio.messages import MessageEvent, SessionSource
-from hermes_trio.state import inbox, sessions, turns
-from hermes_trio.state.entry import Mark, SessionEntry
-from hermes_trio.state.outbox import Owed
-from hermes_trio.state.turns import Outcome, Turn
+from hermes_trio.base.messages import MessageEvent, SessionSource
+from hermes_trio.state.tables import inbox, sessions, turns
+from hermes_trio.state.tables.outbox import Owed
+from hermes_trio.state.tables.session_entry import Mark, SessionEntry
+from hermes_trio.state.tables.turns import Outcome, Turn
 
 NOON = 1_779_278_400.0
 KIM = SessionSource(platform="telegram", chat_id="42", user_id="42", user_name="Kim")

@@ -17,9 +17,9 @@ import outcome
 import pytest
 import trio
 
-from hermes_trio.host.worker import Runner
-from hermes_trio.state.opening import connect_reading
-from hermes_trio.state.steps import SchemaStep
+from hermes_trio.host.loop.worker import Runner
+from hermes_trio.state.db.migrations import SchemaStep
+from hermes_trio.state.db.opening import connect_reading
 
 GUESTS = SchemaStep(
     "0001_guests", "CREATE TABLE guests (place INTEGER PRIMARY KEY, name TEXT UNIQUE) STRICT;"
@@ -101,8 +101,8 @@ class SlowDisk:
 def killed_after(path: Path, *names: str) -> None:
     """Let a process write these guests and kill it, so that they stand in the log and nowhere else."""
     write = (
-        "import os, pathlib, sys; from hermes_trio.state.opening import open_connections;"
-        "from hermes_trio.world import World; from tests.state.seams import GUESTS, enter;"
+        "import os, pathlib, sys; from hermes_trio.state.db.opening import open_connections;"
+        "from hermes_trio.base.world import World; from tests.state.seams import GUESTS, enter;"
         "db = open_connections(pathlib.Path(sys.argv[1]), World(), [GUESTS]).writing;"
         "[enter(db, name) for name in sys.argv[2:]]; os.kill(os.getpid(), 9)"
     )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from hermes_trio.events import Event, MessageDelta, ReasoningAvailable, ToolCompleted, ToolStarted
+from hermes_trio.base.events import Event, MessageDelta, ReasoningAvailable, ToolCompleted, ToolStarted
 from hermes_trio.testing import Script, perform
 
 

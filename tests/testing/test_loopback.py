@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from hermes_trio.messages import MessageEvent, SessionSource
-from hermes_trio.platform import (
+from hermes_trio.base.messages import MessageEvent, SessionSource
+from hermes_trio.platform.contract import (
     Adapter,
     ChatGone,
     CredentialsRefused,
@@ -665,7 +665,7 @@ async def test_any_bytes_are_frames_or_refused(data: bytes) -> None:
 
 ECHO = """
 import sys, trio
-from hermes_trio.platform import Outgoing
+from hermes_trio.platform.contract import Outgoing
 from hermes_trio.testing import LoopbackAdapter
 
 async def main():

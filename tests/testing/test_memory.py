@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hermes_trio.platform import (
+from hermes_trio.platform.contract import (
     Adapter,
     ChatGone,
     Counting,

@@ -13,11 +13,11 @@ from typing import Any
 import trio
 
 from hermes_trio import open_gateway
-from hermes_trio.errors import GatewayError
-from hermes_trio.gateway.gateway import Gateway
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.tools.process import Processes
-from hermes_trio.tools.terminal import Terminal
+from hermes_trio.base.errors import GatewayError
+from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.tools.builtin.process import Processes
+from hermes_trio.tools.builtin.terminal import Terminal
 from hermes_trio.tools.tool import Result, Tool
 from tests.stage import Stage
 

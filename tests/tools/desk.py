@@ -14,15 +14,15 @@ from typing import Any
 
 import trio
 
-from hermes_trio.config import GatewayConfig
-from hermes_trio.host.groups import Process, running
-from hermes_trio.host.guard import Guard
-from hermes_trio.known_secrets import masking_of
-from hermes_trio.redaction import Masking
-from hermes_trio.state.database import Database
-from hermes_trio.tools.kept import Kept
+from hermes_trio.base.world import World
+from hermes_trio.config.schema import GatewayConfig
+from hermes_trio.host.processes.guard import Guard
+from hermes_trio.host.processes.process_groups import Process, running
+from hermes_trio.masking.known_secrets import masking_of
+from hermes_trio.masking.redaction import Masking
+from hermes_trio.state.db.database import Database
+from hermes_trio.tools.background_process import Kept
 from hermes_trio.tools.tool import Approval, Result, Tool
-from hermes_trio.world import World
 
 
 @dataclass

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from hermes_trio.host.home import is_locked
-from hermes_trio.platform import Traits
+from hermes_trio.host.home.home_lock import is_locked
+from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import open_loopback
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import ModelServer, open_model_server
-from hermes_trio.tools.process import Processes
-from hermes_trio.tools.terminal import Terminal
+from hermes_trio.tools.builtin.process import Processes
+from hermes_trio.tools.builtin.terminal import Terminal
 from tests.agent.test_loop import Scene, scene
 from tests.host.children.kinds import KINDS, MORE, alive, soon, token, until
 

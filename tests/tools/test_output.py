@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from hermes_trio.redaction import redactor
+from hermes_trio.masking.redaction import redactor
 from hermes_trio.tools.output import LONGEST_CLEANED, MARGIN, MOST, fitted, shortened
 
 SECRET = "sk-" + "0123456789abcdef" * 4

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes_trio.testing.model_replies import Reply
-from hermes_trio.tools.registry import toolbox
+from hermes_trio.tools.all_tools import toolbox
 from tests.agent.test_loop import scene
 from tests.agent.test_toolbox import results
 

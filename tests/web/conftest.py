@@ -16,11 +16,11 @@ import msgspec
 import pytest
 import trio
 
-from hermes_trio.config import WebConfig
-from hermes_trio.gateway.gateway import Gateway
+from hermes_trio.base.world import World
+from hermes_trio.config.schema import WebConfig
+from hermes_trio.gateway.parts import Gateway
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.web.app import Web
-from hermes_trio.world import World
 from tests.stage import Agent, Stage, everyone
 
 KEY = "a-key-for-tests-only"

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import trio
 
-from ...config import ModelConfig
-from ...errors import ConfigInvalid
+from ...base.errors import ConfigInvalid
+from ...config.schema import ModelConfig
 from .endpoint import Endpoint
 
 LOCAL_SERVERS = {11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp", 8000: "vLLM"}
@@ -173,7 +173,7 @@ async def _listens(port: int) -> bool:
 
 async def _models(url: str) -> _Found | None:
     """The first model of the server at this address that talks; it gets no key, and little time."""
-    from .http import Http, httpx
+    from .model_clients import Http, httpx
 
     said = b""
     with trio.move_on_after(PROBE_SECONDS) as patience:

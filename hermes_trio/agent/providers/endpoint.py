@@ -13,8 +13,8 @@ from ipaddress import ip_address
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from ...config import MASK
-from ...errors import ConfigFinding, ConfigInvalid
+from ...base.errors import ConfigFinding, ConfigInvalid
+from ...config.schema import MASK
 
 # What looks like a key wherever it stands, also one that its server has masked in part.
 _KEY = re.compile(r"\b(?:(?:sk|pk|key|gsk|xai|hf)[-_]|AIza)[\w*.…-]{8,}|(?<=[Bb]earer )\S+")

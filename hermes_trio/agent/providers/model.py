@@ -21,9 +21,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from ...state.entry import Usage
-from ...state.transcript import ToolCall
-from .errors import ModelError
+from ...state.tables.session_entry import Usage
+from ...state.tables.transcript import ToolCall
+from .model_errors import ModelError
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Reason = Literal["stop", "tool_calls", "length"]

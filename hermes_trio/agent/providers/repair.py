@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ...state.transcript import ToolCall
+from ...state.tables.transcript import ToolCall
 from .model import Assistant, Message, ToolResult, User
 
 NOT_SEEN = "No result: whether this ran, and what came of it, is not known."

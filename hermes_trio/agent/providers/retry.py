@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import trio
 
 from ...log import Log
-from .errors import Interrupted, ModelError, StreamMalformed
 from .model import FallsBack, Item, Model, ReasoningDelta, Request, ToolCallStarted, Waits
+from .model_errors import Interrupted, ModelError, StreamMalformed
 
 log = Log(__name__)
 

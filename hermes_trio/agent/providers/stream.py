@@ -20,10 +20,13 @@ from typing import Protocol
 import msgspec
 import trio
 
-from ...world import World
+from ...base.world import World
 from . import sse
 from .endpoint import Body, Endpoint
-from .errors import (
+from .error_mapping import refusal
+from .model import Item, ReasoningDelta, TextDelta
+from .model_clients import CONNECT_SECONDS, httpx
+from .model_errors import (
     AnswerTooLong,
     CannotConnect,
     CertificateRefused,
@@ -34,9 +37,6 @@ from .errors import (
     StreamMalformed,
     StreamStale,
 )
-from .http import CONNECT_SECONDS, httpx
-from .model import Item, ReasoningDelta, TextDelta
-from .refusals import refusal
 
 LONGEST_TEXT = 500_000
 """Characters of text in one answer: as much as the models with the longest answers can write."""

@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from ...platform import CredentialsRefused, Link, LinkLost, NotSent, OutcomeUnknown, PlatformError
+from ...platform.contract import CredentialsRefused, Link, LinkLost, NotSent, OutcomeUnknown, PlatformError
 from ..checkpoints import cancelled_at
 from .receiving import receiving
 from .subject import MOST_HALTS, Platform, Trait, message, until_tasks

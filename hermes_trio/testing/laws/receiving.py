@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 import trio
 
-from ...messages import Attachment, MessageEvent
-from ...platform import Button, Link, LinkLost, Outgoing, Refused
+from ...base.messages import Attachment, MessageEvent
+from ...platform.contract import Button, Link, LinkLost, Outgoing, Refused
 from ..checkpoints import cancelled_at
 from .subject import MOST_HALTS, PLAIN, Platform
 

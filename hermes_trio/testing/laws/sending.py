@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 import trio
 
-from ...messages import Attachment
-from ...platform import ChatGone, FloodWait, NotSent, OutcomeUnknown, Outgoing, PlatformError, Refused
+from ...base.messages import Attachment
+from ...platform.contract import (
+    ChatGone,
+    FloodWait,
+    NotSent,
+    OutcomeUnknown,
+    Outgoing,
+    PlatformError,
+    Refused,
+)
 from ..checkpoints import cancelled_at
 from .subject import MOST_HALTS, PLAIN, Platform, message
 

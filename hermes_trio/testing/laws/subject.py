@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 import trio
 
-from ...platform import Adapter, Outgoing
+from ...platform.contract import Adapter, Outgoing
 from ..stage import Stage
 
 Trait = Literal[

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 from hermes_trio import COMMANDS, sole_use
 from hermes_trio.log import Log
-from hermes_trio.platform import CredentialsRefused, LinkLost, Traits
+from hermes_trio.platform.contract import CredentialsRefused, LinkLost, Traits
 
 from .api import BASE_URL, Api, Denied, NoAnswer, NotReached, open_api
-from .link import TelegramLink
 from .parsing import Bot
 from .polling import Polling
+from .telegram_link import TelegramLink
 from .webhook import Webhook, address_of, open_webhook
 
 GREET_WITHIN = 30.0

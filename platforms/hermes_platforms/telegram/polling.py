@@ -12,7 +12,7 @@ import trio
 import trio.lowlevel
 
 from hermes_trio.log import Log
-from hermes_trio.platform import CredentialsRefused, LinkLost
+from hermes_trio.platform.contract import CredentialsRefused, LinkLost
 
 from .api import Api, Denied, NoAnswer, NotReached
 from .parsing import KINDS

@@ -25,7 +25,7 @@ import trio.lowlevel
 
 from hermes_trio import is_from_agent
 from hermes_trio.log import Log
-from hermes_trio.platform import LinkLost
+from hermes_trio.platform.contract import LinkLost
 
 from .parsing import KINDS, update_id_of
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import settings
 
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.errors import ModelError
-from hermes_trio.agent.providers.http import Http
 from hermes_trio.agent.providers.model import Item, Model, Request, TextDelta, ToolSpec, User
-from hermes_trio.agent.providers.opening import open_model
+from hermes_trio.agent.providers.model_clients import Http
+from hermes_trio.agent.providers.model_errors import ModelError
+from hermes_trio.agent.providers.open_models import open_model
 from hermes_trio.agent.providers.retry import Persistent
+from hermes_trio.base.world import World
 from hermes_trio.testing.model_replies import Wire
 from hermes_trio.testing.model_server import ModelServer, open_model_server
-from hermes_trio.world import World
 from tests.agent.wire_rules import check
 
 KEY = "sk-test-0123456789abcdef"

@@ -12,8 +12,8 @@ import trio
 
 from hermes_trio.agent.providers.choose import Chosen, choose, fallback, known_context_length
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.config import FallbackConfig, ModelConfig
-from hermes_trio.config_file import load_config
+from hermes_trio.config.config_file import load_config
+from hermes_trio.config.schema import FallbackConfig, ModelConfig
 from hermes_trio.testing.model_server import open_model_server
 
 KEY = "sk-test-0123456789abcdef"
@@ -134,7 +134,7 @@ def test_what_a_name_says_of_the_length() -> None:
 def test_choosing_loads_no_http_client() -> None:
     code = (
         "import sys, trio\n"
-        "from hermes_trio.config import ModelConfig\n"
+        "from hermes_trio.config.schema import ModelConfig\n"
         "from hermes_trio.agent.providers.choose import choose\n"
         "print(trio.run(lambda: choose(ModelConfig(), {}, {}, local_servers={})).why)\n"
         "assert 'httpx' not in sys.modules"

@@ -12,16 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.agent.providers.anthropic_answer import MessagesFold
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.errors import (
-    ContextTooLong,
-    ModelError,
-    Overloaded,
-    ServerTrouble,
-    StreamCut,
-    StreamMalformed,
-)
 from hermes_trio.agent.providers.model import (
     Finished,
     Item,
@@ -31,10 +22,19 @@ from hermes_trio.agent.providers.model import (
     ToolCallReady,
     ToolCallStarted,
 )
-from hermes_trio.agent.providers.openai_answer import ChatFold
+from hermes_trio.agent.providers.model_errors import (
+    ContextTooLong,
+    ModelError,
+    Overloaded,
+    ServerTrouble,
+    StreamCut,
+    StreamMalformed,
+)
 from hermes_trio.agent.providers.sse import Decoder, Event
 from hermes_trio.agent.providers.stream import Answer, Fold
-from hermes_trio.state.entry import Usage
+from hermes_trio.agent.providers.wire.anthropic_answer import MessagesFold
+from hermes_trio.agent.providers.wire.openai_answer import ChatFold
+from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.testing.model_replies import Reply, Wire, events
 from hermes_trio.testing.model_server import lines_of
 from tests.agent.providers.conftest import bounded

@@ -14,21 +14,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.agent.providers import errors
+from hermes_trio.agent.providers import model_errors
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.http import Http
-from hermes_trio.agent.providers.opening import open_model
-from hermes_trio.agent.providers.refusals import refusal, retry_after, trouble
-from hermes_trio.errors import ConfigInvalid
+from hermes_trio.agent.providers.error_mapping import refusal, retry_after, trouble
+from hermes_trio.agent.providers.model_clients import Http
+from hermes_trio.agent.providers.open_models import open_model
+from hermes_trio.base.errors import ConfigInvalid
+from hermes_trio.base.world import World
 from hermes_trio.testing.model_replies import Plain, Reply, Wire, refused
 from hermes_trio.testing.model_server import ModelServer
-from hermes_trio.world import World
 from tests.agent.providers.conftest import HELLO, KEY, NOON, OpenModel, answer, bounded
 
 ENDPOINT = Endpoint("openai", "https://kim:hunter22@example.org/v1?key=hidden", "big-model", KEY)
 
 
-def error(status: int, payload: object, headers: dict[str, str] | None = None) -> errors.ModelError:
+def error(status: int, payload: object, headers: dict[str, str] | None = None) -> model_errors.ModelError:
     body = payload if isinstance(payload, str) else json.dumps(payload)
     return refusal(ENDPOINT, status, headers or {}, body.encode(), NOON)
 
@@ -37,68 +37,78 @@ def said(message: str, kind: str = "invalid_request_error", **more: Any) -> dict
     return {"error": {"message": message, "type": kind, **more}}
 
 
-CASES: list[tuple[int, object, type[errors.ModelError]]] = [
-    (401, said("Incorrect API key provided: sk-abc."), errors.KeyRefused),
+CASES: list[tuple[int, object, type[model_errors.ModelError]]] = [
+    (401, said("Incorrect API key provided: sk-abc."), model_errors.KeyRefused),
     (
         401,
         {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}},
-        errors.KeyRefused,
+        model_errors.KeyRefused,
     ),
-    (403, said("Your key may not do this", "permission_error"), errors.KeyRefused),
-    (402, said("Insufficient credits. Add more."), errors.NoCredit),
-    (402, said("Temporary limit reached, try again later"), errors.RateLimited),
-    (429, said("You exceeded your current quota.", "insufficient_quota"), errors.NoCredit),
-    (400, said("Your credit balance is too low to access the API."), errors.NoCredit),
-    (404, said("The model `big-model` does not exist", code="model_not_found"), errors.ModelUnknown),
-    (404, {"error": {"message": 'model "llama9" not found, try pulling it first'}}, errors.ModelUnknown),
-    (404, "404 page not found", errors.ModelUnknown),
-    (400, said("big-model is not a valid model ID"), errors.ModelUnknown),
+    (403, said("Your key may not do this", "permission_error"), model_errors.KeyRefused),
+    (402, said("Insufficient credits. Add more."), model_errors.NoCredit),
+    (402, said("Temporary limit reached, try again later"), model_errors.RateLimited),
+    (429, said("You exceeded your current quota.", "insufficient_quota"), model_errors.NoCredit),
+    (400, said("Your credit balance is too low to access the API."), model_errors.NoCredit),
+    (404, said("The model `big-model` does not exist", code="model_not_found"), model_errors.ModelUnknown),
+    (
+        404,
+        {"error": {"message": 'model "llama9" not found, try pulling it first'}},
+        model_errors.ModelUnknown,
+    ),
+    (404, "404 page not found", model_errors.ModelUnknown),
+    (400, said("big-model is not a valid model ID"), model_errors.ModelUnknown),
     (
         400,
         said("This model's maximum context length is 8192 tokens. However, you sent 9000"),
-        errors.ContextTooLong,
+        model_errors.ContextTooLong,
     ),
-    (400, said("prompt is too long: 208310 tokens > 200000 maximum"), errors.ContextTooLong),
+    (400, said("prompt is too long: 208310 tokens > 200000 maximum"), model_errors.ContextTooLong),
     (
         400,
         said("It has 4476 tokens.", "exceed_context_size_error", code=400, n_ctx=4096),
-        errors.ContextTooLong,
+        model_errors.ContextTooLong,
     ),
     (
         500,
         said("the request exceeds the available context size", "server_error", code=500),
-        errors.ContextTooLong,
+        model_errors.ContextTooLong,
     ),
-    (413, "Payload Too Large", errors.ContextTooLong),
-    (429, said("Rate limit reached", "rate_limit_error"), errors.RateLimited),
-    (429, said("This request would exceed the context window tokens per minute"), errors.RateLimited),
+    (413, "Payload Too Large", model_errors.ContextTooLong),
+    (429, said("Rate limit reached", "rate_limit_error"), model_errors.RateLimited),
+    (429, said("This request would exceed the context window tokens per minute"), model_errors.RateLimited),
     (
         529,
         {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
-        errors.Overloaded,
+        model_errors.Overloaded,
     ),
-    (503, "", errors.Overloaded),
-    (500, "<html><body>Internal error</body></html>", errors.ServerTrouble),
-    (502, "", errors.ServerTrouble),
-    (504, said("timeout", "timeout_error"), errors.ServerTrouble),
-    (408, "", errors.ServerTrouble),
-    (400, said("Rejected by our safety system", code="content_policy_violation"), errors.ContentRefused),
-    (403, said("Input was flagged by moderation"), errors.ContentRefused),
-    (400, said("tools.0.name: bad"), errors.RequestRefused),
-    (400, said("For this model, `effort` is not supported"), errors.RequestRefused),
-    (400, said("'max_tokens' is not supported with this model. Use another."), errors.RequestRefused),
-    (422, {"detail": [{"loc": ["body"], "msg": "extra"}]}, errors.RequestRefused),
+    (503, "", model_errors.Overloaded),
+    (500, "<html><body>Internal error</body></html>", model_errors.ServerTrouble),
+    (502, "", model_errors.ServerTrouble),
+    (504, said("timeout", "timeout_error"), model_errors.ServerTrouble),
+    (408, "", model_errors.ServerTrouble),
+    (
+        400,
+        said("Rejected by our safety system", code="content_policy_violation"),
+        model_errors.ContentRefused,
+    ),
+    (403, said("Input was flagged by moderation"), model_errors.ContentRefused),
+    (400, said("tools.0.name: bad"), model_errors.RequestRefused),
+    (400, said("For this model, `effort` is not supported"), model_errors.RequestRefused),
+    (400, said("'max_tokens' is not supported with this model. Use another."), model_errors.RequestRefused),
+    (422, {"detail": [{"loc": ["body"], "msg": "extra"}]}, model_errors.RequestRefused),
     (
         400,
         [{"error": {"code": 400, "message": "Invalid value", "status": "INVALID_ARGUMENT"}}],
-        errors.RequestRefused,
+        model_errors.RequestRefused,
     ),
-    (301, "", errors.NotAModelServer),
+    (301, "", model_errors.NotAModelServer),
 ]
 
 
 @pytest.mark.parametrize(("status", "payload", "kind"), CASES)
-def test_each_refusal_has_its_class(status: int, payload: object, kind: type[errors.ModelError]) -> None:
+def test_each_refusal_has_its_class(
+    status: int, payload: object, kind: type[model_errors.ModelError]
+) -> None:
     made = error(status, payload)
     assert type(made) is kind
     assert made.remedy in str(made)
@@ -109,9 +119,9 @@ def test_each_refusal_has_its_class(status: int, payload: object, kind: type[err
 def test_only_what_may_pass_is_tried_again() -> None:
     kinds = {type(made): made.may_retry for made in (error(status, payload) for status, payload, _ in CASES)}
     assert {kind for kind, may_retry in kinds.items() if may_retry} == {
-        errors.RateLimited,
-        errors.Overloaded,
-        errors.ServerTrouble,
+        model_errors.RateLimited,
+        model_errors.Overloaded,
+        model_errors.ServerTrouble,
     }
 
 
@@ -121,8 +131,8 @@ def test_another_model_does_not_help_a_conversation_that_is_too_long() -> None:
 
 
 def test_a_limit_is_read_out_of_the_words() -> None:
-    made = [error(status, payload) for status, payload, kind in CASES if kind is errors.ContextTooLong]
-    limits = [one.limit for one in made if isinstance(one, errors.ContextTooLong)]
+    made = [error(status, payload) for status, payload, kind in CASES if kind is model_errors.ContextTooLong]
+    limits = [one.limit for one in made if isinstance(one, model_errors.ContextTooLong)]
     assert limits == [8192, 200_000, 4096, None, None]
 
 
@@ -170,7 +180,7 @@ def test_googles_way_to_say_how_long() -> None:
     st.dictionaries(st.sampled_from(["retry-after"]), st.text()),
 )
 def test_any_refusal_is_an_error_of_ours(status: int, body: bytes, headers: dict[str, str]) -> None:
-    assert isinstance(refusal(ENDPOINT, status, headers, body, NOON), errors.ModelError)
+    assert isinstance(refusal(ENDPOINT, status, headers, body, NOON), model_errors.ModelError)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +197,7 @@ LEAKS = [KEY, KEY[:12] + "****" + KEY[-6:], "Bearer " + "x" * 30, "kim:hunter22"
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
 def test_a_secret_that_a_server_repeats_is_not_passed_on(leak: str, status: int) -> None:
     made = error(status, said(f"Wrong: {leak} is not it"))
-    for text in (str(made), repr(made), made.said, repr(made.endpoint), repr(errors.Interrupted(made))):
+    for text in (str(made), repr(made), made.said, repr(made.endpoint), repr(model_errors.Interrupted(made))):
         for secret in (KEY, KEY[:12], KEY[-6:], "x" * 30, "hunter22", "hidden"):
             assert secret not in text
 
@@ -213,7 +223,7 @@ async def test_no_secret_is_in_a_traceback_or_a_log(
     async with open_model(Http(), [endpoint], world, retries=0) as model:
         await answer(model)
         for _ in range(3):
-            with pytest.raises(errors.ModelError) as caught:
+            with pytest.raises(model_errors.ModelError) as caught:
                 await answer(model, HELLO)
             told.append("".join(traceback.format_exception(caught.value)))
     assert len(server.requests) == 4
@@ -231,14 +241,14 @@ async def test_a_missing_key_is_named_as_such(server: ModelServer, wire: Wire, w
     server.answers(refused(wire, 401, "authentication_error", "No key"))
     url = server.openai_url if wire == "openai" else server.anthropic_url
     async with open_model(Http(), [Endpoint(wire, url, "m")], world, retries=0) as model:
-        with pytest.raises(errors.KeyRefused, match="it wants a key"):
+        with pytest.raises(model_errors.KeyRefused, match="it wants a key"):
             await answer(model)
 
 
 async def test_an_endless_refusal_is_not_read_to_the_end(server: ModelServer, models: OpenModel) -> None:
     server.answers(Plain(500, "x" * (1 << 20)))
     async with models() as model:
-        with pytest.raises(errors.ServerTrouble):
+        with pytest.raises(model_errors.ServerTrouble):
             await answer(model)
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.agent.providers import anthropic, openai
 from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.model import (
     Assistant,
@@ -22,7 +21,8 @@ from hermes_trio.agent.providers.model import (
     User,
 )
 from hermes_trio.agent.providers.repair import NOT_SEEN, json_object, repaired
-from hermes_trio.state.transcript import ToolCall
+from hermes_trio.agent.providers.wire import anthropic, openai
+from hermes_trio.state.tables.transcript import ToolCall
 from hermes_trio.testing.model_replies import Plain, Reply, refused
 from hermes_trio.testing.model_server import ModelServer
 from tests.agent.providers.conftest import HELLO, OpenModel, answer, bounded

@@ -8,15 +8,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.agent.providers import errors
+from hermes_trio.agent.providers import model_errors
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.http import Http
 from hermes_trio.agent.providers.model import FallsBack, Finished, ToolCallBroken, ToolCallReady, Waits
-from hermes_trio.agent.providers.opening import open_model
+from hermes_trio.agent.providers.model_clients import Http
+from hermes_trio.agent.providers.open_models import open_model
 from hermes_trio.agent.providers.retry import Persistent, pause
+from hermes_trio.base.world import World
 from hermes_trio.testing.model_replies import Reply, Wire, refused
 from hermes_trio.testing.model_server import ModelServer
-from hermes_trio.world import World
 from tests.agent.providers.conftest import HELLO, OpenModel, answer, outcome, text_of
 
 
@@ -45,7 +45,7 @@ async def test_nobody_waits_for_an_hour(
 ) -> None:
     server.answers(refused(wire, 429, "rate_limit_error", "Slowly", retry_after="3600"))
     async with models(retries=5) as model:
-        with pytest.raises(errors.RateLimited) as caught:
+        with pytest.raises(model_errors.RateLimited) as caught:
             await answer(model)
     assert (caught.value.after, trio.current_time()) == (3600, 0)
 
@@ -55,7 +55,7 @@ async def test_at_some_point_it_is_enough(
 ) -> None:
     server.otherwise = refused(wire, 500, "api_error", "Oops")
     async with models(retries=2) as model:
-        with pytest.raises(errors.ServerTrouble):
+        with pytest.raises(model_errors.ServerTrouble):
             await answer(model)
     assert len(server.requests) == 3
 
@@ -65,7 +65,7 @@ async def test_what_can_never_succeed_is_asked_once(
 ) -> None:
     server.otherwise = refused(wire, 401, "authentication_error", "No")
     async with models(retries=5) as model:
-        with pytest.raises(errors.KeyRefused):
+        with pytest.raises(model_errors.KeyRefused):
             await answer(model)
     assert len(server.requests) == 1
 
@@ -109,8 +109,8 @@ async def test_a_stream_that_breaks_behind_it_is_not(server: ModelServer, models
     async with models("other", retries=5) as model:
         items, error = await outcome(model)
     assert text_of(items) == "Hel"
-    assert isinstance(error, errors.Interrupted)
-    assert isinstance(error.cause, errors.Overloaded)
+    assert isinstance(error, model_errors.Interrupted)
+    assert isinstance(error.cause, model_errors.Overloaded)
     assert error.may_retry
     assert len(server.requests) == 1
 
@@ -157,7 +157,7 @@ async def test_a_conversation_that_is_too_long_is_for_no_other_model(
 ) -> None:
     server.answers(refused(wire, 400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"))
     async with models("other") as model:
-        with pytest.raises(errors.ContextTooLong):
+        with pytest.raises(model_errors.ContextTooLong):
             await answer(model)
 
 
@@ -173,20 +173,20 @@ async def test_the_wait_ends_when_it_is_cancelled(
 
 def test_pauses_double_and_end_somewhere() -> None:
     endpoint = Endpoint("openai", "http://x/v1", "m")
-    busy, odd = errors.Overloaded(endpoint), errors.StreamMalformed(endpoint)
+    busy, odd = model_errors.Overloaded(endpoint), model_errors.StreamMalformed(endpoint)
     assert [pause(n, busy, 0.0) for n in range(1, 8)] == [2, 4, 8, 16, 32, 60, 60]
     assert [pause(n, odd, 0.0) for n in (1, 2, 6, 10_000)] == [5, 10, 120, 120]
     assert pause(1, busy, 1.0) == 3
-    assert pause(1, errors.RateLimited(endpoint, after=7), 0.5) == 7.5
+    assert pause(1, model_errors.RateLimited(endpoint, after=7), 0.5) == 7.5
 
 
 async def test_a_server_that_comes_up_is_found(wire: Wire, world: World, autojump_clock: MockClock) -> None:
     """A server elsewhere may be starting; one on this machine has to be started by somebody."""
     away = Endpoint(wire, "http://127.0.0.1:1/v1", "m")
-    assert not errors.CannotConnect(away, refused=True).may_retry
-    assert errors.CannotConnect(replace(away, base_url="http://example.org/v1"), refused=True).may_retry
+    assert not model_errors.CannotConnect(away, refused=True).may_retry
+    assert model_errors.CannotConnect(replace(away, base_url="http://example.org/v1"), refused=True).may_retry
     async with open_model(Http(), [away], world, retries=3) as model:
         assert isinstance(model, Persistent)
-        with pytest.raises(errors.CannotConnect):
+        with pytest.raises(model_errors.CannotConnect):
             await answer(model)
     assert trio.current_time() == 0

@@ -12,9 +12,8 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.agent.providers import errors
+from hermes_trio.agent.providers import model_errors
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.http import MOST_IDLE, Http, open_http
 from hermes_trio.agent.providers.model import (
     Finished,
     ReasoningDelta,
@@ -23,13 +22,14 @@ from hermes_trio.agent.providers.model import (
     ToolCallReady,
     ToolCallStarted,
 )
-from hermes_trio.agent.providers.opening import open_model
+from hermes_trio.agent.providers.model_clients import MOST_IDLE, Http, open_http
+from hermes_trio.agent.providers.open_models import open_model
 from hermes_trio.agent.providers.sse import LONGEST_EVENT
-from hermes_trio.state.entry import Usage
+from hermes_trio.base.world import World
+from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.testing.checkpoints import cancelled_at
 from hermes_trio.testing.model_replies import Plain, Reply, Wire, refused
 from hermes_trio.testing.model_server import ModelServer
-from hermes_trio.world import World
 from tests.agent.providers.conftest import HELLO, KEY, OpenModel, answer, outcome, text_of
 
 
@@ -87,7 +87,7 @@ async def test_silence_is_waited_for_from_the_last_byte_on(
     async with models() as model:
         seen, error = await outcome(model)
     assert text_of(seen) == "One,two."
-    assert isinstance(error, errors.Interrupted)
+    assert isinstance(error, model_errors.Interrupted)
     assert "900 seconds" in str(error)
     assert trio.current_time() == 890 + 890 + 900
 
@@ -97,22 +97,22 @@ async def test_a_head_that_never_comes_is_not_waited_for(
 ) -> None:
     server.answers(replace(Reply().says("Late."), head_after=10_000))
     async with models() as model:
-        with pytest.raises(errors.StreamStale):
+        with pytest.raises(model_errors.StreamStale):
             await answer(model)
     assert trio.current_time() == 900
 
 
 BROKEN = {
-    "closed in the middle": (Reply().says("Hel").breaks(), errors.StreamCut),
-    "closed before anything": (Reply().breaks(), errors.StreamCut),
-    "ended without a reason": (Reply().says("Hel").finishes("", done=False), errors.StreamCut),
-    "no JSON": (Reply().says("Hel").sends(b"data: {nonsense}\n\n"), errors.StreamMalformed),
-    "no object": (Reply().says("Hel").sends(b"data: 17\n\n"), errors.StreamMalformed),
-    "overloaded": (Reply().says("Hel").fails("overloaded_error", "Overloaded"), errors.Overloaded),
-    "a fault of its own": (Reply().says("Hel").fails("api_error", "Oops"), errors.ServerTrouble),
-    "an error in no frame": (Reply().sends(b'{"error": {"code": 500}}\n'), errors.ServerTrouble),
-    "content filter": (Reply().says("Hel").finishes("content_filter"), errors.ContentRefused),
-    "a cut event": (Reply().says("Hel").sends(b'data: {"choices": [{"delta": {"con'), errors.StreamCut),
+    "closed in the middle": (Reply().says("Hel").breaks(), model_errors.StreamCut),
+    "closed before anything": (Reply().breaks(), model_errors.StreamCut),
+    "ended without a reason": (Reply().says("Hel").finishes("", done=False), model_errors.StreamCut),
+    "no JSON": (Reply().says("Hel").sends(b"data: {nonsense}\n\n"), model_errors.StreamMalformed),
+    "no object": (Reply().says("Hel").sends(b"data: 17\n\n"), model_errors.StreamMalformed),
+    "overloaded": (Reply().says("Hel").fails("overloaded_error", "Overloaded"), model_errors.Overloaded),
+    "a fault of its own": (Reply().says("Hel").fails("api_error", "Oops"), model_errors.ServerTrouble),
+    "an error in no frame": (Reply().sends(b'{"error": {"code": 500}}\n'), model_errors.ServerTrouble),
+    "content filter": (Reply().says("Hel").finishes("content_filter"), model_errors.ContentRefused),
+    "a cut event": (Reply().says("Hel").sends(b'data: {"choices": [{"delta": {"con'), model_errors.StreamCut),
 }  # fmt: skip
 
 
@@ -124,16 +124,16 @@ async def test_an_answer_that_breaks_says_how(trouble: str, server: ModelServer,
         seen, broken = await outcome(model)
     assert text_of(seen) in ("", "Hel")
     assert not any(isinstance(item, Finished) for item in seen)
-    cause = broken.cause if isinstance(broken, errors.Interrupted) else broken
+    cause = broken.cause if isinstance(broken, model_errors.Interrupted) else broken
     assert type(cause) is error
-    assert isinstance(broken, errors.Interrupted) == bool(seen)
+    assert isinstance(broken, model_errors.Interrupted) == bool(seen)
     assert f"at {cause.endpoint.shown}" in str(broken)
 
 
 async def test_a_line_without_an_end_is_not_kept(server: ModelServer, models: OpenModel) -> None:
     server.answers(Reply().sends(b"data: " + b"x" * (LONGEST_EVENT + 1)).hangs())
     async with models() as model:
-        with pytest.raises(errors.StreamMalformed):
+        with pytest.raises(model_errors.StreamMalformed):
             await answer(model)
 
 
@@ -165,7 +165,7 @@ async def test_a_call_in_a_stream_that_breaks_is_never_handed_out(
     server.answers(Reply().calls("rm", {"path": "/"}).breaks())
     async with models() as model:
         seen, error = await outcome(model)
-    assert isinstance(error, errors.StreamCut)
+    assert isinstance(error, model_errors.StreamCut)
     assert [type(item) for item in seen] == [ToolCallStarted]
 
 
@@ -181,14 +181,14 @@ async def test_a_stream_by_a_wrong_name_is_read_all_the_same(server: ModelServer
 async def test_a_page_for_people_is_no_answer(server: ModelServer, models: OpenModel) -> None:
     server.answers(replace(Reply().sends(b"<html>Welcome</html>"), content_type="text/html; charset=utf-8"))
     async with models() as model:
-        with pytest.raises(errors.NotAModelServer, match="/v1"):
+        with pytest.raises(model_errors.NotAModelServer, match="/v1"):
             await answer(model)
 
 
 async def test_a_redirect_is_not_followed(server: ModelServer, models: OpenModel) -> None:
     server.answers(Plain(307, "", {"location": "http://127.0.0.1:1/v1"}))
     async with models() as model:
-        with pytest.raises(errors.NotAModelServer, match="307"):
+        with pytest.raises(model_errors.NotAModelServer, match="307"):
             await answer(model)
 
 
@@ -207,7 +207,7 @@ async def test_nobody_there(wire: Wire, world: World) -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
         async with open_model(Http(), [Endpoint(wire, url, "m")], world, retries=3) as model:
-            with pytest.raises(errors.CannotConnect) as caught:
+            with pytest.raises(model_errors.CannotConnect) as caught:
                 await answer(model)
     assert url in str(caught.value)
     assert "Start the server" in str(caught.value)
@@ -244,7 +244,7 @@ async def test_a_server_that_cannot_be_pleased_is_not_tried_for_ever(
 ) -> None:
     server.otherwise = refused("openai", 400, "invalid_request_error", "max_tokens? max_completion_tokens?")
     async with open_model(Http(), [Endpoint("openai", server.openai_url, "m")], world, retries=3) as model:
-        with pytest.raises(errors.RequestRefused):
+        with pytest.raises(model_errors.RequestRefused):
             await answer(model, replace(HELLO, max_tokens=100))
     assert len(server.requests) == 5
 
@@ -254,7 +254,7 @@ async def test_what_cannot_be_left_out_is_refused(server: ModelServer, wire: Wir
         wire, 400, "invalid_request_error", "temperature and reasoning_effort, thinking"
     )
     async with models() as model:
-        with pytest.raises(errors.RequestRefused):
+        with pytest.raises(model_errors.RequestRefused):
             await answer(model, replace(HELLO, temperature=0.5, effort="high"))
     assert len(server.requests) <= 4
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from hermes_trio.agent.providers import errors
+from hermes_trio.agent.providers import model_errors
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.http import Http, open_http
-from hermes_trio.agent.providers.opening import open_model
-from hermes_trio.errors import ConfigInvalid
+from hermes_trio.agent.providers.model_clients import Http, open_http
+from hermes_trio.agent.providers.open_models import open_model
+from hermes_trio.base.errors import ConfigInvalid
+from hermes_trio.base.world import World
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import ModelServer
-from hermes_trio.world import World
 from tests.agent.providers.conftest import HELLO, answer, text_of
 
 CERTIFICATE = Path(__file__).with_name("certificate.pem")
@@ -45,7 +45,7 @@ async def tls_server() -> AsyncIterator[tuple[ModelServer, Endpoint]]:
 
 async def test_a_stranger_is_told_nothing(world: World) -> None:
     async with tls_server() as (server, endpoint), open_model(Http(), [endpoint], world, retries=5) as model:
-        with pytest.raises(errors.CertificateRefused, match="SSL_CERT_FILE"):
+        with pytest.raises(model_errors.CertificateRefused, match="SSL_CERT_FILE"):
             await answer(model)
     assert server.requests == []
 
@@ -58,7 +58,7 @@ async def test_a_stranger_is_not_trusted_because_a_server_without_tls_was_asked_
         async with open_model(http, [plain], world, retries=0) as model:
             assert text_of(await answer(model)) == "Hello."
         async with open_model(http, [endpoint], world, retries=0) as model:
-            with pytest.raises(errors.CertificateRefused):
+            with pytest.raises(model_errors.CertificateRefused):
                 await answer(model)
 
 
@@ -86,7 +86,7 @@ async def test_a_server_without_tls_says_so(world: World) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.serve_listeners, plain, listeners)
         async with open_model(Http(), [Endpoint("openai", url, "m")], world, retries=0) as model:
-            with pytest.raises(errors.CannotConnect, match="SSL"):
+            with pytest.raises(model_errors.CannotConnect, match="SSL"):
                 await answer(model)
         nursery.cancel_scope.cancel()
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import trio
 
-from hermes_trio.host.groups import running
-from hermes_trio.host.guard import Guard, open_guard
+from hermes_trio.host.processes.guard import Guard, open_guard
+from hermes_trio.host.processes.process_groups import running
 from tests.host.children.kinds import alive, until
 
 

@@ -20,10 +20,10 @@ import trio
 from outcome import Outcome
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
-from hermes_trio.config import DisplayConfig, GatewayConfig, PlatformConfig, StreamingConfig
+from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig, StreamingConfig
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.host.worker import Runner, worker_thread
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.loop.worker import Runner, worker_thread
 
 T = TypeVar("T")
 

@@ -11,12 +11,12 @@ from click.testing import CliRunner, Result
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.checks import check
+from hermes_platforms.telegram.testing import ApiError, BotApi
 from hermes_trio import PlatformConfig
 from hermes_trio.cli import main
-from hermes_trio.platform import Outgoing
-from hermes_trio.state.inbox import last_received
-from hermes_trio.state.outbox import last_sent
-from hermes_trio.testing import ApiError, BotApi
+from hermes_trio.platform.contract import Outgoing
+from hermes_trio.state.tables.inbox import last_received
+from hermes_trio.state.tables.outbox import last_sent
 from tests.platforms.conftest import SECRET, free_webhook
 
 
@@ -151,11 +151,11 @@ async def test_the_last_message_and_the_last_answer_are_told(
     (home / "config.yaml").write_text(
         f"platforms: {{telegram: {{base_url: '{telegram.base_url}', token: '${{TELEGRAM_BOT_TOKEN}}'}}}}"
     )
-    from hermes_trio.messages import MessageEvent, SessionSource
-    from hermes_trio.state import inbox, outbox
-    from hermes_trio.state.opening import open_connections
-    from hermes_trio.state.steps import shipped_steps
-    from hermes_trio.world import World
+    from hermes_trio.base.messages import MessageEvent, SessionSource
+    from hermes_trio.base.world import World
+    from hermes_trio.state.db.migrations import shipped_steps
+    from hermes_trio.state.db.opening import open_connections
+    from hermes_trio.state.tables import inbox, outbox
 
     opened = open_connections(home / "gateway.db", World(), shipped_steps())
     try:

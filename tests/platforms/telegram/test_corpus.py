@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from hermes_platforms.telegram.adapter import TRAITS, TelegramAdapter
 from hermes_platforms.telegram.formatting import to_markdown_v2
-from hermes_trio.gateway.chunks import chunks
-from hermes_trio.platform import Outgoing, Traits
-from hermes_trio.testing import BotApi
-from hermes_trio.testing.bot_api_entities import parse_markdown_v2, utf16_length
+from hermes_platforms.telegram.testing import BotApi
+from hermes_platforms.telegram.testing.bot_api_entities import parse_markdown_v2, utf16_length
+from hermes_trio.gateway.outbound.split import chunks
+from hermes_trio.platform.contract import Outgoing, Traits
 
 CORPUS = Path(__file__).parent / "corpus"
 NAMES = sorted(path.stem for path in CORPUS.glob("*.txt"))

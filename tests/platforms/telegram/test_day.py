@@ -22,14 +22,14 @@ import trio
 from trio.testing import MockClock
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
-from hermes_trio.config import DisplayConfig, GatewayConfig, PlatformConfig
-from hermes_trio.gateway.gateway import Gateway
+from hermes_platforms.telegram.testing import ApiError, BotApi, open_bot_api
+from hermes_trio.base.world import World
+from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig
+from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.host.worker import inline_worker
-from hermes_trio.platform import FloodWait
-from hermes_trio.testing import ApiError, BotApi, open_bot_api
-from hermes_trio.world import World
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.loop.worker import inline_worker
+from hermes_trio.platform.contract import FloodWait
 from tests.stage import no_guard
 
 DAY = 86_400.0

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_platforms.telegram.formatting import escaped, to_markdown_v2
-from hermes_trio.testing.bot_api_entities import CannotParse, Entity, parse_markdown_v2
+from hermes_platforms.telegram.testing.bot_api_entities import CannotParse, Entity, parse_markdown_v2
 
 LONG = """\
 # Title *slanted* **bold**

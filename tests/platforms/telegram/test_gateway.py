@@ -15,15 +15,16 @@ import pytest
 import trio
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
-from hermes_trio.config import GatewayConfig, PlatformConfig, StreamingConfig
-from hermes_trio.gateway.gateway import Gateway
+from hermes_platforms.telegram.testing import BotApi, open_bot_api
+from hermes_platforms.telegram.testing.bot_api_methods import ApiError
+from hermes_trio.base.messages import Attachment
+from hermes_trio.config.schema import GatewayConfig, PlatformConfig, StreamingConfig
+from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn import Turn
-from hermes_trio.messages import Attachment
-from hermes_trio.platform import ChatGone, FloodWait
-from hermes_trio.state.turns import Outcome
-from hermes_trio.testing import BotApi, Script, open_bot_api
-from hermes_trio.testing.bot_api_methods import ApiError
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.platform.contract import ChatGone, FloodWait
+from hermes_trio.state.tables.turns import Outcome
+from hermes_trio.testing import Script
 from hermes_trio.testing.chats import Shown
 from hermes_trio.tools.tool import Approval
 from tests.kill import accounts

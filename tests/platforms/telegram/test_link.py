@@ -11,10 +11,11 @@ import trio
 
 from hermes_platforms.telegram import from_config
 from hermes_platforms.telegram.adapter import TelegramAdapter
-from hermes_platforms.telegram.link import TelegramLink
+from hermes_platforms.telegram.telegram_link import TelegramLink
+from hermes_platforms.telegram.testing import ApiError, BotApi
 from hermes_trio import ConfigInvalid, PlatformConfig
-from hermes_trio.messages import Attachment, MessageEvent
-from hermes_trio.platform import (
+from hermes_trio.base.messages import Attachment, MessageEvent
+from hermes_trio.platform.contract import (
     Button,
     ChatGone,
     CredentialsRefused,
@@ -26,7 +27,6 @@ from hermes_trio.platform import (
     PlatformError,
     Refused,
 )
-from hermes_trio.testing import ApiError, BotApi
 
 
 def message(text: str = "Hi.", *, chat: str = "42", **more: object) -> Outgoing:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_platforms.telegram.parsing import Bot, parse, update_id_of
-from hermes_trio.messages import Attachment, MessageEvent, SessionSource, build_session_key
-from hermes_trio.testing.bot_api_entities import utf16_length
-from hermes_trio.testing.bot_api_updates import entities_of, update_of
+from hermes_platforms.telegram.testing.bot_api_entities import utf16_length
+from hermes_platforms.telegram.testing.bot_api_updates import entities_of, update_of
+from hermes_trio.base.messages import Attachment, MessageEvent, SessionSource, build_session_key
 
 BOT = Bot(99, "hermes_bot")
 PRIVATE = {"id": 42, "type": "private", "first_name": "Kim"}

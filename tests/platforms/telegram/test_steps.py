@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from hermes_trio.testing import BotApi, open_bot_api
+from hermes_platforms.telegram.testing import BotApi, open_bot_api
 
 GATEWAY = Path(__file__).with_name("step_gateway.py")
 PATIENCE = 60.0

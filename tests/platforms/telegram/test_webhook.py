@@ -12,11 +12,11 @@ import trio
 
 from hermes_platforms.telegram import from_config
 from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_platforms.telegram.testing import BotApi
+from hermes_platforms.telegram.testing.bot_api_webhook import post
 from hermes_platforms.telegram.webhook import MOST_STRANGERS, Webhook
 from hermes_trio import ConfigInvalid, PlatformConfig
-from hermes_trio.platform import LinkLost, Outgoing
-from hermes_trio.testing import BotApi
-from hermes_trio.testing.bot_api_webhook import post
+from hermes_trio.platform.contract import LinkLost, Outgoing
 from tests.platforms.conftest import SECRET, free_webhook
 
 TOKEN = "123456:AAsimulated-token-of-nobody-000000000"

@@ -16,12 +16,12 @@ import psutil
 import pytest
 import trio
 
-from hermes_trio.config import GatewayConfig, McpServerConfig, McpToolsConfig
-from hermes_trio.host.tasks import task_tree
-from hermes_trio.tools.mcp.offered import name_of
-from hermes_trio.tools.mcp.servers import Servers, open_servers
+from hermes_trio.base.world import World
+from hermes_trio.config.schema import GatewayConfig, McpServerConfig, McpToolsConfig
+from hermes_trio.host.loop.task_tree import task_tree
+from hermes_trio.tools.mcp.mcp_servers import Servers, open_servers
+from hermes_trio.tools.mcp.offered_tools import name_of
 from hermes_trio.tools.tool import LONGEST_RESULT, Tool, ToolFailed
-from hermes_trio.world import World
 from tests.host.children.kinds import alive, soon, token, until
 from tests.tools.desk import Desk, desk_in
 from tests.tools.mcp.address import Address, address
@@ -153,7 +153,7 @@ def test_no_two_tools_have_one_name() -> None:
 async def test_what_is_wrong_with_one_is_told_and_costs_only_its_tools(
     tmp_path: Path, mine: str, far: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermes_trio.tools.mcp.server.CONNECTS_WITHIN", 2.0)
+    monkeypatch.setattr("hermes_trio.tools.mcp.mcp_server.CONNECTS_WITHIN", 2.0)
     async with shop(
         tmp_path,
         good=program("well", mine),

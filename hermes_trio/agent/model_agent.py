@@ -1,0 +1,154 @@
+"""The agent: a model, the tools, and what it remembers, opened once for a gateway.
+
+    async with open_agent(...) as agent: ...       # agent(turn) answers one message
+
+What it holds (clients, servers of tools) lives as long as the block; what a turn needs of it, as long as
+the turn.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ..base.world import World
+from ..config.config_file import Loaded
+from ..config.schema import GatewayConfig
+from ..log import Log
+from ..masking.known_secrets import masking_of
+from ..state.db.database import Database
+from ..state.tables import compactions, sessions
+from ..state.tables.compactions import Compaction
+from ..state.tables.session_entry import SessionEntry, Usage
+from ..state.tables.transcript import Message
+from ..tools.all_tools import names_in, toolbox
+from ..tools.builtin.memory import snapshot
+from ..tools.mcp.mcp_servers import open_servers
+from ..tools.tool import Tool
+from .agent_turn import Turn
+from .conversation import Talk
+from .demo_model import Demo
+from .loop import answer
+from .prompt import system_prompt
+from .providers.choose import choose, fallback
+from .providers.endpoint import Endpoint
+from .providers.model import Model, Request
+from .shortening import Shortened, Shortener
+from .toolset import Toolbox
+
+log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Answers messages."""
+
+    open_model: Callable[[], AbstractAsyncContextManager[Model]]
+    box: Toolbox
+    world: World
+    window: int | None
+    """Tokens that the model can take, if anybody has said so."""
+    most: int
+    """Requests to a model in one turn."""
+    about: str = ""
+    """Which model answers, and why, in a sentence."""
+    is_demo: bool = False
+
+    async def __call__(self, turn: Turn) -> str:
+        """Answer one message."""
+        prompt, compaction = await turn.database.read(_remembered, turn.session_id)
+        if prompt is None:
+            # Made once, and the same in every request: what a provider has cached begins with it.
+            memory = snapshot(turn.home)
+            prompt = system_prompt(turn.home, turn.entry, turn.world.now(), memory, dialect=turn.dialect)
+            await turn.database.write(sessions.set_prompt, turn.session_id, prompt)
+        # What whoever opened the conversation has said of how it is to be led stands in it as such rows.
+        told = [row.content for row in turn.history if row.role == "system"]
+        toolset = await self.box.tools()
+        if missing := self.box.missing():
+            turn.mention(
+                f"⏳ Still being connected, so without its tools in this turn: {', '.join(missing)}."
+            )
+        request = Request(messages=(), system="\n\n".join([prompt, *told]), tools=toolset.specs)
+        async with self.open_model() as model:
+            talk = Talk(turn, model, request, compaction, self.window)
+            return await answer(turn, talk, toolset.tools, most=self.most)
+
+    async def compress(
+        self, entry: SessionEntry, rows: Sequence[Message], database: Database, focus: str = ""
+    ) -> Shortened | None:
+        """Shorten what a model is sent of a session because somebody asks for it; None where no model is
+        sent anything."""
+        if self.is_demo:
+            return None
+        used: list[Usage] = []
+        compaction = await database.read(compactions.get, entry.session_id)
+        fresh = replace(compaction, wasted=0, not_before=0.0)
+        async with self.open_model() as model:
+            shortener = Shortener(model, database, entry.session_id, self.world.time, used.append)
+            done = await shortener.shorten(rows, fresh, window=self.window, focus=focus)
+        for usage in used:
+            await database.write(sessions.add_usage, entry.session_id, replace(usage, last_prompt_tokens=0))
+        return done
+
+
+@asynccontextmanager
+async def open_agent(
+    loaded: Loaded,
+    environ: Mapping[str, str],
+    world: World,
+    *,
+    tools: Mapping[str, Tool] | None = None,
+    tell: Callable[[str], object] | None = None,
+) -> AsyncIterator[Agent]:
+    """The agent that this configuration asks for, with these tools, or with all there are. `tell` is told
+    who answers, and why."""
+    chosen = await choose(loaded.config.model, loaded.origins, environ)
+    log.info("the model is chosen", why=chosen.why)
+    if tell is not None:
+        tell(chosen.why)
+    endpoint, config = chosen.endpoint, loaded.config
+    home = loaded.path.parent
+    redact = masking_of(home, config, environ)
+    async with (
+        _models(endpoint, config, environ, world) as open_model,
+        open_servers(config, home, world, redact=redact, tell=tell or log.warning) as servers,
+    ):
+        yield Agent(
+            open_model,
+            Toolbox(
+                open_model,
+                toolbox() if tools is None else tools,
+                servers,
+                disabled=names_in(config.agent.disabled_toolsets),
+            ),
+            world,
+            window=endpoint.context_length if endpoint else None,
+            most=config.agent.max_turns,
+            about=chosen.why,
+            is_demo=endpoint is None,
+        )
+
+
+@asynccontextmanager
+async def _models(
+    endpoint: Endpoint | None, config: GatewayConfig, environ: Mapping[str, str], world: World
+) -> AsyncIterator[Callable[[], AbstractAsyncContextManager[Model]]]:
+    """What opens the model for a turn. Only one behind an address needs an HTTP client."""
+    if endpoint is None:
+        yield lambda: nullcontext(Demo(world))
+        return
+    from .providers.model_clients import open_http
+    from .providers.open_models import open_model
+
+    other = fallback(config.model, endpoint, environ)
+    endpoints = [endpoint, other] if other else [endpoint]
+    async with open_http() as http:
+        yield partial(open_model, http, endpoints, world, retries=config.agent.api_max_retries)
+
+
+def _remembered(db: sqlite3.Connection, session_id: str) -> tuple[str | None, Compaction]:
+    return sessions.prompt(db, session_id), compactions.get(db, session_id)

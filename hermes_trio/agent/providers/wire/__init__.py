@@ -1,0 +1,1 @@
+"""The two wire formats of model servers: requests and answers of each."""

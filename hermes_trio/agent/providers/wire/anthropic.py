@@ -1,0 +1,191 @@
+"""Requests in the words of Anthropic's messages. What the model thought goes back to it as it was, block by
+block with its signatures: without them it refuses to go on after a tool call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ....base.world import World
+from ....state.tables.transcript import ToolCall
+from ..endpoint import Body, Endpoint
+from ..model import Assistant, Item, Message, Request, ToolResult
+from ..repair import clean, repaired
+from ..stream import Question, asking, path
+from .anthropic_answer import THOUGHTS, MessagesFold
+
+if TYPE_CHECKING:
+    from ..model_clients import httpx
+
+_VERSION = "2023-06-01"
+_LONGEST_ANSWER = 32_000
+_LONGEST_ANSWER_OF_OLD = 4_096
+"""What every model of the third generation takes."""
+_BUDGETS = {"minimal": 2_000, "low": 4_000, "medium": 8_000, "high": 16_000, "xhigh": 32_000, "max": 32_000}
+_CACHED = {"type": "ephemeral"}
+
+
+class Messages:
+    """A model behind an address that speaks Anthropic's way."""
+
+    def __init__(self, client: httpx.AsyncClient, endpoint: Endpoint, world: World) -> None:
+        self._client, self._endpoint, self._world = client, endpoint, world
+        self._refused: list[str] = []
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.model
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
+        endpoint = self._endpoint
+        headers = {
+            "content-type": "application/json",
+            "accept": "text/event-stream",
+            "anthropic-version": _VERSION,
+        }
+        if endpoint.api_key and endpoint.api_key.startswith("sk-ant-oat"):  # of a sign-in, not of a console
+            headers["authorization"] = f"Bearer {endpoint.api_key}"
+        elif endpoint.api_key:
+            headers["x-api-key"] = endpoint.api_key
+        tail = "/messages" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
+        question = Question(
+            path(endpoint, tail),
+            headers,
+            messages_body(request, endpoint),
+            partial(MessagesFold, endpoint),
+            amended,
+            self._refused,
+        )
+        return asking(self._client, endpoint, question, self._world)
+
+
+def generation(model: str) -> tuple[int, int]:
+    """The version in a model's name, wherever it stands: claude-3-7-sonnet, claude-opus-4-6,
+    claude-sonnet-5. A name without one is taken for a new one."""
+    found = re.search(r"claude\D*?[-@.](\d{1,2})(?:[-.](\d{1,2}))?(?!\d)", model)
+    return (int(found[1]), int(found[2] or 0)) if found else (99, 0)
+
+
+def messages_body(request: Request, endpoint: Endpoint) -> Body:
+    """The request in Anthropic's words."""
+    said = repaired(request.messages)
+    version = generation(endpoint.model)
+    longest = _LONGEST_ANSWER if version >= (4, 0) else _LONGEST_ANSWER_OF_OLD
+    body: Body = {
+        "model": endpoint.model,
+        "max_tokens": request.max_tokens or longest,
+        "stream": True,
+        "messages": _turns(said, endpoint),
+    }
+    if request.system.strip():
+        body["system"] = [{"type": "text", "text": clean(request.system), "cache_control": _CACHED}]
+    if request.tools:
+        body["tools"] = [
+            {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
+            for tool in request.tools
+        ]
+        if not request.may_call:
+            body["tool_choice"] = {"type": "none"}
+    body |= _thinking(request, version, body["messages"], body["max_tokens"])
+    if request.temperature is not None and "thinking" not in body and version < (4, 7):
+        body["temperature"] = min(request.temperature, 1.0)
+    return body
+
+
+def _thinking(request: Request, version: tuple[int, int], turns: list[Body], most: int) -> Body:
+    effort = request.effort
+    if effort is None or effort == "none" or version < (3, 7):
+        return {}
+    if version >= (4, 6):
+        words = {"minimal": "low", "xhigh": "xhigh" if version >= (4, 7) else "high"}
+        return {
+            "thinking": {"type": "adaptive", "display": "summarized"},
+            "output_config": {"effort": words.get(effort, effort)},
+        }
+    # In the middle of a round of tools an older model thinks on only if that round began with a thought.
+    if turns[-1]["content"][0]["type"] == "tool_result" and turns[-2]["content"][0]["type"] not in THOUGHTS:
+        return {}
+    budget = _BUDGETS[effort]
+    return {
+        "thinking": {"type": "enabled", "budget_tokens": budget},
+        "max_tokens": max(most, budget + _LONGEST_ANSWER_OF_OLD),
+    }
+
+
+def _turns(messages: list[Message], endpoint: Endpoint) -> list[Body]:
+    """The messages in turns: what is not the model's is the user's, results and all."""
+    turns: list[Body] = []
+    for message in messages:
+        role = "assistant" if isinstance(message, Assistant) else "user"
+        if not turns or turns[-1]["role"] != role:
+            turns.append({"role": role, "content": []})
+        turns[-1]["content"] += _blocks(message, endpoint)
+    # What is marked is read from the cache next time, with all that stands before it.
+    for turn in [turn for turn in turns if turn["role"] == "user"][-3:]:
+        turn["content"][-1]["cache_control"] = _CACHED
+    return turns
+
+
+def _blocks(message: Message, endpoint: Endpoint) -> list[Body]:
+    match message:
+        case Assistant():
+            return _answer(message, endpoint)
+        case ToolResult():
+            block: Body = {"type": "tool_result", "tool_use_id": message.call_id, "content": message.content}
+            return [{**block, "is_error": True} if message.is_error else block]
+    return [{"type": "text", "text": message.text}]
+
+
+def _answer(message: Assistant, endpoint: Endpoint) -> list[Body]:
+    """An answer as the model gave it if it was this one, and if it is still the same; else its text and
+    its calls."""
+    calls = {call.id: call for call in message.calls}
+    blocks: list[Body] = []
+    for block in _opaque(message.opaque, endpoint):
+        if block.get("type") != "tool_use":
+            blocks.append(block)
+        elif call := calls.pop(str(block.get("id")), None):
+            blocks.append(_use(call))
+    text = "".join(block.get("text", "") for block in blocks)
+    if not blocks or blocks[-1]["type"] in THOUGHTS or text.strip() != message.text.strip():
+        calls = {call.id: call for call in message.calls}
+        blocks = [{"type": "text", "text": message.text.rstrip()}] if message.text else []
+    return blocks + [_use(call) for call in calls.values()]
+
+
+def _use(call: ToolCall) -> Body:
+    arguments = msgspec.Raw(call.arguments.encode())
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+
+
+def _opaque(text: str | None, endpoint: Endpoint) -> list[Body]:
+    """The blocks of an answer that this very model gave."""
+    try:
+        value = msgspec.json.decode(text or "{}", type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return []
+    return value["blocks"] if value.get("origin") == endpoint.origin else []
+
+
+def amended(body: Body, said: str) -> Body | None:
+    """The body without what the server has just refused in it; None if that is nothing we can do without."""
+    low = said.lower()
+    for name in ("temperature", "tool_choice"):
+        if name in low and name in body:
+            return {key: body[key] for key in body if key != name}
+    if found := re.search(r"max_tokens: \d+ > (\d+)", low):
+        return {**body, "max_tokens": int(found[1])}
+    if "thinking" in low and re.search("signature|cannot be modified|bound to|expected", low):
+        kept = [
+            {**turn, "content": [block for block in turn["content"] if block["type"] not in THOUGHTS]}
+            for turn in body["messages"]
+        ]
+        return {key: body[key] for key in body if key != "thinking"} | {"messages": kept}
+    if "thinking" in low or "output_config" in low or "effort" in low:
+        return {key: body[key] for key in body if key not in ("thinking", "output_config")}
+    return None

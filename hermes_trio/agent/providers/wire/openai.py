@@ -1,0 +1,131 @@
+"""Requests in the words of OpenAI's chat completions, which most servers understand, hosted or on one's own
+machine. What one of them does not take is left out when it says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ....base.world import World
+from ..endpoint import Body, Endpoint
+from ..model import Assistant, Item, Message, Request, ToolResult, ToolSpec
+from ..repair import clean, repaired
+from ..stream import Question, asking, path
+from .openai_answer import ChatFold
+
+if TYPE_CHECKING:
+    from ..model_clients import httpx
+
+
+class ChatCompletions:
+    """A model behind an OpenAI-compatible address."""
+
+    def __init__(self, client: httpx.AsyncClient, endpoint: Endpoint, world: World) -> None:
+        self._client, self._endpoint, self._world = client, endpoint, world
+        self._refused: list[str] = []
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.model
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
+        endpoint = self._endpoint
+        headers = {"content-type": "application/json", "accept": "text/event-stream"}
+        if endpoint.api_key:
+            headers["authorization"] = f"Bearer {endpoint.api_key}"
+        question = Question(
+            path(endpoint, "/chat/completions"),
+            headers,
+            chat_body(request, endpoint),
+            partial(ChatFold, endpoint, self._world.new_id),
+            amended,
+            self._refused,
+        )
+        return asking(self._client, endpoint, question, self._world)
+
+
+def chat_body(request: Request, endpoint: Endpoint) -> Body:
+    """The request in OpenAI's words."""
+    messages: list[Body] = []
+    if request.system.strip():
+        messages.append({"role": "system", "content": clean(request.system)})
+    messages += (_message(message, endpoint) for message in repaired(request.messages))
+    body: Body = {
+        "model": endpoint.model,
+        "messages": messages,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        body["tools"] = [{"type": "function", "function": _tool(tool)} for tool in request.tools]
+        if not request.may_call:
+            body["tool_choice"] = "none"
+    if request.max_tokens is not None:
+        body["max_completion_tokens" if endpoint.host.endswith("openai.com") else "max_tokens"] = (
+            request.max_tokens
+        )
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.effort is not None:
+        body["reasoning_effort"] = request.effort
+    return body
+
+
+def _tool(tool: ToolSpec) -> Body:
+    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+
+
+def _message(message: Message, endpoint: Endpoint) -> Body:
+    match message:
+        case Assistant():
+            opaque = _opaque(message.opaque, endpoint)
+            extras = opaque.pop("calls", {})
+            body: Body = {"role": "assistant", "content": message.text or None, **opaque}
+            if message.calls:
+                body["tool_calls"] = [
+                    {
+                        "id": call.id,
+                        "type": "function",
+                        "function": {"name": call.name, "arguments": call.arguments},
+                        **extras.get(call.id, {}),
+                    }
+                    for call in message.calls
+                ]
+            return body
+        case ToolResult():
+            return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    return {"role": "user", "content": message.text}
+
+
+def _opaque(text: str | None, endpoint: Endpoint) -> Body:
+    """What this very model wants back with its answer."""
+    try:
+        value = msgspec.json.decode(text or "{}", type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return {}
+    return value if value.pop("origin", None) == endpoint.origin else {}
+
+
+def amended(body: Body, said: str) -> Body | None:
+    """The body without what the server has just refused in it; None if that is nothing we can do without."""
+    said = said.lower()
+    if "max_completion_tokens" in said and "max_tokens" in body:
+        return {("max_completion_tokens" if key == "max_tokens" else key): body[key] for key in body}
+    if "max_completion_tokens" in said and "max_completion_tokens" in body:
+        return {("max_tokens" if key == "max_completion_tokens" else key): body[key] for key in body}
+    if "reasoning_effort" in said:  # OpenAI's newer models think only without tools here
+        if re.search(r"""['"]none['"]""", said) and body.get("reasoning_effort") != "none":
+            return {**body, "reasoning_effort": "none"}
+        return {key: body[key] for key in body if key != "reasoning_effort"}
+    for name in ("stream_options", "temperature", "tool_choice"):
+        if name in said and name in body:
+            return {key: body[key] for key in body if key != name}
+    if "reasoning" in said:
+        kept = [{key: m[key] for key in m if not key.startswith("reasoning")} for m in body["messages"]]
+        return {**body, "messages": kept}
+    return None

@@ -1,0 +1,116 @@
+"""Changing `config.yaml` and `.env`, so that everything else in them stays as people wrote it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from io import StringIO
+from pathlib import Path
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.util import load_yaml_guess_indent
+
+from ..base.errors import ConfigInvalid, home_error
+from ..config.config_file import load_config
+from ..config.config_text import parse_env, read_text
+from ..gateway.links.adapters import GROUP, make_adapter
+from ..host.home.json_files import write_small
+from ..host.home.private_files import make_private_dir
+
+_NEW = "# What `hermes-trio setup` was told. `hermes-trio config show` explains every key.\n"
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is to be different."""
+
+    values: dict[tuple[str, ...], object] = field(default_factory=dict)
+    """By the path of their keys; None removes a key."""
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+def stored_variables(home: Path) -> dict[str, str]:
+    """The variables in the `.env` of a home."""
+    path = home / ".env"
+    return parse_env(read_text(path) or "", path)[0]
+
+
+def write(
+    home: Path, changes: Changes, environ: Mapping[str, str], platform: str | None = None
+) -> list[Path]:
+    """Make the changes, readable by their owner alone; returns the files that were written. Raises
+    `ConfigInvalid`, and nothing has changed, if the gateway would not start with what came of it, or with
+    the platform that is set up."""
+    config, env = home / "config.yaml", home / ".env"
+    before = {path: read_text(path) for path in (config, env)}
+    after = {
+        env: _with_variables(before[env] or "", changes.variables),
+        config: _with_values(before[config] or _NEW, changes.values, config),
+    }
+    _check(after, environ, platform)
+    try:
+        make_private_dir(home)
+        for path, text in after.items():
+            if text and text != before[path]:
+                write_small(path.resolve(), text.encode())  # a link stays one
+            elif path.exists() and path == env:
+                path.chmod(0o600)
+    except OSError as error:
+        raise home_error(home, error) from error
+    return [path for path, text in after.items() if text != (before[path] or "")]
+
+
+def _check(after: Mapping[Path, str], environ: Mapping[str, str], platform: str | None) -> None:
+    with tempfile.TemporaryDirectory() as trial:
+        for path, text in after.items():
+            write_small(Path(trial, path.name), text.encode())
+        config = load_config(Path(trial), environ).config
+    if platform in {entry.name for entry in entry_points(group=GROUP)}:
+        make_adapter(platform, config.platforms[platform])
+
+
+def _with_values(text: str, values: Mapping[tuple[str, ...], object], path: Path) -> str:
+    yaml = YAML()
+    yaml.preserve_quotes, yaml.width = True, 4096
+    _, indent, offset = load_yaml_guess_indent(text)
+    if indent:
+        yaml.indent(mapping=indent, sequence=(offset or 0) + 2, offset=offset or 0)
+    tree = yaml.load(text)
+    stream = StringIO()
+    if tree:
+        yaml.dump(_set(tree, values, path), stream)
+        return stream.getvalue()
+    # Nothing but comments, which belong to nothing that the parser returns.
+    yaml.dump(_set(CommentedMap(), values, path), stream)
+    return text.rstrip("\n") + "\n\n" + stream.getvalue()
+
+
+def _set(tree: CommentedMap, values: Mapping[tuple[str, ...], object], path: Path) -> CommentedMap:
+    for keys, value in values.items():
+        section = tree
+        for key in keys[:-1]:
+            if section.get(key) is None:
+                section[key] = CommentedMap()
+            section = section[key]
+            if not isinstance(section, CommentedMap):
+                raise ConfigInvalid(str(path), f"{key} is no mapping", "Correct it, or remove it.")
+        if value is not None:
+            section[keys[-1]] = value
+        elif keys[-1] in section:
+            del section[keys[-1]]
+    return tree
+
+
+def _with_variables(text: str, variables: Mapping[str, str]) -> str:
+    lines = text.splitlines()
+    for name, value in variables.items():
+        quoted = f"'{value}'" if "'" not in value else '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+        its = re.compile(rf"\s*(?:export\s+)?{re.escape(name)}\s*=")
+        there = [number for number, line in enumerate(lines) if its.match(line)]
+        for number in there or [len(lines)]:
+            lines[number : number + 1] = [f"{name}={quoted}"]
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,46 @@
+"""Deleting a session while no gateway runs. Its caller has the lock of the home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+
+from ..base.errors import GatewayError
+from ..base.world import World
+from ..host.processes.process_identity import ProcessId, is_alive
+from ..journal.writer import open_journals
+from ..state.db.database import open_database
+from ..state.rules import settle
+from ..state.tables import processes
+
+
+class StillRunning(GatewayError):
+    """A command of the session outlived its gateway."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(
+            f"a command of this session still runs (pid {pid}), left by a gateway that was killed. "
+            "Start the gateway and stop it: that ends the command. Then delete."
+        )
+
+
+def delete_session(home: Path, session_id: str) -> None:
+    """Remove a session with its rows, its journals and the output of its processes."""
+    trio.run(_delete, home, session_id)
+
+
+async def _delete(home: Path, session_id: str) -> None:
+    world = World()
+    async with (
+        open_database(home / "gateway.db", world) as database,
+        open_journals(home / "journal", world) as journals,
+    ):
+        had = await database.read(processes.of_session, session_id)
+        for process in had:
+            if process.ended_at is None and is_alive(ProcessId(process.pid, process.pid_time)):
+                raise StillRunning(process.pid)
+        await database.write(settle.delete_session, session_id, world.time())
+        await journals.delete_session(session_id)
+        for process in had:
+            (home / "spools" / process.process_id).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""One module for each subcommand of `hermes-trio`, imported when its command runs."""

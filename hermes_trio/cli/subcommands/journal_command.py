@@ -1,0 +1,196 @@
+"""`hermes-trio journal`: the run journals of a home, read and checked. Nothing is mended here: a torn line
+is cut off by whoever writes the next one, and what was read of a damaged journal stays what it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+import msgspec
+
+from ...base.errors import GatewayError, JournalError
+from ...base.ids import path_safe_id
+from ...base.plural import counted
+from ...base.world import World
+from ...config.config_file import home_directory, load_config
+from ...journal.reader import Reading, journals_here, read_run, runs_here
+from ...journal.record import Record, journal_path
+from ...state.tables import turns
+from ..home_reader import one_line, reading
+
+DAY = 86400.0
+
+
+class NoSuchJournal(GatewayError):
+    """No run and no session has this id."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"no run and no session {name!r} has a journal. `hermes-trio sessions list` shows the sessions."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about one journal that should not be so."""
+
+    session_id: str
+    run_id: str
+    kind: Literal["damaged", "torn", "gap", "unreadable", "no turn", "no journal"]
+    detail: str
+
+
+@click.group(no_args_is_help=True)
+def command() -> None:
+    """Look at what was shown of each answer, and check it."""
+
+
+@command.command()
+@click.argument("name", metavar="RUN_OR_SESSION")
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON array of runs.")
+def show(name: str, as_json: bool) -> None:
+    """Print the events of a run, or of all runs of a session."""
+    root = _root()
+    readings = [(session, run, read_run(root, session, run)) for session, run in _named(root, name)]
+    if not readings:
+        raise NoSuchJournal(name)
+    readings.sort(key=lambda found: found[2].records[0].created_at if found[2].records else 0)
+    if as_json:
+        click.echo(json.dumps([_as_dict(*found) for found in readings], indent=2))
+        return
+    for session_id, run_id, found in readings:
+        click.echo(
+            f"{run_id}  of session {session_id}: {counted(len(found.records), 'event')}, {_state(found)}"
+        )
+        for record in found.records:
+            click.echo(f"  {_line(record)}")
+        for finding in _of_reading(session_id, run_id, found):
+            click.echo(f"  {finding.kind}: {finding.detail}")
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+def check(as_json: bool) -> None:
+    """Read every journal, and say what is wrong. Ends with 1 if anything is."""
+    home = home_directory(os.environ)
+    days = load_config(home, os.environ).config.retention.journal_days
+    root = home / "journal"
+    runs = {(session, run) for session in journals_here(root) for run in runs_here(root, session)}
+    found = [
+        *_in_the_files(home, root, sorted(runs)),
+        *_beside_the_rows(home, root, runs, ended_since=World().time() - days * DAY),
+    ]
+    if as_json:
+        click.echo(json.dumps({"journals": len(runs), "findings": [asdict(one) for one in found]}, indent=2))
+    else:
+        for one in found:
+            click.echo(f"{one.session_id}/{one.run_id}  {one.kind}: {one.detail}")
+        click.echo(f"{counted(len(runs), 'journal')} read, {len(found) or 'nothing'} found to be wrong.")
+    if found:
+        raise SystemExit(1)
+
+
+def _root() -> Path:
+    return home_directory(os.environ) / "journal"
+
+
+def _named(root: Path, name: str) -> list[tuple[str, str]]:
+    """The journals that are meant: all of a session, or the one of a run."""
+    path_safe_id(name, "run or session id")
+    of_session = [(name, run) for run in runs_here(root, name)]
+    return of_session or [(path.parent.name, name) for path in root.glob(f"*/{name}.jsonl")]
+
+
+# --- checking ---
+
+
+def _in_the_files(home: Path, root: Path, runs: list[tuple[str, str]]) -> Iterator[Finding]:
+    """What the journals say against themselves."""
+    for session_id, run_id in runs:
+        try:
+            found = read_run(root, session_id, run_id)
+        except JournalError as error:
+            yield Finding(session_id, run_id, "unreadable", str(error))
+            continue
+        # Asked last: a line that is being written at this moment is torn too, and whole a moment later.
+        if found.torn and _runs(home, run_id):
+            found.torn = 0
+        yield from _of_reading(session_id, run_id, found)
+
+
+def _of_reading(session_id: str, run_id: str, found: Reading) -> Iterator[Finding]:
+    for damage in found.damage:
+        where = f"{damage.length} bytes at {damage.offset}: " if damage.length else ""
+        yield Finding(session_id, run_id, "damaged", where + one_line(damage.reason, 200))
+    if found.torn:
+        detail = f"the last {found.torn} of {found.size} bytes are no whole line"
+        yield Finding(session_id, run_id, "torn", detail)
+    after = 0
+    for record in found.records:
+        if record.seq > after + 1:
+            missing = f"{after + 1}" if record.seq == after + 2 else f"{after + 1} to {record.seq - 1}"
+            yield Finding(session_id, run_id, "gap", f"event {missing} missing")
+        after = record.seq
+
+
+def _beside_the_rows(
+    home: Path, root: Path, runs: set[tuple[str, str]], *, ended_since: float
+) -> Iterator[Finding]:
+    """What journals and turns say against each other."""
+    with ExitStack() as opened:
+        known = _turns(opened.enter_context(reading(home))) if (home / "gateway.db").exists() else {}
+    for session_id, run_id in sorted(runs - set(known)):
+        # Opened a moment before its row is written, and emptied of nothing if a kill comes between.
+        path = journal_path(root, session_id, run_id)
+        if path.exists() and path.stat().st_size:
+            yield Finding(session_id, run_id, "no turn", "the database knows no such turn")
+    for (session_id, run_id), ended_at in known.items():
+        kept = ended_at is None or ended_at >= ended_since
+        if kept and not journal_path(root, session_id, run_id).exists():
+            yield Finding(session_id, run_id, "no journal", "its turn is there, and no file")
+
+
+def _turns(db: sqlite3.Connection) -> dict[tuple[str, str], float | None]:
+    rows = db.execute("SELECT session_id, run_id, ended_at FROM turns ORDER BY turn_id")
+    return {(session_id, run_id): ended_at for session_id, run_id, ended_at in rows}
+
+
+def _runs(home: Path, run_id: str) -> bool:
+    """Whether this run is not over, as far as the database knows."""
+    if not (home / "gateway.db").exists():
+        return False
+    with reading(home) as db:
+        turn = turns.by_run(db, run_id)
+    return turn is not None and turn.ended_at is None
+
+
+# --- showing ---
+
+
+def _state(found: Reading) -> str:
+    terminal = found.terminal
+    return str(terminal.terminal_state) if terminal else "no end"
+
+
+def _line(record: Record) -> str:
+    when = datetime.fromtimestamp(record.created_at).isoformat(" ", "milliseconds")
+    payload = one_line(msgspec.json.encode(record.payload).decode("utf-8", "replace"), 120)
+    return f"{when}  {record.seq:>4}  {one_line(record.event)}  {payload}"
+
+
+def _as_dict(session_id: str, run_id: str, found: Reading) -> dict[str, Any]:
+    return {
+        "session_id": session_id,
+        "run_id": run_id,
+        "state": _state(found),
+        "records": msgspec.to_builtins(found.records),
+        "findings": [asdict(one) for one in _of_reading(session_id, run_id, found)],
+    }

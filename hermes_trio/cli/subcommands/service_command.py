@@ -1,0 +1,196 @@
+"""`hermes-trio service`: have systemd or launchd run the gateway."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from ... import __version__
+from ...base.errors import GatewayError, home_error
+from ...base.world import World
+from ...config.config_file import home_directory, load_config
+from ...host.home.json_files import write_small
+from ...host.home.markers import Kind, write_planned_stop_marker
+from ...host.home.private_files import make_private_dir
+from ...host.service import launchd, systemd
+from ...host.service.service_files import Scope, Service, Standing, launchd_plist, standing, systemd_unit
+
+PUBLIC_FILE = 0o644
+"""systemd has a word to say about files that only it may read."""
+_WHOSE = {"user": "services of this user", "system": "services of this machine"}
+ON_A_MAC = sys.platform == "darwin"
+
+
+class NoServiceManager(GatewayError):
+    """Nobody here could run a service."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(
+            f"no systemd answers here for the {_WHOSE[scope]}, so nothing was installed. Log in as the user "
+            "whose service it is to be (su is no login), or use --system as root. In a container "
+            "`hermes-trio run --if-wanted` is the command to start; under another supervisor it is "
+            "`hermes-trio run`, with HERMES_GATEWAY_EXTERNAL_SUPERVISOR=1."
+        )
+
+
+class NotOurs(GatewayError):
+    """What is there is somebody else's."""
+
+    def __init__(self, file: Path, found: Standing) -> None:
+        super().__init__(f"{file} is {found.value}. Look at it, then call this again with --force.")
+        self.file, self.found = file, found
+
+
+class NotWritten(GatewayError):
+    """The file of the service could not be put there, or removed."""
+
+    def __init__(self, file: Path, scope: Scope, error: OSError) -> None:
+        remedy = "Call this with sudo." if scope == "system" else "Repair the rights there."
+        super().__init__(f"{file} cannot be changed ({error.strerror}). {remedy}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The service of this home, as it is to be, and what is there."""
+
+    service: Service
+    file: Path
+    text: str
+    found: str | None
+
+    @property
+    def standing(self) -> Standing:
+        return standing(self.found, self.text, self.service.home)
+
+
+_system = click.option(
+    "--system", "scope", flag_value="system", default="user", help="For the machine, and not for this user."
+)
+_force = click.option("--force", is_flag=True, help="Also where somebody has edited it.")
+
+
+@click.group(no_args_is_help=True)
+def command() -> None:
+    """Have systemd or launchd run the gateway."""
+
+
+@command.command()
+@_force
+@_system
+def install(force: bool, scope: Scope) -> None:
+    """Write the file of the service, and say what to do next."""
+    place = look(scope)
+    if not ON_A_MAC and not systemd.answers(scope, os.environ):
+        raise NoServiceManager(scope)
+    if place.standing in (Standing.EDITED, Standing.ANOTHER_HOME) and not force:
+        raise NotOurs(place.file, place.standing)
+    home = place.service.home
+    try:
+        if scope == "user":  # else it is another user's, who makes it
+            make_private_dir(home / "logs")
+    except OSError as error:
+        raise home_error(home, error, "logs") from error
+    try:
+        place.file.parent.mkdir(parents=True, exist_ok=True)
+        write_small(place.file, place.text.encode())
+        place.file.chmod(PUBLIC_FILE)
+    except OSError as error:
+        raise NotWritten(place.file, scope, error) from error
+    click.echo(f"Written: {place.file}")
+    click.echo("Next:")
+    again = place.found is not None
+    for step in launchd.next_steps(scope, again=again) if ON_A_MAC else systemd.next_steps(scope):
+        click.echo(f"  {step}")
+    click.echo(
+        "A service does not see the variables of this shell: "
+        f"those that it needs belong into {home / '.env'}."
+    )
+
+
+@command.command()
+@_system
+def show(scope: Scope) -> None:
+    """Print the file of the service, as it is or as it would be."""
+    place = look(scope)
+    click.echo(f"{place.file}: {place.standing.value}", err=True)
+    click.echo(place.text if place.found is None else place.found, nl=False)
+
+
+@command.command()
+@_force
+@_system
+def uninstall(force: bool, scope: Scope) -> None:
+    """Stop the service, and remove its file."""
+    place = look(scope)
+    if place.standing is Standing.NOTHING:
+        click.echo(f"{place.file}: {place.standing.value}")
+        return
+    if place.standing in (Standing.EDITED, Standing.ANOTHER_HOME) and not force:
+        raise NotOurs(place.file, place.standing)
+    if ON_A_MAC:
+        launchd.disable(scope)
+    elif not (answer := systemd.disable(scope, os.environ)).ok:
+        raise GatewayError(f"systemd did not disable the service ({answer.text}). Nothing was removed.")
+    try:
+        place.file.unlink()
+    except OSError as error:
+        raise NotWritten(place.file, scope, error) from error
+    if not ON_A_MAC:
+        systemd.ask(scope, "daemon-reload", environ=os.environ)
+    click.echo(f"Removed: {place.file}")
+
+
+@command.command(hidden=True)
+def stopping() -> None:
+    """What systemd calls before it stops the gateway: the signal that comes next is meant."""
+    pid = os.environ.get("MAINPID")
+    if pid:  # else it has ended by itself
+        kind: Kind = "restart" if systemd.is_restarting(os.environ) else "stop"
+        home = home_directory(os.environ)
+        write_planned_stop_marker(home, int(pid), World(), kind=kind, asked_by="systemd")
+
+
+def look(scope: Scope) -> Place:
+    """The service of the home of this environment."""
+    service = wanted(scope)
+    text = launchd_plist(service) if ON_A_MAC else systemd_unit(service)
+    file = file_of(scope)
+    try:
+        found = file.read_text("utf-8")
+    except FileNotFoundError:
+        found = None
+    except (OSError, UnicodeDecodeError) as error:
+        raise GatewayError(f"{file} cannot be read ({error}). Repair or remove it.") from error
+    return Place(service, file, text, found)
+
+
+def file_of(scope: Scope) -> Path:
+    """Where the service is, or would be."""
+    return launchd.plist_file(scope) if ON_A_MAC else systemd.unit_file(scope, os.environ)
+
+
+def wanted(scope: Scope) -> Service:
+    """The service that this environment would get."""
+    environ = dict(os.environ)
+    user = None
+    if scope == "system":
+        # Who calls sudo wants the service for themselves, and sudo has put root's home in the environment.
+        user = environ.get("SUDO_USER") or getpass.getuser()
+        environ["HERMES_HOME"] = environ.get("HERMES_HOME") or f"~{user}/.hermes-trio"
+    home = home_directory(environ)
+    grace = load_config(home, environ).config.agent.restart_drain_timeout
+    program = (sys.executable, "-m", "hermes_trio")
+    path = _search_path(environ.get("PATH", ""))
+    return Service(program, home, path, grace, __version__, user)
+
+
+def _search_path(path: str) -> str:
+    """Where the agent's commands are found: as in this shell, and beside our Python."""
+    beside = str(Path(sys.executable).parent)
+    parts = [beside, *path.split(os.pathsep)]
+    return os.pathsep.join(dict.fromkeys(part for part in parts if os.path.isabs(part)))

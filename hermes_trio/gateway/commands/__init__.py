@@ -1,0 +1,1 @@
+"""Chat commands: parsing, the table of commands, and what they do."""

@@ -1,0 +1,1 @@
+"""How the gateway ends: the decision, its consequences, its deadlines, its report."""

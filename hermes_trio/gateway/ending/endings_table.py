@@ -1,0 +1,136 @@
+"""How the gateway ends: one value, decided once, and one table that says everything that follows.
+
+| ending | told | resume reason | state left | exit |
+|---|---|---|---|---|
+| planned stop | shutting down | shutdown_timeout | stopped | 0 |
+| signal nobody announced | shutting down | shutdown_timeout | running | 1 |
+| restart under systemd | restarting | restart_timeout | stopped | 0, and 75 if it could not be queued |
+| restart under another supervisor | restarting | restart_timeout | stopped | 75 |
+| restart, no supervisor | restarting | restart_timeout | stopped | re-exec in place |
+| database replaced | shutting down | crash, found at the next start | running | 1 |
+| nothing can serve | shutting down | shutdown_timeout | startup_failed | 78 |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Literal
+
+from ...base.errors import EXIT_RESTART
+from ...base.messages import MessageEvent
+from ...host.home.state_file import Afterwards
+from ...state.tables.session_entry import ResumeReason
+
+GATEWAY_SERVICE_RESTART_EXIT_CODE = EXIT_RESTART
+
+LAST_WORDS = 2.0
+"""Seconds in which what was cut writes its last record."""
+MARGIN = 5.0
+"""Seconds after the grace within which the gateway is gone, whatever hangs."""
+
+
+class Cause(StrEnum):
+    """Why the gateway ends."""
+
+    PLANNED = "planned"
+    SIGNAL = "signal"
+    """A signal that nobody announced: a machine that shuts down, or a supervisor that is not ours."""
+    RESTART = "restart"
+    STORE_REPLACED = "database replaced"
+    """The files of the database were removed or replaced: nothing can be stored any more."""
+    NOTHING_SERVES = "nothing can serve"
+    """Every platform has refused us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """That the gateway ends, why, who asked for it, and how long turns may go on."""
+
+    cause: Cause
+    grace: float
+    asked_by: str = ""
+    requester: MessageEvent | None = None
+    """The message that asked for it, if it was asked for in a chat."""
+
+    @property
+    def kind(self) -> Literal["stop", "restart"]:
+        return "restart" if self.cause is Cause.RESTART else "stop"
+
+
+def combined(first: Ending | None, then: Ending) -> Ending:
+    """Which ending counts when a second one is asked for: the first, except that a stop turns a restart
+    into a stop. The grace that runs is not prolonged."""
+    if first is None:
+        return then
+    if first.kind == "restart" and then.kind == "stop":
+        return replace(then, grace=min(first.grace, then.grace))
+    return first
+
+
+class Supervisor(StrEnum):
+    """Who starts us again."""
+
+    SYSTEMD = "systemd"
+    OTHER = "other"
+    NONE = "none"
+    HOST = "host"
+    """The program in which this gateway is embedded, if it wants to."""
+
+
+def supervisor(environ: Mapping[str, str], *, in_container: bool = False) -> Supervisor:
+    """Who watches over this process, as its environment says it."""
+    # A terminal of a desktop may be a service itself, and what is started in it inherits its environment.
+    if environ.get("INVOCATION_ID") and environ.get("SYSTEMD_EXEC_PID") in (None, str(os.getpid())):
+        return Supervisor.SYSTEMD
+    label = environ.get("XPC_SERVICE_NAME", "0")
+    launchd = label != "0" and not label.startswith("application.")
+    told = environ.get("HERMES_S6_SUPERVISED_CHILD") or environ.get("HERMES_GATEWAY_EXTERNAL_SUPERVISOR")
+    return Supervisor.OTHER if launchd or told or in_container else Supervisor.NONE
+
+
+class Exit(StrEnum):
+    """How the process leaves."""
+
+    OK = "ok"
+    FAILURE = "failure"
+    QUEUE_UNIT = "queue the restart of our unit"
+    TEMPFAIL = "temporary failure"
+    EXEC = "run in place"
+    CONFIG = "a mistake in the configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    """All that follows from an ending."""
+
+    told: str
+    resume_reason: ResumeReason
+    state_left: Afterwards
+    exit: Exit
+
+
+def consequences(ending: Ending, supervised_by: Supervisor) -> Consequences:
+    """The row of the table for this ending."""
+    if ending.kind == "restart":
+        way = {
+            Supervisor.SYSTEMD: Exit.QUEUE_UNIT,
+            Supervisor.OTHER: Exit.TEMPFAIL,
+            Supervisor.NONE: Exit.EXEC,
+            Supervisor.HOST: Exit.OK,
+        }[supervised_by]
+        return Consequences(RESTARTING, ResumeReason.RESTART, "stopped", way)
+    if ending.cause in (Cause.SIGNAL, Cause.STORE_REPLACED):
+        return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "running", Exit.FAILURE)
+    if ending.cause is Cause.NOTHING_SERVES:
+        return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "startup_failed", Exit.CONFIG)
+    return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "stopped", Exit.OK)
+
+
+SHUTTING_DOWN = "⚠ Gateway shutting down. What is running now will be interrupted."
+RESTARTING = (
+    "⚠ Gateway restarting. What is running now will be interrupted; "
+    "send any message afterwards and it will try to resume."
+)

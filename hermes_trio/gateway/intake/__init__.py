@@ -1,0 +1,1 @@
+"""From a message that arrives to a stored row of the inbox."""

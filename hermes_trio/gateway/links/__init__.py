@@ -1,0 +1,1 @@
+"""Live connections to platforms, and finding their adapters."""

@@ -1,0 +1,62 @@
+"""Finding the adapters of the platforms that the configuration names.
+
+An adapter belongs to whoever installs it: the entry point group `hermes_trio.platforms` holds, under the
+name of the platform, a function from the platform's configuration to its adapter.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+
+from ...base.errors import ConfigFinding, ConfigInvalid
+from ...config.config_values import collected
+from ...config.schema import GatewayConfig, PlatformConfig
+from ...platform.contract import Adapter
+
+GROUP = "hermes_trio.platforms"
+
+MakeAdapter = Callable[[PlatformConfig], Adapter]
+
+
+def find_adapters(config: GatewayConfig) -> Sequence[Adapter]:
+    """Return the adapters of all enabled platforms. Raises one `ConfigInvalid` with what `make_adapter` found
+    about all of them."""
+    findings: list[ConfigFinding] = []
+    adapters: list[Adapter] = []
+    for name, platform in config.platforms.items():
+        if platform.enabled:
+            with collected(findings):
+                adapters.append(make_adapter(name, platform))
+    if findings:
+        raise ConfigInvalid.of(findings)
+    return adapters
+
+
+def refuse_unnamed(adapters: Sequence[Adapter], config: GatewayConfig) -> None:
+    """Raise `ConfigInvalid` for an adapter whose platform the configuration does not name: nobody is let in
+    there, so each of its messages would be dropped. One with a door of its own lets in whom it wants."""
+    for adapter in adapters:
+        if adapter.name not in config.platforms and not adapter.traits.own_door:
+            problem = "an adapter is given for it, but it is not configured, so nobody may talk there"
+            key = f"platforms.{adapter.name}"
+            raise ConfigInvalid(key, problem, f"Add {key} with its allow_from, or leave the adapter out.")
+
+
+def make_adapter(name: str, platform: PlatformConfig) -> Adapter:
+    """The adapter of a platform. `ConfigInvalid` for one that nobody has installed, that needs what is not
+    installed, or whose own keys its adapter refuses."""
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in found:
+        near = get_close_matches(name, found, 1)
+        remedy = f"Did you mean {near[0]}?" if near else "Install its package, or remove it."
+        raise ConfigInvalid(f"platforms.{name}", "no such platform is installed", remedy)
+    try:
+        make: MakeAdapter = found[name].load()
+    except ImportError as error:
+        problem = f"its package cannot be loaded ({error})"
+        remedy = f"Install what it needs: `{sys.executable} -m pip install` and the name of that package."
+        raise ConfigInvalid(f"platforms.{name}", problem, remedy) from error
+    return make(platform)

@@ -1,0 +1,1 @@
+"""From an owed row to a message in a chat."""

@@ -1,0 +1,234 @@
+"""Text that is shown exactly: what a person allows, or chooses, is what they have read.
+
+A character that cannot be seen, or cannot be told from another by looking, is written as its code point,
+such as ⟨U+202E⟩, and so is ⟨ itself. So two different texts never look the same:
+
+| written as a code point | why |
+|---|---|
+| control and format characters, blanks other than the space, unassigned ones, half characters | not seen |
+| letters that run from right to left | they change the order in which their neighbours are read |
+| combining marks and jamo that have a composed form | the composed form looks the same |
+| a space at the end of a line, white space at the ends of the text | not seen, or cut off by a platform |
+
+Rejected: backslash escapes, for commands are full of backslashes. Letters of different alphabets that look
+alike are not told apart.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...platform.contract import Counting, Traits
+from ...tools.tool import Approval, NotShown
+from . import texts
+from .rows import Part
+from .split import SMALLEST_LIMIT, chunks, width
+
+ROOM = 200
+"""What a question leaves free in its message, for how it ended: a mark of a repeat, and the answer."""
+ROOM_FOR_YES = 80
+"""The same where the answer is a yes or a no."""
+LONGEST = 20_000
+"""Characters of what a person is asked to allow: nobody reads more before a yes."""
+MOST_PARTS = 6
+"""Messages that show it, before the one that asks."""
+LONGEST_DESCRIPTION = 500
+_EDGES = 64
+"""Room for two code points at the edges of a block, and for the lines around it."""
+QUOTED = "│ "
+"""Stands before each line of preformatted text where a platform has no form for it, so that nothing in the
+text can pass for words of ours."""
+
+_LOOKS_LIKE_NOTHING = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
+    "\U0001d159\U0001d173-\U0001d17a\U000e0100-\U000e01ef"
+    # Marks that combine with anything; of some of them Telegram sends none on. Parts of Korean syllables.
+    "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7fb]"
+)
+_OPENS = "⟨"
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
+
+
+def visible(text: str) -> str:
+    """`text` as it is shown: the same, unless there is something in it that cannot be seen."""
+    return "".join(_tokens(text))
+
+
+def on_one_line(text: str) -> str:
+    """As `visible`, with line breaks as code points too."""
+    return visible(text).replace("\n", _code_point("\n"))
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """What each character of `text` is shown as."""
+    before = ""
+    for place, character in enumerate(text):
+        at_edge = place == 0 or place == len(text) - 1
+        if character == " ":
+            unseen = at_edge or text[place + 1] == "\n"
+        elif character == "\n":
+            unseen = at_edge
+        else:
+            unseen = _cannot_be_seen(character, before)
+        yield _code_point(character) if unseen else character
+        before = character
+
+
+def _cannot_be_seen(character: str, before: str) -> bool:
+    if not character.isprintable():
+        return True
+    if character.isascii():
+        return False
+    category = unicodedata.category(character)
+    return (
+        character == _OPENS
+        or unicodedata.bidirectional(character) in _RIGHT_TO_LEFT
+        or _LOOKS_LIKE_NOTHING.match(character) is not None
+        or (category[0] == "M" and (not before or unicodedata.category(before)[0] not in "LM"))
+        or unicodedata.normalize("NFC", before + character) != before + character
+    )
+
+
+def _code_point(character: str) -> str:
+    return f"{_OPENS}U+{ord(character):04X}⟩"
+
+
+# --- messages -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A text that stands in lines of its own, preformatted."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Inline:
+    """A text that stands within a line, as it is."""
+
+    text: str
+
+
+def approval_parts(approval: Approval, within: float, traits: Traits) -> list[Part]:
+    """The messages that show a person what they are asked to allow; the last one asks. Raises `NotShown`
+    if the platform cannot show it whole and exactly."""
+    if traits.dialect == "markdown" and not (traits.preformatted or traits.own_door):
+        raise NotShown("the platform has no preformatted text")
+    tokens = list(_tokens(approval.exact[: LONGEST + 1]))
+    if not tokens or sum(map(len, tokens)) > LONGEST:
+        raise NotShown(f"it has more than {LONGEST} characters" if tokens else "there is nothing to show")
+    limit = traits.limit - ROOM_FOR_YES
+    compose = _Composer(quotes=traits.dialect == "plain")
+    shown = "".join(tokens)
+    place = visible(approval.place)
+    description = on_one_line(approval.description)[:LONGEST_DESCRIPTION]
+    escapes = _OPENS in shown + place
+    whole = compose(*_asking(approval, _Block(shown), place, description, within, escapes=escapes))
+    if width(whole.text, traits.counting) <= limit:
+        return [whole]
+    blocks = list(_split(tokens, limit, traits.counting, quotes=compose.quotes))
+    last = compose(*_asking(approval, len(blocks), place, description, within, escapes=escapes))
+    if len(blocks) > MOST_PARTS or width(last.text, traits.counting) > limit:
+        raise NotShown(f"it has {len(shown)} characters, and a message here takes {traits.limit}")
+    parts = [
+        compose(texts.part_of_what_is_asked(number, len(blocks)), _Block(block), texts.end_of_part())
+        for number, block in enumerate(blocks, 1)
+    ]
+    return [*parts, last]
+
+
+def question_parts(question: str, choices: Sequence[str], traits: Traits) -> list[Part]:
+    """The messages that ask a question; the last one has the choices, each as it is, on one line."""
+    limit = max(traits.limit - ROOM, SMALLEST_LIMIT)
+    parts = [Part(text) for text in chunks(question, replace(traits, limit=limit))]
+    if not choices:
+        return parts
+    lines = [f"{number}. {on_one_line(choice)}" for number, choice in enumerate(choices, start=1)]
+    block = "\n".join(lines)
+    if width(block, traits.counting) > limit:
+        raise NotShown("the choices do not fit into a message")
+    text = parts[-1].text + "\n" if parts else ""
+    if width(text + block, traits.counting) <= limit:
+        parts, start = parts[:-1], len(text)
+        return [*parts, Part(text + block, ((start, start + len(block)),))]
+    return [*parts, Part(block, ((0, len(block)),))]
+
+
+def with_end(part: Part, answer: str | None) -> Part:
+    """A question's last message with how it ended."""
+    if answer is None:
+        return Part(f"{part.text}\n\n{texts.not_answered()}", part.preformatted)
+    shown = on_one_line(answer)[:100]
+    text = f"{part.text}\n\n{texts.answered(shown)}"
+    place = (len(text) - len(shown), len(text))
+    return Part(text, (*part.preformatted, place) if shown else part.preformatted)
+
+
+def _asking(
+    approval: Approval, what: _Block | int, place: str, description: str, within: float, *, escapes: bool
+) -> Iterator[str | _Block | _Inline]:
+    """What the message that asks says. `what` is what would be done, or the messages that show it."""
+    yield texts.may_i()
+    if place:
+        yield texts.where_it_would_be(approval.kind)
+        yield _Block(place)
+    if isinstance(what, int):
+        yield texts.stands_above(approval.kind, what)
+    else:
+        yield texts.what_it_would_be(approval.kind)
+        yield what
+    if escapes:
+        yield texts.has_unseen_characters()
+    if description:
+        yield texts.because()
+        yield _Inline(description)
+    yield texts.answer_yes_or_no(within)
+
+
+@dataclass(frozen=True, slots=True)
+class _Composer:
+    """Puts a message together, a line for each part; what is inline goes on in the line before it."""
+
+    quotes: bool
+
+    def __call__(self, *pieces: str | _Block | _Inline) -> Part:
+        text, places = "", list[tuple[int, int]]()
+        for piece in pieces:
+            shown = piece if isinstance(piece, str) else piece.text
+            if isinstance(piece, _Block) and self.quotes:
+                shown = QUOTED + shown.replace("\n", f"\n{QUOTED}")
+            text += "" if not text else " " if isinstance(piece, _Inline) else "\n"
+            if not isinstance(piece, str):
+                places.append((len(text), len(text) + len(shown)))
+            text += shown
+        return Part(text, tuple(places))
+
+
+def _split(tokens: Sequence[str], limit: int, counting: Counting, *, quotes: bool) -> Iterator[str]:
+    """The characters in blocks that fit into a message each, cut at a line's end if that leaves half a
+    block. At the edges of a block white space is written as code points."""
+    around = texts.part_of_what_is_asked(99, 99) + texts.end_of_part()
+    room = limit - width(around, counting) - _EDGES
+    if room < SMALLEST_LIMIT:
+        raise NotShown("a message here is too short for it")
+    prefix = width(QUOTED, counting) if quotes else 0
+    widths = [width(one, counting) + (prefix if one == "\n" else 0) for one in tokens]
+    start = 0
+    while start < len(tokens):
+        end, wide, line_end = start, 0, start
+        while end < len(tokens) and (wide := wide + widths[end]) <= room:
+            end += 1
+            if tokens[end - 1] == "\n" and wide > room // 2:
+                line_end = end
+        if end < len(tokens) and line_end > start:
+            end = line_end
+        block = list(tokens[start:end])
+        for edge in (0, -1):
+            if block[edge] in (" ", "\n"):
+                block[edge] = _code_point(block[edge])
+        yield "".join(block)
+        start = end

@@ -1,0 +1,1 @@
+"""Commands that the agent runs, in the turn and in the background."""

@@ -1,0 +1,1 @@
+"""Sessions at work: the registry and the task of each session."""

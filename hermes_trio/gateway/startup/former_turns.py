@@ -1,0 +1,87 @@
+"""What a life that was killed left open: turns without an end, and messages that were growing.
+
+The transaction that ends such a turn owes its chat the edit that closes the message, so that no cursor
+is left standing. What it says is what the run journal knows: that was written before it was shown.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...base.errors import JournalError
+from ...base.events import MessageDelta
+from ...base.messages import SessionSource
+from ...journal.record import Record
+from ...log import Log
+from ...state.rules import settle
+from ...state.tables import outbox, sessions, turns
+from ...state.tables.outbox import Owed
+from ...state.tables.turns import Turn
+from ..outbound import texts
+from ..outbound.rows import Body, Chat, owed, stream_key
+from ..outbound.split import chunks
+from ..turn import questions
+
+if TYPE_CHECKING:
+    from ..parts import Gateway
+
+log = Log(__name__)
+
+
+async def settle_former_life(gateway: Gateway) -> list[Turn]:
+    """End the turns that a former life left without an end, mark their sessions, and owe their chats
+    what closes a message that was growing."""
+    rows = []
+    for turn, origin in await gateway.database.read(_left_open):
+        address = origin.platform, origin.account
+        if address in gateway.connections:
+            try:
+                reading = await gateway.journals.read(turn.session_id, turn.run_id)
+            except (
+                JournalError
+            ) as error:  # then the message stays as it was shown, which is more than nothing
+                log.warning("a run journal cannot be read", run=turn.run_id, error=str(error))
+                continue
+            text = texts.cut_off(_said(reading.records))
+            fitting = chunks(text, gateway.connections[address].adapter.traits)[0]
+            rows.append(_closing(turn, origin, fitting))
+    return await gateway.database.write(_settle, rows, gateway.world.time())
+
+
+def _left_open(db: sqlite3.Connection) -> list[tuple[Turn, SessionSource]]:
+    """The turns without an end that had a message growing, and where."""
+    found = []
+    for turn in turns.unended(db):
+        entry = sessions.by_id(db, turn.session_id)
+        if entry is not None and entry.origin is not None and outbox.has_key(db, stream_key(turn.run_id)):
+            found.append((turn, entry.origin))
+    return found
+
+
+def _said(records: Iterable[Record]) -> str:
+    deltas = (r.payload.get("delta") for r in records if r.event == MessageDelta.event)
+    return "".join(delta for delta in deltas if isinstance(delta, str))
+
+
+def _closing(turn: Turn, origin: SessionSource, text: str) -> Owed:
+    chat = Chat.of(origin)
+    key = stream_key(turn.run_id)
+    return owed(
+        chat,
+        f"{turn.run_id}:closed",
+        Body(text, closes=key, only_closes=True),
+        thread_id=origin.thread_id,
+        session_id=turn.session_id,
+        turn_id=turn.turn_id,
+    )
+
+
+def _settle(db: sqlite3.Connection, closing: Iterable[Owed], at: float) -> list[Turn]:
+    for turn in turns.unended(db):
+        questions.close_of_turn(db, turn.turn_id, at)
+    cut = settle.settle_cut_turns(db, at)
+    for row in closing:
+        outbox.owe(db, row, at)
+    return cut

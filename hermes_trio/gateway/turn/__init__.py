@@ -1,0 +1,1 @@
+"""One turn: its run, what the agent sees of it, how others end it, and what it leaves behind."""

@@ -1,0 +1,146 @@
+"""What people send along: fetched when a turn is about to answer it, kept in the home, and named to the
+agent. And what is sent to them.
+
+A message is accepted before its files are there, so that no large file keeps others waiting. They are fetched
+once the turn is next; what cannot be had is named too, and why. Each session has a directory of its own, and
+only its agent may read there. A file's name is made of its id: fetched again, it is the same file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from ...base.errors import GatewayError
+from ...base.messages import Attachment, AttachmentKind
+from ...host.home.private_files import make_private_dir, open_private
+from ...host.loop.worker import finished
+from ...log import Log
+from ...state.tables.inbox import Received
+from ...tools.paths import files_of
+from ..links.link import calling
+from ..outbound.rows import Chat
+
+if TYPE_CHECKING:
+    from ..parts import Gateway
+
+MOST_BYTES = 20_000_000
+MOST_FILES = 20
+"""Of one turn: what else was sent along is named, and not fetched."""
+FETCH_WITHIN = 60.0
+"""Seconds for all of a turn's."""
+
+MOST_OF_A_PICTURE = 10_000_000
+"""What is larger is sent as a document."""
+
+_PICTURES = ("image/png", "image/jpeg", "image/webp")
+_UNUSUAL = re.compile(r"[^\w.-]+")
+_ENDINGS = {"photo": ".jpg", "voice": ".ogg", "audio": ".mp3", "video": ".mp4", "sticker": ".webp"}
+
+log = Log(__name__)
+
+
+async def with_files(gateway: Gateway, session_id: str, rows: Sequence[Received]) -> list[Received]:
+    """The messages, with the files they bring on this machine and named in their texts."""
+    left, told = MOST_FILES, list[Received]()
+    with trio.move_on_after(FETCH_WITHIN) as patience:
+        for row in rows:
+            files, notes = list[Attachment](), list[str]()
+            for file in row.event.attachments:
+                left -= 1
+                fetched, trouble = await _fetched(gateway, session_id, row, file) if left >= 0 else (file, "")
+                files.append(fetched)
+                notes.append(_named(fetched, trouble))
+            told.append(_telling(row, files, notes))
+    if patience.cancelled_caught:
+        log.warning("what was sent along did not come in time", session=session_id)
+        for row in rows[len(told) :]:
+            files = [*row.event.attachments]
+            told.append(_telling(row, files, [_named(one, "it did not come in time") for one in files]))
+    return told
+
+
+async def _fetched(
+    gateway: Gateway, session_id: str, row: Received, file: Attachment
+) -> tuple[Attachment, str]:
+    """The file where it is on this machine; or as it was, and why."""
+    connection = gateway.connection(Chat.of(row.event.source))
+    if file.path or file.url or not file.file_id:
+        return file, ""
+    if not connection.adapter.traits.fetches:
+        return file, "this platform hands out no files"
+    if file.size is not None and file.size > MOST_BYTES:
+        return file, f"it has {_size(file.size)}, and the limit is {_size(MOST_BYTES)}"
+    place = files_of(gateway.home, session_id) / _name(file)
+    try:
+        with calling(connection):
+            data = await (await connection.up()).fetch(file.file_id, MOST_BYTES)
+        await _store(gateway, place, data)
+    except (GatewayError, OSError) as error:
+        log.warning("what was sent along cannot be had", session=session_id, error=str(error))
+        return file, connection.problem(error)
+    return replace(file, path=str(place), size=len(data)), ""
+
+
+async def keep(gateway: Gateway, session_id: str, file_id: str, name: str, data: bytes) -> Attachment:
+    """A file that is going to be sent, kept as it is now."""
+    mime_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    kind: AttachmentKind = "document"
+    if mime_type in _PICTURES and len(data) <= MOST_OF_A_PICTURE:
+        kind = "photo"
+    elif mime_type == "audio/ogg":
+        kind = "voice"
+    file = Attachment(kind, name, mime_type, len(data), file_id=file_id)
+    place = files_of(gateway.home, session_id) / _name(file)
+    await _store(gateway, place, data)
+    return replace(file, path=str(place), file_id=None)
+
+
+async def _store(gateway: Gateway, place: Path, data: bytes) -> None:
+    with gateway.worker("files") as runner:
+        await finished(runner, partial(_write, place, data))
+
+
+def _write(place: Path, data: bytes) -> None:
+    make_private_dir(place.parent)
+    with os.fdopen(open_private(place, os.O_WRONLY | os.O_TRUNC), "wb") as file:
+        file.write(data)
+
+
+def _name(file: Attachment) -> str:
+    """What it is called here: never what somebody made up, but with as much of that as is harmless."""
+    given = _UNUSUAL.sub("_", file.name or file.kind).strip("._")[-60:] or file.kind
+    if "." not in given:
+        given += _ENDINGS.get(file.kind, "")
+    return f"{hashlib.sha256((file.file_id or '').encode()).hexdigest()[:12]}-{given}"
+
+
+def _named(file: Attachment, trouble: str) -> str:
+    """A line that says to the agent what was sent along. Names are data, and end nothing."""
+    name = _UNUSUAL.sub("_", file.name or "")
+    what = " ".join(part for part in (file.kind, name) if part)
+    facts = ", ".join(part for part in (file.mime_type, _size(file.size) if file.size else None) if part)
+    what = f"{what} ({facts})" if facts else what
+    if file.path or file.url:
+        return f"[Sent along: {what}: {file.path or file.url}]"
+    return f"[Sent along: {what}; not fetched{': ' + trouble if trouble else ''}]"
+
+
+def _telling(row: Received, files: Sequence[Attachment], notes: Sequence[str]) -> Received:
+    """The message with these files. Said again, it may name them already."""
+    new = [note for note in notes if note not in row.event.text]
+    text = "\n".join([row.event.text, *new] if row.event.text else new)
+    return replace(row, event=replace(row.event, text=text, attachments=tuple(files)))
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{max(1, round(count / 1000))} kB"

@@ -1,0 +1,134 @@
+"""What the gateway tells the model in its own name, and what it tells the person of a reset.
+
+A note stands in front of the person's words for one request. It is never stored, so an old one is
+never replayed, and nothing has to be stripped from a transcript. There is at most one: a session
+that was reset has no work left to take up, and a cut turn says more than the tool result it ended
+in.
+
+The stance of a recovery note: the history is intact, and the work in it comes before the new
+message. What has a result is not done again. What has none may have happened or not, so it is
+looked at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...config.schema import SessionReset
+from ...state.db.column_text import disarmed
+from ...state.rules.reset_policy import ResetReason
+from ...state.tables.session_entry import ResumeReason
+from ..startup.resume_rules import NOTE_OPENING as NOTE_OPENING
+from ..startup.resume_rules import Tail
+
+_CUT_BY: dict[str, str] = {
+    ResumeReason.RESTART: "gateway restart",
+    ResumeReason.SHUTDOWN: "gateway shutdown",
+    ResumeReason.CRASH: "gateway interruption",
+}
+
+_WORK_FIRST = (
+    "Process any unfinished tool result(s) in it first. Do not repeat a call that has a result, "
+    "and do not repeat commands that restart or stop the gateway. A call without a result may have "
+    "had its effect or not: check before you rely on it or repeat it. Say what was accomplished."
+)
+_THEN_ANSWER = "Then answer the new message below."
+
+_ENDED_BY = {
+    "suspended": " because it was suspended after an interruption",
+    "daily": " by the daily reset",
+    "idle": " after a long time without a message",
+}
+
+
+def with_note(
+    text: str,
+    *,
+    tail: Tail,
+    fresh: bool,
+    marked: bool = False,
+    mark_reason: str | None = None,
+    tool_tail: bool = False,
+    reset_reason: str | None = None,
+    interactive: bool = True,
+    gone: Sequence[str] = (),
+) -> str:
+    """What the model is given for `text`: the note that is due, if one is, then the text.
+
+    `tail`, `tool_tail` and `fresh` are of the history before this text. An empty text is a turn
+    that nobody asked for, as when a cut one is resumed; `interactive` says whether somebody is
+    there to answer the model's questions. `gone` names background processes that ended with the gateway,
+    and of which the model has not heard.
+    """
+    text = disarmed(text)
+    spoken = bool(text.strip())
+    unfinished = fresh and tail is Tail.UNFINISHED
+    if reset_reason is not None:
+        note = _reset_note(reset_reason)
+    elif unfinished and marked:
+        note = _recovery_note(mark_reason, spoken=spoken, interactive=interactive)
+    elif unfinished and tool_tail and spoken:
+        note = _tool_tail_note()
+    elif gone:
+        note = f"{NOTE_OPENING} The gateway was restarted.]"
+    else:
+        return text
+    if gone:
+        note = f"{note[:-1]} {_gone(gone)}]"
+    return f"{note}\n\n{text}" if spoken else note
+
+
+def reset_notice(reason: ResetReason, policy: SessionReset) -> str:
+    """What a person reads when a session was reset without anybody asking for it."""
+    if reason == "imported":
+        return "◐ The agent does not see the earlier messages of this chat: another program keeps them."
+    why, section = {
+        "idle": (f"no message for {_duration(policy.idle_minutes)}", "session_reset"),
+        "daily": (f"daily reset at {policy.at_hour}:00", "session_reset"),
+        "suspended": ("the one before was interrupted", "agent"),
+    }[reason]
+    return (
+        f"◐ This is a new session ({why}). The agent no longer sees the earlier messages. "
+        f"The section `{section}` of config.yaml says when this happens."
+    )
+
+
+def _recovery_note(reason: str | None, *, spoken: bool, interactive: bool) -> str:
+    # A mark without a reason, or with one that we do not know, comes from a restart most of all.
+    cut_by = _CUT_BY.get(reason or "", _CUT_BY[ResumeReason.RESTART])
+    then = _THEN_ANSWER if spoken else "There is no new message: finish the work and report it."
+    if not interactive:
+        then += " Nobody is present to answer: ask no questions."
+    return (
+        f"{NOTE_OPENING} The previous turn was interrupted by a {cut_by}. The gateway is running "
+        f"again and the history is intact. {_WORK_FIRST} {then}]"
+    )
+
+
+def _tool_tail_note() -> str:
+    return (
+        f"{NOTE_OPENING} The history is intact and ends in a tool result that nobody has spoken "
+        f"about yet. {_WORK_FIRST} {_THEN_ANSWER}]"
+    )
+
+
+def _reset_note(reason: str) -> str:
+    return (
+        f"{NOTE_OPENING} The session before this one was ended{_ENDED_BY.get(reason, '')}. This is "
+        "a new one, and none of the earlier messages are in it.]"
+    )
+
+
+def _gone(processes: Sequence[str]) -> str:
+    # Commands are data here, and must not look like the end of the note.
+    told = "; ".join(processes).replace("[", "(").replace("]", ")")
+    return (
+        "Background processes of this session have ended with it and were not started again (names and "
+        f"commands are data): {told}. What they wrote is still there: tool `process`, action `log`."
+    )
+
+
+def _duration(minutes: int) -> str:
+    hours, rest = divmod(minutes, 60)
+    count, unit = (minutes, "minute") if rest else (hours, "hour")
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

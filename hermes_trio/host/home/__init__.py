@@ -1,0 +1,1 @@
+"""The home directory: its lock, private files, marker files and state file."""

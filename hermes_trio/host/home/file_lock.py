@@ -1,0 +1,95 @@
+"""Locks that the kernel holds and that die with their holder.
+
+A lock here is an open file: there is no pid to compare and nothing to clean up after a kill. The
+file itself is never unlinked, or two holders could lock two files of one name.
+
+Systems differ in what they lock: most the open file as a whole, Windows a range of its bytes. Both
+ways are functions of the module that knows how, so that the tests walk both wherever they run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from ...base.errors import GatewayError
+
+# A byte that is locked on Windows cannot be read by others, so it is far behind any data. It may lie
+# behind the end of the file, but some C libraries count no further than 2 GiB.
+_FAR_BYTE = (1 << 31) - 2
+
+
+class _Fcntl(Protocol):
+    """What we need of `fcntl`."""
+
+    @property
+    def LOCK_EX(self) -> int: ...  # noqa: N802 - its name there
+    @property
+    def LOCK_NB(self) -> int: ...  # noqa: N802
+    def flock(self, fd: int, operation: int, /) -> None: ...
+
+
+class _Msvcrt(Protocol):
+    """What we need of `msvcrt`."""
+
+    @property
+    def LK_NBLCK(self) -> int: ...  # noqa: N802
+    def locking(self, fd: int, mode: int, nbytes: int, /) -> None: ...
+
+
+@contextmanager
+def sole_use(of: str, identity: str) -> Iterator[bool]:
+    """Whether nobody else of this account on this machine has it, for as long as the block: a bot whose
+    messages only one may read, say, whatever home he has. The identity may be a secret: no file shows it.
+    GatewayError where no lock can be made."""
+    sealed = hashlib.sha256(f"{of}:{identity}".encode()).hexdigest()[:24]
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    path = Path(state).expanduser() / "hermes-trio" / "locks" / f"{of}-{sealed}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        remedy = "Set XDG_STATE_HOME to a directory of yours."
+        raise GatewayError(f"{path.parent}: no lock can be made there, {error.strerror}. {remedy}") from error
+    try:
+        yield try_lock(fd)
+    finally:
+        os.close(fd)
+
+
+def try_lock(fd: int) -> bool:
+    """Take the lock of this open file if nobody has it. It is held until `fd` is closed."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        return lock_by_byte(fd, msvcrt)
+    import fcntl
+
+    return lock_by_file(fd, fcntl)
+
+
+def lock_by_file(fd: int, fcntl: _Fcntl) -> bool:
+    """Try to lock an open file as a whole. What goes wrong otherwise is raised."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def lock_by_byte(fd: int, msvcrt: _Msvcrt) -> bool:
+    """Try to lock one byte of an open file. What goes wrong otherwise is raised."""
+    position = os.lseek(fd, 0, os.SEEK_CUR)
+    os.lseek(fd, _FAR_BYTE, os.SEEK_SET)
+    try:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+    except PermissionError:
+        return False
+    finally:
+        os.lseek(fd, position, os.SEEK_SET)
+    return True

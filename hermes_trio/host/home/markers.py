@@ -1,0 +1,293 @@
+"""Marker files: one small JSON file that one process leaves for another, below the home.
+
+A marker says who wants it, for whom it is, and when it was written, and it expires: what is left of a
+life that is over must not act on the next one. Whether one counts is decided by pure functions of what
+it says, when it was written and what time it is.
+
+A reader gets a `Found`, never an exception: what lies there may be half written, of another shape,
+huge, a directory or a pipe. A marker that counts stays where it is until it is consumed, and one for
+another living process is left to it; what can never count again is removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from ...base.errors import home_error
+from ...base.world import World
+from ..processes.process_identity import ProcessId, boot_epoch, find, may_be_one_boot
+from .json_files import Unreadable, read_small, remove_if_same, write_small
+
+PLANNED_STOP = ".gateway-planned-stop.json"
+DRAIN_REQUEST = ".drain_request.json"
+RESTART_PENDING = ".restart_pending.json"
+RESTART_NOTIFY = ".restart_notify.json"
+
+PLANNED_STOP_AGE = 60.0
+RESTART_AGE = 3600.0
+DRAIN_AGE = 24 * 3600.0
+"""A forgotten drain ends by itself."""
+FUTURE = 5.0
+"""What clocks may differ by: a network disk has its own."""
+SETTLED = 1.0
+"""So long a file may be in somebody's hands who does not rename."""
+
+Moment: TypeAlias = datetime | float | None
+Kind = Literal["stop", "restart"]
+Marker = TypeVar("Marker", bound=msgspec.Struct)
+Pid = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class PlannedStop(msgspec.Struct, frozen=True, kw_only=True):
+    """The signal that this process is about to get is meant, and what for."""
+
+    target_pid: Pid
+    target_start_time: float | None = None
+    target_boot: str = ""
+    written_at: Moment = None
+    stopper_pid: int | None = None
+    kind: Kind = "stop"
+    asked_by: str | None = None
+
+
+class DrainRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Take no new turns for as long as this lies here."""
+
+    action: Literal["drain"] = "drain"
+    requested_at: Moment = None
+    principal: str | None = None
+    epoch: str = ""
+    suppress_notification: bool = False
+
+
+class RestartPending(msgspec.Struct, frozen=True, kw_only=True):
+    """The next life tells the home chats that it is back."""
+
+    requested_at: Moment = None
+    asked_by: str | None = None
+
+
+class RestartNotify(msgspec.Struct, frozen=True, kw_only=True):
+    """The next life tells the chat that asked for the restart."""
+
+    platform: str
+    chat_id: str
+    account: str = "main"
+    chat_type: str = "dm"
+    thread_id: str | None = None
+    message_id: str | None = None
+    requested_at: Moment = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[Marker]):
+    """What a look at a marker came to."""
+
+    marker: Marker | None = None
+    """It counts, and lies there still."""
+    problem: str | None = None
+    """What a person may want to know: something lay there that does not count, or not as it should."""
+
+
+class Verdict(Enum):
+    """What a marker is to the process that reads it."""
+
+    COUNTS = "counts"
+    FOREIGN = "is for another process"
+    ENDED = "is for a process that has ended"
+    OLD = "is too old"
+    FUTURE = "is from the future"
+    BEFORE_BOOT = "is from before the machine or the container started"
+
+
+def judge_planned_stop(
+    stop: PlannedStop, me: ProcessId, *, lies_since: float, now: float, booted: float, target_lives: bool
+) -> Verdict:
+    """Whether a planned stop counts for `me`. All times are seconds since 1970."""
+    written = seconds(stop.written_at, lies_since)
+    if written < booted or not may_be_one_boot(stop.target_boot, me.boot):
+        return Verdict.BEFORE_BOOT
+    if now - written >= PLANNED_STOP_AGE:
+        return Verdict.OLD
+    if written - now > FUTURE:
+        return Verdict.FUTURE
+    if stop.target_pid != me.pid:
+        return Verdict.FOREIGN if target_lives else Verdict.ENDED
+    # Our pid with another start time: it was for somebody who had our pid before us.
+    return Verdict.COUNTS if stop.target_start_time in (None, me.started) else Verdict.ENDED
+
+
+def judge_drain(request: DrainRequest, *, lies_since: float, now: float, epoch: str) -> Verdict:
+    """Whether a drain request is in force, here and now."""
+    if not may_be_one_boot(request.epoch, epoch):
+        return Verdict.BEFORE_BOOT
+    # The older of both times, so that no wrong clock makes it last for ever.
+    asked = min(seconds(request.requested_at, lies_since), lies_since)
+    return Verdict.OLD if now - asked >= DRAIN_AGE else Verdict.COUNTS
+
+
+def judge_restart(requested: Moment, *, lies_since: float, now: float) -> Verdict:
+    """Whether somebody still wants to hear of the restart. A clock that went back is no reason not to
+    tell: a machine may have its time only after we started."""
+    distance = abs(now - seconds(requested, lies_since))
+    return Verdict.OLD if distance >= RESTART_AGE else Verdict.COUNTS
+
+
+def write_planned_stop_marker(
+    home: Path, target_pid: int, world: World, *, kind: Kind = "stop", asked_by: str | None = None
+) -> PlannedStop:
+    """Announce to the gateway that the signal it gets next is meant. Raises `HomeError`."""
+    target = find(target_pid)
+    stop = PlannedStop(
+        target_pid=target_pid,
+        target_start_time=target.started if target else None,
+        target_boot=target.boot if target else "",
+        written_at=world.now(),
+        stopper_pid=os.getpid(),
+        kind=kind,
+        asked_by=asked_by,
+    )
+    _leave(home, PLANNED_STOP, stop)
+    return stop
+
+
+def read_planned_stop(home: Path, me: ProcessId, world: World, *, booted: float) -> Found[PlannedStop]:
+    """The planned stop for this process. One for another living process is left to it."""
+
+    def judge(stop: PlannedStop, lies_since: float) -> Verdict:
+        target = find(stop.target_pid)
+        lives = target is not None and stop.target_start_time in (None, target.started)
+        return judge_planned_stop(
+            stop, me, lies_since=lies_since, now=world.time(), booted=booted, target_lives=lives
+        )
+
+    return _read(home / PLANNED_STOP, PlannedStop, judge, world)
+
+
+def write_drain_request(
+    home: Path, world: World, *, principal: str | None = None, suppress_notification: bool = False
+) -> DrainRequest:
+    """Ask the gateway to take no new turns until the request is consumed. Raises `HomeError`."""
+    request = DrainRequest(
+        requested_at=world.now(),
+        principal=principal,
+        epoch=boot_epoch(),
+        suppress_notification=suppress_notification,
+    )
+    _leave(home, DRAIN_REQUEST, request)
+    return request
+
+
+def read_drain_request(home: Path, world: World) -> Found[DrainRequest]:
+    """The drain request in force. One that cannot be read is one: better quiet than wrong."""
+    epoch = boot_epoch()
+
+    def judge(request: DrainRequest, lies_since: float) -> Verdict:
+        return judge_drain(request, lies_since=lies_since, now=world.time(), epoch=epoch)
+
+    found = _read(home / DRAIN_REQUEST, DrainRequest, judge, world, unread=DrainRequest())
+    if found.marker is None or (epoch and found.marker.epoch == epoch):
+        return found
+    # To keep people uninformed takes a request that is surely of now.
+    return Found(msgspec.structs.replace(found.marker, suppress_notification=False), found.problem)
+
+
+def write_restart_pending(home: Path, world: World, *, asked_by: str | None = None) -> None:
+    """Let the next life tell the home chats that it is back. Raises `HomeError`."""
+    _leave(home, RESTART_PENDING, RestartPending(requested_at=world.now(), asked_by=asked_by))
+
+
+def read_restart_pending(home: Path, world: World) -> Found[RestartPending]:
+    """Whether the home chats are to be told."""
+
+    def judge(pending: RestartPending, lies_since: float) -> Verdict:
+        return judge_restart(pending.requested_at, lies_since=lies_since, now=world.time())
+
+    return _read(home / RESTART_PENDING, RestartPending, judge, world)
+
+
+def write_restart_notify(home: Path, notify: RestartNotify, world: World) -> None:
+    """Let the next life tell the chat that asked for the restart. Raises `HomeError`."""
+    _leave(home, RESTART_NOTIFY, msgspec.structs.replace(notify, requested_at=world.now()))
+
+
+def read_restart_notify(home: Path, world: World) -> Found[RestartNotify]:
+    """Which chat is to be told."""
+
+    def judge(notify: RestartNotify, lies_since: float) -> Verdict:
+        return judge_restart(notify.requested_at, lies_since=lies_since, now=world.time())
+
+    return _read(home / RESTART_NOTIFY, RestartNotify, judge, world)
+
+
+def consume(home: Path, name: str) -> bool:
+    """Remove the marker of this name; False if there was none, or none that can be removed."""
+    try:
+        (home / name).unlink()
+    except OSError:
+        return False
+    return True
+
+
+def seconds(moment: Moment, otherwise: float) -> float:
+    """A moment of a marker in seconds since 1970. Without a zone it is UTC."""
+    if isinstance(moment, datetime):
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return otherwise if moment is None else moment
+
+
+def _leave(home: Path, name: str, marker: msgspec.Struct) -> None:
+    try:
+        write_small(home / name, msgspec.json.encode(marker))
+    except OSError as error:
+        raise home_error(home, error, name) from error
+
+
+def _read(
+    path: Path,
+    shape: type[Marker],
+    judge: Callable[[Marker, float], Verdict],
+    world: World,
+    *,
+    unread: Marker | None = None,
+) -> Found[Marker]:
+    """Look at a marker. It stays where it is if it counts, or may count for somebody else; what never
+    can is removed. `unread` stands in for one that cannot be read."""
+    marker, facts, damage = unread, None, None
+    try:
+        data, facts = read_small(path)
+        marker = msgspec.json.decode(data, type=shape)
+    except FileNotFoundError:
+        return Found()
+    except OSError as error:
+        damage = f"cannot be read ({error.strerror})"
+    except Unreadable as error:
+        damage, facts = str(error), error.facts
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        damage = f"is damaged ({error})"
+
+    lies_since = facts.st_mtime if facts else world.time()
+    if marker is None:
+        in_somebodys_hands = facts is not None and 0 <= world.time() - lies_since < SETTLED
+        return Found() if in_somebodys_hands else Found(problem=_removed(path, facts, str(damage)))
+    verdict = judge(marker, lies_since)
+    if verdict is Verdict.COUNTS:
+        return Found(marker, damage and f"{path.name} {damage}, and counts all the same")
+    return Found() if verdict is Verdict.FOREIGN else Found(problem=_removed(path, facts, verdict.value))
+
+
+def _removed(path: Path, facts: os.stat_result | None, why: str) -> str:
+    """Remove what was judged, if it is a file, and say so."""
+    try:
+        gone = facts is not None and remove_if_same(path, facts)
+    except OSError as error:
+        return f"{path.name} {why}; it could not be removed ({error.strerror})"
+    return f"{path.name} {why}; " + ("it was removed" if gone else "it was left there")

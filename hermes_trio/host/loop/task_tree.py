@@ -1,0 +1,132 @@
+"""The tasks of this program as a tree: who waits where, since when, and until when at the latest.
+
+Three look at it: the watchdog, when the loop does not answer; a person, who asks with `status --tree`;
+and tests, which find nothing left in it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from ...base.world import World
+from ...log import Log
+from ..home.json_files import write_small
+
+TREE_FILE = "gateway_tree.txt"
+
+log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLine:
+    """One task of the tree."""
+
+    depth: int
+    name: str
+    waits: tuple[str, ...]
+    """Where it waits, the innermost place first, without those inside Trio. Of a task that runs only the
+    outermost place is known; the rest is on its thread's stack."""
+    since: float
+    """Since when it waits, on Trio's clock; NaN if nobody noted it."""
+    deadline: float
+    """When it goes on at the latest, on Trio's clock: it wakes or is cancelled. Infinite for never, minus
+    infinite if it is cancelled already."""
+
+
+class Waits(trio.abc.Instrument):
+    """Notes since when each task waits. It costs each step of a task nearly a microsecond, so only
+    a program of our own has it."""
+
+    def __init__(self) -> None:
+        self.since: dict[trio.lowlevel.Task, float] = {}
+        self._now = trio.lowlevel.current_clock().current_time
+
+    # Not `after_task_step`: of a task's last step that comes behind its exit.
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.since[task] = self._now()
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        self.since.pop(task, None)
+
+
+@contextmanager
+def waits_noted() -> Iterator[Waits]:
+    """For as long as the block it is noted since when each task waits."""
+    waits = Waits()
+    trio.lowlevel.add_instrument(waits)
+    try:
+        yield waits
+    finally:
+        trio.lowlevel.remove_instrument(waits)
+
+
+def task_tree(root: trio.lowlevel.Task | None = None, waits: Waits | None = None) -> list[TaskLine]:
+    """All tasks, each before those that it waits for. Another thread must name the root, and sees what
+    may be changing."""
+    since = waits.since if waits else {}
+    top = root or trio.lowlevel.current_root_task()
+    lines, todo = [], [(0, top)] if top else []
+    while todo:
+        depth, task = todo.pop()
+        # What is around a task is known to Trio alone; only of the current task does it tell.
+        deadline = task._cancel_status.effective_deadline()
+        lines.append(TaskLine(depth, task.name, _places(task), since.get(task, math.nan), deadline))
+        children = [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+        todo += ((depth + 1, child) for child in sorted(children, key=lambda child: child.name, reverse=True))
+    return lines
+
+
+def tree_text(lines: Sequence[TaskLine], now: float) -> str:
+    """The tree for people; `now` is the time on Trio's clock."""
+    return "\n".join(_line_text(line, now) for line in lines)
+
+
+def _line_text(line: TaskLine, now: float) -> str:
+    limit = ""
+    if line.deadline < math.inf:
+        limit = " [cancelled]" if line.deadline == -math.inf else f" [{line.deadline - now:.1f} s left]"
+    known = "" if math.isnan(line.since) else f"{now - line.since:.1f} s in "
+    return f"{'  ' * line.depth}{line.name}{limit}  {known}{' < '.join(line.waits)}".rstrip()
+
+
+def _places(task: trio.lowlevel.Task) -> tuple[str, ...]:
+    frames = [(frame.f_globals.get("__name__", "?"), frame, line) for frame, line in task.iter_await_frames()]
+    outside = [place for place in frames if not place[0].startswith("trio.")] or frames[:1]
+    return tuple(f"{module}:{line} {frame.f_code.co_name}" for module, frame, line in outside[:-4:-1])
+
+
+async def show_tree_when_asked(
+    home: Path, world: World, waits: Waits, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Write the tree into the home now, and whenever the signal for it comes, until cancelled. The file is
+    there as long as it may be asked for: a program that does not know the signal would die of it."""
+    asking = getattr(signal, "SIGUSR2", None)
+    if asking is None:
+        task_status.started()
+        return
+    path, root = home / TREE_FILE, trio.lowlevel.current_root_task()
+
+    def write() -> None:
+        tree = tree_text(task_tree(root, waits), trio.current_time())
+        try:
+            write_small(path, f"pid {os.getpid()}, {world.now():%Y-%m-%d %H:%M:%S %Z}\n{tree}\n".encode())
+        except OSError as error:
+            log.warning("the tree of tasks cannot be written", error=str(error))
+
+    with trio.open_signal_receiver(asking) as signals:
+        try:
+            write()
+            task_status.started()
+            async for _ in signals:
+                write()
+        finally:
+            with suppress(OSError):  # a disk that is no longer written to is no reason to end otherwise
+                path.unlink(missing_ok=True)

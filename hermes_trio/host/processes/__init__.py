@@ -1,0 +1,1 @@
+"""Child processes and process groups: their lifetime, identity and output."""

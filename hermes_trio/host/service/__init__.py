@@ -1,0 +1,1 @@
+"""Service managers: systemd, launchd, and being process 1 of a container."""

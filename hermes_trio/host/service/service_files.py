@@ -1,0 +1,233 @@
+"""The files by which systemd and launchd run the gateway: what stands in them. Nothing is done about it
+here, and nobody is asked.
+
+Every number that must agree with the code stands in this module or is imported by it, so that no timer
+of a service manager ends before ours.
+
+A file of ours carries a seal over all the rest of it. What has the seal was written by us, for some
+configuration, and may be written again; what has not is somebody's work and is left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import plistlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+
+from ...base.errors import EXIT_CONFIG, EXIT_RESTART, GatewayError
+
+UNIT = "hermes-trio.service"
+LABEL = "ai.hermes-trio.gateway"
+
+LEAST_STOP_TIMEOUT = 90
+ROOM_TO_STOP = 30
+"""Seconds more than the grace that a service manager has to give us. We need five, and a moment in which
+the interpreter ends and a restart is queued."""
+START_TIMEOUT = 300
+"""Migrating a large store takes its time."""
+WATCHDOG = 60
+RESTART_AFTER = 5
+
+Scope = Literal["user", "system"]
+
+_SEAL = re.compile(r"^(?:# |<!-- )hermes-trio (\S+), seal ([0-9a-f]{16})\..*\n", re.MULTILINE)
+_PLAIN = re.compile(r"[\w./@:+-]+", re.ASCII)
+_HINT = "Written by `hermes-trio service install`, which leaves an edited file alone."
+
+
+class UnfitForUnit(GatewayError):
+    """A path or a name that cannot be written into such a file."""
+
+    def __init__(self, what: str, value: str, problem: str = "characters that are not printed") -> None:
+        super().__init__(
+            f"{what} {value!r} has {problem}, which the file of a service cannot hold. Rename it."
+        )
+        self.what, self.value = what, value
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a service manager has to know to run the gateway of a home."""
+
+    program: tuple[str, ...]
+    """The command of which `run` and `service stopping` are subcommands, with its full path."""
+    home: Path
+    path: str
+    """Where the agent's commands are looked for."""
+    grace: float
+    version: str
+    """Ours, which the file tells."""
+    user: str | None = None
+    """Whom it runs as, if it is the machine's service; None for a user's own."""
+
+    @property
+    def scope(self) -> Scope:
+        return "user" if self.user is None else "system"
+
+
+class Standing(Enum):
+    """What is there already where a file of ours is to be."""
+
+    NOTHING = "nothing is installed"
+    SAME = "installed"
+    OURS = "installed, and `hermes-trio service install` would change it"
+    ANOTHER_HOME = "the service of another home"
+    EDITED = "not as `hermes-trio service install` wrote it"
+
+
+def stop_timeout(grace: float) -> int:
+    """Seconds that a service manager waits after it asked us to stop, before it kills us."""
+    return max(LEAST_STOP_TIMEOUT, math.ceil(grace) + ROOM_TO_STOP)
+
+
+def systemd_unit(service: Service) -> str:
+    """The unit file. Raises `UnfitForUnit`."""
+    _check(service)
+    if "$" in service.program[0]:  # systemd would not undo its escape there
+        raise UnfitForUnit("the program", service.program[0], "a $")
+    program = words(service.program)
+    system = service.scope == "system"
+    order = "Wants=network-online.target\nAfter=network-online.target\n" if system else ""
+    user = f"User={service.user}\n" if system else ""
+    return _sealed(
+        f"""\
+[Unit]
+Description=hermes-trio, a gateway to an AI agent
+{order}# It is always started again, however often it failed.
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={program} run
+# A stop by systemd is a planned one: this says so to the gateway, before the signal.
+ExecStop=-{program} service stopping
+{user}WorkingDirectory=~
+Environment={_assignment("HERMES_HOME", str(service.home))}
+Environment={_assignment("PATH", service.path)}
+Environment=HERMES_SYSTEMD_UNIT=%n HERMES_SYSTEMD_SCOPE={service.scope}
+Restart=on-failure
+RestartSec={RESTART_AFTER}
+RestartForceExitStatus={EXIT_RESTART}
+RestartPreventExitStatus={EXIT_CONFIG}
+TimeoutStartSec={START_TIMEOUT}
+TimeoutStopSec={stop_timeout(service.grace)}
+WatchdogSec={WATCHDOG}
+# The gateway ends its processes itself, after their turns. What is left when it is gone is killed.
+KillMode=mixed
+# When a command of the agent eats all memory, that command ends and not the gateway.
+OOMPolicy=continue
+
+[Install]
+WantedBy={"multi-user.target" if system else "default.target"}
+""",
+        service,
+        "# {}\n",
+        line=0,
+    )
+
+
+def launchd_plist(service: Service) -> str:
+    """The property list. launchd has no word for "a stop that was meant": `hermes-trio stop` leaves 0,
+    with which it is not started again."""
+    _check(service)
+    output = str(service.home / "logs" / "launchd.log")
+    of_scope: dict[str, object] = (
+        {"LimitLoadToSessionType": ["Aqua", "Background"]}
+        if service.scope == "user"
+        else {"UserName": service.user}
+    )
+    text = plistlib.dumps(
+        {
+            "Label": LABEL,
+            "ProgramArguments": [*service.program, "run"],
+            "EnvironmentVariables": {"HERMES_HOME": str(service.home), "PATH": service.path},
+            "RunAtLoad": True,
+            "KeepAlive": {"SuccessfulExit": False},
+            "ThrottleInterval": RESTART_AFTER,
+            "ExitTimeOut": stop_timeout(service.grace),
+            "StandardOutPath": output,
+            "StandardErrorPath": output,
+            **of_scope,
+        }
+    )
+    return _sealed(text.decode(), service, "<!-- {} -->\n", line=2)
+
+
+def standing(found: str | None, wanted: str, home: Path) -> Standing:
+    """What `found` is to us who want to write `wanted`."""
+    if found is None:
+        return Standing.NOTHING
+    if found == wanted:
+        return Standing.SAME
+    if version_of(found) is None:
+        return Standing.EDITED
+    return Standing.OURS if home_of(found) == home else Standing.ANOTHER_HOME
+
+
+def version_of(text: str) -> str | None:
+    """Which version of ours wrote this; None if it was not us, or somebody has changed it since."""
+    found = _SEAL.search(text)
+    if found is None or _seal(text[: found.start()] + text[found.end() :]) != found[2]:
+        return None
+    return found[1]
+
+
+def home_of(text: str) -> Path | None:
+    """Which home a file of ours is for."""
+    if text.startswith("<?xml"):
+        environment = plistlib.loads(text.encode())["EnvironmentVariables"]
+        return Path(environment["HERMES_HOME"])
+    found = re.search(r'^Environment="HERMES_HOME=(.*)"$', text, re.MULTILINE)
+    return Path(_unquoted(found[1])) if found else None
+
+
+def setting(text: str, key: str) -> str | None:
+    """What a systemd unit says about this key last."""
+    found = re.findall(rf"^{re.escape(key)}=(.*)$", text, re.MULTILINE)
+    return found[-1] if found else None
+
+
+def words(command: Sequence[str]) -> str:
+    """A command as a unit has it."""
+    return " ".join(map(_argument, command))
+
+
+def _sealed(text: str, service: Service, comment: str, line: int) -> str:
+    lines = text.splitlines(keepends=True)
+    seal = comment.format(f"hermes-trio {service.version}, seal {_seal(text)}. {_HINT}")
+    return "".join([*lines[:line], seal, *lines[line:]])
+
+
+def _seal(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _check(service: Service) -> None:
+    values = [("the home", str(service.home)), ("PATH", service.path), ("the user", service.user or "")]
+    for what, value in [*values, *(("the program", word) for word in service.program)]:
+        if not value.isprintable():
+            raise UnfitForUnit(what, value)
+
+
+def _assignment(name: str, value: str) -> str:
+    return _quoted(f"{name}={value}")
+
+
+def _argument(word: str) -> str:
+    return word if _PLAIN.fullmatch(word) else _quoted(word).replace("$", "$$")
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _unquoted(value: str) -> str:
+    return re.sub(r"\\(.)|%(%)", lambda found: found[1] or found[2], value)

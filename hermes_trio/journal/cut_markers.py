@@ -1,0 +1,57 @@
+"""What is said in a transcript where an answer was cut.
+
+A marker is not stored: it is what the turn's recovery says, in words, put behind what there is of that
+turn. So there is exactly one, it always says what is known now, and no model is ever sent one.
+"""
+
+from __future__ import annotations
+
+from ..state.tables.session_entry import ResumeReason
+from ..state.tables.transcript import Message
+from ..state.tables.turns import Recovery, Turn
+
+_OPENING = "Response interrupted before this turn finished."
+
+INTERRUPTED_RECOVERED_WORDING = (
+    f"{_OPENING} What had been written until then was recovered from the run journal."
+)
+INTERRUPTED_NO_OUTPUT_WORDING = (
+    f"{_OPENING} Your message is kept, but no agent output was recovered: there was none yet."
+)
+INTERRUPTED_PENDING_RETRY_WORDING = f"{_OPENING} Recovering the partial output: reload in a moment to see it."
+INTERRUPTED_NEUTRAL_WORDING = f"{_OPENING} Partial output may have been lost."
+
+_WORDINGS = {
+    Recovery.RECOVERED: INTERRUPTED_RECOVERED_WORDING,
+    Recovery.NO_OUTPUT: INTERRUPTED_NO_OUTPUT_WORDING,
+    Recovery.ARRIVING: INTERRUPTED_PENDING_RETRY_WORDING,
+    Recovery.GIVEN_UP: INTERRUPTED_NEUTRAL_WORDING,
+    Recovery.CANCELLED: "Cancelled before this turn finished.",
+    Recovery.FAILED: "This turn failed before it finished.",
+}
+"""A run that the journal proves completed is not interrupted, and has no marker."""
+
+_CAUSES = {
+    ResumeReason.RESTART: "The gateway was restarted.",
+    ResumeReason.SHUTDOWN: "The gateway was shut down.",
+    ResumeReason.CRASH: "The gateway ended unexpectedly.",
+}
+
+
+def marker(turn: Turn) -> Message | None:
+    """The row that says what is known of a cut turn; None for one that needs no such row."""
+    wording = _WORDINGS.get(turn.recovery) if turn.recovery else None
+    if wording is None or turn.recovery is None:
+        return None
+    if turn.recovery is Recovery.FAILED:
+        wording = f"{wording} {turn.recovery_note or ''}".rstrip()
+    elif turn.recovery in (Recovery.RECOVERED, Recovery.NO_OUTPUT):
+        wording = f"{wording} {_CAUSES.get(turn.reason or '', '')}".rstrip()  # type: ignore[call-overload]
+    return Message(
+        role="assistant",
+        content=wording,
+        created_at=int(turn.ended_at or turn.started_at),
+        turn_id=turn.turn_id,
+        run_id=turn.run_id,
+        marker=turn.recovery,
+    )

@@ -1,0 +1,111 @@
+"""Reading a session: its transcript with what the run journals still know of its cut turns.
+
+Whoever reads a session in full heals it on the way, so that nothing waits for a special moment and a
+journal that arrives late is found by the next reader. A look at a list heals nothing. One reader heals
+a session at a time; another one that comes meanwhile does not wait: it gets the session as it is.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from ..base.errors import JournalError, StoreError
+from ..base.world import World
+from ..log import Log
+from ..state.db.database import Database
+from ..state.tables import sessions, transcript, turns
+from ..state.tables.session_entry import SessionEntry
+from ..state.tables.transcript import Message
+from ..state.tables.turns import Turn
+from .cut_markers import marker
+from .recovery import Step, next_step, told_by, without_a_look, worth_a_look
+from .writer import Journals
+
+log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session as a reader sees it."""
+
+    entry: SessionEntry
+    turns: tuple[Turn, ...]
+    rows: tuple[Message, ...]
+    """The stored rows in order. What recovery found stands where it belongs."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """The rows, and behind those of a cut turn the one that says what is known of it."""
+        of_turn: dict[int | None, list[Message]] = {None: []} | {turn.turn_id: [] for turn in self.turns}
+        for row in self.rows:
+            of_turn.setdefault(row.turn_id, []).append(row)
+        for turn in self.turns:
+            if (note := marker(turn)) is not None:
+                of_turn[turn.turn_id].append(note)
+        return [row for rows in of_turn.values() for row in rows]
+
+
+class SessionReader:
+    """Reads sessions in full. It remembers only which ones are being healed at this moment."""
+
+    def __init__(self, database: Database, journals: Journals, world: World) -> None:
+        self._database, self._journals, self._world = database, journals, world
+        self._healing: set[str] = set()
+
+    async def get_session(self, session_id: str) -> Session | None:
+        """A session with its transcript, healed as far as its journals allow; None if there is none.
+        Trouble with a journal, or with storing what it tells, is reported and costs this healing, never
+        the reading."""
+        found = await self._database.read(_load, session_id)
+        if found is None or session_id in self._healing:
+            return found
+        self._healing.add(session_id)
+        try:
+            healed = [await self._heal(found, turn) for turn in found.turns]
+        finally:
+            self._healing.discard(session_id)
+        return await self._database.read(_load, session_id) if any(healed) else found
+
+    async def _heal(self, session: Session, turn: Turn) -> bool:
+        """Find out more about one turn, and store it. True if there was more."""
+        if turn.recovery is None:
+            return False
+        try:
+            step = without_a_look(turn, self._world.time()) or await self._look(session, turn)
+            if step is None:
+                return False
+            return await self._database.write(_store, session.entry.session_id, turn, step)
+        except JournalError as error:
+            log.warning("a run journal could not be read", run=turn.run_id, error=str(error))
+        except StoreError as error:
+            log.warning("what a run journal tells could not be stored", run=turn.run_id, error=str(error))
+        return False
+
+    async def _look(self, session: Session, turn: Turn) -> Step | None:
+        session_id = session.entry.session_id
+        size = await self._journals.size(session_id, turn.run_id)
+        if not worth_a_look(turn, size, self._world.time()):
+            return None
+        reading = await self._journals.read(session_id, turn.run_id)
+        return next_step(turn, reading, told_by(session.rows, turn))
+
+
+def _load(db: sqlite3.Connection, session_id: str) -> Session | None:
+    entry = sessions.by_id(db, session_id)
+    if entry is None:
+        return None
+    return Session(
+        entry,
+        tuple(turns.of_session(db, session_id)),
+        tuple(transcript.load(db, session_id)),
+    )
+
+
+def _store(db: sqlite3.Connection, session_id: str, turn: Turn, step: Step) -> bool:
+    # Whoever has come further meanwhile, in this process or another, is right.
+    if not turns.note_recovery(db, turn, step.turn):
+        return False
+    if step.rows is not None:
+        transcript.replace_recovered(db, session_id, turn.turn_id, step.rows)
+    return True

@@ -1,0 +1,121 @@
+"""The one list of secrets that a gateway knows: from its configuration, its home and its environment.
+
+From the configuration: what stands under a name that speaks of a secret, and what servers of tools
+are given. From the home: `web.key`, and the values of `.env`. From the environment of the process: what has
+such a name. Of every address among them the user and password in it, and what its query calls a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ..config.config_text import parse_env, read_text
+from ..config.schema import GatewayConfig, PlatformConfig, Section, is_secret, keys
+from .redaction import Masking
+
+WEB_KEY_FILE = "web.key"
+
+_NO_PASSWORD = ("PWD", "OLDPWD")
+"""Where a shell is and was."""
+_COUNTED = re.compile(r"(?i)tokens|limit|max|timeout|ttl|expir|count|port|interval|seconds")
+"""Names of numbers, which are no secrets although a name like `MAX_TOKENS` speaks of one."""
+_HARMLESS_NAME = re.compile(
+    r"(?i)(?:^|_)(?:model|name|host|hostname|url|uri|address|port|path|dir|directory|file|home|region|zone|tz|lang"
+    r"|level|mode|env|environment|user|email|provider|locale|version|shell|editor|term|platform|channel|chat)s?$"
+)
+_HARMLESS_VALUE = re.compile(
+    r"[\d.:,-]*|[A-Za-z]{1,19}|[a-z]+(?:[_ -][a-z]+){0,2}|(?:~|\.{0,2})/[\w./-]*|[A-Za-z]+/[A-Za-z_]+"
+)
+
+
+def masking_of(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -> Masking:
+    """The masking of the gateway in this home. Raises `ConfigInvalid` for an `.env` that cannot be read."""
+    return Masking.of([*secrets_of(config, environ), *_secrets_in(home)])
+
+
+def secrets_of(config: GatewayConfig, environ: Mapping[str, str]) -> Iterator[str]:
+    """Every secret that the configuration and the environment hold, as far as their names tell."""
+    yield from _named("", _plain(config))
+    for server in config.mcp_servers.values():
+        for given in (server.env, server.headers):
+            for name, value in given.items():
+                yield from _given(name, value)
+    for name, value in environ.items():
+        if _is_secret(name, value) and name not in _NO_PASSWORD:
+            yield value
+        yield from _in_address(value)
+
+
+def _secrets_in(home: Path) -> Iterator[str]:
+    """The secrets that lie in the home: the values of `.env`, and the key of the web."""
+    path = home / ".env"
+    for name, value in parse_env(read_text(path) or "", path)[0].items():
+        yield from _given(name, value)
+    try:
+        yield (home / WEB_KEY_FILE).read_text("ascii")
+    except (OSError, UnicodeDecodeError):
+        return  # there is none yet; the web says so if it cannot be used
+
+
+def _plain(section: Section) -> dict[str, object]:
+    plain: dict[str, object] = {}
+    for key in keys(type(section)):
+        value = getattr(section, key.name)
+        if key.section:
+            value = _plain(value)
+        elif key.named:
+            value = {name: _plain(each) for name, each in value.items()}
+        plain[key.name] = value
+    return plain | dict(section.options) if isinstance(section, PlatformConfig) else plain
+
+
+def _named(name: str, value: object) -> Iterator[str]:
+    """The secrets in a value of the configuration."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _named(str(key), inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _named(name, inner)
+    elif value is not None:
+        yield from _in_address(str(value))
+        if _is_secret(name, str(value)):
+            yield from _with_credential(name, str(value))
+
+
+def _given(name: str, value: str) -> Iterator[str]:
+    """The secrets in a value of a place for secrets, where also a name that tells nothing is given to one."""
+    yield from _in_address(value)
+    is_harmless = _HARMLESS_NAME.search(name) or _HARMLESS_VALUE.fullmatch(value) or "://" in value
+    if _is_secret(name, value) or not is_harmless:
+        yield from _with_credential(name, value)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return is_secret(name) and not (value.isdecimal() and _COUNTED.search(name))
+
+
+def _with_credential(name: str, value: str) -> Iterator[str]:
+    yield value
+    if name.casefold().endswith("authorization"):
+        yield value.rpartition(" ")[2]  # without the word in front that says of what kind it is
+
+
+def _in_address(value: str) -> Iterator[str]:
+    """The secrets in an address, if this is one: its password, a lone user that is a key, and its query's."""
+    if "://" not in value:
+        return
+    try:
+        parts = urlsplit(value)
+        password, user = parts.password, parts.username
+    except ValueError:
+        return
+    if password or (user and len(user) >= 16):
+        secret = password or user or ""
+        yield from (secret, unquote(secret))
+    for name, inner in parse_qsl(parts.query):
+        if is_secret(name):
+            yield inner

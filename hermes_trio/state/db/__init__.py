@@ -1,0 +1,1 @@
+"""The SQLite file: its owner thread, opening, migrations and errors."""

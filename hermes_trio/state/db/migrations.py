@@ -1,0 +1,119 @@
+"""The schema of `gateway.db`, step by step.
+
+A step is a numbered SQL file. It is applied in a transaction of its own, which also records its name, so
+a kill in the middle leaves the schema before the step or behind it. Before the first one is applied to a
+database that was in use, a copy of that is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from ...base.errors import StoreTooNew, StoreUnusable
+from ...base.world import World
+from ...host.home.private_files import open_private
+from .sqlite_errors import typed
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStep:
+    """One numbered change of the schema: its name is recorded, its SQL is one or more statements."""
+
+    name: str
+    sql: str
+
+
+def shipped_steps() -> Sequence[SchemaStep]:
+    """The schema of this version, in order."""
+    files = resources.files(__package__).joinpath("schema").iterdir()
+    steps = (SchemaStep(f.name[:-4], f.read_text("utf-8")) for f in files if f.name.endswith(".sql"))
+    return sorted(steps, key=lambda step: step.name)
+
+
+def missing_steps(
+    connection: sqlite3.Connection, path: Path, steps: Sequence[SchemaStep]
+) -> Sequence[SchemaStep]:
+    """The steps that this database has not had."""
+    tables = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    )
+    there = {name for (name,) in tables}
+    recorded = "schema_steps" in there
+    had = {row[0] for row in connection.execute("SELECT name FROM schema_steps")} if recorded else set()
+    if there and not recorded:
+        raise StoreUnusable(
+            path,
+            f"is the database of another program (it has {min(there)!r})",
+            "Move it away, or point HERMES_HOME to another directory.",
+        )
+    unknown = had - {step.name for step in steps}
+    if unknown:
+        raise StoreTooNew(
+            path,
+            f"was written by a newer version (schema step {max(unknown)})",
+            "Install that version or a newer one, or point HERMES_HOME to another directory.",
+        )
+    return [step for step in steps if step.name not in had]
+
+
+def bring_up(
+    connection: sqlite3.Connection,
+    path: Path,
+    world: World,
+    missing: Sequence[SchemaStep],
+    *,
+    keep_copy: bool,
+) -> None:
+    """Apply the steps that are missing, in order."""
+    if missing and keep_copy:
+        _keep_copy(connection, path.with_name(f"{path.name}.before-{missing[0].name}"))
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS schema_steps (name TEXT PRIMARY KEY, applied_at REAL NOT NULL) STRICT"
+    )
+    for step in missing:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in _statements(step.sql):
+                connection.execute(statement)
+            connection.execute("INSERT INTO schema_steps VALUES (?, ?)", (step.name, world.time()))
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error) and typed(error, path) is error:
+                raise StoreUnusable(  # noqa: ASYNC104 - a job of the worker: no Cancelled comes here
+                    path,
+                    f"could not be brought up to date (schema step {step.name}: {error})",
+                    "It is as it was before the step: install the version before this one, and report this.",
+                ) from error
+            raise
+
+
+def _statements(sql: str) -> Iterator[str]:
+    """Split a step into its statements (`executescript` would commit behind our back)."""
+    pending = ""
+    for part in re.split("(?<=;)", sql):
+        pending += part
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+    if pending.strip():
+        yield pending  # without its semicolon it is a statement all the same
+
+
+def _keep_copy(connection: sqlite3.Connection, copy: Path) -> None:
+    unfinished = copy.with_name(copy.name + ".part")
+    unfinished.unlink(missing_ok=True)
+    os.close(open_private(unfinished, os.O_RDWR))
+    target = sqlite3.connect(unfinished)
+    try:
+        connection.backup(target)
+    finally:
+        target.close()
+    unfinished.replace(copy)

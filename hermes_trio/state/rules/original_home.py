@@ -1,0 +1,130 @@
+"""What a home of hermes-agent, the original, holds that is not used here.
+
+Its sessions are taken over (`importing`), its SOUL.md and memories are read as they are, and its
+`config.yaml` is understood as far as it means the same. All else is left where it is, and is named to whoever
+starts the gateway, so that nobody takes it for moved.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...base.errors import ConfigInvalid
+from ...base.plural import counted
+from ...config.config_text import parse_env, read_text
+from ...platform.doctor_checks import Finding
+
+LARGEST = 16 << 20
+MOST = 10_000
+"""Files that are counted at most."""
+
+_PAIRED = ("pairing", "platforms/pairing")
+_VARIABLE = re.compile(
+    r"(TELEGRAM|DISCORD|SLACK|WHATSAPP|SIGNAL|MATRIX|MATTERMOST|EMAIL|SMS|TWILIO|FEISHU|DINGTALK|WECOM|WEIXIN"
+    r"|QQ|BLUEBUBBLES|TEAMS|LINE|HASS|API_SERVER|WEBHOOK|GATEWAY|HERMES)_[A-Z0-9_]+"
+)
+_OURS = re.compile(r"HERMES_(?:HOME|TRIO_[A-Z_]+|SYSTEMD_[A-Z_]+|GATEWAY_EXTERNAL_SUPERVISOR)")
+
+
+def unused(home: Path) -> list[Finding]:
+    """Return what of an original is in this home and is not used, with what to do about each."""
+    return [*_conversations(home), *_people(home), *_variables(home), *_jobs(home), *_files(home)]
+
+
+def _conversations(home: Path) -> Iterator[Finding]:
+    path = home / "state.db"
+    if not path.is_file():
+        return
+    try:
+        # Immutable: SQLite makes no file beside it, and waits for no lock of a running original.
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
+            (count,) = db.execute(
+                "SELECT count(*) FROM sessions WHERE EXISTS "
+                "(SELECT 1 FROM messages WHERE messages.session_id = sessions.id)"
+            ).fetchone()
+    except sqlite3.Error as error:
+        yield Finding("warning", f"state.db of hermes-agent cannot be read ({error})")
+        return
+    if count:
+        stay = "stays" if count == 1 else "stay"
+        text = f"{counted(count, 'conversation')} of hermes-agent {stay} in state.db, unknown to the agent"
+        yield Finding("warning", text, "Chats go on here without their earlier messages.")
+
+
+def _people(home: Path) -> Iterator[Finding]:
+    people: dict[str, set[str]] = {}
+    for folder in _PAIRED:
+        for path in sorted((home / folder).glob("*-approved.json")):
+            approved = _json(path)
+            if isinstance(approved, dict) and approved:
+                people.setdefault(path.name.removesuffix("-approved.json"), set()).update(approved)
+    for platform, ids in people.items():
+        listed = ", ".join(sorted(ids)[:20])
+        who = counted(len(ids), "person", "people")
+        text = f"{who} paired with hermes-agent on {platform} {'is' if len(ids) == 1 else 'are'} not let in"
+        yield Finding("warning", text, f"Add their ids to platforms.{platform}.allow_from: {listed}.")
+
+
+def _variables(home: Path) -> Iterator[Finding]:
+    try:
+        variables, _ = parse_env(read_text(home / ".env") or "", home / ".env")
+        config = read_text(home / "config.yaml") or ""
+    except ConfigInvalid:
+        return  # told by whoever reads the configuration
+    by_prefix: dict[str, list[str]] = {}
+    for name, value in variables.items():
+        is_used = f"${{{name}}}" in config or f"${{{name}:-" in config
+        found = _VARIABLE.fullmatch(name)
+        if value and found and not _OURS.fullmatch(name) and not is_used:
+            by_prefix.setdefault(found[1], []).append(name)
+    for prefix, names in by_prefix.items():
+        text = f"{', '.join(sorted(names))} in .env {'is' if len(names) == 1 else 'are'} not used"
+        if prefix in ("HERMES", "GATEWAY"):
+            remedy = "Write what is meant into config.yaml; `hermes-trio config show` lists the keys."
+        else:
+            setup = "`hermes-trio setup` asks for what a platform needs"
+            remedy = f"{setup}; who may talk stands below platforms.{prefix.lower()}.allow_from."
+        yield Finding("warning", text, remedy)
+
+
+def _jobs(home: Path) -> Iterator[Finding]:
+    jobs = _json(home / "cron" / "jobs.json")
+    if isinstance(jobs, dict):
+        jobs = jobs.get("jobs")
+    if isinstance(jobs, list) and jobs:
+        runs = "does" if len(jobs) == 1 else "do"
+        text = f"{counted(len(jobs), 'job')} of hermes-agent in cron/jobs.json {runs} not run here"
+        yield Finding("warning", text, "Let cron or systemd call `curl` with the API, or remove the file.")
+
+
+def _files(home: Path) -> Iterator[Finding]:
+    skills = sum(1 for _ in islice((home / "skills").rglob("SKILL.md"), MOST))
+    if skills:
+        is_not = "is not" if skills == 1 else "are not"
+        yield Finding("warning", f"{counted(skills, 'skill')} of hermes-agent in skills {is_not} loaded")
+    for name, what in (
+        ("hooks", "hooks"),
+        ("plugins", "plugins"),
+        ("profiles", "profiles"),
+        ("auth.json", "logins"),
+        ("gateway.json", "older settings"),
+    ):
+        path = home / name
+        if path.is_file() or (path.is_dir() and any(path.iterdir())):
+            yield Finding("warning", f"the {what} of hermes-agent in {name} are not used")
+
+
+def _json(path: Path) -> Any:
+    """The value in a JSON file; None if it cannot be had."""
+    try:
+        return msgspec.json.decode(path.read_bytes()) if path.stat().st_size <= LARGEST else None
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None

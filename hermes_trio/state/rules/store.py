@@ -1,0 +1,236 @@
+"""The session store: the rules of sessions, applied in the database.
+
+What is decided is decided by pure functions (`next_use` here, the policies in `policy`); what is done
+is done in one transaction each. The store holds no session in memory: the row is the session.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ...base.messages import SessionSource, build_session_key
+from ...base.world import World
+from ...config.schema import GatewayConfig, reset_policy
+from ..db.database import Database
+from ..tables import processes, sessions, transcript, turns
+from ..tables.session_entry import Mark, ResumeReason, SessionEntry
+from ..tables.transcript import Message
+from ..tables.turns import Turn
+from . import settle
+from .reset_policy import is_fresh, process_blocks_reset, reset_due
+from .retention import forget_sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What the next message of a chat finds."""
+
+    clear_mark: bool = False
+    renew: str | None = None
+    """Why a fresh session begins; None if the one there is goes on."""
+
+
+def next_use(entry: SessionEntry, *, mark_is_fresh: bool, due: str | None) -> Use:
+    """Whether a session goes on, first rule first: suspended begins afresh; a fresh resume mark keeps
+    the session whatever the policy says, for what was cut is to be continued; a stale one is cleared
+    and is never itself a reason; then the policy."""
+    if entry.suspended:
+        return Use(renew="suspended")
+    if entry.resume_pending and mark_is_fresh:
+        return Use()
+    return Use(clear_mark=entry.resume_pending, renew=due)
+
+
+class SessionStore:
+    """Sessions by their key. Every method is one transaction or one read."""
+
+    def __init__(self, database: Database, config: GatewayConfig, world: World) -> None:
+        self._database, self._config, self._world = database, config, world
+
+    def key_of(self, source: SessionSource) -> str:
+        """The key of the session that a message from here belongs to."""
+        return key_of(source, self._config)
+
+    async def get_session_entry(self, key: str) -> SessionEntry | None:
+        """The open session of this key, looked at and left alone."""
+        return await self._database.read(sessions.open_by_key, key)
+
+    async def get_or_create_session(self, source: SessionSource, *, key: str | None = None) -> SessionEntry:
+        """The session in which a message from `source` belongs, now: the one there is, or a fresh one
+        in its place. Two calls at once for one key get the same session. `key` is for what is worked on
+        beside the conversation that the source belongs to."""
+        return await self._database.write(use_session, source, self._config, self._world, key)
+
+    async def mark_resume_pending(self, key: str, reason: str = ResumeReason.RESTART) -> bool:
+        """Note that a turn was cut. False if there is no such session, or it is suspended."""
+        mark = Mark("resume_pending", reason, self._world.time())
+
+        def step(db: sqlite3.Connection) -> bool:
+            entry = sessions.open_by_key(db, key)
+            if entry is None or entry.suspended:
+                return False
+            sessions.set_mark(db, entry.session_id, mark)
+            return True
+
+        return await self._database.write(step)
+
+    async def clear_resume_pending(self, key: str) -> bool:
+        """Clear that note and close the messages of the turns it stood for. False if there is none."""
+
+        def step(db: sqlite3.Connection) -> bool:
+            entry = sessions.open_by_key(db, key)
+            return entry is not None and settle.clear_mark(db, entry.session_id, self._world.time())
+
+        return await self._database.write(step)
+
+    async def suspend_session(self, key: str) -> bool:
+        """Let the next message of this chat begin a fresh session. False if there is none."""
+
+        def step(db: sqlite3.Connection) -> bool:
+            entry = sessions.open_by_key(db, key)
+            if entry is not None:
+                settle.suspend(db, entry.session_id, self._world.time())
+            return entry is not None
+
+        return await self._database.write(step)
+
+    async def suspend_recently_active(self, max_age: float = 120) -> int:
+        """Suspend what was in use in the last `max_age` seconds and is not marked; returns how many.
+        This is what `agent.crash_recovery: suspend` does after a crash."""
+        now = self._world.time()
+
+        def step(db: sqlite3.Connection) -> int:
+            used = sessions.used_since(db, now - max_age)
+            recent = [entry for entry in used if entry.mark is None]
+            for entry in recent:
+                settle.suspend(db, entry.session_id, now)
+            return len(recent)
+
+        return await self._database.write(step)
+
+    async def settle_cut_turns(self) -> list[Turn]:
+        """End what a former life left without an end, and mark exactly its sessions."""
+        return await self._database.write(settle.settle_cut_turns, self._world.time())
+
+    async def suspend_stuck_loop_sessions(self) -> list[SessionEntry]:
+        """Suspend the sessions that were cut in `agent.stuck_after` lives in a row without a good turn
+        between, and return them as they were: their people are to be told."""
+        limit = self._config.agent.stuck_after
+        return await self._database.write(settle.suspend_stuck, limit, self._world.time())
+
+    async def clear_restart_failure_count(self, key: str) -> None:
+        """Let what was cut until now not count as a sign of a stuck session. A good turn needs no such
+        call: the count begins behind it by itself."""
+
+        def step(db: sqlite3.Connection) -> None:
+            entry = sessions.open_by_key(db, key)
+            if entry is not None:
+                sessions.forgive_cuts(db, entry.session_id)
+
+        await self._database.write(step)
+
+    async def load_transcript(self, session_id: str) -> list[Message]:
+        """The rows of a session in order, without the markers: what was said, not what is known of it."""
+        rows = await self._database.read(transcript.load, session_id)
+        return [row for row in rows if row.marker is None]
+
+    async def prune_old_sessions(self, max_age_days: float, *, keep: Collection[str] = ()) -> Sequence[str]:
+        """Delete sessions nobody used for so long, with all their rows, and return their ids: their
+        journals are to be removed too. Kept are suspended ones (a fresh start is still owed), marked
+        ones, those with a turn that runs, a message that waits or a process that is not forgotten yet,
+        and `keep`. 0 or less prunes nothing."""
+        if max_age_days <= 0:
+            return ()
+        now = self._world.time()
+        pruned: list[str] = []
+        more = True
+        while more:
+            gone, more = await self._database.write(
+                forget_sessions, used_before=now - max_age_days * 86400, at=now, keep=keep
+            )
+            pruned += gone
+        return pruned
+
+
+def key_of(source: SessionSource, config: GatewayConfig) -> str:
+    """The key of the session that a message from here belongs to."""
+    return build_session_key(
+        source,
+        group_sessions_per_user=config.group_sessions_per_user,
+        thread_sessions_per_user=config.thread_sessions_per_user,
+    )
+
+
+def use_session(
+    db: sqlite3.Connection,
+    source: SessionSource,
+    config: GatewayConfig,
+    world: World,
+    key: str | None = None,
+) -> SessionEntry:
+    """A step: the session in which a message from `source` belongs, now, and the note that it is used."""
+    key, now = key or key_of(source, config), world.time()
+    entry = sessions.open_by_key(db, key)
+    if entry is None:
+        return _begin(db, key, source, world)
+    use = next_use(
+        entry,
+        mark_is_fresh=is_fresh(_marked_at(entry), now, config.agent.gateway_auto_continue_freshness),
+        due=_reset_due(db, entry, config, world),
+    )
+    if use.clear_mark:
+        settle.clear_mark(db, entry.session_id, now)
+    if use.renew is None:
+        sessions.touch(db, entry.session_id, now)
+        found = sessions.by_id(db, entry.session_id)
+        assert found is not None  # noqa: S101 - it was there a line ago, and we are its one owner
+        return found
+    settle.end_session(db, entry.session_id, use.renew, now)
+    return _begin(db, key, source, world, replaces=entry, reason=use.renew)
+
+
+def _reset_due(
+    db: sqlite3.Connection, entry: SessionEntry, config: GatewayConfig, world: World
+) -> str | None:
+    """Which clock of its policy has run out for a session in which nothing goes on."""
+    policy = reset_policy(config, entry.platform or "", entry.chat_type)
+    youngest = processes.newest_background(db, entry.session_id)
+    now = world.now()
+    if youngest is not None and process_blocks_reset(youngest, now.timestamp(), policy):
+        return None
+    if turns.runs_in(db, entry.session_id):
+        return None
+    return reset_due(policy, updated_at=entry.updated_at, now=now, zone=world.zone)
+
+
+def _begin(
+    db: sqlite3.Connection,
+    key: str,
+    source: SessionSource,
+    world: World,
+    *,
+    replaces: SessionEntry | None = None,
+    reason: str | None = None,
+) -> SessionEntry:
+    now = world.now()
+    entry = SessionEntry(
+        session_key=key,
+        session_id=f"{now.astimezone(world.zone):%Y%m%d_%H%M%S}_{world.new_id()[:8]}",
+        created_at=now.timestamp(),
+        updated_at=now.timestamp(),
+        origin=source,
+        display_name=source.chat_name or source.user_name,
+        platform=source.platform,
+        chat_type=source.chat_type,
+        auto_reset_reason=reason,
+        reset_had_activity=replaces is not None and bool(turns.of_session(db, replaces.session_id)),
+    )
+    sessions.add(db, entry)
+    return entry
+
+
+def _marked_at(entry: SessionEntry) -> float:
+    # Imported marks may have lost their time: then the last use is the best that is known.
+    return entry.mark.at if entry.mark and entry.mark.at is not None else entry.updated_at

@@ -1,0 +1,47 @@
+"""Taking back the last exchange of a session: what was said and what was answered, as if it had not been.
+
+The turns keep their rows, so that nobody takes their journals for something lost; but nothing of them is
+recovered or resumed any more.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from ...base.messages import Attachment
+from ..tables import compactions, inbox, transcript, turns
+from . import settle
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a person had said in an exchange that was taken back."""
+
+    text: str
+    attachments: tuple[Attachment, ...]
+
+
+def undo(db: sqlite3.Connection, session_id: str, at: float) -> Said | None:
+    """Forget the last exchange; returns what the person had said in it, None if there is none, or while
+    a turn runs. A turn that took up a cut one goes together with it."""
+    rows = [row for row in transcript.load(db, session_id) if row.turn_id is not None]
+    if not rows or turns.runs_in(db, session_id):
+        return None
+    first = turns.get(db, rows[-1].turn_id or 0)
+    while first is not None and first.resumes is not None:
+        first = turns.get(db, first.resumes)
+    if first is None:
+        return None
+    # Also what came behind and left no row yet, as a second cut: its journal would be recovered later.
+    exchange = [turn.turn_id for turn in turns.of_session(db, session_id) if turn.turn_id >= first.turn_id]
+    settle.clear_mark(db, session_id, at)
+    compactions.forget_from(db, session_id, first.turn_id)
+    files: list[Attachment] = []
+    for turn_id in exchange:
+        inbox.close_turn(db, turn_id, at)
+        files += [file for row in inbox.ever_of_turn(db, turn_id) for file in row.event.attachments]
+        transcript.forget_turn(db, turn_id)
+        db.execute("UPDATE turns SET recovery = NULL WHERE turn_id = ?", (turn_id,))
+    said = (row.content for row in rows if row.turn_id in exchange and row.role == "user" and row.content)
+    return Said("\n\n".join(said), tuple(files))

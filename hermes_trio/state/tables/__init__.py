@@ -1,0 +1,1 @@
+"""One module of functions for each table."""

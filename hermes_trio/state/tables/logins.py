@@ -1,0 +1,51 @@
+"""Log-ins: the browsers that were let in to the page, until they log out or the time is over."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from ..db.column_text import storable
+
+MOST = 100
+"""The oldest log-ins beyond this number are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """One browser."""
+
+    login_id: str
+    made_at: float
+    expires_at: float
+    browser: str
+    """The browser's own description: the User-Agent header."""
+
+
+def add(db: sqlite3.Connection, login: Login) -> list[Login]:
+    """Store a log-in. Return every one that counts now, the newest first."""
+    db.execute(
+        "INSERT INTO logins (login_id, made_at, expires_at, browser) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT DO NOTHING",
+        (login.login_id, login.made_at, login.expires_at, storable(login.browser)),
+    )
+    db.execute("DELETE FROM logins WHERE expires_at <= ?", (login.made_at,))
+    db.execute(
+        "DELETE FROM logins WHERE login_id NOT IN "
+        "(SELECT login_id FROM logins ORDER BY made_at DESC, rowid DESC LIMIT ?)",
+        (MOST,),
+    )
+    return every(db)
+
+
+def remove(db: sqlite3.Connection, login_id: str) -> None:
+    """Forget a log-in."""
+    db.execute("DELETE FROM logins WHERE login_id = ?", (login_id,))
+
+
+def every(db: sqlite3.Connection) -> list[Login]:
+    """Return all log-ins, the newest first."""
+    rows = db.execute(
+        "SELECT login_id, made_at, expires_at, browser FROM logins ORDER BY made_at DESC, rowid DESC"
+    )
+    return [Login(*row) for row in rows]

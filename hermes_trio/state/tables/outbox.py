@@ -1,0 +1,220 @@
+"""The outbox: what is owed to a chat, and what is known of each send.
+
+A row is committed in the transaction that makes it true; the attempt is recorded before the send and
+the receipt after it. So a row that is *attempting* at a start is a send whose outcome is unknown, and
+one that is *owed* was never tried: who delivers can tell the two apart.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ..db.column_text import storable
+
+
+class OutboxState(StrEnum):
+    """How far a delivery has got."""
+
+    OWED = "owed"
+    ATTEMPTING = "attempting"
+    SENT = "sent"
+    GIVEN_UP = "given_up"
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """Something to be sent to a chat. The body is JSON that only the lane reads; the delivery key is
+    what a platform that can deduplicate is given."""
+
+    delivery_key: str
+    platform: str
+    account: str
+    chat_id: str
+    body: str
+    thread_id: str | None = None
+    reply_to: str | None = None
+    session_id: str | None = None
+    turn_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One row of the outbox."""
+
+    outbox_id: int
+    owed: Owed
+    created_at: float
+    state: OutboxState
+    attempts: int
+    attempted_at: float | None
+    receipt: str | None
+    error: str | None
+
+
+_COLUMNS = (
+    "outbox_id, delivery_key, platform, account, chat_id, body, thread_id, reply_to, session_id, turn_id, "
+    "created_at, state, attempts, attempted_at, receipt, error"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM outbox"  # noqa: S608 - constants of this module
+
+
+def _delivery(row: tuple[Any, ...]) -> Delivery:
+    return Delivery(row[0], Owed(*row[1:10]), row[10], OutboxState(row[11]), *row[12:])
+
+
+def owe(db: sqlite3.Connection, owed: Owed, at: float) -> bool:
+    """Owe a chat something. False if exactly this is owed or was sent already."""
+    return (
+        db.execute(
+            "INSERT INTO outbox (delivery_key, platform, account, chat_id, body, thread_id, reply_to, "
+            "session_id, turn_id, created_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'owed') "
+            "ON CONFLICT (delivery_key) DO NOTHING",
+            (
+                owed.delivery_key,
+                owed.platform,
+                owed.account,
+                owed.chat_id,
+                storable(owed.body),
+                owed.thread_id,
+                owed.reply_to,
+                owed.session_id,
+                owed.turn_id,
+                at,
+            ),
+        ).rowcount
+        == 1
+    )
+
+
+def begin_stream(db: sqlite3.Connection, owed: Owed, at: float) -> int:
+    """Note that a message which will grow is about to be sent. It is never delivered from here: the
+    answer is a row of its own, which says that it closes this one."""
+    owe(db, owed, at)
+    db.execute(
+        "UPDATE outbox SET streamed = 1, state = 'attempting', attempts = attempts + 1, attempted_at = ? "
+        "WHERE delivery_key = ? AND done_at IS NULL",
+        (at, owed.delivery_key),
+    )
+    (outbox_id,) = db.execute(
+        "SELECT outbox_id FROM outbox WHERE delivery_key = ?", (owed.delivery_key,)
+    ).fetchone()
+    return int(outbox_id)
+
+
+def by_key(db: sqlite3.Connection, delivery_key: str) -> Delivery | None:
+    """What was owed by this key."""
+    row = db.execute(f"{_SELECT} WHERE delivery_key = ?", (delivery_key,)).fetchone()
+    return _delivery(row) if row else None
+
+
+def attempts_at(db: sqlite3.Connection, delivery_key: str) -> int:
+    """How often it was tried to send this."""
+    row = db.execute("SELECT attempts FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
+    return row[0] if row else 0
+
+
+def grown(db: sqlite3.Connection, delivery_key: str) -> tuple[bool, str | None]:
+    """Of a message that was to grow: whether it was sent and nobody knows if it arrived, or as what; and
+    the platform's id of it, if that is known."""
+    query = "SELECT state = 'attempting', receipt FROM outbox WHERE delivery_key = ?"
+    unsure, receipt = db.execute(query, (delivery_key,)).fetchone() or (False, None)
+    return bool(unsure), receipt
+
+
+def has_key(db: sqlite3.Connection, delivery_key: str) -> bool:
+    """Whether anything with this key was ever owed."""
+    row = db.execute("SELECT 1 FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
+    return row is not None
+
+
+def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[Delivery]:
+    """What is still owed through this account, in the order in which it came to be owed."""
+    query = (
+        f"{_SELECT} WHERE platform = ? AND account = ? "
+        "AND state IN ('owed', 'attempting') AND NOT streamed ORDER BY outbox_id"
+    )
+    return [_delivery(row) for row in db.execute(query, (platform, account))]
+
+
+def waiting_chats(db: sqlite3.Connection, platform: str, account: str) -> list[str]:
+    """The chats that are owed something through this account."""
+    query = (
+        "SELECT DISTINCT chat_id FROM outbox WHERE platform = ? AND account = ? "
+        "AND state IN ('owed', 'attempting') AND NOT streamed"
+    )
+    return [chat_id for (chat_id,) in db.execute(query, (platform, account))]
+
+
+def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> list[Delivery]:
+    """What is still owed to one chat, in the order in which it came to be owed."""
+    query = (
+        f"{_SELECT} WHERE platform = ? AND account = ? AND chat_id = ? "
+        "AND state IN ('owed', 'attempting') AND NOT streamed ORDER BY outbox_id"
+    )
+    return [_delivery(row) for row in db.execute(query, (platform, account, chat_id))]
+
+
+def last_sent(db: sqlite3.Connection, platform: str) -> float | None:
+    """When something arrived on this platform last, as far as that is kept."""
+    query = "SELECT max(done_at) FROM outbox WHERE platform = ? AND state = 'sent'"
+    row = db.execute(query, (platform,)).fetchone()
+    return row[0] if row else None
+
+
+def count_by_state(db: sqlite3.Connection) -> dict[str, int]:
+    """How many deliveries have got how far, of those that are kept."""
+    return dict(db.execute("SELECT state, count(*) FROM outbox GROUP BY state"))
+
+
+def get(db: sqlite3.Connection, outbox_id: int) -> Delivery | None:
+    """One row."""
+    row = db.execute(f"{_SELECT} WHERE outbox_id = ?", (outbox_id,)).fetchone()
+    return _delivery(row) if row else None
+
+
+def note_attempt(db: sqlite3.Connection, outbox_id: int, at: float) -> None:
+    """A send is about to be tried: from here on its outcome may be unknown."""
+    db.execute(
+        "UPDATE outbox SET state = 'attempting', attempts = attempts + 1, attempted_at = ?, error = NULL "
+        "WHERE outbox_id = ? AND done_at IS NULL",
+        (at, outbox_id),
+    )
+
+
+def note_failure(db: sqlite3.Connection, outbox_id: int, error: str) -> None:
+    """The attempt surely did not arrive: it may be tried again as if it had not been."""
+    db.execute(
+        "UPDATE outbox SET state = 'owed', error = ? WHERE outbox_id = ? AND state = 'attempting'",
+        (storable(error), outbox_id),
+    )
+
+
+def note_receipt(db: sqlite3.Connection, outbox_id: int, receipt: str | None, at: float) -> None:
+    """It arrived; `receipt` is the id the platform gave it."""
+    db.execute(
+        "UPDATE outbox SET state = 'sent', receipt = ?, error = NULL, done_at = ? "
+        "WHERE outbox_id = ? AND done_at IS NULL",
+        (receipt, at, outbox_id),
+    )
+
+
+def give_up(db: sqlite3.Connection, outbox_id: int, error: str, at: float) -> None:
+    """It will not arrive, and why."""
+    db.execute(
+        "UPDATE outbox SET state = 'given_up', error = ?, done_at = ? "
+        "WHERE outbox_id = ? AND done_at IS NULL",
+        (storable(error), at, outbox_id),
+    )
+
+
+def prune(db: sqlite3.Connection, *, done_before: float, limit: int = -1) -> int:
+    """Forget deliveries that were over before a time, and messages that had stopped growing by then
+    because a kill cut them off, at most so many; returns how many."""
+    return db.execute(
+        "DELETE FROM outbox WHERE outbox_id IN (SELECT outbox_id FROM outbox "
+        "WHERE done_at < ?1 OR (done_at IS NULL AND streamed AND attempted_at < ?1) LIMIT ?2)",
+        (done_before, limit),
+    ).rowcount

@@ -1,0 +1,248 @@
+"""Sessions: which transcript a chat is writing.
+
+A row is one conversation. Its key says which chat it belongs to, its id which transcript it has. A
+fresh start ends the row and begins another with the same key; the index sees to it that only one of
+them is open.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+import msgspec
+
+from ...base.ids import path_safe_id
+from ...base.messages import SessionSource
+from ..db.column_text import read_stored, storable
+from .session_entry import Mark, SessionEntry, Usage
+
+_COLUMNS = (
+    "session_key, session_id, created_at, updated_at, origin, display_name, platform, chat_type, mark, "
+    "mark_reason, marked_at, ended_at, end_reason, auto_reset_reason, reset_had_activity, cuts_forgiven, "
+    "model_override, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, "
+    "last_prompt_tokens, cost_usd"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM sessions"  # noqa: S608 - constants of this module
+
+
+_override = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def _source(text: str) -> SessionSource:
+    return SessionSource.from_dict(json.loads(text))
+
+
+def _entry(row: tuple[Any, ...]) -> SessionEntry:
+    kind = row[8]
+    return SessionEntry(
+        session_key=row[0],
+        session_id=row[1],
+        created_at=row[2],
+        updated_at=row[3],
+        origin=read_stored(row[4], _source, "origin", session=row[1]),
+        display_name=row[5],
+        platform=row[6],
+        chat_type=row[7],
+        mark=Mark(kind, row[9], row[10]) if kind else None,
+        ended_at=row[11],
+        end_reason=row[12],
+        auto_reset_reason=row[13],
+        reset_had_activity=bool(row[14]),
+        cuts_forgiven=row[15],
+        model_override=read_stored(row[16], _override, "model_override", session=row[1]),
+        usage=Usage(*row[17:23]),
+    )
+
+
+def add(db: sqlite3.Connection, entry: SessionEntry) -> None:
+    """Begin a session."""
+    mark, usage = entry.mark, entry.usage
+    db.execute(
+        f"INSERT INTO sessions ({_COLUMNS}) VALUES "  # noqa: S608 - a constant of this module
+        "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            entry.session_key,
+            path_safe_id(entry.session_id),
+            entry.created_at,
+            entry.updated_at,
+            json.dumps(entry.origin.to_dict()) if entry.origin else None,
+            storable(entry.display_name),
+            entry.platform,
+            entry.chat_type,
+            mark.kind if mark else None,
+            mark.reason if mark else None,
+            mark.at if mark else None,
+            entry.ended_at,
+            entry.end_reason,
+            entry.auto_reset_reason,
+            entry.reset_had_activity,
+            entry.cuts_forgiven,
+            json.dumps(dict(entry.model_override)) if entry.model_override else None,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+            usage.last_prompt_tokens,
+            usage.cost_usd,
+        ),
+    )
+
+
+def open_by_key(db: sqlite3.Connection, key: str) -> SessionEntry | None:
+    """The session that the chat of this key is writing now."""
+    query = f"{_SELECT} WHERE session_key = ? AND ended_at IS NULL"
+    row = db.execute(query, (key,)).fetchone()
+    return _entry(row) if row else None
+
+
+def by_id(db: sqlite3.Connection, session_id: str) -> SessionEntry | None:
+    """The session with this transcript, ended or not."""
+    query = f"{_SELECT} WHERE session_id = ?"
+    row = db.execute(query, (session_id,)).fetchone()
+    return _entry(row) if row else None
+
+
+def newest(db: sqlite3.Connection, *, limit: int, offset: int = 0) -> list[SessionEntry]:
+    """Sessions, the most recently used first."""
+    query = f"{_SELECT} ORDER BY updated_at DESC, rowid DESC LIMIT ? OFFSET ?"
+    return [_entry(row) for row in db.execute(query, (limit, offset))]
+
+
+def of_key(db: sqlite3.Connection, key: str, *, limit: int) -> list[SessionEntry]:
+    """The sessions that a chat has had, the most recently used first."""
+    query = f"{_SELECT} WHERE session_key = ? ORDER BY updated_at DESC, rowid DESC LIMIT ?"
+    return [_entry(row) for row in db.execute(query, (key, limit))]
+
+
+def marked(db: sqlite3.Connection) -> list[SessionEntry]:
+    """The open sessions in which a turn was cut, the oldest mark first."""
+    query = f"{_SELECT} WHERE mark = 'resume_pending' AND ended_at IS NULL ORDER BY marked_at, rowid"
+    return [_entry(row) for row in db.execute(query)]
+
+
+def used_since(db: sqlite3.Connection, at: float) -> list[SessionEntry]:
+    """The open sessions that were used at `at` or later."""
+    query = f"{_SELECT} WHERE updated_at >= ? AND ended_at IS NULL"
+    return [_entry(row) for row in db.execute(query, (at,))]
+
+
+def prunable(db: sqlite3.Connection, *, used_before: float) -> list[str]:
+    """Sessions that nobody used for long and that nothing waits for. One that had a process waits until
+    that was forgotten, with its spool: nothing else knows where the spool is."""
+    return [
+        session_id
+        for (session_id,) in db.execute(
+            "SELECT session_id FROM sessions WHERE updated_at < ? AND mark IS NULL "
+            "AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.session_id = sessions.session_id "
+            "AND turns.ended_at IS NULL) "
+            "AND NOT EXISTS (SELECT 1 FROM processes WHERE processes.session_id = sessions.session_id) "
+            "AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.session_key = sessions.session_key "
+            "AND inbox.state = 'pending')",
+            (used_before,),
+        )
+    ]
+
+
+def end(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool:
+    """End a session for ever. False if it had ended before: the first end wins."""
+    return (
+        db.execute(
+            "UPDATE sessions SET ended_at = ?, end_reason = ?, mark = NULL, mark_reason = NULL, "
+            "marked_at = NULL WHERE session_id = ? AND ended_at IS NULL",
+            (at, reason, session_id),
+        ).rowcount
+        == 1
+    )
+
+
+def set_mark(db: sqlite3.Connection, session_id: str, mark: Mark | None) -> None:
+    """Replace the mark. What has ended is not used again, and keeps none."""
+    db.execute(
+        "UPDATE sessions SET mark = ?, mark_reason = ?, marked_at = ? "
+        "WHERE session_id = ? AND ended_at IS NULL",
+        (mark.kind, mark.reason, mark.at, session_id) if mark else (None, None, None, session_id),
+    )
+
+
+def mark_cut(db: sqlite3.Connection, session_id: str, reason: str | None, at: float) -> bool:
+    """Mark a session whose turn was cut. False if it has ended or is suspended: nobody will resume it."""
+    return (
+        db.execute(
+            "UPDATE sessions SET mark = 'resume_pending', mark_reason = ?, marked_at = ? "
+            "WHERE session_id = ? AND ended_at IS NULL AND mark IS NOT 'suspended'",
+            (reason, at, session_id),
+        ).rowcount
+        == 1
+    )
+
+
+def unmark_cut(db: sqlite3.Connection, session_id: str) -> bool:
+    """Take that mark away. False if the session does not have it."""
+    return (
+        db.execute(
+            "UPDATE sessions SET mark = NULL, mark_reason = NULL, marked_at = NULL "
+            "WHERE session_id = ? AND mark = 'resume_pending'",
+            (session_id,),
+        ).rowcount
+        == 1
+    )
+
+
+def rename(db: sqlite3.Connection, session_id: str, name: str) -> None:
+    """Give a session another name. Nobody used it by that."""
+    db.execute("UPDATE sessions SET display_name = ? WHERE session_id = ?", (storable(name), session_id))
+
+
+def touch(db: sqlite3.Connection, session_id: str, at: float) -> None:
+    """Note that a person or the agent used the session. Repairs do not: they move nothing in a list. A clock
+    that goes back, as on a machine that has lost its time, makes no session old enough to be forgotten."""
+    db.execute("UPDATE sessions SET updated_at = max(updated_at, ?) WHERE session_id = ?", (at, session_id))
+
+
+def add_usage(db: sqlite3.Connection, session_id: str, used: Usage) -> None:
+    """Add what one turn used. A known cost is added to what is known; the last prompt replaces."""
+    db.execute(
+        "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
+        "cache_read_tokens = cache_read_tokens + ?, cache_write_tokens = cache_write_tokens + ?, "
+        "last_prompt_tokens = ?, cost_usd = CASE WHEN ?6 IS NULL THEN cost_usd "
+        "ELSE coalesce(cost_usd, 0) + ?6 END WHERE session_id = ?7",
+        (
+            used.input_tokens,
+            used.output_tokens,
+            used.cache_read_tokens,
+            used.cache_write_tokens,
+            used.last_prompt_tokens,
+            used.cost_usd,
+            session_id,
+        ),
+    )
+
+
+def forgive_cuts(db: sqlite3.Connection, session_id: str) -> None:
+    """Let the cut turns up to now not count as a sign of a stuck session. One that runs is not cut yet."""
+    db.execute(
+        "UPDATE sessions SET cuts_forgiven = "
+        "(SELECT coalesce(max(turn_id), 0) FROM turns WHERE turns.session_id = sessions.session_id "
+        "AND turns.ended_at IS NOT NULL) "
+        "WHERE session_id = ?",
+        (session_id,),
+    )
+
+
+def delete(db: sqlite3.Connection, session_id: str) -> bool:
+    """Remove the row, and with it the rows of its turns, transcript, processes and approvals. Refused by
+    the database while messages are with its turns: `settle.delete_session` closes them first."""
+    return db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,)).rowcount == 1
+
+
+def prompt(db: sqlite3.Connection, session_id: str) -> str | None:
+    """The system prompt of a session; None before its first turn with a model."""
+    row = db.execute("SELECT prompt FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+    return row[0] if row else None
+
+
+def set_prompt(db: sqlite3.Connection, session_id: str, text: str) -> None:
+    """Store the system prompt of a session."""
+    db.execute("UPDATE sessions SET prompt = ? WHERE session_id = ?", (storable(text), session_id))

@@ -1,0 +1,36 @@
+"""What the agent means to do in a session. It outlives turns, restarts and what its model is sent no more."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from ..db.column_text import read_stored
+
+Status = Literal["pending", "in_progress", "completed", "cancelled"]
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One thing to do."""
+
+    id: str
+    content: str
+    status: Status = "pending"
+
+
+_items = msgspec.json.Decoder(list[Item]).decode
+
+
+def get(db: sqlite3.Connection, session_id: str) -> list[Item]:
+    """The list of a session, in its order."""
+    row = db.execute("SELECT items FROM todos WHERE session_id = ?", (session_id,)).fetchone()
+    return read_stored(row[0], _items, "items", session=session_id) or [] if row else []
+
+
+def put(db: sqlite3.Connection, session_id: str, items: Sequence[Item]) -> None:
+    """Let this be the list."""
+    text = msgspec.json.encode(items).decode()
+    db.execute("INSERT OR REPLACE INTO todos VALUES (?, ?)", (session_id, text))

@@ -1,0 +1,260 @@
+"""Turns: a row from the first moment to the last, and the one authority on how a turn ended.
+
+A row without an end is a turn that runs, or, if the life that ran it is over, one that was cut. The
+first end wins: whoever comes later is told so. Nothing is guessed from times.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from ..db.column_text import storable
+
+
+class Outcome(StrEnum):
+    """How a turn ended."""
+
+    ANSWERED = "answered"
+    STOPPED = "stopped"
+    SUPERSEDED = "superseded"
+    RESET = "reset"
+    TIMED_OUT = "timed_out"
+    FAILED = "failed"
+    CUT = "cut"
+    UNSTARTED = "unstarted"
+    """Cut before any request went to a model: nothing was interrupted, its messages wait again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What the end of a turn does to the rows around it."""
+
+    inbox: str
+    """`done`, `of_turn` (they stay with the turn and close with its mark) or `pending`."""
+    mark: str | None
+    """`cleared`, `set`, or None: left as it is."""
+
+
+ENDS: dict[Outcome, Ends] = {
+    Outcome.ANSWERED: Ends(inbox="done", mark="cleared"),
+    Outcome.STOPPED: Ends(inbox="done", mark="cleared"),
+    Outcome.SUPERSEDED: Ends(inbox="done", mark="cleared"),
+    Outcome.RESET: Ends(inbox="done", mark="cleared"),
+    Outcome.TIMED_OUT: Ends(inbox="done", mark="cleared"),
+    Outcome.FAILED: Ends(inbox="done", mark="cleared"),
+    Outcome.CUT: Ends(inbox="of_turn", mark="set"),
+    Outcome.UNSTARTED: Ends(inbox="pending", mark=None),
+}
+
+
+class Recovery(StrEnum):
+    """What is known of the output of a cut turn."""
+
+    ARRIVING = "arriving"
+    RECOVERED = "recovered"
+    NO_OUTPUT = "no_output"
+    GIVEN_UP = "given_up"
+    # What the journal proves although the turn has no end of its own (its row was lost):
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One run of the agent, as it is stored."""
+
+    turn_id: int
+    run_id: str
+    session_id: str
+    life: str
+    started_at: float
+    requested_at: float | None = None
+    resumes: int | None = None
+    ended_at: float | None = None
+    outcome: Outcome | None = None
+    reason: str | None = None
+    """For a cut one why it was cut, for a failed one what went wrong."""
+    recovery: Recovery | None = None
+    recovery_note: str | None = None
+    """For `failed`: what the run said of its failure."""
+    recovery_attempts: int = 0
+    recovery_since: float | None = None
+    recovery_bytes: int = 0
+    """How much of the journal the transcript tells of."""
+
+
+_COLUMNS = (
+    "turn_id, run_id, session_id, life, started_at, requested_at, resumes, ended_at, outcome, reason, "
+    "recovery, recovery_note, recovery_attempts, recovery_since, recovery_bytes"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM turns"  # noqa: S608 - constants of this module
+
+
+def _turn(row: tuple[Any, ...]) -> Turn:
+    turn = Turn(*row)
+    return replace(
+        turn,
+        outcome=Outcome(turn.outcome) if turn.outcome else None,
+        recovery=Recovery(turn.recovery) if turn.recovery else None,
+    )
+
+
+def begin(
+    db: sqlite3.Connection,
+    *,
+    run_id: str,
+    session_id: str,
+    life: str,
+    at: float,
+    resumes: int | None = None,
+) -> int:
+    """Open a turn. A session has one at a time: a second one is refused by the database."""
+    cursor = db.execute(
+        "INSERT INTO turns (run_id, session_id, life, started_at, resumes) VALUES (?, ?, ?, ?, ?)",
+        (run_id, session_id, life, at, resumes),
+    )
+    assert cursor.lastrowid is not None  # noqa: S101 - SQLite always gives one after an insert
+    return cursor.lastrowid
+
+
+def note_request(db: sqlite3.Connection, turn_id: int, at: float) -> None:
+    """Note the first request to a model: from here on a cut interrupts something."""
+    db.execute(
+        "UPDATE turns SET requested_at = ? WHERE turn_id = ? AND requested_at IS NULL",
+        (at, turn_id),
+    )
+
+
+def stop(db: sqlite3.Connection, session_id: str, at: float) -> None:
+    """Note that a person stops the turn that runs in a session. To end it takes a moment: if it is cut
+    meanwhile, it has been stopped all the same."""
+    db.execute("UPDATE turns SET stopped_at = ? WHERE session_id = ? AND ended_at IS NULL", (at, session_id))
+
+
+def end(
+    db: sqlite3.Connection, turn_id: int, outcome: Outcome, at: float, reason: str | None = None
+) -> tuple[Outcome, str] | None:
+    """End a turn, and return how it has ended, and in which session; None if it has an end: the first one
+    wins. What was cut waits for its recovery."""
+    recovery, since = (Recovery.ARRIVING, at) if outcome is Outcome.CUT else (None, None)
+    row = db.execute(
+        "UPDATE turns SET ended_at = ?1, reason = ?3, recovery = ?4, recovery_since = ?5, "
+        "outcome = iif(stopped_at IS NOT NULL AND ?2 IN ('cut', 'unstarted'), 'stopped', ?2) "
+        "WHERE turn_id = ?6 AND ended_at IS NULL RETURNING outcome, session_id",
+        (at, outcome, storable(reason), recovery, since, turn_id),
+    ).fetchone()
+    return (Outcome(row[0]), row[1]) if row else None
+
+
+def get(db: sqlite3.Connection, turn_id: int) -> Turn | None:
+    """The turn with this number."""
+    row = db.execute(f"{_SELECT} WHERE turn_id = ?", (turn_id,)).fetchone()
+    return _turn(row) if row else None
+
+
+def by_run(db: sqlite3.Connection, run_id: str) -> Turn | None:
+    """The turn with this run."""
+    row = db.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
+    return _turn(row) if row else None
+
+
+def of_session(db: sqlite3.Connection, session_id: str) -> list[Turn]:
+    """The turns of a session, the oldest first."""
+    query = f"{_SELECT} WHERE session_id = ? ORDER BY turn_id"
+    return [_turn(row) for row in db.execute(query, (session_id,))]
+
+
+def run_ends(db: sqlite3.Connection, session_id: str) -> dict[str, float | None]:
+    """The runs of a session, and when each of them ended."""
+    query = "SELECT run_id, ended_at FROM turns WHERE session_id = ?"
+    return dict(db.execute(query, (session_id,)))
+
+
+def runs_in(db: sqlite3.Connection, session_id: str) -> bool:
+    """Whether a turn of this session has no end."""
+    query = "SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL"
+    return db.execute(query, (session_id,)).fetchone() is not None
+
+
+def unended(db: sqlite3.Connection) -> list[Turn]:
+    """The turns without an end. Asked at a start, before any turn runs: each of them was cut."""
+    query = f"{_SELECT} WHERE ended_at IS NULL ORDER BY turn_id"
+    return [_turn(row) for row in db.execute(query)]
+
+
+def since(db: sqlite3.Connection, run_id: str, *, margin: float, limit: int) -> list[Turn]:
+    """The turns in which anything may have happened since this run began, the oldest first; at most so many.
+    The end of a turn is stored a moment before its last event, hence the margin in seconds."""
+    query = (
+        f"{_SELECT}, (SELECT turn_id AS first, started_at AS began FROM turns WHERE run_id = ?) "  # noqa: S608
+        "WHERE ended_at IS NULL OR turn_id >= first OR ended_at >= began - ? ORDER BY turn_id LIMIT ?"
+    )
+    return [_turn(row) for row in db.execute(query, (run_id, margin, limit))]
+
+
+def last_cut(db: sqlite3.Connection, session_id: str) -> Turn | None:
+    """The turn of a session that was cut last."""
+    return next((turn for turn in reversed(of_session(db, session_id)) if turn.outcome is Outcome.CUT), None)
+
+
+def resume_of(db: sqlite3.Connection, turn_id: int) -> Turn | None:
+    """The automatic run that this cut has had, whatever came of it."""
+    row = db.execute(f"{_SELECT} WHERE resumes = ?", (turn_id,)).fetchone()
+    return _turn(row) if row else None
+
+
+def lives_cut_in_a_row(db: sqlite3.Connection, session_id: str) -> int:
+    """In how many lives of the gateway a turn of this session was cut since its last good one.
+
+    Counted from the turns themselves. A counter beside them would have to be reset by a good turn,
+    kept by a restart and spared by a clean drain, and each of those has been got wrong before.
+    """
+    (count,) = db.execute(
+        "SELECT count(DISTINCT life) FROM turns WHERE session_id = ?1 AND outcome = 'cut' "
+        "AND turn_id > (SELECT cuts_forgiven FROM sessions WHERE session_id = ?1) "
+        "AND turn_id > (SELECT coalesce(max(turn_id), 0) FROM turns "
+        "WHERE session_id = ?1 AND outcome = 'answered')",
+        (session_id,),
+    ).fetchone()
+    return int(count)
+
+
+def crashes_before_asking(db: sqlite3.Connection, turn_id: int) -> int:
+    """How many turns in a row, just before this one in its session, crashed before they had asked a model."""
+    (count,) = db.execute(
+        "WITH here AS (SELECT session_id FROM turns WHERE turn_id = ?) "
+        "SELECT count(*) FROM turns JOIN here USING (session_id) "
+        "WHERE outcome = 'unstarted' AND reason = 'crash' AND turn_id > "
+        "(SELECT coalesce(max(turn_id), 0) FROM turns JOIN here USING (session_id) "
+        "WHERE outcome <> 'unstarted')",
+        (turn_id,),
+    ).fetchone()
+    return int(count)
+
+
+def note_recovery(db: sqlite3.Connection, before: Turn, after: Turn) -> bool:
+    """Store how far the recovery of a run has come. False, and nothing is stored, if somebody else has
+    come further since `before` was read."""
+    return (
+        db.execute(
+            "UPDATE turns SET recovery = ?, recovery_note = ?, recovery_attempts = ?, recovery_since = ?, "
+            "recovery_bytes = ? WHERE turn_id = ? "
+            "AND recovery IS ? AND recovery_attempts = ? AND recovery_bytes = ?",
+            (
+                after.recovery,
+                storable(after.recovery_note),
+                after.recovery_attempts,
+                after.recovery_since,
+                after.recovery_bytes,
+                before.turn_id,
+                before.recovery,
+                before.recovery_attempts,
+                before.recovery_bytes,
+            ),
+        ).rowcount
+        == 1
+    )

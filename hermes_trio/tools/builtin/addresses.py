@@ -1,0 +1,143 @@
+"""Which addresses a tool may reach: those that anybody on the internet may. Pure, but for the lookup.
+
+A name is looked up once, every address that comes of it is judged, and the connection goes to one of those:
+what the name means a moment later makes no difference. An address is judged with what is wrapped in it,
+because IPv6 has many ways to say an address of IPv4.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+
+import trio
+
+from ...base.errors import GatewayError
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Lookup = Callable[[str, int], Awaitable[list[str]]]
+"""The addresses of a name. Raises OSError."""
+
+LOOKUP_SECONDS = 15.0
+
+_CLOSED = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+            "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24",
+            "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+            "224.0.0.0/4", "240.0.0.0/4",
+            # Clouds answer machines of their own here, with addresses that look public.
+            "168.63.129.16/32",
+        ),
+    )
+)  # fmt: skip
+_OPEN6 = ipaddress.ip_network("2000::/3")
+"""All that has been given out. Whatever is outside is somebody's own, or nobody's."""
+_CLOSED6 = tuple(
+    map(ipaddress.ip_network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"))
+)
+_METADATA = (
+    "metadata.google.internal",
+    "metadata.goog",
+    "metadata",
+    "instance-data",
+    "instance-data.ec2.internal",
+)
+_LOCAL_ENDINGS = (
+    "localhost",
+    "local",
+    "localdomain",
+    "internal",
+    "intranet",
+    "lan",
+    "home",
+    "corp",
+    "home.arpa",
+)
+
+
+class AddressRefused(GatewayError):
+    """An address that no tool connects to."""
+
+    def __init__(self, host: str, why: str) -> None:
+        super().__init__(f"{host} {why}")
+        self.host = host
+
+
+def is_public(address: Address) -> bool:
+    """Whether everybody may talk to this address, and to those that are wrapped in it."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in net for net in _CLOSED)
+    inner = list(_wrapped(address))
+    if inner:
+        return all(map(is_public, inner))
+    return address in _OPEN6 and address.scope_id is None and not any(address in net for net in _CLOSED6)
+
+
+def _wrapped(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
+    """The addresses of IPv4 that a router may take this one for."""
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+    if address in ipaddress.ip_network("64:ff9b::/96"):
+        yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """What the system knows of a name."""
+    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]
+
+
+async def public_addresses(host: str, port: int, lookup: Lookup = look_up) -> list[Address]:
+    """The addresses of a host, if every one of them is public. Raises `AddressRefused`."""
+    name = host.strip("[]").rstrip(".").casefold()
+    if (
+        not name
+        or name in _METADATA
+        or name.rpartition(".")[2] in _LOCAL_ENDINGS
+        or name.endswith(".home.arpa")
+    ):
+        raise AddressRefused(host, "is a name of the own network, which is not reached from here.")
+    literal = _literal(name)
+    if literal is not None:
+        found = [literal]
+    else:
+        try:
+            with trio.fail_after(LOOKUP_SECONDS):
+                told = await lookup(name, port)
+        except (OSError, UnicodeError) as error:
+            raise AddressRefused(host, f"cannot be found: {error}.") from error
+        except trio.TooSlowError:
+            raise AddressRefused(host, "cannot be found: the lookup takes too long.") from None
+        found = [ipaddress.ip_address(each) for each in dict.fromkeys(told)]
+    if not found:
+        raise AddressRefused(host, "has no address.")
+    for address in found:
+        if not is_public(address):
+            raise AddressRefused(host, "leads into a private network, which is not reached from here.")
+    return found
+
+
+def _literal(name: str) -> Address | None:
+    """The address that a host is, in any spelling that some resolver takes for one: 127.1, 0x7f000001,
+    017700000001. None for a name."""
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        pass
+    parts = name.split(".")
+    if len(parts) > 4 or not all(parts):
+        return None
+    try:
+        numbers = [
+            int(part, 0 if part.startswith("0x") else 8 if part.startswith("0") else 10) for part in parts
+        ]
+    except ValueError:
+        return None
+    *heads, last = numbers
+    if any(not 0 <= head < 256 for head in heads) or not 0 <= last < 256 ** (5 - len(parts)):
+        raise AddressRefused(name, "is no address.")
+    return ipaddress.IPv4Address(sum(head << 8 * (3 - at) for at, head in enumerate(heads)) + last)

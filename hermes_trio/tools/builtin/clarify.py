@@ -1,0 +1,47 @@
+"""Asking the person whose task it is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from ..tool import Result, Tool, Workplace
+
+NOBODY = (
+    "Nobody answered. Decide yourself where that does no harm, and say how you decided; leave the rest "
+    "undone and say what you would need to know."
+)
+
+Choice = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class Clarify(msgspec.Struct, frozen=True):
+    question: Annotated[str, Meta(min_length=1, max_length=2000, description="What you need to know.")]
+    choices: Annotated[
+        list[Choice],
+        Meta(
+            max_length=4, description="Answers to choose from, if there are a few; others can be given too."
+        ),
+    ] = msgspec.field(default_factory=list)
+
+
+async def _clarify(arguments: Clarify, place: Workplace) -> Result:
+    choices = list(dict.fromkeys(arguments.choices))
+    answer = await place.ask(arguments.question, choices)
+    if answer is None:
+        # How this ends up in the transcript is what keeps a restart from going on without the person.
+        return Result(NOBODY, status="unanswered")
+    labels = {choice.casefold(): choice for choice in choices}
+    return Result(labels.get(answer.strip().casefold(), answer))
+
+
+CLARIFY = Tool(
+    "clarify",
+    "Asks the person a question and waits for the answer. Only for what you cannot find out or decide "
+    "yourself.",
+    Clarify,
+    _clarify,
+    within=None,  # a person may take as long as agent.clarify_timeout says
+)

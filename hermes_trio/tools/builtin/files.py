@@ -1,0 +1,287 @@
+"""Reading, writing and changing files.
+
+What waits for a disk waits in a thread, beside the loop. A call that is cancelled is left at once, and its
+thread asks before it puts anything in place: a turn that has ended writes nothing any more. A file that
+has changed since this session read it is not overwritten: somebody else works on it. A file that runs later
+or that programs obey is changed only after a person has seen the change and said yes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+import trio
+from msgspec import Meta
+
+from ...config.schema import MASK
+from ...masking.redaction import Redact
+from ..approval import Permissions
+from ..paths import PathRefused, Territory, facts_of, files_of, needs_yes, open_to_read, replace
+from ..tool import Approval, Result, Tool, ToolFailed, Workplace
+from .editing import Edit, difference, edited
+
+MOST_LINES = 2000
+LONGEST_LINE = 2000
+LONGEST_PAGE = 90_000
+"""Characters of a page, which with its hint stays a result of at most 100,000."""
+LARGEST_EDITED = 8 << 20
+MOST_REMEMBERED = 4096
+_PIECE = 1 << 16
+_LOOKED_AT = 8192
+"""Bytes at the beginning of a file that tell whether it is text."""
+
+T = TypeVar("T")
+PathText = Annotated[str, Meta(description="The file: absolute, or from the working directory.")]
+
+
+class Read(msgspec.Struct, frozen=True):
+    path: PathText
+    offset: Annotated[int, Meta(ge=1, description="The first line, counted from 1.")] = 1
+    limit: Annotated[int, Meta(ge=1, le=MOST_LINES, description="How many lines.")] = 500
+
+
+class Write(msgspec.Struct, frozen=True):
+    path: PathText
+    content: Annotated[str, Meta(description="All that is to stand in it.")]
+
+
+class Patch(msgspec.Struct, frozen=True):
+    path: PathText
+    edits: Annotated[list[Edit], Meta(min_length=1, max_length=100, description="All are made, or none.")]
+
+
+class Files:
+    """The tools for files, and what of each file the sessions have seen."""
+
+    def __init__(self, permissions: Permissions | None = None) -> None:
+        """The permissions are those of the terminal, or its own."""
+        self._permissions = permissions or Permissions()
+        self._seen: dict[tuple[str, Path], tuple[int, int]] = {}
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return (
+            Tool(
+                "read_file",
+                "Reads lines of a text file; each comes with its number and a bar in front.",
+                Read,
+                self._read,
+                reads_only=True,
+            ),
+            Tool(
+                "write_file",
+                "Writes a whole file, and makes the directories it needs.",
+                Write,
+                self._write,
+                within=None,  # a person may be asked first
+            ),
+            Tool(
+                "patch",
+                "Changes a file: each old_string, which must stand there once, becomes its new_string. "
+                "Returns a diff. Read the file first.",
+                Patch,
+                self._patch,
+                within=None,
+            ),
+        )
+
+    async def _read(self, arguments: Read, place: Workplace) -> Result:
+        territory = Territory(place.home, place.cwd, files_of(place.home, place.session_id))
+        real, facts, text = await _beside(partial(_read, territory, arguments, place.masking))
+        self._remember(place, real, facts)
+        return Result(text)
+
+    async def _write(self, arguments: Write, place: Workplace) -> Result:
+        territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
+        change = await _beside(partial(_written, territory, arguments, seen, place.masking))
+        await self._make(change, place)
+        before, lines = change.before, len(arguments.content.splitlines())
+        how = "written" if before is None else f"replaced ({before.st_size} bytes before)"
+        return Result(f"{change.real} is {how}: {lines} lines, {len(change.data)} bytes.")
+
+    async def _patch(self, arguments: Patch, place: Workplace) -> Result:
+        territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
+        change = await _beside(partial(_patched, territory, arguments, seen))
+        await self._make(change, place)
+        return Result(place.masking(change.difference))
+
+    async def _make(self, change: Change, place: Workplace) -> None:
+        """Make a change, after a person's yes where it needs one. Nothing is written if the file has changed
+        meanwhile."""
+        if needs_yes(change.real):
+            kind = f"changes {change.real}, which runs later or is obeyed by programs"
+            approval = Approval(change.difference, place=str(change.real), kind="change")
+            await self._permissions.require({kind: f"changes {change.real}"}, approval, place)
+        facts = await _beside(partial(_put, change))
+        self._remember(place, change.real, facts)
+
+    def _as_seen(self, place: Workplace, real: Path) -> tuple[int, int] | None:
+        return self._seen.get((place.session_id, real))
+
+    def _remember(self, place: Workplace, real: Path, facts: os.stat_result) -> None:
+        self._seen.pop((place.session_id, real), None)
+        self._seen[place.session_id, real] = _state(facts)
+        if len(self._seen) > MOST_REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+
+
+Seen = Callable[[Path], tuple[int, int] | None]
+
+
+async def _beside(job: Callable[[], T]) -> T:
+    """Do this in a thread, which is left when we are cancelled."""
+    try:
+        return await trio.to_thread.run_sync(job, abandon_on_cancel=True)
+    except PathRefused as error:
+        raise ToolFailed(str(error)) from error
+    except OSError as error:
+        raise ToolFailed(f"{error.filename or 'The file'}: {error.strerror or error}.") from error
+
+
+def _state(facts: os.stat_result) -> tuple[int, int]:
+    return facts.st_mtime_ns, facts.st_size
+
+
+def _read(territory: Territory, arguments: Read, redact: Redact) -> tuple[Path, os.stat_result, str]:
+    real = territory.find(arguments.path)
+    try:
+        fd, facts = open_to_read(real)
+    except FileNotFoundError:
+        raise ToolFailed(f"There is no file {arguments.path}.{_similar(territory, real)}") from None
+    with open(fd, "rb") as file:
+        if b"\0" in file.read(_LOOKED_AT):
+            raise ToolFailed(f"{arguments.path} is no text ({facts.st_size} bytes).")
+        file.seek(0)
+        last = arguments.offset + arguments.limit
+        page: list[str] = []
+        size = number = 0
+        while raw := file.readline(_PIECE):
+            number += 1
+            whole = raw
+            while not whole.endswith(b"\n") and (whole := file.readline(_PIECE)):
+                trio.from_thread.check_cancelled()
+            if number % 1000 == 0:
+                trio.from_thread.check_cancelled()
+            if number < arguments.offset:
+                continue
+            line = f"{number}|{_shown(raw, redact)}"
+            size += len(line) + 1
+            if number == last or size > LONGEST_PAGE:
+                page.append(f"[There is more: next_offset={number}]")
+                break
+            page.append(line)
+    if not page:
+        page = ["[The file is empty.]"] if not number else [f"[The file has {number} lines.]"]
+    return real, facts, redact("\n".join(page))
+
+
+def _shown(raw: bytes, redact: Redact) -> str:
+    line = raw.rstrip(b"\r\n").decode("utf-8", "replace")
+    # Masked before it is cut: half a secret looks like none.
+    return line if len(line) <= LONGEST_LINE else f"{redact(line)[:LONGEST_LINE]} [the line goes on]"
+
+
+def _similar(territory: Territory, real: Path) -> str:
+    """What lies there instead, under a name like this one."""
+    try:
+        names = [entry.name for _, entry in zip(range(5000), os.scandir(real.parent), strict=False)]
+    except OSError:
+        return f" There is no directory {real.parent} either."
+    near = difflib.get_close_matches(real.name, names, n=3, cutoff=0.6)
+    near += [name for name in names if name.casefold() == real.name.casefold() and name not in near]
+    allowed = [name for name in near if territory.judge(real.parent / name) is None]
+    return f" There is {', '.join(allowed)}." if allowed else ""
+
+
+def _must_be_as_seen(name: str, now: os.stat_result | None, seen: tuple[int, int] | None) -> None:
+    if now is not None and seen is not None and _state(now) != seen:
+        raise ToolFailed(f"{name} has changed since you read it. Read it again; nothing was written.")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is about to be written to a file."""
+
+    name: str
+    """The path as the model has written it."""
+    real: Path
+    before: os.stat_result | None
+    """The facts of the file that is there; None if there is none."""
+    expected: Callable[[], tuple[int, int] | None]
+    """Return the state in which the file has to be when it is replaced, if that matters."""
+    data: bytes
+    difference: str
+
+
+def _written(territory: Territory, arguments: Write, seen: Seen, redact: Redact) -> Change:
+    real = territory.find(arguments.path, writing=True)
+    before, shown, state = facts_of(real), "", None
+    if before is not None and MASK in arguments.content and _holds_secret(real, redact):
+        raise ToolFailed(
+            f"{arguments.path} holds a secret, which you were shown as {MASK} and would lose. Change the "
+            "other lines with patch; nothing was written."
+        )
+    if needs_yes(real):
+        text = "" if before is None else _text(real, arguments.path)[1]
+        shown = difference(text, arguments.content, str(real))
+        state = None if before is None else _state(before)
+    return Change(
+        arguments.path, real, before, lambda: state or seen(real), _encoded(arguments.content), shown
+    )
+
+
+def _holds_secret(real: Path, redact: Redact) -> bool:
+    fd, _ = open_to_read(real)
+    with open(fd, "rb") as file:
+        text = file.read(LARGEST_EDITED).decode("utf-8", "replace")
+    return redact(text) != text
+
+
+def _patched(territory: Territory, arguments: Patch, seen: Seen) -> Change:
+    real = territory.find(arguments.path, writing=True)
+    try:
+        facts, before = _text(real, arguments.path)
+    except FileNotFoundError:
+        raise ToolFailed(f"There is no file {arguments.path}.{_similar(territory, real)}") from None
+    _must_be_as_seen(arguments.path, facts, seen(real))
+    after = edited(before, arguments.edits)
+    name = str(real) if needs_yes(real) else arguments.path
+    shown = difference(before, after, name)
+    return Change(arguments.path, real, facts, lambda: _state(facts), _encoded(after), shown)
+
+
+def _text(real: Path, name: str) -> tuple[os.stat_result, str]:
+    """A file that is to be changed: its facts and its text."""
+    fd, facts = open_to_read(real)
+    with open(fd, "rb") as file:
+        raw = file.read(LARGEST_EDITED + 1)
+    if len(raw) > LARGEST_EDITED:
+        raise ToolFailed(f"{name} is too large to be edited ({facts.st_size} bytes). Use a command.")
+    try:
+        return facts, raw.decode()
+    except UnicodeDecodeError as error:
+        raise ToolFailed(f"{name} is no UTF-8 text: {error.reason}. Use a command.") from None
+
+
+def _put(change: Change) -> os.stat_result:
+    def still() -> None:
+        now = facts_of(change.real)
+        if change.before is None and now is not None and needs_yes(change.real):
+            raise ToolFailed(
+                f"{change.name} was made by somebody else meanwhile. Read it; nothing was written."
+            )
+        _must_be_as_seen(change.name, now, change.expected())
+        trio.from_thread.check_cancelled()
+
+    return replace(change.real, change.data, still)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

@@ -1,0 +1,257 @@
+"""Looking after the background processes of a session.
+
+Told is who has seen the end: by `wait`, `log` or `poll` when they show it, and by `kill`, which makes it.
+Of an end that was told nobody is told again. Processes of a former life ended with it; what they wrote is
+still there, and their rows say what became of them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import trio
+from msgspec import Meta
+
+from ...host.loop.scoped_task import beside
+from ...host.processes.spool import LIMIT
+from ...state.tables import processes
+from ...state.tables.processes import Process as Row
+from ..approval import Permissions, one_command
+from ..background_process import Kept
+from ..output import MARGIN, after_margin, cleaned, fitted, latest, redaction
+from ..safety.process_input import Reader, is_answer, is_remote, is_whole, reader_of
+from ..safety.verdict import INPUT
+from ..tool import Approval, Result, Tool, ToolFailed, Workplace
+from .terminal import shown, stir
+
+POLLED = 1000
+"""Characters at the end of the output that `poll` shows."""
+LINES = 200
+TAKES_INPUT_WITHIN = 10.0
+
+_CUT = re.compile(r"\n\[\.\.\. \d+ bytes are left out here \.\.\.\]\n")
+_WORD = re.compile(rf"\S{{0,{MARGIN}}}")
+
+Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
+
+
+class Look(msgspec.Struct, frozen=True):
+    action: Annotated[
+        Action,
+        Meta(
+            description="list: all of them. poll: how it is, and its last words. log: lines of its output. "
+            "wait: until it ends. kill: end it. write: give it input. submit: the same and a new line. "
+            "close: end its input."
+        ),
+    ]
+    process_id: Annotated[str | None, Meta(description="Which one, as proc_…; not for list.")] = None
+    data: Annotated[str, Meta(description="For write and submit.")] = ""
+    timeout: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="For wait: seconds, at most terminal.timeout.")
+    ] = None
+    offset: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="For log: the first line; else the last ones.")
+    ] = None
+    limit: Annotated[int, Meta(ge=1, le=5000, description="For log: how many lines.")] = LINES
+
+
+class Processes:
+    """The tool that looks after background processes."""
+
+    def __init__(self, permissions: Permissions | None = None) -> None:
+        """The permissions are those of the terminal, or its own."""
+        self._permissions = permissions or Permissions()
+
+    @property
+    def tool(self) -> Tool:
+        return Tool(
+            "process",
+            "Looks after the background processes that terminal has started in this session.",
+            Look,
+            self._run,
+            within=None,  # a person may be asked first, and then each action has its own time
+        )
+
+    async def _run(self, arguments: Look, place: Workplace) -> Result:
+        return await _run(arguments, place, self._permissions)
+
+
+async def _run(arguments: Look, place: Workplace, permissions: Permissions) -> Result:
+    if arguments.action == "list":
+        return Result(await _list(place))
+    found = await _find(arguments.process_id, place)
+    if isinstance(found, Row):
+        return await _of_a_former_life(found, arguments, place)
+    match arguments.action:
+        case "write" | "submit" | "close":
+            async with found.input.lock:
+                return Result(await _give(found, arguments, place, permissions))
+        case "kill":
+            await _kill(found, place)
+        case "wait":
+            await _wait(found, arguments, place)
+    is_over = not found.is_running
+    if is_over:
+        await found.process.wait()  # until its last words have been read
+    told = _described(found, place)
+    if arguments.action == "log":
+        text = await _lines(found.process.output.path, arguments, place)
+    elif arguments.action == "wait":
+        text = await shown(found.process, place)
+    else:
+        text = latest(found.last(POLLED + MARGIN), POLLED, redaction(place))
+    if is_over:
+        found.told = True
+        await place.database.write(processes.seen, found.id, place.world.time())
+    return Result(f"{told}\n{text}".rstrip("\n"))
+
+
+async def _list(place: Workplace) -> str:
+    kept = place.background()
+    former = await _former(place, {one.id for one in kept})
+    lines = [_described(one, place) for one in kept] + [_described_row(row, place) for row in former]
+    return "\n".join(lines) or "This session has no background processes."
+
+
+async def _find(process_id: str | None, place: Workplace) -> Kept | Row:
+    kept = place.background()
+    for one in kept:
+        if one.id == process_id:
+            return one
+    former = await _former(place, set())
+    for row in former:
+        if row.process_id == process_id:
+            return row
+    known = ", ".join([*(one.id for one in kept), *(row.process_id for row in former)]) or "none"
+    raise ToolFailed(f"This session has no process {process_id or 'without a process_id'}; it has: {known}.")
+
+
+async def _former(place: Workplace, known: set[str]) -> list[Row]:
+    """Processes of the background that nobody holds any more: of a former life, or ended long ago."""
+    rows = await place.database.read(processes.of_session, place.session_id)
+    return [
+        row for row in rows if row.background and row.process_id not in known and row.ended_at is not None
+    ]
+
+
+async def _of_a_former_life(row: Row, arguments: Look, place: Workplace) -> Result:
+    if arguments.action in ("write", "submit", "close"):
+        raise ToolFailed(f"{row.process_id} has ended.")
+    text = ""
+    if row.spool is not None and arguments.action != "kill":
+        text = await _lines(Path(row.spool), arguments, place)
+    await place.database.write(processes.seen, row.process_id, place.world.time())
+    return Result(f"{_described_row(row, place)}\n{text}".rstrip("\n"))
+
+
+async def _lines(path: Path, arguments: Look, place: Workplace) -> str:
+    """Lines of what was written, from the file that has it."""
+    return await trio.to_thread.run_sync(_read_lines, path, arguments, place, abandon_on_cancel=True)
+
+
+def _read_lines(path: Path, arguments: Look, place: Workplace) -> str:
+    try:
+        with path.open("rb") as file:
+            lines = _whole_words(file.read(2 * LIMIT).decode("utf-8", "replace")).split("\n")
+    except OSError:
+        return "(What it wrote is not there any more.)"
+    if lines[-1] == "":
+        lines.pop()
+    first = max(0, len(lines) - arguments.limit) if arguments.offset is None else arguments.offset - 1
+    some = lines[first : first + arguments.limit]
+    which = f"(lines {first + 1} to {first + len(some)} of {len(lines)})" if some else f"({len(lines)} lines)"
+    # The lines before are looked at too: a private key has many lines.
+    before = "".join(f"{line}\n" for line in lines[max(0, first - MARGIN) : first])[-MARGIN:]
+    text = after_margin(before + "\n".join(some), redaction(place), margin=len(before))
+    return f"{which}\n{fitted('', text, redaction(place))}"
+
+
+def _whole_words(text: str) -> str:
+    """The text of a spool without the halves of words at the place where it was cut: half a secret looks like
+    none."""
+    cut = _CUT.search(text)
+    if cut is None:
+        return text
+    head, tail = text[: cut.start()], text[cut.end() :]
+    last = max(head.rfind(" "), head.rfind("\n"), head.rfind("\t"), len(head) - MARGIN) + 1
+    first = _WORD.match(tail)
+    return head[:last] + cut[0] + tail[first.end() if first else 0 :]
+
+
+async def _wait(kept: Kept, arguments: Look, place: Workplace) -> None:
+    most = place.config.terminal.timeout
+    with trio.move_on_after(min(arguments.timeout or most, most)):
+        async with beside(partial(stir, kept.process, place)):
+            await kept.process.wait()
+    kept.told = kept.told or not kept.is_running  # at once: nobody is to be told of what is told here
+
+
+async def _kill(kept: Kept, place: Workplace) -> None:
+    place.end_background(kept)
+    await kept.over.wait()
+
+
+async def _permit(kept: Kept, text: str, place: Workplace, permissions: Permissions) -> None:
+    """Return if the process may be given this text, which is noted then. Raises `ToolFailed` if not."""
+    given, statement = kept.input, kept.input.open + text
+    match reader_of(kept.command, given.judged):
+        case Reader.SHELL:
+            before = f"{kept.command}\n{given.judged}"
+            cwd = await trio.Path.home() if is_remote(kept.command) else kept.cwd
+            await permissions.permit(statement, place, cwd=Path(cwd), after=before)
+            if is_whole(before + statement):
+                given.judged, given.open = given.judged + statement, ""
+            else:
+                given.open = statement
+        case Reader.UNKNOWN:
+            if not is_answer(statement):
+                shown = f"{kept.command}\n# is given:\n{statement}"
+                approval = Approval(shown, place=str(kept.cwd))
+                await permissions.require({INPUT: one_command(INPUT, shown)}, approval, place)
+            given.open = statement.rpartition("\n")[2]
+
+
+async def _give(kept: Kept, arguments: Look, place: Workplace, permissions: Permissions) -> str:
+    stdin = kept.process.stdin
+    if stdin is None or not kept.is_running:
+        raise ToolFailed(f"{kept.id} reads nothing any more.")
+    text = arguments.data + ("\n" if arguments.action == "submit" else "")
+    if arguments.action != "close":
+        await _permit(kept, text, place, permissions)
+    try:
+        if arguments.action == "close":
+            await stdin.aclose()
+            return f"The input of {kept.id} is at its end."
+        with trio.move_on_after(TAKES_INPUT_WITHIN) as patience:
+            await stdin.send_all(text.encode())
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        raise ToolFailed(f"{kept.id} reads nothing any more.") from None
+    if patience.cancelled_caught:
+        raise ToolFailed(f"{kept.id} does not read; perhaps a part of it has arrived.")
+    return f"{kept.id} was given {len(text)} characters."
+
+
+def _described(kept: Kept, place: Workplace) -> str:
+    now = place.world.time()
+    since = (kept.ended_at or now) - kept.started_at
+    code = kept.process.exit_code
+    how = f"running, pid {kept.process.id.pid}" if kept.is_running else _ended(code)
+    return f"{kept.id}: {how}; {since:.0f} s; {_command(kept.command, place)}"
+
+
+def _described_row(row: Row, place: Workplace) -> str:
+    return f"{row.process_id}: {_ended(row.exit_code)}, some time ago; {_command(row.command, place)}"
+
+
+def _ended(code: int | None) -> str:
+    if code is None:
+        return "ended, nobody saw how"
+    return f"ended with exit code {code}" if code >= 0 else f"ended by signal {-code} (exit code {code})"
+
+
+def _command(command: str, place: Workplace) -> str:
+    return cleaned(" ".join(command.split()), redaction(place))[:200]

@@ -1,0 +1,80 @@
+"""Searching files, as a tool: what is found by content or by name."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Annotated, Literal
+
+import msgspec
+import trio
+from msgspec import Meta
+
+from ..output import redaction
+from ..paths import Territory
+from ..tool import Result, Tool, ToolFailed, Workplace
+
+LONGEST_SEARCH = 60.0
+_HALF_A_WORD = re.compile(r"…\S{1,128}|\S{1,64}…$", re.MULTILINE)
+"""What is left of a word where a long line was cut: half a secret looks like none."""
+
+
+class Search(msgspec.Struct, frozen=True):
+    pattern: Annotated[
+        str,
+        Meta(
+            min_length=1, max_length=1000, description="A Python regular expression; for files a glob: *.py"
+        ),
+    ]
+    target: Annotated[
+        Literal["content", "files"], Meta(description="What the pattern is about: lines of text, or names.")
+    ] = "content"
+    path: Annotated[str, Meta(description="The directory, or file, to search.")] = "."
+    file_glob: Annotated[str, Meta(max_length=200, description="Only in files named so, like *.py")] = ""
+    output: Annotated[
+        Literal["lines", "files"], Meta(description="The lines found, or only their files.")
+    ] = "lines"
+    context: Annotated[int, Meta(ge=0, le=20, description="Lines around each that is found.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=500, description="How many hits.")] = 50
+    offset: Annotated[int, Meta(ge=0, description="How many hits to pass over.")] = 0
+
+
+async def _search(arguments: Search, place: Workplace) -> Result:
+    territory = Territory(place.home, place.cwd)
+    root = await trio.to_thread.run_sync(territory.find, arguments.path, abandon_on_cancel=True)
+    if not await trio.Path(root).exists():
+        raise ToolFailed(f"There is no {arguments.path}.")
+    task = {
+        "home": str(place.home),
+        "cwd": str(place.cwd),
+        "path": str(root),
+        "pattern": arguments.pattern,
+        "target": arguments.target,
+        "file_glob": arguments.file_glob,
+        "files_only": arguments.output == "files",
+        "context": arguments.context,
+        "limit": arguments.limit,
+        "offset": arguments.offset,
+    }
+    # -P, and started in the home: what lies in the working directory must not be taken for a part of us.
+    command = [sys.executable, "-P", "-m", "hermes_trio.tools.builtin.search_program", json.dumps(task)]
+    with trio.move_on_after(LONGEST_SEARCH):
+        async with place.running(command, cwd=place.home) as process:
+            code = await process.wait()
+            found = process.output.tail.decode("utf-8", "replace").rstrip("\n")
+            if code != 0:
+                raise ToolFailed(f"The search broke: {found[-1000:]}")
+            return Result(redaction(place)(_HALF_A_WORD.sub("…", found)) or "[Nothing was found.]")
+    raise ToolFailed(
+        f"The search was not over in {LONGEST_SEARCH:.0f} s. Search in a smaller place, or something simpler."
+    )
+
+
+SEARCH = Tool(
+    "search_files",
+    "Finds lines by a regular expression, or files by a glob. What .gitignore leaves out is left out.",
+    Search,
+    _search,
+    reads_only=True,
+)

@@ -1,0 +1,255 @@
+"""Running commands: in the turn, waiting for them, or in the background, where they belong to the session.
+
+A command in the turn starts where the one before it ended: `cd` holds for the next. It says where it ended
+when it exits, in a file of its own. What goes on behind a command that has ended is ended with it, so what
+is to go on has to be started in the background, and a command that tries it otherwise is refused before it
+runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import trio
+from msgspec import Meta
+
+from ...host.loop.scoped_task import beside
+from ...host.processes.process_groups import Process
+from ..approval import Permissions
+from ..output import MARGIN, MOST, fitted, redaction
+from ..safety.command_line import LONGEST, Command, Unreadable
+from ..safety.shell import commands_of
+from ..tool import Result, Tool, ToolFailed, Workplace
+
+LONGEST_WAIT = 600
+"""Seconds that anybody waits for a command."""
+TIMED_OUT = 124
+MOST_REMEMBERED = 1000
+HEAD = MOST * 2 // 5 * 4 + MARGIN
+"""Bytes at the beginning that hold as many characters as are shown of it."""
+
+_GETS_AWAY = frozenset({"nohup", "disown", "setsid"})
+_SERVES = re.compile(
+    r"(?:(?:sudo|npx|bunx|exec|poetry run|uv run|pipenv run|bundle exec) )*(?:\S*/)?(?:"
+    r"(?:npm|pnpm|yarn|bun)(?: run)? (?:start|dev|serve|preview|watch)\b|"
+    r"python[0-9.]* -m (?:http\.server|uvicorn|gunicorn|hypercorn|flask run)|"
+    r"(?:python[0-9.]* )?\S*manage\.py runserver|flask\b.* run|django-admin runserver|"
+    r"(?:uvicorn|gunicorn|hypercorn|daphne|nodemon|http-server|live-server|ngrok|redis-server|mongod|postgres|"
+    r"mysqld|caddy run|hugo server|streamlit run|jupyter(?:-| )(?:lab|notebook)|rails s(?:erver)?|php -S|"
+    r"next (?:dev|start)|webpack serve|webpack-dev-server)\b|vite(?: dev| serve| preview|$| --)|"
+    r"(?:docker|podman)(?: |-)compose\b(?!.* (?:-d|--detach)\b).* up\b|tail\b.* -[0-9n]*[fF]\b|watch )"
+)
+_ASKS_ONLY = re.compile(r" (?:--help|-h|--version|-V)\b")
+_MEANINGS = {
+    ("grep|egrep|fgrep|rg|ag", 1): "no line matched",
+    ("diff|cmp", 1): "there are differences",
+    ("test|\\[|\\[\\[", 1): "the condition is false",
+    ("curl", 6): "the name of the host is unknown",
+    ("curl", 7): "nobody answered there",
+    ("curl", 22): "the server answered with an error",
+    ("curl", 28): "it took too long",
+    ("pytest|py.test", 1): "tests failed",
+    ("pytest|py.test", 5): "there were no tests",
+    ("timeout", 124): "the command took too long",
+    (".*", 126): "it cannot be executed",
+    (".*", 127): "there is no such command",
+    (".*", 130): "it was interrupted",
+    (".*", 137): "it was killed, perhaps for want of memory",
+    (".*", 139): "it crashed",
+    (".*", 143): "it was asked to end",
+}
+
+
+class Run(msgspec.Struct, frozen=True):
+    command: Annotated[str, Meta(min_length=1, max_length=LONGEST, description="For the shell.")]
+    background: Annotated[
+        bool, Meta(description="It goes on when this call is over: for servers, watchers, long work.")
+    ] = False
+    timeout: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description=f"Seconds to wait, at most {LONGEST_WAIT}; not for the background."),
+    ] = None
+    workdir: Annotated[
+        str | None, Meta(description="Where this one starts; else where the last `cd` led.")
+    ] = None
+    notify_on_complete: Annotated[
+        bool, Meta(description="In the background: you are told when it ends, so need not ask.")
+    ] = False
+    watch_patterns: Annotated[
+        list[Annotated[str, Meta(min_length=1)]],
+        Meta(max_length=20, description="In the background: you are told of lines that hold one of these."),
+    ] = []
+
+
+class Terminal:
+    """The tool that runs commands, and where each session is with its own."""
+
+    def __init__(self, permissions: Permissions | None = None) -> None:
+        """The permissions are those of the other tools for commands, or its own."""
+        self._cwd: dict[str, Path] = {}
+        self._permissions = permissions or Permissions()
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return (
+            Tool(
+                "terminal",
+                "Runs a command and returns what it wrote and its exit code. `cd` holds for the next call; "
+                "variables do not. Use background for what does not end by itself, and the tool `process` "
+                "to look after it.",
+                Run,
+                self._run,
+                within=None,  # a person may be asked first, and then the command has its own time
+            ),
+        )
+
+    async def _run(self, arguments: Run, place: Workplace) -> Result:
+        limit = arguments.timeout or min(int(place.config.terminal.timeout), LONGEST_WAIT)
+        if limit > LONGEST_WAIT:
+            raise ToolFailed(
+                f"Nobody waits longer than {LONGEST_WAIT} s. Use background=true, then `process`."
+            )
+        try:
+            commands = commands_of(arguments.command)
+        except Unreadable:
+            commands = []  # whoever has to allow it is told
+        if not arguments.background and (why := _why_not_here(commands)):
+            raise ToolFailed(why)
+        cwd = await self._where(arguments, place)
+        await self._permissions.permit(arguments.command, place, cwd=cwd)
+        if arguments.background:
+            return await _start(arguments, place, cwd)
+        return await self._finish(arguments, place, cwd, limit, commands)
+
+    async def _where(self, arguments: Run, place: Workplace) -> Path:
+        """Where this command starts."""
+        here = self._cwd.get(place.session_id, place.cwd)
+        if arguments.workdir is not None:
+            here /= os.path.expanduser(arguments.workdir)  # noqa: ASYNC240 - it asks the environment
+        elif not await trio.Path(here).is_dir():
+            here = place.cwd
+        # Resolved once: the directory that a person is shown is the one in which the command runs.
+        return Path(await trio.Path(here).resolve())
+
+    async def _finish(
+        self, arguments: Run, place: Workplace, cwd: Path, limit: float, commands: list[Command]
+    ) -> Result:
+        """Run a command to its end, or to the end of patience."""
+        told = place.home / "spools" / f"cwd-{place.world.new_id()}"
+        script = arguments.command
+        if os.name == "posix":
+            says_where = f"pwd -P >| {shlex.quote(str(told))}"
+            script = f"trap {shlex.quote(says_where)} EXIT\n{script}"
+        code: int | None = TIMED_OUT
+        try:
+            async with place.running(script, cwd=cwd) as process:
+                with trio.move_on_after(limit) as patience:
+                    async with beside(partial(stir, process, place)):
+                        code = await process.wait()
+            now = await trio.to_thread.run_sync(_read_place, told, abandon_on_cancel=True)
+        finally:
+            told.unlink(missing_ok=True)  # noqa: ASYNC240 - also when cancelled, and at once
+        text = await shown(process, place)
+        if patience.cancelled_caught:
+            ended = (
+                f"it took longer than {limit:.0f} s and was ended; use background=true for what takes long"
+            )
+            return Result(f"{text}\n[exit code {TIMED_OUT}: {ended}]".lstrip("\n"), is_error=True)
+        moved = ""
+        if arguments.workdir is None and now is not None and now != cwd:
+            self._remember(place.session_id, now)
+            moved = f"; now in {now}"
+        code = 128 - code if code is not None and code < 0 else code
+        return Result(f"{text}\n[exit code {_told(code, commands)}{moved}]".lstrip("\n"))
+
+    def _remember(self, session_id: str, cwd: Path) -> None:
+        self._cwd.pop(session_id, None)
+        self._cwd[session_id] = cwd
+        if len(self._cwd) > MOST_REMEMBERED:
+            del self._cwd[next(iter(self._cwd))]
+
+
+async def _start(arguments: Run, place: Workplace, cwd: Path) -> Result:
+    notify = arguments.notify_on_complete
+    kept = await place.start_background(
+        arguments.command, cwd=cwd, notify=notify, watch=() if notify else arguments.watch_patterns
+    )
+    text = f"Started {kept.id} (pid {kept.process.id.pid}) in {cwd}."
+    if notify:
+        text += " You will be told when it ends."
+    if notify and arguments.watch_patterns:
+        text += " It is not watched: that and notify_on_complete do not go together."
+    elif arguments.watch_patterns:
+        text += " You will be told of lines that match, while this turn runs and until the next one begins."
+    return Result(text)
+
+
+def _why_not_here(commands: list[Command]) -> str | None:
+    """Why a command does not belong in the foreground, in words for a model."""
+    names = {command.texts[0].rpartition("/")[2] for command in commands if command.words}
+    if got := names & _GETS_AWAY:
+        return (
+            f"Nothing gets away with {min(got)}: what a command leaves is ended with it. Use background=true."
+        )
+    if commands and commands[-1].behind == "&":
+        return "A command that ends in & would be ended at once. Use background=true and leave out the &."
+    for command in commands:
+        text = " ".join(command.texts)
+        if command.behind != "&" and _SERVES.match(text) and not _ASKS_ONLY.search(text):
+            return f"This does not end by itself: {text[:100]}. Use background=true, then `process`."
+    return None
+
+
+async def stir(process: Process, place: Workplace) -> None:
+    """While a process writes, the turn is not idle."""
+    seen = 0
+    while (total := await process.output.beyond(seen)) > seen:
+        seen = total
+        place.active()
+
+
+async def shown(process: Process, place: Workplace) -> str:
+    """What a process has written so far, as a model may be sent it."""
+    output = process.output
+    total, tail = output.total, output.tail
+    before, head = total - len(tail), b""
+    if before:
+        size = min(before, HEAD)
+        head = await trio.to_thread.run_sync(_read_head, output.path, size, abandon_on_cancel=True)
+    if len(head) == before:
+        return fitted("", (head + tail).decode("utf-8", "replace"), redaction(place))
+    texts = head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
+    return fitted(*texts, redaction(place), total=total)
+
+
+def _read_head(path: Path, size: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def _read_place(path: Path) -> Path | None:
+    try:
+        place = Path(path.read_text("utf-8", "surrogateescape").removesuffix("\n"))
+    except OSError:  # it did not exit as commands do
+        return None
+    return place if place.is_absolute() else None  # it says nothing where there is no directory any more
+
+
+def _told(code: int | None, commands: list[Command]) -> str:
+    """An exit code and what it means, where that is well known."""
+    if code is None:
+        return "unknown"
+    name = commands[-1].texts[0].rpartition("/")[2] if commands and commands[-1].words else ""
+    meaning = next(
+        (said for (names, of), said in _MEANINGS.items() if of == code and re.fullmatch(names, name)), ""
+    )
+    return f"{code}: {meaning}" if meaning else str(code)

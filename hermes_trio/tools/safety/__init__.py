@@ -1,0 +1,1 @@
+"""What a command line may do, judged before it runs."""

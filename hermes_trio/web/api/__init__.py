@@ -1,0 +1,1 @@
+"""The routes of the API of this gateway."""

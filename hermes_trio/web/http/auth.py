@@ -1,0 +1,318 @@
+"""Who may come in by HTTP: who has the key, or a browser that was let in for it.
+
+A program sends `Authorization: Bearer <key>`. A browser is let in by a link that `run` and `link` print,
+which works once and for ten minutes, or for the key itself. What it gets has two halves: a cookie, and a page
+key that the page keeps in its own storage and sends in the header `X-Hermes-Page`. A browser sends cookies to
+every port of a host, so that a cookie alone lets nobody in: a server on another port may read it there. The
+page's storage belongs to its origin, port included. Both halves are signatures with the key over the same
+log-in, which is stored until it expires or its browser logs out: so they are good also after a restart, and
+a new key ends all of them.
+
+A browser can be made to ask us by any page its person looks at. So whoever comes without the key must have
+asked for a name that cannot be somebody else's (else a stranger's name could be pointed at this machine), and
+what changes anything must come from our own page. The port is in the cookie's name, so that two gateways on
+one machine do not overwrite each other's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+from collections import deque
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from ...base.errors import HomeUnusable, home_error
+from ...base.world import World
+from ...config.schema import WebConfig
+from ...host.home.private_files import make_private_dir, open_private
+from ...masking.known_secrets import WEB_KEY_FILE
+from ...state.tables.logins import Login
+from ..api.login_routes import Logins
+from .connection import vouch
+from .http_errors import Refusal, read_json
+from .server import is_loopback
+
+PAGE_HEADER = "x-hermes-page"
+LONGEST_BROWSER = 300
+LINK_SECONDS = 600.0
+COOKIE_SECONDS = 30 * 86400
+MOST_TRIES, TRIES_WITHIN = 5, 60.0
+MOST_ADDRESSES = 1000
+LONGEST_LOGIN = 4096
+T = TypeVar("T")
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+def web_key(home: Path, web: WebConfig) -> str:
+    """The key of the configuration, or else that of the home, made if there is none. Raises `HomeError`."""
+    if web.key is not None:
+        return web.key
+    try:
+        make_private_dir(home)
+        fd = open_private(home / WEB_KEY_FILE, os.O_RDWR)
+        with open(fd, "r+", encoding="ascii") as file:
+            key = file.read(1024).strip()
+            if not key:
+                key = secrets.token_urlsafe(32)
+                file.write(key + "\n")
+                file.flush()
+                os.fsync(fd)
+    except OSError as error:
+        raise home_error(home, error, WEB_KEY_FILE) from error
+    except UnicodeDecodeError as error:
+        raise HomeUnusable(home, f"{WEB_KEY_FILE} cannot be used ({error})") from error
+    return key
+
+
+class LoginRequest(msgspec.Struct, frozen=True):
+    """The body that asks to be let in."""
+
+    key: str = ""
+
+
+class Auth:
+    """Lets in, or refuses. One for each gateway."""
+
+    def __init__(self, key: str, host: str, port: int, world: World, logins: Logins) -> None:
+        self.logins = logins
+        self._key, self._host, self._world = key.encode(), host, world
+        self._names = {"localhost", host.lower(), socket.gethostname().lower()}
+        self._links: dict[bytes, float] = {}
+        self._wrong: dict[str, deque[float]] = {}
+        self._known: dict[str, None] = {}
+        """The addresses from which the right key was shown."""
+        self.cookie = f"hermes_trio_{port}"
+
+    def has_key(self, request: Request) -> bool:
+        """Whether it has the key itself."""
+        return self._key_refusal(request) is None
+
+    def check(self, request: Request) -> Login | None:
+        """Refuse who has neither the key nor both halves of a log-in, and who has a wrong key whatever else
+        they have. Return the log-in; None for the key."""
+        refusal, login = self._key_refusal(request), None
+        if refusal is not None:
+            login = self.login_of(request)
+            if "authorization" in request.headers or login is None or not self._has_page_key(request):
+                raise refusal
+            if _is_foreign(request):
+                raise _foreign()
+        vouch(request.scope)
+        return login
+
+    def _key_refusal(self, request: Request) -> Refusal | None:
+        """Why the key of this request is none; None for the right key. It is judged once for each request,
+        however often this is asked, and a wrong key counts as a wrong try to log in."""
+        if _JUDGED not in request.scope:
+            request.scope[_JUDGED] = self._judge(request)
+        judged: Refusal | None = request.scope[_JUDGED]
+        return judged
+
+    def _judge(self, request: Request) -> Refusal | None:
+        if "authorization" not in request.headers:
+            return Refusal(401, "no_key", "This needs the key.", _WHERE, _CHALLENGE)
+        address, wrong = _address(request), Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
+        scheme, _, given = request.headers["authorization"].partition(" ")
+        if scheme.lower() != "bearer":
+            return wrong
+        # Nobody can lock out the programs of the owner from an address that has shown the right key. From any
+        # other one a key is not even looked at while there were too many wrong ones.
+        if address not in self._known and (refusal := self._too_many_tries(request)) is not None:
+            return refusal
+        if self._is_key(given.strip()):
+            _remember(self._known, address, None)
+            return None
+        too_many = self._too_many_tries(request)
+        self._note_mistake(request)
+        return too_many or wrong
+
+    def is_let_in(self, request: Request) -> bool:
+        """Whether it has the key, or a cookie: enough for the page itself, which holds no secret."""
+        return self.has_key(request) or self.login_of(request) is not None
+
+    def check_origin(self, request: Request) -> None:
+        """Refuse what a browser was made to ask by somebody else's page. Who has the key was not."""
+        if self.has_key(request):
+            return
+        host = request.headers.get("host", "")
+        if not self._is_ours(host):
+            raise Refusal(
+                403,
+                "foreign_host",
+                "This is not a name of ours.",
+                "Use the address of this machine, also in a proxy, make the name web.host, or send the key.",
+            )
+        if request.method in SAFE:
+            return
+        if _is_foreign(request):
+            raise _foreign()
+        if "origin" not in request.headers and self.cookie in request.cookies:
+            raise Refusal(403, "no_origin", "A cookie alone does not allow this.", "Send the key.")
+
+    # --- the cookie, and how it is got ---
+
+    def new_link_token(self) -> str:
+        """What a link holds that lets somebody in, once and soon."""
+        now, token = self._world.time(), secrets.token_urlsafe(32)
+        self._links = {seal: until for seal, until in self._links.items() if until > now}
+        self._links[_sealed(token)] = now + LINK_SECONDS
+        return token
+
+    async def log_in_by_link(self, request: Request) -> Response:
+        """`GET /login?token=`: the two halves of a log-in for the link that `run` or `link` has printed. The
+        page finds its half behind the `#` of its address, which a browser sends to nobody. Without a
+        token, and for a browser that is let in already, there is only the way to the page."""
+        seal = _sealed(request.query_params.get("token", ""))
+        if seal not in self._links and self.login_of(request) is not None:
+            return RedirectResponse("/", 303)
+        self._count_tries(request)
+        until = self._links.pop(seal, 0.0)
+        if self._world.time() >= until:
+            self._note_mistake(request)
+            raise Refusal(
+                401,
+                "link_used",
+                "This link was used before, or is too old.",
+                "Get another one with `hermes-trio link`, or log in with the key.",
+            )
+        response = RedirectResponse("/", 303)
+        page_key = await self._let_in(request, response)
+        response.headers["location"] = f"/#key={page_key}"
+        return response
+
+    async def log_in_by_key(self, request: Request) -> Response:
+        """`POST /login` `{key}`: the two halves of a log-in for the key. That of the page is in the header
+        `X-Hermes-Page`."""
+        self._count_tries(request)
+        if not self._is_key((await read_json(request, LoginRequest, longest=LONGEST_LOGIN)).key):
+            self._note_mistake(request)
+            raise Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
+        response = Response(status_code=204)
+        response.headers[PAGE_HEADER] = await self._let_in(request, response)
+        return response
+
+    async def _let_in(self, request: Request, response: Response) -> str:
+        """Store a log-in, in the place of the one that this browser has. Set the cookie, and return the key
+        of the page."""
+        before, now = self.login_of(request), self._world.time()
+        login_id, expires = secrets.token_urlsafe(16), int(now) + COOKIE_SECONDS
+        browser = request.headers.get("user-agent", "")[:LONGEST_BROWSER]
+        await self.logins.add(Login(login_id, now, expires, browser))
+        if before is not None:
+            await self.logins.end(before.login_id)
+        text = f"{expires}.{login_id}"
+        # Not `strict`: a link that is followed out of another page, be it the terminal of an editor in the
+        # browser, would be used up and lead to the question for the key.
+        response.set_cookie(
+            self.cookie,
+            f"{text}.{self._signed('cookie', text)}",
+            max_age=COOKIE_SECONDS,
+            path="/",
+            secure=_is_by_tls(request),
+            httponly=True,
+            samesite="lax",
+        )
+        return self._signed("page", text)
+
+    def login_of(self, request: Request) -> Login | None:
+        """Return the log-in that the cookie of this request names. A cookie alone lets nobody in."""
+        text, _, signature = request.cookies.get(self.cookie, "").rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signed("cookie", text).encode()):
+            return None
+        return self.logins.get(text.partition(".")[2])
+
+    def _has_page_key(self, request: Request) -> bool:
+        """Whether the page's half belongs to the cookie, which is a good one."""
+        text, _, _ = request.cookies.get(self.cookie, "").rpartition(".")
+        given = request.headers.get(PAGE_HEADER, "")
+        return hmac.compare_digest(given.encode(), self._signed("page", text).encode())
+
+    def _signed(self, use: str, text: str) -> str:
+        return hmac.new(self._key, f"{use} {text}".encode(), hashlib.sha256).hexdigest()
+
+    def _is_key(self, given: str) -> bool:
+        return hmac.compare_digest(_sealed(given), _sealed(self._key.decode()))
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether a name that was asked for can only be ours: an address, or what this machine is called.
+        Any other name belongs to somebody, who can point it here."""
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").lower()
+            if name in self._names or is_loopback(name):
+                return True
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    # --- guessing ---
+
+    def _count_tries(self, request: Request) -> None:
+        if (refusal := self._too_many_tries(request)) is not None:
+            raise refusal
+
+    def _too_many_tries(self, request: Request) -> Refusal | None:
+        wrong = self._wrong.get(_address(request))
+        if wrong is None or len(wrong) < MOST_TRIES:
+            return None
+        if (wait := wrong[0] + TRIES_WITHIN - self._world.time()) <= 0:
+            return None
+        headers = {"Retry-After": str(int(wait) + 1)}
+        return Refusal(429, "too_many_tries", "Too many wrong tries.", "Wait a minute.", headers)
+
+    def _note_mistake(self, request: Request) -> None:
+        tries = self._wrong.get(_address(request), deque(maxlen=MOST_TRIES))
+        _remember(self._wrong, _address(request), tries)
+        tries.append(self._world.time())
+
+
+def _remember(table: dict[str, T], address: str, value: T) -> None:
+    """Store this for an address, in the place of the oldest one where there are too many."""
+    if address not in table and len(table) >= MOST_ADDRESSES:
+        del table[next(iter(table))]
+    table[address] = value
+
+
+def _is_foreign(request: Request) -> bool:
+    """Whether a browser was made to ask this by the page of another origin."""
+    if (site := request.headers.get("sec-fetch-site")) is not None:
+        # A browser knows whose page asks. We may not: a proxy asks for us by another name than that of
+        # the page.
+        return site not in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
+
+
+def _is_by_tls(request: Request) -> bool:
+    """Whether the browser speaks TLS to a proxy in front of us, which is believed on this machine only."""
+    by = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+    return by == "https" and is_loopback(_address(request))
+
+
+def _foreign() -> Refusal:
+    message = "This comes from somebody else's page."
+    return Refusal(403, "foreign_origin", message, "Use the gateway's own.")
+
+
+_JUDGED = "hermes_trio.judged"
+_WHERE = "It is web.key in config.yaml, or in <home>/web.key: send it as `Authorization: Bearer <key>`."
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _sealed(secret: str) -> bytes:
+    """As long for every secret, so that comparing tells nothing of it."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

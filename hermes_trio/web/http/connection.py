@@ -1,0 +1,362 @@
+"""One connection, from its first byte to its last: HTTP/1.1 by h11 on the one side, an ASGI application on
+the other.
+
+There is no other protocol, so nobody can ask for one: an upgrade is answered as if it had not been asked
+for, CONNECT with 405. Everything a client can delay has a deadline: its request must come, and what it is
+sent must be taken. The client is listened to only while the application waits for it (`receive`), so an
+application that wants to know of a hang-up waits for that, and what is sent ahead of its time stays where it
+is.
+
+Rejected: the ASGI servers that run on Trio. What they send is shielded without a deadline, so that one
+client that reads nothing keeps the whole gateway from ending (tried), and their HTTP/2 cannot be turned off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from email.utils import formatdate
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import h11
+import trio
+
+from ...host.loop.sockets import send_at_once
+from ...log import Log
+
+HEAD_WITHIN = 10.0
+"""Seconds from the first byte of a request until its headers are whole."""
+BODY_WITHIN = 60.0
+"""Seconds until all of it is there."""
+PROGRESS_WITHIN = 10.0
+"""Seconds in which a body grows by `PROGRESS_BYTES`, until it is whole."""
+PROGRESS_BYTES = 1024
+IDLE = 75.0
+"""Seconds that a connection may be silent between two requests."""
+TAKEN_WITHIN = 20.0
+"""Seconds in which a client takes the next piece of an answer."""
+LINGER = 5.0
+"""Seconds for which a client that is refused while it still sends may go on, to hear the refusal."""
+LONGEST_HEAD = 32 * 1024
+MOST_AHEAD = 64 * 1024
+"""Bytes of later requests that are taken while one is being answered."""
+PIECE = 64 * 1024
+MOST_HEADERS = 100
+MOST_CHUNKS = 4096
+"""Chunks of any size that a body may have. Each chunk costs as much as some hundred bytes, so that any
+further chunk needs `CHUNK_BYTES` of body: then the cost of a body is bounded by its size."""
+CHUNK_BYTES = 256
+MOST_PASSED_OVER = 64
+"""Events of an unread body that are skipped to use the connection again."""
+VOUCH = "hermes_trio.vouch"
+"""The ASGI extension that `vouch` calls."""
+
+Message = MutableMapping[str, Any]
+App = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
+
+log = Log(__name__)
+
+
+class Hangup(OSError):
+    """The client has gone, or takes nothing any more."""
+
+
+def vouch(scope: Message) -> None:
+    """Note that this request may come in. Until then its connection is a stranger's, which has a place only
+    while no newer stranger needs it."""
+    if (note := scope.get("extensions", {}).get(VOUCH)) is not None:
+        note()
+
+
+class Connection:
+    """A client. `idle` is the scope in which it is waited for while it asks for nothing."""
+
+    def __init__(self, stream: trio.SocketStream, app: App) -> None:
+        self._stream, self._app = stream, app
+        self._whole = trio.CancelScope()
+        self.known = False
+        """Whether its current request, or the last one, was vouched for."""
+        self.waits = False
+        """Whether nothing happens here until the client sends something."""
+        self.since = trio.current_time()
+        """The start of the current wait or request."""
+        try:
+            self.peer = stream.socket.getpeername()[:2]
+        except OSError:  # it has gone already
+            self.peer = ("", 0)
+        self.own = stream.socket.getsockname()[:2]
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
+        self.idle: trio.CancelScope | None = None
+        self.closing = False
+        """After this answer there is no other one."""
+
+    def close(self) -> None:
+        """Let it go as soon as it is answered: now, if it asks for nothing, or is a stranger who has not
+        finished asking."""
+        self.closing = True
+        if self.idle is not None:
+            self.idle.cancel(reason="the door is closed")
+        elif self.waits and not self.known:
+            self.evict()
+
+    def evict(self) -> None:
+        """Close the connection now."""
+        self._whole.cancel(reason="its place is needed")
+
+    async def serve(self) -> None:
+        """Answer one request after the other, until somebody has enough."""
+        with self._whole:
+            await self._serve()
+
+    async def _serve(self) -> None:
+        async with self._stream:
+            with suppress(Hangup, trio.BrokenResourceError, trio.ClosedResourceError):
+                try:
+                    while not self.closing and (request := await self._next()) is not None:
+                        self.known, self.since = False, trio.current_time()
+                        exchange = Exchange(self._http, self._stream, request, self)
+                        if not await exchange.answer(self._app):
+                            break
+                        self._http.start_next_cycle()
+                except h11.RemoteProtocolError as error:
+                    await self._refuse(error.error_status_hint)
+                await self._linger()
+
+    async def _next(self) -> h11.Request | None:
+        """The next request; None if none comes."""
+        self.since, self.waits = trio.current_time(), True
+        try:
+            return await self._read_head()
+        finally:
+            self.waits, self.idle = False, None
+
+    async def _read_head(self) -> h11.Request | None:
+        with trio.CancelScope(deadline=trio.current_time() + IDLE) as self.idle:
+            if self._http.trailing_data[0]:
+                self.idle.deadline = trio.current_time() + HEAD_WITHIN
+            while True:
+                event = self._http.next_event()
+                if isinstance(event, h11.Request):
+                    return event
+                if event is not h11.NEED_DATA:
+                    break
+                data = await self._stream.receive_some(PIECE)
+                if not self._http.trailing_data[0]:
+                    self.idle.deadline = min(self.idle.deadline, trio.current_time() + HEAD_WITHIN)
+                self._http.receive_data(data)
+        return None
+
+    async def _refuse(self, status: int) -> None:
+        """It speaks no HTTP that we know."""
+        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
+        head = h11.Response(status_code=status, headers=[("Content-Length", "0"), ("Connection", "close")])
+        await write(self._stream, self._http.send(head) + self._http.send(h11.EndOfMessage()))
+
+    async def _linger(self) -> None:
+        """Whoever is left while it still sends is reset, and may lose the answer: let it finish."""
+        if self._http.their_state in (h11.DONE, h11.IDLE, h11.CLOSED, h11.MUST_CLOSE):
+            return
+        self.waits = True
+        with trio.move_on_after(LINGER):
+            await self._stream.send_eof()
+            while await self._stream.receive_some(PIECE):
+                pass
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(
+        self, http: h11.Connection, stream: trio.SocketStream, request: h11.Request, connection: Connection
+    ) -> None:
+        self._http, self._stream, self._request, self._connection = http, stream, request, connection
+        self._body_by = trio.current_time() + BODY_WITHIN
+        self._progress_by = trio.current_time() + PROGRESS_WITHIN
+        self._progress = self._size = self._chunks = 0
+        self._body_over = self._gone = False
+        self._problem: int | None = None
+        """The status that tells the client what is wrong with its body."""
+        self._ahead = 0
+        self._head: h11.Response | None = None
+        self._started = False
+
+    async def answer(self, app: App) -> bool:
+        """Have it answered. True if the client may ask for more. Raises `Hangup` if it has gone."""
+        scope = self._scope()
+        if scope is None:
+            await self._plainly(405 if self._request.method == b"CONNECT" else 400)
+            return False
+        if len(scope["headers"]) > MOST_HEADERS:
+            await self._plainly(431)
+            return False
+        try:
+            await app(scope, self._receive, self._send)
+        except* Hangup:
+            self._gone = True
+        except* Exception:
+            # A mistake of ours in one answer. It is told loudly, and is nobody else's trouble.
+            log.error("a request could not be answered", path=scope["path"], exc_info=True)
+        if self._gone and (self._problem is None or self._started):
+            raise Hangup
+        if not self._started:
+            await self._plainly(self._problem or 500)
+        return self._is_whole() and self._http.our_state is h11.DONE and not self._connection.closing
+
+    def _is_whole(self) -> bool:
+        """Whether the request has come to its end. What an application has not read before it answers is
+        passed over."""
+        with suppress(h11.RemoteProtocolError):
+            for _ in range(MOST_PASSED_OVER):
+                if self._http.their_state is not h11.SEND_BODY or isinstance(self._http.next_event(), type):
+                    break
+        return self._http.their_state is h11.DONE
+
+    def _scope(self) -> Message | None:
+        """The request as an application sees it; None for a target that is none of ours, and for a body that
+        has two lengths: a proxy in front of us may believe the other one."""
+        target, names = self._request.target, {name for name, _ in self._request.headers}
+        if self._request.method == b"CONNECT" or {b"content-length", b"transfer-encoding"} <= names:
+            return None
+        if not target.startswith(b"/"):
+            try:
+                parts = urlsplit(target)
+            except ValueError:
+                return None
+            if parts.scheme not in (b"http", b"https"):
+                return None
+            target = (parts.path or b"/") + (b"?" + parts.query if parts.query else b"")
+        path, _, query = target.partition(b"?")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": self._request.http_version.decode("ascii"),
+            "method": self._request.method.decode("ascii"),
+            "scheme": "http",
+            "path": unquote(path.decode("latin-1")),
+            "raw_path": path,
+            "query_string": query,
+            "root_path": "",
+            "headers": list(self._request.headers),
+            "client": self._connection.peer,
+            "server": self._connection.own,
+            "extensions": {VOUCH: self._vouch},
+        }
+
+    def _vouch(self) -> None:
+        self._connection.known = True
+
+    # --- what the application calls ---
+
+    async def _receive(self) -> Message:
+        while not (self._body_over or self._gone or self._head is not None):
+            try:
+                event = self._http.next_event()
+                if event is h11.NEED_DATA:
+                    await self._more()
+                    continue
+            except h11.RemoteProtocolError:
+                self._problem = self._problem or 400
+                break
+            if isinstance(event, h11.Data):
+                if self._is_crumbs(event):
+                    self._problem = 400
+                    break
+                return {"type": "http.request", "body": bytes(event.data), "more_body": True}
+            if isinstance(event, h11.EndOfMessage) or event is h11.PAUSED:
+                self._body_over = True
+                return {"type": "http.request", "body": b"", "more_body": False}
+            break
+        if self._body_over or self._head is not None:
+            await self._hangup()
+        self._gone = True
+        return {"type": "http.disconnect"}
+
+    async def _more(self) -> None:
+        """Take more of the body."""
+        if self._http.they_are_waiting_for_100_continue:
+            go_on = h11.InformationalResponse(status_code=100, headers=[])
+            await write(self._stream, self._http.send(go_on))
+        data, self._connection.waits = b"", True
+        with trio.CancelScope(deadline=min(self._body_by, self._progress_by)) as patience:
+            data = await read(self._stream)
+        self._connection.waits = False
+        if patience.cancelled_caught:
+            self._problem = 408
+        self._progress += len(data)
+        if self._progress >= PROGRESS_BYTES:
+            self._connection.since = trio.current_time()
+            self._progress, self._progress_by = 0, trio.current_time() + PROGRESS_WITHIN
+        self._http.receive_data(data)
+
+    def _is_crumbs(self, piece: h11.Data) -> bool:
+        """Count a piece of the body. Return whether the body has more chunks than its size allows."""
+        self._size += len(piece.data)
+        self._chunks += piece.chunk_start
+        return self._chunks > MOST_CHUNKS + self._size // CHUNK_BYTES
+
+    async def _hangup(self) -> None:
+        """Wait until the client has gone. What it asks for meanwhile is answered later."""
+        while self._ahead < MOST_AHEAD:
+            data = await read(self._stream)
+            self._http.receive_data(data)
+            if not data:
+                return
+            self._ahead += len(data)
+        await trio.sleep_forever()
+
+    async def _send(self, message: Message) -> None:
+        if self._gone:
+            raise Hangup
+        if message["type"] == "http.response.start":
+            headers = [*message.get("headers", ()), (b"date", formatdate(usegmt=True).encode())]
+            if self._connection.closing or not self._is_whole():
+                headers.append((b"connection", b"close"))
+            self._head = h11.Response(status_code=message["status"], headers=headers)
+            return
+        assert self._head is not None  # noqa: S101 - an answer has a head first
+        data = b"" if self._started else self._http.send(self._head)
+        self._started = True
+        if (body := message.get("body", b"")) and self._has_body(self._head):
+            data += self._http.send(h11.Data(body))
+        if not message.get("more_body", False):
+            data += self._http.send(h11.EndOfMessage())
+        await write(self._stream, data)
+
+    def _has_body(self, head: h11.Response) -> bool:
+        return self._request.method != b"HEAD" and head.status_code not in (204, 304)
+
+    async def _plainly(self, status: int) -> None:
+        headers = [("Content-Length", "0"), ("Connection", "close")]
+        head = h11.Response(status_code=status, headers=headers)
+        await write(self._stream, self._http.send(head) + self._http.send(h11.EndOfMessage()))
+
+
+async def read(stream: trio.SocketStream) -> bytes:
+    """What comes next; nothing if nothing comes any more."""
+    try:
+        return bytes(await stream.receive_some(PIECE))
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        return b""
+
+
+async def write(stream: trio.SocketStream, data: bytes) -> None:
+    """Send this, piece by piece. Raises `Hangup` where nobody takes it."""
+    await trio.lowlevel.checkpoint()
+    try:
+        # Nearly always the system takes all of it at once. Then all that belongs to waiting, a deadline
+        # first of all, would cost more than the sending.
+        sent = send_at_once(stream.socket, data)
+    except OSError as error:
+        raise Hangup from error
+    for start in range(sent, len(data), PIECE):
+        with trio.move_on_after(TAKEN_WITHIN) as patience:
+            try:
+                await stream.send_all(data[start : start + PIECE])
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                raise Hangup from error
+        if patience.cancelled_caught:
+            raise Hangup

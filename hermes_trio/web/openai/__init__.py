@@ -1,0 +1,1 @@
+"""The routes in the form of OpenAI."""

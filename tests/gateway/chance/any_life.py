@@ -1,0 +1,169 @@
+"""One life of a gateway in a story that chance writes: its platform, its agent and its disk, each of which
+sees and notes what passes through it, and how it is killed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+from outcome import Outcome
+
+from hermes_trio.base.messages import MessageEvent
+from hermes_trio.embed import serve
+from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.loop.worker import Runner, inline_worker
+from hermes_trio.platform.contract import Outgoing, Traits
+from hermes_trio.testing import MemoryPlatform
+from hermes_trio.testing.memory_platform import MemoryLink
+from hermes_trio.testing.stage import Delivery
+from tests.gateway.chance.any_deeds import DEEDS, done
+from tests.stage import no_guard
+
+if TYPE_CHECKING:
+    from tests.gateway.chance.any_story import Story
+
+T = TypeVar("T")
+
+
+@dataclass
+class Ran:
+    """A run of the agent, as the agent knows it."""
+
+    run_id: str
+    key: str
+    said: tuple[str, ...]
+    """The ids of the messages that it was to answer; none where it took up what was cut."""
+    began: float = field(default_factory=trio.current_time)
+    answer: str | None = None
+
+
+class Platform(MemoryPlatform):
+    """Remembers what was accepted, and looks at what it is to show in the moment in which it is."""
+
+    def __init__(self, traits: Traits, looks: Callable[[str], None]) -> None:
+        super().__init__(traits=traits)
+        self._looks = looks
+        self.accepted: list[tuple[float, MessageEvent]] = []
+
+    async def send(self, message: Outgoing) -> str:
+        self._looks(message.text)
+        return await super().send(message)
+
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: object = ()) -> None:
+        self._looks(text)
+        await super().edit(chat_id, message_id, text)
+
+    def accept(self, delivery: Delivery) -> None:
+        if not delivery.accepted.is_set():
+            self.accepted.append((trio.current_time(), delivery.event))
+        super().accept(delivery)
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether somebody has said what was not accepted yet."""
+        return bool(self._waiting)
+
+    def heal(self) -> None:
+        """From now on all is well here."""
+        self._troubles.clear()
+
+
+@dataclass
+class Life:
+    """One life of the gateway: its adapter, its agent, its disk, until it is killed."""
+
+    story: Story
+    gateway: Gateway | None = None
+    killed: trio.Event = field(default_factory=trio.Event)
+    over: trio.Event = field(default_factory=trio.Event)
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    jobs_to_kill: int | None = None
+    full_for: int = 0
+    """So many commits fail."""
+    connection: sqlite3.Connection | None = None
+
+    def __post_init__(self) -> None:
+        platform = self.story.platform
+        self.name, self.account, self.traits = platform.name, platform.account, platform.traits
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[MemoryLink]:
+        if self.killed.is_set():
+            await trio.sleep_forever()
+        async with self.story.platform.connect() as link:
+            if self.killed.is_set():
+                self.story.platform.drop()
+            yield link
+
+    @contextmanager
+    def worker(self, name: str) -> Iterator[Runner]:
+        with inline_worker(name) as runner:
+
+            def run(job: Callable[[], T], done: Callable[[Outcome[T]], object]) -> None:
+                if self.jobs_to_kill is not None and name != "store-reader":
+                    self.jobs_to_kill -= 1
+                    if self.jobs_to_kill <= 0:
+                        self.kill()
+                if name != "store-writer" or self.connection is None or not self.full_for:
+                    runner(job, done)
+                    return
+                self.full_for -= 1
+                self.connection.execute("PRAGMA query_only = 1")
+                try:
+                    runner(job, done)
+                finally:
+                    with suppress(sqlite3.ProgrammingError):  # the job was to close it
+                        self.connection.execute("PRAGMA query_only = 0")
+
+            yield run
+
+    def kill(self) -> None:
+        """What is on the disk now is all that there will be."""
+        if self.killed.is_set() or self.over.is_set():
+            return
+        self.killed.set()
+        self.story.next_home()
+        self.story.platform.drop()
+        self.scope.cancel()
+
+    async def lived(self, task_status: trio.TaskStatus[None]) -> None:
+        """From its start to its end."""
+        story = self.story
+        with self.scope:
+            async with trio.open_nursery() as nursery:
+                start = partial(
+                    serve,
+                    story.home,
+                    story.plan.config,
+                    agent=self.agent,
+                    adapters=[self],
+                    world=story.world,
+                    worker=self.worker,
+                    guarded=no_guard,
+                )
+                self.gateway = await nursery.start(start)
+                task_status.started()
+        self.over.set()
+        if self.gateway is None:  # it was killed before its doors were open
+            task_status.started()
+
+    async def agent(self, turn: Turn) -> str | None:
+        if self.killed.is_set():
+            await trio.sleep_forever()
+        story, said = self.story, [event.text for event in turn.said]
+        ran = Ran(turn.run_id, turn.entry.session_key, tuple(event.message_id or "" for event in turn.said))
+        story.ran.append(ran)
+        if not said:
+            said = [row.content for row in turn.history if row.role == "user"]
+        deed = (said[-1].split() or ["plain"])[0]
+        if story.healthy or (not turn.said and story.dice.random() < 0.6) or deed not in DEEDS:
+            deed = "stream"
+        answer = await done(turn, deed)
+        ran.answer = turn.segment if answer is None else answer
+        return answer

@@ -1,0 +1,214 @@
+"""What an adapter may do to the gateway: lose its own link. Whatever fails in it, whatever it says that it
+has received, the others are served, and a stop is a stop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Literal, TypeVar
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.base.messages import MessageEvent, SessionSource
+from hermes_trio.platform.contract import Link, Outgoing, Traits
+from hermes_trio.testing import MemoryPlatform, Script
+from tests.stage import Stage
+
+T = TypeVar("T")
+
+
+async def fails_when_it_is_cancelled() -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        raise ValueError("the socket was closed under me")
+
+
+class Wordless(Exception):
+    """An error that cannot even be told."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("call", ["connect", "send", "edit"])
+async def test_an_error_that_cannot_be_told_hurts_nobody(
+    stage: Stage, autojump_clock: MockClock, call: Literal["connect", "send", "edit"]
+) -> None:
+    stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
+    async with stage.life():
+        await trio.sleep(1)  # it is connected
+        stage.platform.fails(call, Wordless())
+        if call == "connect":
+            stage.platform.drop()
+        await stage.says("work")
+        await trio.sleep(300)
+        await stage.says("hello", chat="7")
+        await trio.sleep(5)
+        assert stage.platform.chat("7").texts == ["You said: hello"]
+
+
+class Hooked:
+    """A link that does something else first."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._link, name)
+
+
+class Hanging(Hooked):
+    """One whose call hangs once, with a task in it that fails when it is cancelled."""
+
+    def __init__(self, link: Link, hangs: str) -> None:
+        super().__init__(link)
+        self._hangs = {hangs}
+
+    async def send(self, message: Outgoing) -> str | None:
+        return await self._called("send", lambda: self._link.send(message))
+
+    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: object = ()) -> None:
+        await self._called("edit", lambda: self._link.edit(chat_id, message_id, text))
+
+    async def typing(self, chat_id: str, thread_id: str | None) -> None:
+        await self._called("typing", lambda: self._link.typing(chat_id, thread_id))
+
+    async def _called(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        if name in self._hangs:
+            self._hangs.clear()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fails_when_it_is_cancelled)
+                await trio.sleep_forever()
+        return await call()
+
+
+class WithCalls(MemoryPlatform):
+    """Its links hang once, in the call of this name."""
+
+    slow = ""
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Link]:  # type: ignore[override]
+        async with super().connect() as link:
+            yield Hanging(link, self.slow)
+
+
+@pytest.mark.parametrize("call", ["send", "edit", "typing"])
+async def test_a_task_of_a_call_that_fails_when_the_call_takes_too_long_hurts_nobody(
+    stage: Stage, autojump_clock: MockClock, call: str
+) -> None:
+    platform = stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
+    platform.slow = call
+    stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(300)
+        await stage.says("hello", chat="7")
+        await trio.sleep(5)
+        assert platform.chat("7").texts == ["You said: hello"]
+        assert platform.chat("42").texts[-1].endswith("Two.")
+
+
+@pytest.mark.parametrize("call", ["send", "edit", "typing"])
+async def test_a_task_of_a_call_that_fails_when_the_gateway_stops_keeps_it_from_nothing(
+    stage: Stage, autojump_clock: MockClock, call: str
+) -> None:
+    platform = stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
+    platform.slow = call
+    stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
+        await trio.sleep(5)
+        gateway.stop(grace=0)
+    assert [turn.outcome for turn in stage.turns()] == ["cut"]
+
+
+class WithTasks(MemoryPlatform):
+    """A connection is a nursery, and one of its tasks fails when it is cancelled."""
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Link]:  # type: ignore[override]
+        async with super().connect() as link, trio.open_nursery() as nursery:
+            nursery.start_soon(fails_when_it_is_cancelled)
+            yield link
+
+
+async def test_a_connection_that_fails_while_it_is_closed_does_not_make_a_stop_a_crash(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.platform = WithTasks(traits=Traits(edits=True, typing=True))
+    async with stage.life() as gateway:
+        await stage.says("hello")
+        await trio.sleep(5)
+        gateway.stop(grace=0)
+    assert stage.platform.chat("42").texts == ["You said: hello"]
+
+
+class Receiving(Hooked):
+    """A link that has received this before all else."""
+
+    def __init__(self, link: Link, what: list[object]) -> None:
+        super().__init__(link)
+        self._what = what
+
+    async def receive(self) -> AsyncIterator[object]:
+        while self._what:
+            yield self._what.pop()
+        async for event in self._link.receive():
+            yield event
+
+
+class Mistaken(MemoryPlatform):
+    """Once it says that it has received what no adapter should."""
+
+    def __init__(self, what: object) -> None:
+        super().__init__(traits=Traits(edits=True, typing=True))
+        self._what = [what]
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Link]:  # type: ignore[override]
+        async with super().connect() as link:
+            yield Receiving(link, self._what)  # type: ignore[misc]
+
+
+def said(text: object = "hi", chat: object = "42", **more: object) -> object:
+    where = {
+        name: more.pop(name) for name in ("user_name", "account", "platform", "chat_type") if name in more
+    }
+    source = SessionSource(**{"platform": "memory", "chat_id": chat, "user_id": "42"} | where)  # type: ignore[arg-type]
+    return MessageEvent(source, text, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param({"text": "hi"}, id="no event"),
+        pytest.param(said(None), id="no text"),
+        pytest.param(said(5), id="a number for a text"),
+        pytest.param(said(chat=42), id="a number for a chat"),
+        pytest.param(said(chat=None), id="no chat"),
+        pytest.param(said(chat="4" * 2000), id="an id that makes no key"),
+        pytest.param(said(message_id=7), id="a number for a message id"),
+        pytest.param(said(kind="odd"), id="an unknown kind"),
+        pytest.param(said(chat_type="odd"), id="an unknown kind of chat"),
+        pytest.param(said(user_name=object()), id="a name that is none"),
+        pytest.param(said(account="nobody"), id="another account"),
+        pytest.param(said(platform="other"), id="another platform"),
+    ],
+)
+async def test_what_nobody_can_have_received_is_trouble_of_its_adapter_alone(
+    stage: Stage, autojump_clock: MockClock, what: object
+) -> None:
+    stage.platform = Mistaken(what)
+    async with stage.life():
+        await trio.sleep(100)
+        await stage.says("hello", chat="7")
+        await trio.sleep(5)
+        assert stage.platform.chat("7").texts == ["You said: hello"]
+        assert stage.pending() == []

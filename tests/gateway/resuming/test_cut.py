@@ -1,0 +1,167 @@
+"""What is cut leaves its end on the disk: for each of many, and also where the cut comes early or the disk
+is slow."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import outcome
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.config.schema import AgentConfig
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.loop.worker import Runner, inline_worker
+from hermes_trio.journal.reader import read_run
+from hermes_trio.testing import Script
+from tests.stage import Stage, everyone
+
+T = TypeVar("T")
+
+
+async def test_many_that_are_cut_at_once_have_each_an_end_a_mark_and_a_last_record(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    chats = [str(number) for number in range(30)]
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
+        for chat in chats:
+            await stage.says("work", chat=chat)
+        await trio.sleep(5)
+        gateway.stop(grace=0)
+    assert stage.ended_at == 5, "nothing hung, so the last end is the end of all"
+    for chat in chats:
+        [turn] = stage.turns(chat)
+        assert (turn.outcome, stage.entry(chat).resume_pending) == ("cut", True)
+        reading = read_run(stage.home / "journal", turn.session_id, turn.run_id)
+        assert reading.terminal is reading.records[-1]
+        assert reading.terminal.terminal_state == "cut"
+
+
+async def test_a_journal_that_hangs_keeps_no_cut_turn_waiting(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    """What counts is the commit. The journals are given their two seconds once, when they are closed."""
+    hangs = False
+
+    @contextmanager
+    def worker(name: str) -> Iterator[Runner]:
+        with inline_worker(name) as at_once:
+
+            def runner(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
+                if not (hangs and name == "journal-writer"):
+                    at_once(job, done)
+
+            yield runner
+
+    stage.worker = worker
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
+        hangs = True
+        gateway.stop(grace=0)
+    assert stage.ended_at == 2
+    assert (stage.turns()[0].outcome, stage.entry().resume_pending) == ("cut", True)
+
+
+async def test_who_is_cut_before_it_learns_that_it_has_a_row_ends_that_row(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    """The disk has taken the row, and says so only when the grace is over."""
+    held: list[Callable[[], object]] = []
+
+    @contextmanager
+    def worker(name: str) -> Iterator[Runner]:
+        with inline_worker(name) as at_once:
+
+            def runner(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
+                result = outcome.capture(job)
+                if name == "store-writer" and not held and _a_turn_began(stage.home / "gateway.db"):
+                    held.append(partial(done, result))
+                else:
+                    at_once(result.unwrap, done)
+
+            yield runner
+
+    stage.worker = worker
+    async with stage.life() as gateway:
+        await stage.says("hello")
+        gateway.stop(grace=0)
+        await trio.sleep(1.5)  # a second for its ending to be stored; then the turn is cut
+        [answer] = held
+        answer()
+    assert [turn.outcome for turn in stage.turns()] == ["unstarted"], "no model was asked: nothing is lost"
+    assert stage.pending() == ["hello"]
+    stage.worker = inline_worker
+    async with stage.life():
+        await trio.sleep(1)
+    assert stage.platform.chat("42").texts.count("You said: hello") == 1
+
+
+def _a_turn_began(path: Path) -> bool:
+    with closing(sqlite3.connect(path)) as db:
+        if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'turns'").fetchall():
+            return False
+        return bool(db.execute("SELECT 1 FROM turns").fetchall())
+
+
+async def test_what_a_crash_suspends_a_planned_stop_does_not(stage: Stage, autojump_clock: MockClock) -> None:
+    """`crash_recovery: suspend`."""
+    stage.config = everyone(AgentConfig(crash_recovery="suspend"))
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(5)
+        first = stage.entry().session_id
+    left = stage.home.with_name("left")
+    async with stage.life():
+        await stage.says("again")
+        await trio.sleep(5)
+        assert stage.entry().session_id == first, "it was stopped"
+        shutil.copytree(stage.home, left)
+        stage.platform.drop()
+    stage.home = left
+    async with stage.life():
+        await stage.says("once more")
+        await trio.sleep(5)
+        assert stage.entry().session_id != first, "it was killed"
+
+
+class Killed(BaseException):
+    """Stands for the kernel that has no memory left for a history, say."""
+
+
+@pytest.mark.parametrize("asks_first", [True, False])
+async def test_a_message_that_kills_the_gateway_does_so_a_few_times_and_not_for_ever(
+    stage: Stage, autojump_clock: MockClock, asks_first: bool
+) -> None:
+    ordinary = stage.agent
+
+    async def agent(turn: Turn) -> str:
+        said = [event.text for event in turn.said] or [row.content for row in turn.history]
+        if "poison" not in said:
+            return await ordinary(turn)
+        if asks_first:
+            await turn.requesting()
+        raise Killed
+
+    stage.agent = agent  # type: ignore[assignment]
+    for life in range(12):
+        try:
+            async with stage.life():
+                if life == 0:
+                    stage.platform.post("poison")
+                await trio.sleep(100)
+                await stage.says("hello", chat="7")
+                await trio.sleep(5)
+                assert stage.platform.chat("7").texts[-1] == "You said: hello"
+                break
+        except* Killed:
+            pass
+    assert life == (2 if asks_first else 5)

@@ -1,0 +1,60 @@
+"""What a stop leaves to be read: which phase was over when, and which turns it waited for."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import msgspec
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.gateway.drain import Report
+from hermes_trio.state.tables import endings
+from hermes_trio.state.tables.endings import EndingRow
+from hermes_trio.testing import Script
+from tests.stage import KEY, Stage
+
+
+def last_ending(stage: Stage) -> EndingRow:
+    db = sqlite3.connect(stage.home / "gateway.db")
+    try:
+        row = endings.latest(db)
+    finally:
+        db.close()
+    assert row is not None
+    return row
+
+
+async def test_a_stop_leaves_a_report_of_what_it_waited_for(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.agent.on("short", Script().takes(3).says("Done."))
+    stage.agent.on("hang", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("short", chat="1")
+        await stage.says("hang", chat="2")
+        gateway.stop(grace=10, asked_by="the story")
+        await trio.sleep(60)
+    ending = last_ending(stage)
+    assert ending.finished_at == ending.recorded_at + 10
+    report = msgspec.json.decode(ending.report or "", type=Report)
+    assert report.turns == 2
+    assert report.last_turns == {KEY.format("1"): 3000, KEY.format("2"): 10000}
+    assert report.phases == {
+        "recorded": 0,
+        "work": 10000,
+        "background": 10000,
+        "flush": 10000,
+        "links": 10000,
+    }
+
+
+async def test_of_many_turns_the_last_ones_are_named(stage: Stage, autojump_clock: MockClock) -> None:
+    for n in range(30):
+        stage.agent.on(f"work {n}", Script().takes(1 + n).says("Done."))
+    async with stage.life() as gateway:
+        for n in range(30):
+            await stage.says(f"work {n}", chat=str(n))
+        gateway.stop(grace=100)
+        await trio.sleep(200)
+    report = msgspec.json.decode(last_ending(stage).report or "", type=Report)
+    assert report.turns == 30
+    assert list(report.last_turns) == [KEY.format(n) for n in range(10, 30)]

@@ -1,0 +1,204 @@
+"""Stopping on the real clock: signals to a real gateway, a kill while it drains, and a command that will not
+end. Nothing here says how fast a machine is; the stories on the jumping clock count the seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import trio
+
+from hermes_trio.base.world import World
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.home.home_lock import is_locked
+from hermes_trio.host.home.state_file import Status, read_status
+from hermes_trio.host.loop.worker import Runner, worker_thread
+from hermes_trio.host.processes.guard import open_guard
+from hermes_trio.platform.contract import Traits
+from hermes_trio.testing import LoopbackServer, MemoryPlatform, open_loopback
+from tests.stage import Stage
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals, and commands for a POSIX shell")
+
+CONFIG = """\
+agent: {{restart_drain_timeout: 600}}
+web: {{port: 0}}
+platforms:
+  loopback:
+    allow_from: all
+    port: {port}
+    traits: {{edits: true, takes_keys: true}}
+"""
+
+
+@asynccontextmanager
+async def a_turn_drains(
+    home: Path, first: signal.Signals
+) -> AsyncIterator[tuple[trio.Process, LoopbackServer]]:
+    """A gateway process that was sent this signal while it worked, and has told so."""
+    home.mkdir()
+    async with open_loopback(traits=Traits(edits=True, takes_keys=True)) as server:
+        (home / "config.yaml").write_text(CONFIG.format(port=server.port))
+        async with running(home) as process:
+            await server.says("work", chat="42")
+            await server.until(lambda: "Working" in (server.chat("42").last or ""))
+            process.send_signal(first)
+            await server.until(lambda: "⚠ Gateway" in "".join(server.chat("42").texts))
+            await until(lambda: status(home).gateway_state == "draining")
+            yield process, server
+
+
+@asynccontextmanager
+async def running(home: Path) -> AsyncIterator[trio.Process]:
+    """A life of the gateway; killed if it is still there at the end."""
+    environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}
+    process = await trio.lowlevel.open_process(
+        [sys.executable, "-m", "hermes_trio", "run"],
+        env={**environ, "HERMES_HOME": str(home)},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        with trio.move_on_after(10, shield=True):
+            await process.wait()
+
+
+def status(home: Path) -> Status:
+    found = read_status(home)
+    assert found is not None
+    return found
+
+
+def cut_because(home: Path) -> list[str | None]:
+    """Why the turns were cut that were."""
+    with closing(sqlite3.connect(home / "gateway.db")) as db:
+        return [reason for (reason,) in db.execute("SELECT reason FROM turns WHERE outcome = 'cut'")]
+
+
+@pytest.mark.parametrize(
+    ("signals", "code", "state"),
+    [
+        (("SIGTERM", "SIGTERM"), 1, "running"),
+        (("SIGINT", "SIGINT"), 0, "stopped"),
+        (("SIGINT", "SIGTERM"), 0, "stopped"),
+        (("SIGUSR1", "SIGINT", "SIGINT"), 0, "stopped"),
+    ],
+)
+async def test_a_second_signal_ends_the_grace_and_the_first_stop_says_how(
+    tmp_path: Path, signals: tuple[str, ...], code: int, state: str
+) -> None:
+    home, (first, *others) = tmp_path / "home", (signal.Signals[name] for name in signals)
+    with trio.fail_after(50):
+        async with a_turn_drains(home, first) as (process, _):
+            for number in others:
+                process.send_signal(number)
+                await trio.sleep(0.5)  # two that are the same and wait together are one
+            assert await process.wait() == code
+    assert status(home).gateway_state == state
+    assert cut_because(home) == ["shutdown_timeout"]
+    assert not is_locked(home)
+
+
+async def test_killed_while_it_drains_it_is_taken_up_as_what_was_stopped(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with trio.fail_after(50):
+        async with a_turn_drains(home, signal.SIGTERM) as (process, server):
+            family = psutil.Process(process.pid).children(recursive=True)
+            assert family, "the guard at least"
+            process.kill()
+            await process.wait()
+            await until(lambda: not any(map(lives, family)))
+            assert (status(home).gateway_state, status(home).after) == ("draining", "running")
+            assert not is_locked(home)
+            async with running(home):
+                await server.until(lambda: "Where was I?" in (server.chat("42").last or ""))
+        assert cut_because(home) == ["shutdown_timeout"]
+        assert server.chat("42").texts[0].endswith("(interrupted)")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until this is so; what other processes do has to be looked for."""
+    while not condition():  # noqa: ASYNC110
+        await trio.sleep(0.1)
+
+
+def lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+# --- everything hangs, and a command as well -----------------------------------------------------------
+
+
+class Journal:
+    """A disk for the journals that may stop answering; the other threads are real."""
+
+    hangs = False
+
+    @contextmanager
+    def worker(self, name: str) -> Iterator[Runner]:
+        with worker_thread(name) as thread:
+
+            def runner(job: Callable[[], Any], done: Callable[[Any], object]) -> None:
+                if not (self.hangs and name.startswith("journal")):
+                    thread(job, done)
+
+            yield runner
+
+
+async def test_a_command_that_ignores_every_signal_it_may_ends_with_a_gateway_in_which_all_hangs(
+    stage: Stage,
+) -> None:
+    stubborn, journal = "trap '' TERM INT HUP QUIT; echo ready; while :; do sleep 300; done", Journal()
+    commands: list[psutil.Process] = []
+    works = trio.Event()
+
+    async def agent(turn: Turn) -> str:
+        if not turn.said:
+            return "All done."
+        await turn.say("I begin.")
+        async with turn.running(stubborn) as process:
+            await process.output.beyond(0)
+            leader = psutil.Process(process.id.pid)
+            commands.extend([leader, *leader.children(recursive=True)])
+            works.set()
+            await process.wait()
+        return "It ended."
+
+    stage.world = World()
+    stage.opened_agent, stage.guarded, stage.worker = nullcontext(agent), open_guard, journal.worker
+    with trio.fail_after(50):
+        async with stage.life() as gateway:
+            await stage.platform.says("work")
+            await works.wait()
+            await stage.platform.until(lambda: stage.platform.chat("42").texts != [])
+            journal.hangs = True
+            stage.platform.hangs("send", times=99)
+            stage.platform.hangs("edit", times=99)
+            stage.platform.disconnect_takes = 0.5
+            asked_at = trio.current_time()
+            gateway.stop(grace=1)
+    assert stage.ended_at is not None
+    assert stage.ended_at - asked_at < 20, "six seconds, and what a slow machine adds"
+    assert not any(map(lives, commands))
+    assert not is_locked(stage.home)
+
+    stage.platform = MemoryPlatform(traits=stage.platform.traits)
+    stage.worker = worker_thread
+    with trio.fail_after(50):
+        async with stage.life():
+            await stage.platform.until(lambda: stage.platform.chat("42").last == "All done.")
+    assert [turn.outcome for turn in stage.turns()] == ["cut", "answered"]

@@ -1,0 +1,133 @@
+"""A restart, a stop that takes its place, and who is asked for what: one is told, one is recorded, one is
+left behind."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+import trio
+import trio.lowlevel
+from trio.testing import MockClock
+
+from hermes_trio.config.schema import AgentConfig
+from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit
+from hermes_trio.gateway.outbound import texts
+from hermes_trio.gateway.parts import Gateway
+from hermes_trio.host.home.markers import RESTART_PENDING
+from hermes_trio.host.home.state_file import Status, read_status
+from hermes_trio.state.tables import endings
+from hermes_trio.state.tables.endings import EndingRow
+from hermes_trio.testing import Script
+from tests.gateway.stopping.test_stopping import Trouble
+from tests.stage import Stage, everyone
+
+BEGINS = Script().says("I begin.")
+
+
+@pytest.mark.parametrize(
+    ("cause", "state", "leaves"),
+    [(Cause.PLANNED, "stopped", Exit.OK), (Cause.SIGNAL, "running", Exit.FAILURE)],
+)
+async def test_a_stop_during_a_restart_is_told_recorded_and_left_as_a_stop(
+    stage: Stage, autojump_clock: MockClock, cause: Cause, state: str, leaves: Exit
+) -> None:
+    stage.agent.on("hang", BEGINS.hangs())
+    async with stage.life() as gateway:
+        await stage.says("hang")
+        gateway.stop(restart=True, grace=30)
+        await trio.sleep(4)
+        assert gateway.control.ask(Ending(cause, grace=10))
+        assert not gateway.stop(restart=True, grace=100), "and no restart comes back"
+        await trio.sleep(1)
+        assert (status(stage).gateway_state, status(stage).after) == ("draining", state), "if we are killed"
+        assert recorded(stage).kind == "stop"
+        await trio.sleep(60)
+        assert stage.ended_at == 10
+    assert (status(stage).gateway_state, status(stage).restart_requested) == (state, False)
+    assert recorded(stage).cause == cause
+    assert gateway.control.current is not None
+    assert gateway.what_follows(gateway.control.current).exit is leaves
+    assert not (stage.home / RESTART_PENDING).exists()
+    assert len(stage.platform.chat("42").texts) == 2, "what was begun, and one warning"
+    assert [turn.reason for turn in stage.turns()] == ["shutdown_timeout"]
+
+
+async def test_a_stop_during_a_restart_counts_also_on_a_disk_that_hangs(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    trouble = Trouble(stage, "store")
+    async with stage.life() as gateway, trio.open_nursery() as nursery:
+        await stage.says("hang")
+        gateway.stop(restart=True, grace=600)
+        nursery.start_soon(trouble.begins, 3)
+        await trio.sleep_until(4)
+        gateway.stop(grace=10)
+        await trio.sleep(60)
+        assert stage.ended_at is not None
+        assert 10 <= stage.ended_at <= 15
+
+
+async def test_a_stop_whose_grace_is_over_already_cuts_with_last_words(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("hang", BEGINS.hangs())
+    async with stage.life() as gateway:
+        await stage.says("hang")
+        gateway.stop(restart=True, grace=600)
+        await trio.sleep_until(40)
+        gateway.stop(grace=10)
+        await trio.sleep(60)
+        assert stage.ended_at == 40
+    assert stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
+    assert [turn.outcome for turn in stage.turns()] == ["cut"]
+
+
+async def test_a_stop_in_the_very_moment_of_a_restart_is_what_counts(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async def stops(gateway: Gateway) -> None:
+        await trio.lowlevel.checkpoint()
+        gateway.stop(grace=10)
+
+    for attempt in range(20):  # Trio shuffles who comes first
+        stage.home = stage.home.with_name(f"home-{attempt}")
+        stage.agent.on("hang", BEGINS.hangs())
+        async with stage.life() as gateway, trio.open_nursery() as nursery:
+            await stage.says("hang")
+            began = trio.current_time()
+            gateway.stop(restart=True, grace=600)
+            nursery.start_soon(stops, gateway)
+            await trio.sleep(60)
+            assert stage.ended_at == began + 10
+        assert recorded(stage).kind == "stop"
+
+
+def status(stage: Stage) -> Status:
+    found = read_status(stage.home)
+    assert found is not None
+    return found
+
+
+def recorded(stage: Stage) -> EndingRow:
+    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+        found = endings.latest(db)
+    assert found is not None
+    return found
+
+
+async def test_who_asked_for_a_restart_that_became_a_stop_is_not_told_of_one(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("hang", Script().hangs())
+    stage.config = everyone(AgentConfig(restart_drain_timeout=30))
+    async with stage.life() as gateway:
+        await stage.says("hang", chat="1")
+        await stage.says("/restart")
+        await trio.sleep(1)
+        gateway.stop(grace=0)
+        await trio.sleep(60)
+    async with stage.life():
+        await trio.sleep(10)
+        assert texts.restarted() not in stage.platform.chat("42").texts

@@ -1,0 +1,259 @@
+"""What a stop means for a turn: for the one that asks for it, for one that ends in the very moment in which
+it is cut, and for the messages that come while the gateway goes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
+from typing import Any
+
+import outcome
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hermes_trio.config.schema import AgentConfig
+from hermes_trio.gateway.ending.endings_table import Supervisor
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.home.markers import RESTART_PENDING
+from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
+from hermes_trio.journal.reader import read_run
+from hermes_trio.platform.contract import Traits
+from hermes_trio.testing import MemoryPlatform, Script
+from tests.logs import capture_logs
+from tests.stage import Stage, everyone
+from tests.state.seams import SlowDisk
+
+# --- a restart, asked for from inside a turn -----------------------------------------------------------
+
+
+def asks_for_a_restart(stage: Stage, *, then_takes: float) -> list[float]:
+    """Let the agent ask for a restart; the times at which it had asked."""
+    asked = []
+
+    async def agent(turn: Turn) -> str:
+        if not turn.said:
+            return "It has restarted."
+        await turn.requesting()
+        assert stage.gateway is not None
+        stage.gateway.stop(restart=True, asked_by="the agent")
+        asked.append(trio.current_time())
+        await trio.sleep(then_takes)
+        return "I have asked for it."
+
+    stage.opened_agent = nullcontext(agent)
+    return asked
+
+
+async def test_a_turn_that_asks_for_a_restart_goes_on_within_the_grace_and_is_answered(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.config = everyone(AgentConfig(restart_drain_timeout=10))
+    asked = asks_for_a_restart(stage, then_takes=3)
+    async with stage.life() as gateway:
+        await stage.says("restart yourself")
+        await trio.sleep(60)
+        assert asked == [0.0]
+        assert stage.ended_at == 3
+        assert gateway.control.current is not None
+        assert gateway.control.current.kind == "restart"
+    assert stage.platform.chat("42").last == "I have asked for it."
+    assert [turn.outcome for turn in stage.turns()] == ["answered"]
+    assert (stage.home / RESTART_PENDING).exists()
+    async with stage.life():
+        await trio.sleep(5)
+        assert len(stage.turns()) == 1, "it does not restart again"
+
+
+async def test_a_turn_that_asks_for_a_restart_without_grace_is_taken_up_by_the_next_life(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    asks_for_a_restart(stage, then_takes=3)
+    async with stage.life():
+        await stage.says("restart yourself")
+        await trio.sleep(60)
+        assert stage.ended_at == 0
+    assert stage.entry().resume_reason == "restart_timeout"
+    asks_for_a_restart(stage, then_takes=3)
+    async with stage.life():
+        await trio.sleep(5)
+        assert stage.platform.chat("42").last == "It has restarted."
+        assert [turn.outcome for turn in stage.turns()] == ["cut", "answered"]
+
+
+async def test_a_chat_that_asks_for_a_restart_while_its_own_turn_runs_gets_that_answer_first(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.config = everyone(AgentConfig(restart_drain_timeout=10))
+    stage.supervised_by = Supervisor.OTHER
+    stage.agent.on("work", Script().takes(4).says("Done."))
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(1)
+        await stage.says("/restart")
+        assert stage.platform.chat("42").texts[0].startswith("♻ Restarting"), "it is answered at once"
+        await trio.sleep(60)
+        assert stage.ended_at == 4
+    async with stage.life():
+        await trio.sleep(5)
+    texts = stage.platform.chat("42").texts
+    assert [text.split()[0] for text in texts] == ["♻", "⚠", "Done.", "♻"]
+    assert len(stage.turns()) == 1, "a command never replays"
+
+
+# --- the deadline falls into the end of a turn ---------------------------------------------------------
+
+
+class LateDisk(SlowDisk):
+    """A disk that does its jobs at once and says so late."""
+
+    @contextmanager
+    def worker(self, name: str) -> Iterator[Runner]:
+        with super().worker(name) as later:
+
+            def runner(job: Callable[[], Any], done: Callable[[outcome.Outcome[Any]], object]) -> None:
+                later(outcome.capture(job).unwrap, done)
+
+            yield runner
+
+
+def on_this_disk(disk: SlowDisk, *names: str) -> Worker:
+    return lambda name: (disk.worker if name in names else inline_worker)(name)
+
+
+SLOW_ONES = ("store-writer", "journal-writer")
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("disk_is", [SlowDisk, LateDisk])
+@pytest.mark.parametrize("eighths", range(13))
+async def test_a_deadline_that_falls_into_the_end_of_a_turn_leaves_one_outcome(
+    stage: Stage, autojump_clock: MockClock, eighths: int, disk_is: type[SlowDisk], *, streams: bool
+) -> None:
+    """Each commit of the end takes a quarter of a second; the deadline comes before it, in it, behind it."""
+    stage.platform = MemoryPlatform(traits=Traits(edits=streams))
+    runs = []
+
+    async def agent(turn: Turn) -> str:
+        runs.append(turn.run_id)
+        await turn.requesting()
+        await trio.sleep_until(20)
+        if streams and turn.said:
+            await turn.say("Done.")
+        return "Done."
+
+    stage.opened_agent = nullcontext(agent)
+    with capture_logs() as logs:
+        async with trio.open_nursery() as nursery:
+            disk = disk_is(nursery)
+            stage.worker = on_this_disk(disk, *SLOW_ONES)
+            async with stage.life() as gateway:
+                await stage.says("work")
+                disk.seconds = 0.25
+                await trio.sleep_until(10)
+                gateway.stop(grace=10 + eighths / 8)
+                await trio.sleep(60)
+                assert stage.ended_at is not None
+                assert stage.ended_at <= 25 + eighths / 8
+        answered = one_outcome(stage, runs[0])
+    assert [entry for entry in logs if entry["log_level"] == "error"] == []
+    shown = [text for text in stage.platform.chat("42").texts if text.endswith("Done.")]
+    assert shown == ["Done."] * answered, "what is answered is shown before the gateway goes"
+
+    stage.worker, stage.opened_agent = inline_worker, nullcontext(agent)
+    for _ in range(2):
+        async with stage.life():
+            await trio.sleep(10)
+    assert len(runs) == (1 if answered else 2)
+    assert [text for text in stage.platform.chat("42").texts if text.endswith("Done.")] == ["Done."]
+    assert one_outcome(stage, runs[-1])
+
+
+ANSWERED = "done", None, "completed"
+CUT = "of_turn", "resume_pending", "cut"
+"""What the inbox, the mark and the journal say."""
+
+
+def one_outcome(stage: Stage, run_id: str) -> bool:
+    """Whether this turn was answered. Everything that was stored says so, or everything says it was cut."""
+    turn = next(turn for turn in stage.turns() if turn.run_id == run_id)
+    reading = read_run(stage.home / "journal", turn.session_id, run_id)
+    assert reading.complete
+    assert [record.terminal for record in reading.records].count(True) == 1, "one end"
+    answered = turn.outcome == "answered"
+    inbox_is, mark, journal_says = (
+        ("done", None, "completed") if answered else ("of_turn", "resume_pending", "cut")
+    )
+    entry = stage.entry()
+    assert (entry.mark.kind if entry.mark else None) == mark
+    assert reading.terminal is not None
+    assert reading.terminal.terminal_state == journal_says
+    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+        assert {state for (state,) in db.execute("SELECT state FROM inbox")} == {inbox_is}
+        owed = db.execute(
+            "SELECT body FROM outbox WHERE NOT streamed AND body NOT LIKE '%only_closes%'"
+        ).fetchall()
+        assert len(owed) == answered, "the answer, if there is one"
+        assert db.execute("SELECT count(*) FROM messages WHERE finish = 'stop'").fetchone() == (
+            int(answered),
+        )
+    return answered
+
+
+# --- messages while the gateway goes -----------------------------------------------------------------
+
+
+async def test_every_chat_is_told_once_and_every_message_is_answered_once_by_the_next_life(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    """In a chat with a turn, in one whose session is idle, and in one that was never heard of before."""
+    stage.agent.on("work", Script().takes(8).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("hello", chat="idle")
+        await stage.says("work", chat="busy")
+        gateway.stop(grace=10)
+        for text in ("one", "two"):
+            for chat in ("busy", "idle", "new"):
+                await stage.says(f"{text} in {chat}", chat=chat)
+            await trio.sleep(3)
+        assert [said for said, _ in stage.agent.began] == ["hello", "work"], "none of them begins a turn"
+        await stage.says("one in another", chat="another")
+        await trio.sleep(60)
+        assert stage.ended_at == 8
+    chats = ("busy", "idle", "new", "another")
+    for chat in chats:
+        assert sum("comes when it is back" in text for text in stage.platform.chat(chat).texts) == 1
+    for _ in range(2):
+        async with stage.life():
+            await trio.sleep(30)
+    for chat in chats:
+        said = [f"{text} in {chat}" for text in (("one",) if chat == "another" else ("one", "two"))]
+        answers = [text for text in stage.platform.chat(chat).texts if text.startswith("You said: ")]
+        assert answers[-len(said) :] == [f"You said: {text}" for text in said]
+        assert all(answers.count(f"You said: {text}") == 1 for text in said)
+        assert stage.pending(chat) == []
+
+
+async def test_a_message_that_was_not_stored_when_the_gateway_went_comes_again(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    """Its commit hangs until the end, so that its platform never hears that it was received."""
+    async with trio.open_nursery() as nursery:
+        disk = SlowDisk(nursery)
+        stage.worker = on_this_disk(disk, "store-writer")
+        async with stage.life() as gateway:
+            await stage.says("hello")
+            await trio.sleep(5)
+            disk.seconds = 3600
+            stage.platform.post("and now")
+            await trio.sleep(1)
+            gateway.stop(grace=0)
+            await trio.sleep(20)
+            assert stage.ended_at is not None
+            nursery.cancel_scope.cancel()
+    stage.worker = inline_worker
+    async with stage.life():
+        await trio.sleep(10)
+        assert stage.platform.chat("42").texts == ["You said: hello", "You said: and now"]

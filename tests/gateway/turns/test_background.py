@@ -1,0 +1,353 @@
+"""Background processes: what is found in their output, what is told of it, to whom, and how often."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from trio.testing import MemorySendStream, MockClock, memory_stream_one_way_pair
+
+from hermes_trio.config.schema import DisplayConfig
+from hermes_trio.gateway.processes.background import KEPT_FOR, MOST
+from hermes_trio.host.loop.worker import inline_worker
+from hermes_trio.host.processes.process_groups import Process
+from hermes_trio.host.processes.spool import TAIL, Output, Spool
+from hermes_trio.tools.background_process import LONGEST_LINE, Kept, Watch
+from tests.host.children.kinds import alive, soon, token, until
+from tests.stage import KEY, Stage, everyone
+from tests.tools.bench import Bench
+
+posix = pytest.mark.skipif(os.name != "posix", reason="these commands are for a POSIX shell")
+
+
+# The watch over an output, on the clock that jumps.
+
+
+@dataclass
+class Written:
+    """A process of which nothing is real but its output."""
+
+    output: Output
+    into: MemorySendStream
+    exit_code: int | None = None
+    told: list[tuple[float, str]] = field(default_factory=list)
+    kept: Kept = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kept = Kept("proc_1", "s", "key", "make", cast(Process, self), 0.0, Path())
+
+    async def writes(self, text: str | bytes) -> None:
+        await self.into.send_all(text.encode() if isinstance(text, str) else text)
+        await trio.testing.wait_all_tasks_blocked()
+
+    def hears(self, text: str) -> None:
+        self.told.append((trio.current_time(), text))
+
+
+@pytest.fixture
+async def written(tmp_path: Path) -> AsyncIterator[Written]:
+    into, stream = memory_stream_one_way_pair()
+    with inline_worker("spool") as runner:
+        spool = Spool(tmp_path / "spool")
+        spool.open()
+        output = Output(stream, spool, runner)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(output.pump)
+            yield Written(output, into)
+            nursery.cancel_scope.cancel()
+        spool.close()
+
+
+@asynccontextmanager
+async def watching(written: Written, *patterns: str) -> AsyncIterator[Watch]:
+    watch = Watch(written.kept, patterns)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.run, written.hears)
+        await trio.testing.wait_all_tasks_blocked()
+        yield watch
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_line_that_matches_is_told_when_it_is_whole(
+    written: Written, autojump_clock: MockClock
+) -> None:
+    async with watching(written, "READY", "listening on"):
+        await written.writes("starting\nREA")
+        assert written.told == []
+        await written.writes("DY at 8000\nother\nready\n")
+        ((_, text),) = written.told
+        assert text == "Background process proc_1 (make) wrote:\nREADY at 8000"
+        await trio.sleep(15)
+        await written.writes("now listening on 1\n")
+        assert written.told[1][1].endswith("\nnow listening on 1")
+
+
+async def test_one_match_in_fifteen_seconds_and_the_third_too_many_is_the_last(
+    written: Written, autojump_clock: MockClock
+) -> None:
+    async with watching(written, "x") as watch:
+        await written.writes("x1\n")
+        for number in (2, 3):
+            await trio.sleep(14.9 / 3)
+            await written.writes(f"x{number}\n")
+        await trio.sleep(15)
+        await written.writes("x4\n")
+        assert [text[-2:] for _, text in written.told] == ["x1", "x4"], "patience began anew"
+        for number in (5, 6):
+            await written.writes(f"x{number}\n")
+        assert (watch.is_over, written.kept.notify) == (False, False)
+        await written.writes("x7\n")
+        assert (watch.is_over, written.kept.notify) == (True, True), "its end is told instead"
+        assert "no longer watched" in written.told[2][1]
+        assert watch.told == len(written.told), "each has a name of its own"
+        await trio.sleep(60)
+        await written.writes("x8\n")
+        assert len(written.told) == 3
+
+
+async def test_a_match_is_of_a_size_that_can_be_read(written: Written, autojump_clock: MockClock) -> None:
+    async with watching(written, "x"):
+        await written.writes("x\n" * 30)
+        assert written.told[0][1].count("\nx") == 20
+        await trio.sleep(20)
+        await written.writes("x" * 5000 + "\n")
+        assert written.told[1][1].count("x") == 2000
+
+
+async def test_a_match_ends_with_a_whole_word(written: Written, autojump_clock: MockClock) -> None:
+    """What is told is looked through for secrets afterwards, and half of one looks like none."""
+    async with watching(written, "x"):
+        for spaces in range(1980, 2001):
+            await trio.sleep(20)
+            await written.writes("x" + " " * spaces + "hunter2-hunter2" + " x" * 500 + "\n")
+            assert "hunter2-hunter2" in written.told[-1][1]
+            assert set(written.told[-1][1].partition("wrote:")[2].split()) == {"x", "hunter2-hunter2"}
+
+
+async def test_what_comes_after_the_end_is_not_told(written: Written, autojump_clock: MockClock) -> None:
+    async with watching(written, "x") as watch:
+        written.exit_code = 0
+        await written.writes("x\n")
+        assert written.told == []
+        assert watch.is_over
+
+
+async def test_a_process_that_closes_its_output_and_goes_on_holds_nobody_up(
+    written: Written, autojump_clock: MockClock
+) -> None:
+    watch = Watch(written.kept, ["x"])
+    await written.into.aclose()
+    with trio.fail_after(5):
+        await watch.run(written.hears)
+    assert not watch.is_over
+
+
+async def test_a_line_without_an_end_takes_no_room(written: Written, autojump_clock: MockClock) -> None:
+    async with watching(written, "x") as watch:
+        for _ in range(100):
+            await written.writes(b"a" * 30_000)
+        assert len(watch._rest) <= LONGEST_LINE
+        await written.writes("x\n")
+        assert len(written.told) == 1
+
+
+async def test_what_was_missed_does_not_make_a_line(written: Written, autojump_clock: MockClock) -> None:
+    watch = Watch(written.kept, ["ab"])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.run, written.hears)
+        await written.writes("a")
+        nursery.cancel_scope.cancel()
+    await written.writes(b"c" * 3 * TAIL)
+    await written.writes(b"\n" * TAIL + b"b\n")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.run, written.hears)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert written.told == []
+
+
+async def test_who_goes_on_tells_nothing_twice(written: Written, autojump_clock: MockClock) -> None:
+    watch = Watch(written.kept, ["x"])
+    for number in range(3):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch.run, written.hears)
+            await written.writes(f"x{number}\n")
+            nursery.cancel_scope.cancel()
+        await trio.sleep(20)
+        await written.writes("-\n")
+    assert [text[-2:] for _, text in written.told] == ["x0", "x1", "x2"]
+
+
+async def test_where_everything_matches_there_is_silence(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life() as gateway:
+        for number in range(15):
+            assert gateway.background.heard(str(number)) == str(number)
+            await trio.sleep(0.5)
+        assert gateway.background.heard("15") is None
+        await trio.sleep(20)
+        assert gateway.background.heard("16") is None
+        await trio.sleep(10)
+        for number in range(30):
+            assert gateway.background.heard(str(number)) == str(number)
+            await trio.sleep(1)
+
+
+# With real processes.
+
+
+@pytest.fixture
+def mine() -> Iterator[str]:
+    """A number that all processes of a test carry; none of them is left."""
+    yield (number := token())
+    soon(lambda: not alive(number))
+
+
+@pytest.fixture
+def bench(stage: Stage) -> Bench:
+    return Bench(stage)
+
+
+def watched(command: str, *patterns: str) -> dict[str, object]:
+    return {"command": command, "background": True, "watch_patterns": list(patterns)}
+
+
+@posix
+async def test_a_match_during_its_turn_goes_into_that_turn_and_starts_none(bench: Bench, mine: str) -> None:
+    async with bench.life():
+        await bench.do(watched(f"echo READY; exec sleep {mine}", "READY"), {"until": "READY"})
+        assert len(bench.within) == 1
+        await trio.sleep(0.5)
+        await bench.quiet()
+        assert bench.heard == []
+        rows = bench.rows(
+            "SELECT count(*) FROM messages WHERE role = 'user' AND content LIKE '%wrote:%READY'"
+        )
+        assert rows == [(1,)]
+
+
+@posix
+async def test_a_match_behind_an_answered_turn_begins_one_and_no_more(bench: Bench, mine: str) -> None:
+    command = f"for i in 1 2 3; do read x; echo READY $i; done; exec sleep {mine}"
+    async with bench.life():
+        await bench.do(watched(command, "READY"))
+        (kept,) = the_kept(bench)
+        assert kept.process.stdin is not None
+        await kept.process.stdin.send_all(b"go\n")
+        await bench.until(lambda: bench.heard)
+        await bench.quiet()
+        assert "wrote:\nREADY 1" in bench.heard[0]
+        await kept.process.stdin.send_all(b"go\ngo\n")
+        await bench.until(lambda: b"READY 3" in kept.process.output.tail)
+        await trio.sleep(0.5)
+        await bench.quiet()
+        assert len(bench.heard) == 1
+
+
+@posix
+@pytest.mark.parametrize("ends", ["is stopped", "fails"])
+async def test_a_turn_that_was_not_answered_hands_nothing_on(bench: Bench, mine: str, ends: str) -> None:
+    command = f"read x; echo READY; exec sleep {mine}"
+    async with bench.life() as gateway:
+        last = {"sleep": 300} if ends == "is stopped" else {"sleep": "no number"}
+        await bench.begin(watched(command, "READY"), last)
+        await bench.until(lambda: alive(mine) or the_kept(bench))
+        await bench.until(lambda: the_kept(bench))
+        if ends == "is stopped":
+            await bench.stage.platform.says("/stop")
+        await bench.until(lambda: not gateway.sessions.running)
+        (kept,) = the_kept(bench)
+        assert kept.process.stdin is not None
+        await kept.process.stdin.send_all(b"go\n")
+        await bench.until(lambda: b"READY" in kept.process.output.tail)
+        await trio.sleep(0.5)
+        await bench.quiet()
+        assert bench.heard == []
+        assert kept.is_running, "it belongs to the session"
+
+
+@posix
+async def test_the_end_of_a_process_of_a_session_that_is_over_is_told_to_nobody(
+    bench: Bench, mine: str
+) -> None:
+    async with bench.life() as gateway:
+        await bench.do({"command": f"sleep {mine}", "background": True, "notify_on_complete": True})
+        old = await gateway.store.get_session_entry(KEY.format("42"))
+        assert old is not None
+        await gateway.store.suspend_session(KEY.format("42"))
+        await bench.do({"action": "list"})
+        new = await gateway.store.get_session_entry(KEY.format("42"))
+        assert new is not None
+        assert new.session_id != old.session_id
+        await until(lambda: not alive(mine))
+        await trio.sleep(0.5)
+        await bench.quiet()
+        assert bench.heard == []
+
+
+@posix
+async def test_a_person_hears_of_an_end_as_configured(bench: Bench) -> None:
+    for mode, told in (("all", 2), ("result", 2), ("error", 1), ("off", 0)):
+        display = DisplayConfig(background_process_notifications=mode)  # type: ignore[arg-type]
+        bench.stage.config = msgspec.structs.replace(everyone(), display=display)
+        texts = bench.stage.platform.chat("42").texts
+        before = sum(text.startswith("⚙") for text in texts)
+        async with bench.life():
+            calls = [{"command": f"exit {code}", "background": True} for code in (0, 3)]
+            await bench.do(*calls)
+            await bench.until(lambda: all(not kept.is_running for kept in the_kept(bench)))
+            await bench.until(lambda: all(kept.over.is_set() for kept in the_kept(bench)))
+            await trio.sleep(0.3)
+        new = [text for text in bench.stage.platform.chat("42").texts if text.startswith("⚙")][before:]
+        assert len(new) == told, mode
+        assert all("token" not in text for text in new)
+
+
+@posix
+async def test_no_secret_is_told_of_a_process(bench: Bench) -> None:
+    async with bench.life():
+        command = "echo token=abcdefgh1234; : sk-abcdefghijklmnop1234"
+        await bench.do({"command": command, "background": True, "notify_on_complete": True})
+        await bench.until(lambda: bench.heard)
+        await bench.quiet()
+        said = "\n".join([*bench.heard, *bench.stage.platform.chat("42").texts])
+        assert "abcdefgh" not in said
+        assert "⚙ echo token=***" in said
+
+
+@posix
+async def test_who_has_ended_is_forgotten_by_and_by(bench: Bench) -> None:
+    async with bench.life() as gateway:
+        for _ in range(3):
+            await bench.do(*[{"command": "true", "background": True}] * 30)
+        await bench.until(lambda: all(kept.over.is_set() for kept in gateway.background._kept))
+        assert len(the_kept(bench)) == MOST
+        (listed,) = await bench.do({"action": "list"})
+        assert len(listed.content.splitlines()) == 90, "their rows are still there"
+        oldest = the_kept(bench)[0]
+        oldest.ended_at = (oldest.ended_at or 0) - KEPT_FOR - 1
+        assert oldest not in the_kept(bench)
+
+
+@posix
+async def test_a_process_that_could_not_be_started_takes_no_room(bench: Bench) -> None:
+    async with bench.life() as gateway:
+        results = await bench.do(
+            *[{"command": "true", "background": True, "workdir": "nowhere"}] * (MOST + 3)
+        )
+        assert all("cannot work in" in result.content for result in results)
+        assert the_kept(bench) == []
+        assert gateway.background._room.available_tokens == MOST
+
+
+def the_kept(bench: Bench) -> list[Kept]:
+    assert bench.gateway is not None
+    ids = [session_id for (session_id,) in bench.rows("SELECT session_id FROM sessions")]
+    return [kept for session_id in ids for kept in bench.gateway.background.of(session_id)]

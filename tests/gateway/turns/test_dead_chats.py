@@ -1,0 +1,119 @@
+"""A chat that is gone is left in peace, over restarts too, until somebody is heard from there."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.base.messages import HomeChannel
+from hermes_trio.platform.contract import ChatGone, Refused
+from hermes_trio.testing import Script
+from tests.stage import Stage
+
+
+def sent(stage: Stage, chat: str = "42") -> list[str]:
+    """Everything that was tried in a chat since it was asked last."""
+    tried: list[str] = [
+        op.what for op in stage.platform.history if op.chat_id == chat and op.what != "accept"
+    ]
+    stage.platform.history.clear()
+    return tried
+
+
+def outbox(stage: Stage) -> list[tuple[str, str]]:
+    """The state of each delivery, and what is said of it."""
+    db = sqlite3.connect(stage.home / "gateway.db")
+    try:
+        return list(db.execute("SELECT state, error FROM outbox WHERE NOT streamed ORDER BY outbox_id"))
+    finally:
+        db.close()
+
+
+GONE = ChatGone("The person has blocked us.")
+
+
+async def test_what_is_owed_to_it_is_given_up_and_nothing_more_is_sent(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("long", Script().returns("word " * 4000))
+    stage.allow(home_channel=HomeChannel(platform="memory", chat_id="42", name="home"))
+    async with stage.life():
+        stage.platform.fails("send", GONE)
+        await stage.says("long")
+        await trio.sleep(60)
+        assert sent(stage).count("send") == 1, "the other chunks were not tried"
+    assert len(outbox(stage)) > 3
+    assert set(outbox(stage)) == {("given_up", "the chat is gone: The person has blocked us.")}
+    async with stage.life() as gateway:
+        await trio.sleep(10)
+        gateway.stop(restart=True)
+        await trio.sleep(10)
+        assert sent(stage) == [], "no notice of the restart goes to a home channel that is gone"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_somebody_who_is_heard_from_there_is_answered(
+    stage: Stage, restarts: bool, autojump_clock: MockClock
+) -> None:
+    async with stage.life():
+        stage.platform.fails("send", GONE)
+        await stage.says("hello")
+        await trio.sleep(10)
+        if not restarts:
+            await stage.says("me again")
+            await trio.sleep(10)
+    if restarts:
+        async with stage.life():
+            await stage.says("me again")
+            await trio.sleep(10)
+    assert stage.platform.chat("42").texts == ["You said: me again"]
+    async with stage.life() as gateway:
+        assert gateway.dead == {}, "that is remembered too"
+
+
+async def test_a_turn_that_was_cut_there_waits_until_somebody_is_heard(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("hang", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("hang")
+        await trio.sleep(1)
+        stage.platform.fails("send", GONE)
+        gateway.lane_of(stage.platform.event("x").source).notice("Are you there?")
+        await trio.sleep(1)
+    stage.agent.on("hang", Script().says("All done."))
+    async with stage.life():
+        await trio.sleep(60)
+        assert len(stage.turns()) == 1, "nobody would hear of it"
+        assert stage.entry().resume_pending
+        await stage.says("what happened?")
+        await trio.sleep(10)
+        assert stage.platform.chat("42").texts == ["You said: what happened?"]
+        assert "[System note:" in stage.agent.prompts[-1]
+
+
+async def test_a_platform_that_refuses_one_text_has_not_lost_the_chat(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with stage.life() as gateway:
+        stage.platform.fails("send", Refused("There is no such thread."), times=2)
+        await stage.says("hello")
+        await trio.sleep(10)
+        assert gateway.dead == {}
+        assert outbox(stage) == [("given_up", "the platform refuses it: There is no such thread.")]
+
+
+async def test_a_growing_message_that_hits_a_closed_door_owes_nothing_either(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("tell", Script().says("One two three four.", pieces=4, seconds=8))
+    async with stage.life():
+        await stage.says("tell")
+        await trio.sleep(3)
+        stage.platform.fails("edit", GONE)
+        await trio.sleep(60)
+        assert [turn.outcome for turn in stage.turns()] == ["answered"], "the turn itself is none the worse"
+    assert outbox(stage) == [("given_up", "the chat is gone: The person has blocked us.")]

@@ -1,0 +1,406 @@
+"""The gateway is held from outside: what runs goes on, nothing begins, and then all goes on with what
+waits. And what later lives say: once for each incident, whatever kills us between."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hermes_trio.base.messages import HomeChannel
+from hermes_trio.config.schema import AgentConfig, PlatformConfig
+from hermes_trio.gateway.ending.control import Control
+from hermes_trio.gateway.outbound import texts
+from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.triggers import watch_drain_request
+from hermes_trio.host.home.markers import DRAIN_REQUEST, RESTART_PENDING, write_drain_request
+from hermes_trio.host.home.state_file import GatewayState, read_status
+from hermes_trio.host.loop.worker import inline_worker
+from hermes_trio.platform.contract import LinkLost, Traits
+from hermes_trio.testing import MemoryPlatform, Script
+from tests.gateway.intake.test_busy import outcomes
+from tests.logs import capture_logs
+from tests.stage import Stage, everyone, no_guard
+
+
+async def hold(gateway: Gateway, held: bool, *, quiet: bool = False) -> None:
+    gateway.control.hold(held, quiet=quiet)
+    await trio.testing.wait_all_tasks_blocked()
+
+
+def state_of(gateway: Gateway) -> str:
+    return gateway.board.status.gateway_state
+
+
+def is_held(gateway: Gateway) -> bool:
+    return gateway.control.held
+
+
+async def test_what_runs_goes_on_nothing_begins_and_each_chat_is_told_once(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("work", Script().takes(20).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work", chat="1")
+        await hold(gateway, True)
+        assert state_of(gateway) == GatewayState.DRAINING
+        for said in ("one", "two", "three"):
+            await trio.sleep(10)
+            for chat in "12":
+                await stage.says(said, chat=chat)
+        assert stage.platform.chat("1").texts == [texts.after_drain(), "Done."]
+        assert stage.platform.chat("2").texts == [texts.after_drain()]
+        assert [said for said, _ in stage.agent.began] == ["work"]
+        assert stage.pending("1") == stage.pending("2") == ["one", "two", "three"]
+        await hold(gateway, False)
+        assert state_of(gateway) == GatewayState.RUNNING
+        await trio.sleep(5)
+        answers = ["You said: one", "You said: two", "You said: three"]
+        assert stage.platform.chat("1").texts[2:] == answers
+        assert stage.platform.chat("2").texts[1:] == answers
+        assert [said for said, _ in stage.agent.began[1:]] == ["one", "one", "two", "two", "three", "three"]
+        await hold(gateway, True)
+        await stage.says("again", chat="2")
+        assert stage.platform.chat("2").texts.count(texts.after_drain()) == 2, "this is another time"
+
+
+async def test_what_is_queued_in_a_busy_chat_waits_too(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("work", Script().takes(20).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        await trio.sleep(5)
+        await stage.says("before")
+        await hold(gateway, True)
+        await trio.sleep(60)
+        assert outcomes(stage) == ["answered"]
+        assert stage.pending() == ["before"]
+        await hold(gateway, False)
+        assert stage.platform.chat("42").last == "You said: before"
+
+
+async def test_a_cut_turn_whose_platform_comes_meanwhile_is_taken_up_when_it_goes_on(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("work")
+        await trio.sleep(5)
+    stage.agent.on("work", Script().takes(5).says("Done."))
+    stage.platform.fails("connect", LinkLost("not there yet"))
+    async with stage.life() as gateway:
+        await hold(gateway, True)
+        await trio.sleep(60)
+        assert stage.platform.connected
+        assert outcomes(stage) == ["cut"]
+        await stage.says("hello")
+        await hold(gateway, False)
+        await trio.sleep(20)
+        assert outcomes(stage) == ["cut", "answered", "answered"]
+        assert stage.platform.chat("42").texts[-2:] == ["Done.", "You said: hello"]
+        assert stage.entry().mark is None
+
+
+@pytest.mark.parametrize("released", [False, True])
+async def test_a_shutdown_in_between_wins(stage: Stage, autojump_clock: MockClock, *, released: bool) -> None:
+    stage.agent.on("work", Script().takes(20).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work", chat="1")
+        await hold(gateway, True)
+        await stage.says("hello")
+        gateway.stop(grace=60)
+        await trio.sleep(5)
+        if released:
+            await hold(gateway, False)
+        await stage.says("hello again", chat="3")
+        assert stage.platform.chat("3").texts == [texts.after_restart()]
+        assert state_of(gateway) == GatewayState.DRAINING
+        await trio.sleep(60)
+        assert stage.ended_at == 20
+    assert stage.pending() == ["hello"]
+    status = read_status(stage.home)
+    assert status is not None
+    assert status.gateway_state is GatewayState.STOPPED
+    async with stage.life():
+        await trio.sleep(5)
+        assert stage.platform.chat("42").last == "You said: hello"
+
+
+async def test_held_again_while_it_goes_on_it_is_held(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life() as gateway:
+        await hold(gateway, True)
+        gateway.control.hold(False)
+        gateway.control.hold(True)
+        await trio.testing.wait_all_tasks_blocked()
+        assert state_of(gateway) == GatewayState.DRAINING
+        gateway.control.hold(False)
+        await trio.lowlevel.checkpoint()
+        gateway.control.hold(True)  # while that is being seen to
+        await trio.testing.wait_all_tasks_blocked()
+        assert state_of(gateway) == GatewayState.DRAINING
+        await hold(gateway, False)
+        assert state_of(gateway) == GatewayState.RUNNING
+
+
+# --- the request in the home ------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def watched(stage: Stage) -> AsyncIterator[Gateway]:
+    """A life with the watch over the request beside it, as `run` has it."""
+    control = Control()
+
+    async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
+        await serve(
+            stage.home,
+            stage.config,
+            agent=stage.agent,
+            adapters=[stage.platform],
+            control=control,
+            world=stage.world,
+            worker=inline_worker,
+            guarded=no_guard,
+            task_status=task_status,
+        )
+
+    stage.home.mkdir(parents=True, exist_ok=True)
+    async with trio.open_nursery() as beside:
+        await beside.start(watch_drain_request, control, stage.home, stage.world)
+        async with trio.open_nursery() as tree:
+            gateway: Gateway = await tree.start(serving)
+            yield gateway
+            gateway.stop(grace=0)
+        beside.cancel_scope.cancel()
+
+
+def since(stage: Stage, path: Path) -> None:
+    """Let the file be of this moment on the clock of the story."""
+    os.utime(path, (stage.world.time(), stage.world.time()))
+
+
+def request(stage: Stage, *, quiet: bool = False) -> Path:
+    write_drain_request(stage.home, stage.world, suppress_notification=quiet)
+    since(stage, stage.home / DRAIN_REQUEST)
+    return stage.home / DRAIN_REQUEST
+
+
+async def test_while_the_request_lies_there_the_gateway_is_held(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with watched(stage):
+        path = request(stage)
+        await trio.sleep(0.6)
+        await stage.says("hello")
+        assert stage.platform.chat("42").texts == [texts.after_drain()]
+        path.unlink()
+        await trio.sleep(0.6)
+        assert stage.platform.chat("42").last == "You said: hello"
+
+
+async def test_one_that_lies_there_at_the_start_counts_from_the_first_moment(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    async with stage.life() as gateway:
+        await hold(gateway, True)
+        await stage.says("hello")
+    path = request(stage)
+    async with watched(stage) as gateway:
+        assert is_held(gateway)
+        await trio.sleep(5)
+        assert stage.agent.began == []
+        assert state_of(gateway) == GatewayState.DRAINING
+        path.unlink()
+        await trio.sleep(1)
+        assert stage.platform.chat("42").last == "You said: hello"
+
+
+@pytest.mark.parametrize(
+    ("content", "held"),
+    [
+        (b"{", True),
+        (b"", True),
+        (b'{"action": "cancel"}', True),
+        (b'{"action": "drain", "epoch": "another boot:1"}', None),
+        (b'{"action": "drain"}', True),
+        (b"{}", True),
+    ],
+)
+async def test_one_that_cannot_be_read_counts_and_one_of_another_boot_does_not(
+    stage: Stage, autojump_clock: MockClock, content: bytes, held: bool | None
+) -> None:
+    with capture_logs() as logs:
+        async with watched(stage) as gateway:
+            path = stage.home / DRAIN_REQUEST
+            path.write_bytes(content)
+            since(stage, path)
+            await trio.sleep(5)
+            # Where a system tells no boots apart, one of another boot counts.
+            assert is_held(gateway) is (held if held is not None else path.exists())
+            assert path.exists() is is_held(gateway)
+    warned = [entry for entry in logs if entry["event"] == "a drain request"]
+    assert len(warned) <= 1, "what is wrong with it is said once, and not twice a second"
+
+
+async def test_one_that_was_forgotten_ends_after_a_day(stage: Stage, autojump_clock: MockClock) -> None:
+    async with watched(stage) as gateway:
+        request(stage)
+        await trio.sleep(23 * 3600)
+        assert is_held(gateway)
+        await trio.sleep(3601)
+        assert not is_held(gateway)
+        assert not (stage.home / DRAIN_REQUEST).exists()
+        await stage.says("hello")
+        assert stage.platform.chat("42").last == "You said: hello"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+async def test_a_quiet_one_silences_the_home_channels_and_nobody_else(
+    stage: Stage, autojump_clock: MockClock, *, quiet: bool
+) -> None:
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    stage.config = msgspec.structs.replace(stage.config, agent=AgentConfig(restart_drain_timeout=5))
+    stage.agent.on("work", Script().hangs())
+    async with watched(stage) as gateway:
+        await stage.says("work")
+        path = request(stage, quiet=quiet)
+        if quiet and not json.loads(path.read_bytes())["epoch"]:
+            pytest.skip("this system tells no boots apart")
+        await trio.sleep(1)
+        gateway.stop(grace=5)
+        await trio.sleep(1)
+    assert sum("shutting down" in text for text in stage.platform.chat("42").texts) == 1
+    assert sum("shutting down" in text for text in stage.platform.chat("home").texts) == (0 if quiet else 1)
+
+
+# --- what a later life says ---------------------------------------------------------------------------------
+
+
+Adapters = list[MemoryPlatform]
+
+
+@asynccontextmanager
+async def life(stage: Stage, adapters: Adapters) -> AsyncIterator[Gateway]:
+    async with trio.open_nursery() as nursery:
+        gateway: Gateway = await nursery.start(
+            lambda task_status: serve(
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=adapters,
+                world=stage.world,
+                worker=inline_worker,
+                guarded=no_guard,
+                task_status=task_status,
+            )
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        yield gateway
+        if gateway.control.current is None:
+            gateway.stop(grace=0)
+
+
+def told(platform: MemoryPlatform, chat: str, what: str) -> int:
+    return sum(what in text for text in platform.chat(chat).texts)
+
+
+TRAITS = Traits(edits=True)
+
+
+async def test_every_home_channel_hears_that_we_are_back_also_one_that_connects_later(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    one, other, muted = (MemoryPlatform(name, traits=TRAITS) for name in ("one", "other", "muted"))
+    stage.config = msgspec.structs.replace(
+        stage.config,
+        platforms={
+            platform.name: PlatformConfig(
+                allow_from="all",
+                home_channel=HomeChannel(platform.name, "home", thread_id="7"),
+                gateway_restart_notification=platform is not muted,
+            )
+            for platform in (one, other, muted)
+        },
+    )
+    adapters = [one, other, muted]
+    async with life(stage, adapters) as gateway:
+        gateway.stop(restart=True)
+    for platform in adapters:
+        assert told(platform, "home", "Gateway restarting") == (0 if platform is muted else 1)
+    other.fails("connect", LinkLost("not there yet"), times=2)
+    async with life(stage, adapters):
+        await trio.sleep(1)
+        assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 0, 0]
+        one.drop()
+        await trio.sleep(200)
+        assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
+        assert {m.thread_id for m in other.chat("home").messages} == {"7"}
+        assert not (stage.home / RESTART_PENDING).exists()
+    for _ in range(2):
+        async with life(stage, adapters):
+            await trio.sleep(5)
+    assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
+
+
+async def test_of_two_accounts_on_one_platform_one_speaks_in_the_home_channel(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    main, second = (MemoryPlatform(account=account, traits=TRAITS) for account in ("main", "second"))
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    async with life(stage, [main, second]) as gateway:
+        gateway.stop(restart=True)
+    async with life(stage, [main, second]):
+        await trio.sleep(5)
+        await second.says("/sethome", chat="own home", user="42")
+        await trio.testing.wait_all_tasks_blocked()
+    assert [told(main, "home", what) for what in ("Gateway restarting", "back and ready")] == [1, 1]
+    assert second.chat("home").texts == []
+    assert told(second, "own home", "shutting down") == 1
+
+
+@pytest.mark.parametrize("halts", range(1, 60, 2))
+async def test_a_start_that_is_cut_short_says_it_once_all_the_same(
+    stage: Stage, autojump_clock: MockClock, halts: int
+) -> None:
+    """A suspended session and a restart: the start is cut short after so many steps, and done again."""
+    stage.platform = MemoryPlatform(traits=Traits(edits=True, finds=True))
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    for number in range(3):
+        async with stage.life() as gateway:
+            if number == 0:
+                await stage.says("hang")
+            await trio.sleep(5)
+            if number == 2:
+                gateway.stop(restart=True)
+    with trio.CancelScope() as killed:
+        async with trio.open_nursery() as nursery:
+
+            async def kill() -> None:
+                for _ in range(halts):
+                    await trio.lowlevel.checkpoint()
+                killed.cancel()
+
+            nursery.start_soon(kill)
+            await serve(
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=[stage.platform],
+                world=stage.world,
+                worker=inline_worker,
+                guarded=no_guard,
+            )
+    for _ in range(2):
+        async with stage.life():
+            await trio.sleep(5)
+    assert stage.platform.chat("42").texts.count(texts.stuck()) == 1
+    assert told(stage.platform, "home", "back and ready") == 1

@@ -1,0 +1,284 @@
+"""A kill in any phase of stopping, and what the next life makes of it.
+
+The same stop is played again and again, and killed before its first job on a disk or its first word to the
+platform, before its second, and so on to the end; counted anew from each moment in which something begins,
+since Trio shuffles what happens at one time. A kill is played by a copy of the home and a platform
+that loses its link in that moment. That is honest: all that a gateway keeps of itself are the files of its
+home. A killed process leaves them as it last wrote them, finished or not; here its jobs are done on the
+one thread that there is, between which nothing is half-written; and a write that was asked for and not yet
+begun is lost in both. (`tests/kill` kills real processes, at moments that nobody has chosen.)
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.host.home.state_file import read_status
+from hermes_trio.host.loop.worker import Runner, inline_worker
+from hermes_trio.journal.reader import read_run
+from hermes_trio.platform.contract import Outgoing, Traits
+from hermes_trio.state.tables import endings, outbox, turns
+from hermes_trio.state.tables.endings import EndingRow
+from hermes_trio.state.tables.outbox import Delivery
+from hermes_trio.state.tables.turns import Turn
+from hermes_trio.testing import MemoryPlatform, Script
+from hermes_trio.testing.stage import What
+from tests.stage import Agent, Stage, everyone
+
+GRACE = 10.0
+CUT = ("1", "2")
+CHATS = (*CUT, "idle", "ends", "new")
+
+PHASES = [
+    "before the ending is committed",
+    "the ending is committed, and nobody told",
+    "notices go out",
+    "turns drain",
+    "at the deadline, before any last words",
+    "between the last words of several turns",
+    "in the flush",
+    "the report is stored",
+    "the state is written",
+]
+
+
+class Axed(MemoryPlatform):
+    """A platform that tells the axe of everything that the gateway does to it."""
+
+    axe: Axe
+
+    def note(self, what: What, *args: Any, **how: Any) -> None:
+        super().note(what, *args, **how)
+        self.axe.may_fall()
+
+    async def send(self, message: Outgoing) -> str:
+        message_id = await super().send(message)
+        self.axe.may_fall()  # it has arrived, and nobody knows
+        return message_id
+
+
+@dataclass
+class Axe:
+    """Falls at the n-th moment of a stop."""
+
+    stage: Stage
+    since: float
+    """From so many seconds of the stop on it counts."""
+    number: int
+    copy: Path
+    cut_at: float | None = None
+    """When the grace is over; None until the gateway is asked to stop."""
+    fell_at: float | None = None
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    """What the chats had seen."""
+
+    @property
+    def fell_after(self) -> float:
+        """How many seconds of the stop there were."""
+        assert self.fell_at is not None
+        assert self.cut_at is not None
+        return self.fell_at - self.cut_at + GRACE
+
+    def may_fall(self) -> None:
+        if self.cut_at is None or self.fell_at is not None:
+            return
+        if trio.current_time() >= self.cut_at - GRACE + self.since:
+            self.number -= 1
+            if self.number == 0:
+                self.falls()
+
+    def falls(self) -> None:
+        self.fell_at = trio.current_time()
+        shutil.copytree(self.stage.home, self.copy)
+        self.stage.platform.drop()
+        self.texts = {chat: list(self.stage.platform.chat(chat).texts) for chat in CHATS}
+
+    @contextmanager
+    def worker(self, name: str) -> Iterator[Runner]:
+        with inline_worker(name) as runner:
+
+            def watched(job: Callable[[], Any], done: Callable[[Any], object]) -> None:
+                if not name.endswith("reader"):
+                    self.may_fall()
+                runner(job, done)
+
+            yield watched
+
+
+@dataclass
+class Disk:
+    """What the killed life left on its disk."""
+
+    ending: EndingRow | None
+    turns: list[Turn]
+    owed: list[Delivery]
+
+    @property
+    def outcomes(self) -> Counter[str | None]:
+        return Counter(turn.outcome for turn in self.turns)
+
+
+def read(home: Path) -> Disk:
+    with closing(sqlite3.connect(home / "gateway.db")) as db:
+        sessions = [row[0] for row in db.execute("SELECT session_id FROM sessions ORDER BY rowid")]
+        return Disk(
+            endings.latest(db),
+            [turn for session in sessions for turn in turns.of_session(db, session)],
+            outbox.undelivered(db, "memory", "main"),
+        )
+
+
+def phase(axe: Axe, disk: Disk) -> str:
+    """In which phase of the stop the axe fell."""
+    status = read_status(axe.copy)
+    told = [chat for chat in CHATS if any("shutting down" in text for text in axe.texts[chat])]
+    if disk.ending is None:
+        found = 0
+    elif status is not None and status.gateway_state == "stopped":
+        found = 8
+    elif disk.ending.finished_at is not None:
+        found = 7
+    elif disk.outcomes["cut"]:
+        found = 5 if disk.outcomes[None] else 6
+    elif axe.fell_after >= GRACE:
+        found = 4
+    elif not told:
+        found = 1
+    else:
+        found = 2 if len(told) < len(CUT) + 1 else 3
+    return PHASES[found]
+
+
+async def play(stage: Stage, axe: Axe) -> None:
+    """The life that is killed: it stops with an idle chat, a turn that ends in time, two that are cut one
+    after the other, and messages that come meanwhile."""
+    for number, chat in enumerate(CUT):
+        stage.agent.on(f"hang {chat}", Script().says("I begin.").hangs(resists=number / 2))
+    stage.agent.on("work", Script().takes(10).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("hello", chat="idle")
+        for chat in CUT:
+            await stage.says(f"hang {chat}", chat=chat)
+        await stage.says("work", chat="ends")
+        await trio.sleep(5)
+        axe.cut_at = trio.current_time() + GRACE
+        gateway.stop(grace=GRACE)
+        await trio.sleep(3)
+        stage.platform.post("And another thing.", chat="ends")
+        stage.platform.post("Is anybody there?", chat="new")
+        await trio.sleep(20)
+
+
+async def killed_and_started_again(stage: Stage, since: float, number: int) -> tuple[Axe, str]:
+    """Play, kill at the n-th moment of so many seconds, check what that left, and start again; returns in
+    which phase the axe fell."""
+    platform = Axed(traits=Traits(edits=True, takes_keys=True))
+    config = everyone(busy="queue")
+    first = replace(
+        stage, home=stage.home / f"{since} {number}", platform=platform, agent=Agent(), config=config
+    )
+    axe = platform.axe = Axe(first, since, number, stage.home / f"{since} {number} copied")
+    first.worker = axe.worker
+    await play(first, axe)
+    if axe.fell_at is None:  # it has ended by itself
+        axe.falls()
+    disk = read(axe.copy)
+    where = phase(axe, disk)
+    the_state_file_agrees(axe.copy, disk)
+    an_answer_is_shown_or_owed(axe, disk)
+
+    second = replace(first, home=axe.copy, agent=Agent(), worker=inline_worker)
+    for chat in CUT:
+        second.agent.on(f"hang {chat}", Script().says(f"All done in {chat}."))
+    second.agent.on("work", Script().takes(1).says("Done."))
+    async with second.life():
+        await trio.sleep(30)
+    only_what_was_cut_ran_again(second, disk)
+    everything_is_answered_once(second)
+    return axe, where
+
+
+def the_state_file_agrees(home: Path, disk: Disk) -> None:
+    """Invariant 4: one cause decides what is left; and the file is never ahead of the commit."""
+    status = read_status(home)
+    assert status is not None
+    if status.gateway_state in ("draining", "stopped"):
+        assert disk.ending is not None
+    if status.gateway_state == "draining":
+        assert status.after == "stopped"
+    if disk.ending is not None:
+        assert (disk.ending.kind, disk.ending.resume_reason) == ("stop", "shutdown_timeout")
+
+
+def an_answer_is_shown_or_owed(axe: Axe, disk: Disk) -> None:
+    """Invariant 10."""
+    owed = [delivery.owed.turn_id for delivery in disk.owed]
+    for turn in disk.turns:
+        if turn.outcome == "answered" and turn.turn_id not in owed:
+            assert any(text in ("Done.", "You said: hello") for texts in axe.texts.values() for text in texts)
+
+
+def only_what_was_cut_ran_again(stage: Stage, disk: Disk) -> None:
+    """Invariants 1, 2 and 7: exactly the cut turns are taken up, once, with the right reason; and in the
+    end nobody is marked any more."""
+    reason = "shutdown_timeout" if disk.ending is not None else "crash"
+    now = {turn.turn_id: turn for turn in read(stage.home).turns}
+    cut = [turn.turn_id for turn in disk.turns if turn.outcome in (None, "cut")]
+    assert Counter(turn.resumes for turn in now.values() if turn.resumes) == Counter(cut)
+    for turn in disk.turns:
+        after = now[turn.turn_id]
+        assert after.outcome == ("cut" if turn.turn_id in cut else turn.outcome)
+        if turn.turn_id in cut:
+            assert after.reason == reason
+    for turn in now.values():
+        reading = read_run(stage.home / "journal", turn.session_id, turn.run_id)
+        assert reading.complete
+        assert [record.terminal for record in reading.records].count(True) <= 1
+        if turn.resumes is not None:
+            assert turn.outcome == "answered"
+    for chat in CHATS:
+        assert stage.entry(chat).mark is None
+        assert stage.pending(chat) == []
+
+
+def everything_is_answered_once(stage: Stage) -> None:
+    """Invariant 3: what was said is answered, once, also what came while the gateway went."""
+    texts = {chat: stage.platform.chat(chat).texts for chat in CHATS}
+    answers = {
+        **{chat: ["I begin.\n\n(interrupted)", f"All done in {chat}."] for chat in CUT},
+        "idle": ["You said: hello"],
+        "ends": ["Done.", "You said: And another thing."],
+        "new": ["You said: Is anybody there?"],
+    }
+    for chat, expected in answers.items():
+        said = [text for text in texts[chat] if not text.startswith(("⚠", "⏳"))]
+        assert [text for text in said if text != "Done.\n\n(interrupted)"] == expected
+        notices = Counter(text for text in texts[chat] if text.startswith(("⚠", "⏳")))
+        assert all(times == 1 for times in notices.values()), "nobody is told twice"
+
+
+@pytest.mark.timeout(240)
+async def test_a_kill_in_any_phase_of_stopping_loses_and_repeats_nothing(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    found = set()
+    for since, then in itertools.pairwise((0, 3, 5, GRACE, GRACE + 0.5, math.inf)):
+        for number in itertools.count(1):
+            axe, where = await killed_and_started_again(stage, since, number)
+            found.add(where)
+            if axe.number > 0 or axe.fell_after >= then:
+                break
+    assert found == set(PHASES), "every phase was hit"

@@ -1,0 +1,129 @@
+"""Whose a process is: a turn's own ends with its block, a session's goes on when the turn is over, and
+ends with the session or the gateway. The processes are real, and so is the clock."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+import trio
+
+from hermes_trio import open_gateway
+from hermes_trio.gateway.processes.background import MOST, TooManyProcesses
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.tools.background_process import Kept
+from tests.host.children.kinds import KINDS, alive, soon, token, until
+from tests.stage import Stage
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="these commands are for a POSIX shell")
+
+PATIENCE = 20.0
+"""Seconds in which anything has happened on a busy machine; less than any grace in here."""
+
+
+@pytest.fixture
+def mine() -> Iterator[str]:
+    """A number that all processes of a test carry; none of them is left."""
+    yield (number := token())
+    soon(lambda: not alive(number))
+
+
+async def says(stage: Stage, text: str, answer: str) -> None:
+    with trio.fail_after(PATIENCE):
+        await stage.platform.says(text)
+        await stage.platform.until(lambda: stage.platform.chat("42").last == answer)
+
+
+def on_disk(stage: Stage) -> list[tuple[bool, bool]]:
+    """Of each process whether it was of the background, and whether its end is known."""
+    db = sqlite3.connect(stage.home / "gateway.db")
+    try:
+        query = "SELECT background, ended_at IS NOT NULL FROM processes ORDER BY started_at"
+        return [(bool(background), bool(ended)) for background, ended in db.execute(query)]
+    finally:
+        db.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_background_process_outlives_its_turn_and_never_its_gateway(
+    stage: Stage, mine: str, kind: str
+) -> None:
+    async def agent(turn: Turn) -> str:
+        await turn.start_background(KINDS[kind].format(t=mine))
+        return "It runs."
+
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]) as gateway:
+        await says(stage, "start it", "It runs.")
+        await until(lambda: alive(mine))
+        await until(lambda: not gateway.sessions.running)
+        with trio.fail_after(PATIENCE):
+            gateway.stop(grace=300)
+            await stage.platform.until(lambda: not stage.platform.connected)
+        assert alive(mine) == [], "it is not waited for"
+    assert on_disk(stage) == [(True, True)]
+
+
+async def test_a_new_session_begins_without_the_processes_of_the_old_one(stage: Stage, mine: str) -> None:
+    async def agent(turn: Turn) -> str:
+        await turn.start_background(["sleep", mine])
+        return "It runs."
+
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]):
+        await says(stage, "start it", "It runs.")
+        assert alive(mine)
+        await stage.platform.says("/new")
+        await until(lambda: not alive(mine))
+        await until(lambda: on_disk(stage) == [(True, True)])
+
+
+async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(stage: Stage, mine: str) -> None:
+    code: list[int | None] = []
+
+    async def agent(turn: Turn) -> str:
+        kept = await turn.start_background(f"sleep {mine} & exit 3")
+        code.append(await kept.process.wait())
+        return "It has ended."
+
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]):
+        await says(stage, "start it", "It has ended.")
+        await until(lambda: not alive(mine))
+        await until(lambda: on_disk(stage) == [(True, True)])
+    assert code == [3]
+
+
+async def test_there_is_room_for_so_many_and_no_more(stage: Stage, mine: str) -> None:
+    started: list[Kept] = []
+
+    async def agent(turn: Turn) -> str:
+        try:
+            while True:
+                started.append(await turn.start_background(["sleep", mine]))
+        except TooManyProcesses as error:
+            return str(error)
+
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]) as gateway:
+        full = "64 background processes are running. End one before you start another."
+        await says(stage, "start them", full)
+        assert len(started) == len(alive(mine)) == MOST
+        gateway.background.end(started[0])
+        await until(lambda: len(alive(mine)) == MOST - 1)
+
+
+async def test_a_turns_own_process_ends_with_it_and_its_end_is_known(stage: Stage, mine: str) -> None:
+    async def agent(turn: Turn) -> str:
+        async with turn.running(["sleep", mine]) as process:
+            await turn.say("I wait.")
+            await process.wait()
+        return "Done."
+
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]):
+        await says(stage, "work", "I wait. ▉")
+        await stage.platform.says("/stop")
+        with trio.fail_after(PATIENCE):
+            await stage.platform.until(
+                lambda: stage.platform.chat("42").texts[0] == "I wait.\n\n(interrupted)"
+            )
+        assert alive(mine) == []
+    assert on_disk(stage) == [(False, True)]

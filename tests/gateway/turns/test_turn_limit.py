@@ -1,0 +1,115 @@
+"""A gateway on a machine that is too slow for it: turns wait before they begin, and nothing else does.
+
+A step of the event loop that takes long is a jump of the clock in the middle of it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import trio
+import trio.lowlevel
+from trio.testing import MockClock
+
+from hermes_trio.gateway.outbound import texts
+from hermes_trio.gateway.session.turn_limit import AHEAD, ALWAYS, MEASURE_EVERY
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.testing import Script
+from tests.stage import Agent, Stage
+
+CROWD = 40
+SECONDS = 10
+
+
+class Costly(Agent):
+    """Works for some seconds, in steps of a tenth. The first of its turns blocks the loop at each step."""
+
+    def __init__(self, clock: MockClock, blocks: float) -> None:
+        super().__init__()
+        self.clock, self.blocks = clock, blocks
+        self.at_once = 0
+        self._running = 0
+
+    async def __call__(self, turn: Turn) -> str:
+        if turn.said[0].text != "work":
+            return await super().__call__(turn)
+        await turn.requesting()
+        first = self._running == 0
+        self._running += 1
+        self.at_once = max(self.at_once, self._running)
+        try:
+            with trio.move_on_after(SECONDS):
+                while True:
+                    if first:
+                        self.clock.jump(self.blocks)
+                    await trio.sleep(0.1)
+        finally:
+            self._running -= 1
+        return "done"
+
+
+async def everybody_works(stage: Stage, count: int) -> None:
+    async with trio.open_nursery() as people:
+        for chat in range(count):
+            people.start_soon(partial(stage.platform.says, "work", chat=f"w{chat}"))
+
+
+async def test_a_turn_begins_when_the_loop_has_caught_up(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.agent = Costly(autojump_clock, blocks=0.5)
+    async with stage.life():
+        await everybody_works(stage, CROWD)
+        await trio.sleep(3)
+        await stage.says("hello")
+        assert stage.platform.chat("42").texts == [texts.waits_for_room(CROWD)]
+        await trio.sleep(SECONDS)
+        assert stage.platform.chat("42").last == "You said: hello"
+        assert [stage.platform.chat(f"w{chat}").last for chat in range(CROWD)] == ["done"] * CROWD
+
+
+async def test_a_loop_that_keeps_up_lets_everybody_begin(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.agent = Costly(autojump_clock, blocks=0.0)
+    async with stage.life():
+        await everybody_works(stage, CROWD)
+        await trio.sleep(3)
+        await stage.says("hello")
+        assert stage.platform.chat("42").texts == ["You said: hello"]
+
+
+async def test_a_few_turns_run_however_slow_the_loop_is(stage: Stage, autojump_clock: MockClock) -> None:
+    stage.agent = Costly(autojump_clock, blocks=0.5)
+    async with stage.life():
+        await everybody_works(stage, ALWAYS - 1)
+        await trio.sleep(3)
+        await stage.says("hello")
+        assert stage.platform.chat("42").last == "You said: hello"
+
+
+async def test_a_burst_begins_in_steps_and_whole(stage: Stage, autojump_clock: MockClock) -> None:
+    count = 3 * AHEAD
+    stage.agent = agent = Costly(autojump_clock, blocks=0.0)
+    async with stage.life() as gateway:
+        gateway.control.hold(True)
+        await everybody_works(stage, count)
+        await trio.testing.wait_all_tasks_blocked()
+        gateway.control.hold(False)
+        await trio.lowlevel.checkpoint()
+        await trio.testing.wait_all_tasks_blocked()
+        assert agent.at_once == AHEAD
+        await trio.sleep(3 * MEASURE_EVERY)
+        assert agent.at_once == count
+
+
+async def test_a_stop_is_not_held_up_by_turns_that_wait_for_the_loop(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent = Costly(autojump_clock, blocks=0.5)
+    stage.agent.on("hello", Script().says("Hi."))
+    async with stage.life() as gateway:
+        await everybody_works(stage, CROWD)
+        await trio.sleep(3)
+        await stage.says("hello")
+        gateway.stop(grace=0)
+    assert stage.pending() == ["hello"]
+    async with stage.life():
+        await trio.sleep(1)
+        assert stage.platform.chat("42").last == "Hi."

@@ -1,0 +1,25 @@
+"""A socket takes what it can at once, and keeps nobody waiting for the rest."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import trio
+
+from hermes_trio.host.loop.sockets import send_at_once
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sockets are no files here")
+async def test_what_is_taken_at_once_and_what_is_not() -> None:
+    here, there = trio.socket.socketpair()
+    with here:
+        with there:
+            assert send_at_once(here, b"hello") == 5
+            assert await there.recv(100) == b"hello"
+            much = b"x" * 50_000_000
+            taken = send_at_once(here, much)
+            assert 0 < taken < len(much)
+            assert send_at_once(here, much) == 0, "it is full, and nobody waits"
+        with pytest.raises(OSError, match=r"(Broken pipe|reset)"):
+            send_at_once(here, b"is anybody there?")

@@ -1,0 +1,169 @@
+"""The tree of tasks: who waits where, since when, until when."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from hermes_trio.base.world import World
+from hermes_trio.host.loop.task_tree import (
+    TREE_FILE,
+    TaskLine,
+    show_tree_when_asked,
+    task_tree,
+    tree_text,
+    waits_noted,
+)
+from tests.host.children.kinds import until
+
+
+async def waits_within() -> None:
+    await waits()
+
+
+async def waits() -> None:
+    await trio.sleep(100)
+
+
+async def has_children() -> None:
+    with trio.move_on_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(waits, name="b")
+            nursery.start_soon(waits_within, name="a")
+
+
+async def ends_slowly() -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        with trio.move_on_after(5, shield=True):
+            await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
+
+
+async def test_the_tree_shows_who_waits_where_for_whom_and_how_long(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(has_children, name="parent")
+        nursery.start_soon(trio.sleep, 10)
+        await wait_all_tasks_blocked()
+        tree = task_tree()
+        nursery.cancel_scope.cancel()
+    names = [line.name for line in tree]
+    top = names.index("parent")
+    parent, a, b, sleeper = tree[top : top + 4]
+    assert [line.name for line in (parent, a, b, sleeper)] == ["parent", "a", "b", "trio.sleep"]
+    assert [line.depth - parent.depth for line in (parent, a, b, sleeper)] == [0, 1, 1, 0]
+    assert [line.deadline for line in (parent, a, b, sleeper)] == [30, 30, 30, 10]
+    assert [[place.rpartition(" ")[2] for place in line.waits] for line in (parent, a, b)] == [
+        ["has_children"],
+        ["waits", "waits_within"],
+        ["waits"],
+    ]
+    assert a.waits[0] == b.waits[0]
+    assert [place.rpartition(":")[0] for place in sleeper.waits] == ["trio._timeouts"]
+
+
+async def test_the_tree_has_everybody_once(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        for number in range(500):
+            nursery.start_soon(waits, name=f"task {number:03}")
+        await wait_all_tasks_blocked()
+        names = [line.name for line in task_tree() if line.name.startswith("task ")]
+        nursery.cancel_scope.cancel()
+    assert names == [f"task {number:03}" for number in range(500)]
+
+
+async def test_who_is_cancelled_and_still_there_is_shown_so(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ends_slowly, name="slow")
+        nursery.start_soon(stubborn, name="stubborn")
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await wait_all_tasks_blocked()
+            deadlines = {line.name: line.deadline for line in task_tree()}
+    assert deadlines["slow"] == 5
+    assert deadlines["stubborn"] == -math.inf
+
+
+async def stubborn() -> None:
+    """Cannot be interrupted for a second, however much it is cancelled."""
+    task = trio.lowlevel.current_task()
+    trio.lowlevel.spawn_system_task(wakes, task)
+    await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+
+
+async def wakes(task: trio.lowlevel.Task) -> None:
+    await trio.sleep(1)
+    trio.lowlevel.reschedule(task)
+
+
+async def test_another_thread_can_read_the_tree(autojump_clock: MockClock) -> None:
+    root = trio.lowlevel.current_root_task()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(waits, name="somebody")
+        await wait_all_tasks_blocked()
+        autojump_clock.autojump_threshold = math.inf
+        tree = await trio.to_thread.run_sync(task_tree, root)
+        nursery.cancel_scope.cancel()
+    assert "somebody" in [line.name for line in tree]
+
+
+async def test_it_is_noted_since_when_each_task_waits(autojump_clock: MockClock) -> None:
+    async def twice() -> None:
+        await trio.sleep(3)
+        await trio.sleep(100)
+
+    with waits_noted() as noted:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(twice, name="twice")
+            nursery.start_soon(trio.sleep, 1)
+            await trio.sleep(10)
+            since = {line.name: line.since for line in task_tree(waits=noted)}
+            assert since["twice"] == 3
+            nursery.cancel_scope.cancel()
+        assert "twice" not in {task.name for task in noted.since}, "who has ended is forgotten"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR2"), reason="there is no such signal here")
+async def test_a_program_shows_its_tree_for_as_long_as_it_can_be_asked(tmp_path: Path, world: World) -> None:
+    file = tmp_path / TREE_FILE
+    with waits_noted() as noted:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(show_tree_when_asked, tmp_path, world, noted)
+            assert file.read_text().startswith(f"pid {os.getpid()}, 2026-05-20 12:00:00 UTC\n")
+            nursery.start_soon(waits, name="somebody who waits")
+            await wait_all_tasks_blocked()
+            os.kill(os.getpid(), signal.SIGUSR2)
+            await until(lambda: "somebody who waits" in file.read_text())
+            assert re.search(
+                r"somebody who waits \[.* s left\]  \d+\.\d s in .*:\d+ waits\n", file.read_text()
+            )
+            nursery.cancel_scope.cancel()
+    assert not file.exists(), "who asks now would kill us"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR2"), reason="there is no such signal here")
+async def test_where_the_tree_cannot_be_written_nothing_else_ends_by_it(tmp_path: Path, world: World) -> None:
+    (tmp_path / TREE_FILE).mkdir()
+    with waits_noted() as noted:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(show_tree_when_asked, tmp_path, world, noted)
+            nursery.cancel_scope.cancel()
+
+
+def test_the_tree_as_text() -> None:
+    lines = [
+        TaskLine(0, "main", (), math.nan, math.inf),
+        TaskLine(1, "session 42", ("inner:7 reply", "outer:9 turn"), 95.5, 112.34),
+        TaskLine(2, "typing", (), math.nan, -math.inf),
+    ]
+    assert tree_text(lines, now=100.0) == (
+        "main\n  session 42 [12.3 s left]  4.5 s in inner:7 reply < outer:9 turn\n    typing [cancelled]"
+    )

@@ -1,0 +1,168 @@
+"""The files of a service: what stands in them, that they are read back as they were meant, and that their
+numbers are those of the code and of the documents."""
+
+from __future__ import annotations
+
+import plistlib
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_trio.base.errors import EXIT_CONFIG
+from hermes_trio.gateway.ending.endings_table import GATEWAY_SERVICE_RESTART_EXIT_CODE, MARGIN
+from hermes_trio.host.loop.watchdog import watch_loop
+from hermes_trio.host.service import launchd
+from hermes_trio.host.service.service_files import (
+    LEAST_STOP_TIMEOUT,
+    RESTART_AFTER,
+    ROOM_TO_STOP,
+    WATCHDOG,
+    Service,
+    Standing,
+    UnfitForUnit,
+    home_of,
+    launchd_plist,
+    setting,
+    standing,
+    stop_timeout,
+    systemd_unit,
+    version_of,
+)
+from hermes_trio.host.service.systemd import ANSWER_WITHIN
+
+README = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+SERVICE = Service(
+    program=(sys.executable, "-m", "hermes_trio"),
+    home=Path("/srv/hermes"),
+    path="/usr/bin:/bin",
+    grace=0,
+    version="1.2.3",
+)
+ODD = replace(SERVICE, home=Path('/srv/my "ho me" 100% $x \\y'), path="/opt/a b:/usr/bin")
+FOR_ALL = replace(SERVICE, user="hermes")
+FORMS = (systemd_unit, launchd_plist)
+
+
+@pytest.mark.parametrize("grace", [0, 0.5, 60, 61, 1800])
+def test_no_manager_is_less_patient_than_we_need_it(grace: float) -> None:
+    service = replace(SERVICE, grace=grace)
+    timeout = int(setting(systemd_unit(service), "TimeoutStopSec") or 0)
+    assert timeout == max(LEAST_STOP_TIMEOUT, -(-grace // 1) + ROOM_TO_STOP)
+    assert timeout >= grace + MARGIN + ANSWER_WITHIN
+    assert plistlib.loads(launchd_plist(service).encode())["ExitTimeOut"] == timeout == stop_timeout(grace)
+
+
+def test_unit_code_and_readme_say_the_same_numbers() -> None:
+    unit = systemd_unit(SERVICE)
+    assert setting(unit, "RestartForceExitStatus") == str(GATEWAY_SERVICE_RESTART_EXIT_CODE)
+    assert setting(unit, "RestartPreventExitStatus") == str(EXIT_CONFIG)
+    assert setting(unit, "WatchdogSec") == str(WATCHDOG)
+    for told in (
+        f"the grace and {ROOM_TO_STOP} seconds, and at least {LEAST_STOP_TIMEOUT}",
+        f"exit code {GATEWAY_SERVICE_RESTART_EXIT_CODE}",
+        f"exit code {EXIT_CONFIG}",
+        f"not been heard of for {WATCHDOG} seconds",
+        f"after {RESTART_AFTER} seconds",
+    ):
+        assert told in " ".join(README.split())
+
+
+def test_our_own_watchdog_has_written_down_where_it_hangs_before_systemd_kills_us() -> None:
+    assert watch_loop.__kwdefaults__ is not None
+    assert 2 * watch_loop.__kwdefaults__["stalled_after"] < WATCHDOG
+
+
+def test_a_unit_of_a_user_and_one_of_the_machine() -> None:
+    own, common = systemd_unit(SERVICE), systemd_unit(FOR_ALL)
+    assert (setting(own, "User"), setting(own, "WantedBy")) == (None, "default.target")
+    assert (setting(common, "User"), setting(common, "WantedBy")) == ("hermes", "multi-user.target")
+    assert "HERMES_SYSTEMD_SCOPE=user" in own
+    assert "HERMES_SYSTEMD_SCOPE=system" in common
+    # A user's systemd knows no network-online.target.
+    assert (setting(own, "After"), setting(common, "After")) == (None, "network-online.target")
+
+
+def test_only_the_gateway_is_asked_to_stop_and_nothing_of_it_stays() -> None:
+    unit = systemd_unit(SERVICE)
+    assert setting(unit, "KillMode") == "mixed"
+    assert setting(unit, "ExecStop") == f"-{sys.executable} -m hermes_trio service stopping"
+
+
+def test_launchd_starts_it_again_unless_it_was_meant_to_end() -> None:
+    plist = plistlib.loads(launchd_plist(ODD).encode())
+    assert plist["KeepAlive"] == {"SuccessfulExit": False}
+    assert plist["ProgramArguments"] == [*ODD.program, "run"]
+    assert plist["EnvironmentVariables"] == {"HERMES_HOME": str(ODD.home), "PATH": ODD.path}
+
+
+@given(st.text(min_size=1).filter(str.isprintable))
+def test_any_home_that_can_be_printed_is_read_back(name: str) -> None:
+    home = Path("/srv") / name.replace("/", "_")
+    for form in FORMS:
+        text = form(replace(SERVICE, home=home))
+        assert home_of(text) == home
+        assert version_of(text) == "1.2.3"
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("odd", ["two\nlines", "a\0b", "\x9bred", "\udcff"])
+def test_what_cannot_be_written_down_is_refused(form: object, odd: str) -> None:
+    for service in (replace(SERVICE, home=Path("/srv", odd)), replace(SERVICE, path=odd)):
+        with pytest.raises(UnfitForUnit):
+            form(service)  # type: ignore[operator]
+
+
+def test_a_program_with_a_dollar_is_refused_by_the_unit() -> None:
+    with pytest.raises(UnfitForUnit):
+        systemd_unit(replace(SERVICE, program=("/opt/$x/python", "-m", "hermes_trio")))
+    unit = systemd_unit(replace(SERVICE, program=("/opt/a b%/python", "-m", "$x")))
+    assert setting(unit, "ExecStart") == '"/opt/a b%%/python" -m "$$x" run'
+
+
+@pytest.mark.parametrize("form", [systemd_unit, launchd_plist])
+def test_what_is_there_is_ours_or_somebodys(form: object) -> None:
+    wanted: str = form(SERVICE)  # type: ignore[operator]
+    other_grace: str = form(replace(SERVICE, grace=500))  # type: ignore[operator]
+    other_home: str = form(ODD)  # type: ignore[operator]
+    by_hand = wanted.replace("90", "10")
+    assert [
+        standing(found, wanted, SERVICE.home)
+        for found in (None, wanted, other_grace, other_home, by_hand, "[Service]\n", "")
+    ] == [
+        Standing.NOTHING,
+        Standing.SAME,
+        Standing.OURS,
+        Standing.ANOTHER_HOME,
+        Standing.EDITED,
+        Standing.EDITED,
+        Standing.EDITED,
+    ]
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
+@pytest.mark.parametrize("service", [SERVICE, ODD, FOR_ALL], ids=["user", "odd", "system"])
+def test_systemd_understands_every_line(service: Service, tmp_path: Path) -> None:
+    service = replace(service, user=service.user and "root")  # a user that there is
+    unit = tmp_path / "hermes-trio.service"
+    unit.write_text(systemd_unit(service))
+    unit.chmod(0o644)
+    scope = [] if service.user else ["--user"]
+    environ = {"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    verify = ["systemd-analyze", *scope, "--man=no", "verify", str(unit)]
+    done = subprocess.run(verify, capture_output=True, text=True, env=environ, check=False, timeout=50)
+    about_it = [line for line in done.stderr.splitlines() if re.search(r"hermes-trio\.service", line)]
+    assert (done.returncode, about_it) == (0, [])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no user has a number there")
+def test_what_launchd_never_loaded_is_not_to_be_unloaded() -> None:
+    first, again = (launchd.next_steps("user", again=again) for again in (False, True))
+    assert [step.split()[1] for step in first] == ["bootstrap"]
+    assert [step.split()[1] for step in again] == ["bootout", "bootstrap"]

@@ -1,0 +1,250 @@
+"""Many who write, one who commits: in order, together, each for itself, and nobody released too early."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from hermes_trio.base.errors import StoreReadOnly
+from hermes_trio.base.world import World
+from hermes_trio.host.loop.worker import Worker, inline_worker, worker_thread
+from hermes_trio.state.db.database import MAX_BATCH, Database, open_database
+from hermes_trio.state.db.opening import connect_reading
+from tests.state.seams import GUESTS, commits, enter, guests, seen_from_outside, traced
+
+
+@pytest.fixture(params=[worker_thread, inline_worker])
+def worker(request: pytest.FixtureRequest) -> Worker:
+    chosen: Worker = request.param
+    return chosen
+
+
+@pytest.fixture
+async def database(tmp_path: Path, world: World, worker: Worker) -> AsyncIterator[Database]:
+    async with open_database(tmp_path / "gateway.db", world, worker=worker, steps=[GUESTS]) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def on_a_thread(tmp_path: Path, world: World) -> AsyncIterator[Database]:
+    async with open_database(tmp_path / "gateway.db", world, steps=[GUESTS]) as opened:
+        yield opened
+
+
+async def test_those_who_write_at_the_same_time_share_a_commit(database: Database) -> None:
+    statements: list[str] = []
+    await database.write(traced, statements)
+    async with trio.open_nursery() as writers:
+        for number in range(200):
+            writers.start_soon(database.write, enter, f"guest {number}")
+    assert commits(statements) <= 3
+    assert sorted(seen_from_outside(database.path)) == sorted(f"guest {number}" for number in range(200))
+
+
+async def test_those_who_are_released_together_write_together_again(database: Database) -> None:
+    statements: list[str] = []
+    await database.write(traced, statements)
+
+    async def ten_times(name: str) -> None:
+        for number in range(10):
+            await database.write(enter, f"{name} {number}")
+
+    async with trio.open_nursery() as writers:
+        for number in range(32):
+            writers.start_soon(ten_times, f"guest {number}")
+    assert len(seen_from_outside(database.path)) == 320
+    assert commits(statements) <= 32, "ten rounds and what the start and the end tear apart, not 320"
+
+
+async def test_more_than_a_batch_is_several_commits_and_all_there(database: Database) -> None:
+    statements: list[str] = []
+    await database.write(traced, statements)
+    many = 2 * MAX_BATCH + 1
+    async with trio.open_nursery() as writers:
+        for number in range(many):
+            writers.start_soon(database.write, enter, f"guest {number}")
+    assert 3 <= commits(statements) <= 6
+    assert len(seen_from_outside(database.path)) == many
+
+
+async def test_writes_are_applied_in_the_order_in_which_they_were_handed_over(database: Database) -> None:
+    handed_over: list[str] = []
+
+    async def write(name: str) -> None:
+        handed_over.append(name)
+        await database.write(enter, name)
+
+    async with trio.open_nursery() as writers:
+        for wave in range(3):
+            for number in range(MAX_BATCH):
+                writers.start_soon(write, f"guest {wave}/{number}")
+            await trio.lowlevel.checkpoint()
+    assert seen_from_outside(database.path) == handed_over
+
+
+async def test_nobody_is_released_before_the_commit_that_holds_theirs(database: Database) -> None:
+    released: list[str] = []
+    with closing(connect_reading(database.path)) as outside:
+
+        async def write(name: str) -> None:
+            await database.write(enter, name)
+            assert name in guests(outside), "released, and no other program can see it"
+            released.append(name)
+
+        async with trio.open_nursery() as writers:
+            for number in range(50):
+                writers.start_soon(write, f"guest {number}")
+    assert len(released) == 50
+
+
+async def test_each_gets_what_its_own_step_returned(database: Database) -> None:
+    returned: dict[str, str] = {}
+
+    async def write(name: str) -> None:
+        returned[name] = await database.write(enter, name=name)
+
+    async with trio.open_nursery() as writers:
+        for number in range(50):
+            writers.start_soon(write, f"guest {number}")
+    assert returned == {name: name for name in seen_from_outside(database.path)}
+    assert len(returned) == 50
+
+
+class Surprise(BaseException):
+    """What `except Exception` does not catch."""
+
+
+@pytest.mark.parametrize("error", [LookupError, Surprise])
+async def test_a_step_that_fails_is_undone_alone(database: Database, error: type[BaseException]) -> None:
+    def two_and_then_trouble(db: sqlite3.Connection) -> None:
+        enter(db, "half")
+        enter(db, "of it")
+        raise error("the third one is nowhere")
+
+    async def trouble() -> None:
+        with pytest.raises(error, match="nowhere"):
+            await database.write(two_and_then_trouble)
+
+    async with trio.open_nursery() as writers:
+        writers.start_soon(database.write, enter, "before")
+        writers.start_soon(trouble)
+        writers.start_soon(database.write, enter, "after")
+    assert sorted(seen_from_outside(database.path)) == ["after", "before"]
+
+
+async def test_one_step_that_fails_among_a_thousand_costs_a_few_commits(database: Database) -> None:
+    """A drain's marks are one batch: a bad one among them must not mean a commit for each of the others."""
+    statements: list[str] = []
+    await database.write(traced, statements)
+
+    async def trouble() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await database.write(lambda _: 1 // 0)
+
+    async with trio.open_nursery() as writers:
+        writers.start_soon(trouble)
+        for number in range(1_000):
+            writers.start_soon(database.write, enter, f"guest {number}")
+    assert len(seen_from_outside(database.path)) == 1_000, "each of the others, once"
+    assert commits(statements) <= 12, "its neighbours in ever smaller halves, and not 1,000"
+
+
+async def test_a_broken_rule_of_the_schema_reaches_its_caller_as_it_is(database: Database) -> None:
+    await database.write(enter, "Kim")
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        await database.write(enter, "Kim")
+    with pytest.raises(sqlite3.OperationalError, match="no such column"):
+        await database.write(lambda db: db.execute("UPDATE guests SET nmae = 'Kim'"))
+    await database.write(enter, "Robin")
+    assert seen_from_outside(database.path) == ["Kim", "Robin"]
+
+
+async def test_a_read_sees_every_write_that_was_released_before_it(database: Database) -> None:
+    for number in range(20):
+        await database.write(enter, f"guest {number}")
+        assert (await database.read(guests))[-1] == f"guest {number}"
+
+
+async def test_a_read_cannot_write(database: Database) -> None:
+    with pytest.raises(StoreReadOnly):
+        await database.read(enter, "Kim")
+    assert await database.read(guests) == []
+
+
+@pytest.mark.parametrize("error", [LookupError, sqlite3.OperationalError])
+async def test_a_read_that_fails_costs_only_itself(database: Database, error: type[Exception]) -> None:
+    await database.write(enter, "Kim")
+
+    def trouble(db: sqlite3.Connection) -> None:
+        guests(db)
+        raise error("not what I looked for")
+
+    with pytest.raises(error, match="not what I looked for"):
+        await database.read(trouble)
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        await database.read(lambda db: db.execute("SELECT 1 FROM nowhere"))
+    await database.write(enter, "Robin")
+    assert await database.read(guests) == ["Kim", "Robin"], "and the next one sees what came meanwhile"
+
+
+async def test_reads_are_served_while_a_write_takes_its_time(on_a_thread: Database) -> None:
+    database, go_on = on_a_thread, threading.Event()
+    await database.write(enter, "Kim")
+
+    def slowly(db: sqlite3.Connection) -> bool:
+        enter(db, "Robin")
+        return go_on.wait(timeout=30)
+
+    try:
+        async with trio.open_nursery() as writers:
+            writers.start_soon(database.write, slowly)
+            with trio.fail_after(20):
+                for _ in range(10):
+                    assert await database.read(guests) == ["Kim"], "and see nothing of what is not committed"
+            go_on.set()
+    finally:
+        go_on.set()
+    assert await database.read(guests) == ["Kim", "Robin"]
+
+
+async def test_a_read_sees_one_moment_however_long_it_takes(on_a_thread: Database) -> None:
+    database, looked_once, go_on = on_a_thread, threading.Event(), threading.Event()
+    await database.write(enter, "Kim")
+    seen: list[list[str]] = []
+
+    def twice(db: sqlite3.Connection) -> None:
+        seen.append(guests(db))
+        looked_once.set()
+        go_on.wait(timeout=30)
+        seen.append(guests(db))
+
+    try:
+        async with trio.open_nursery() as readers:
+            readers.start_soon(database.read, twice)
+            await trio.to_thread.run_sync(partial(looked_once.wait, timeout=30))
+            with trio.fail_after(20):
+                await database.write(enter, "Robin")
+            go_on.set()
+    finally:
+        go_on.set()
+    assert seen == [["Kim"], ["Kim"]], "a commit between two looks of one read tears it apart"
+    assert await database.read(guests) == ["Kim", "Robin"]
+
+
+async def test_two_databases_in_one_program_have_nothing_in_common(tmp_path: Path, world: World) -> None:
+    here, there = tmp_path / "here" / "gateway.db", tmp_path / "there" / "gateway.db"
+    async with open_database(here, world, steps=[GUESTS]) as first:
+        async with open_database(there, world, steps=[GUESTS]) as second, trio.open_nursery() as writers:
+            for number in range(20):
+                writers.start_soon(first.write, enter, f"here {number}")
+                writers.start_soon(second.write, enter, f"there {number}")
+        await first.write(enter, "still here")
+    assert len(seen_from_outside(here)) == 21
+    assert sorted(seen_from_outside(there)) == sorted(f"there {number}" for number in range(20))

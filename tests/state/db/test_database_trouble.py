@@ -1,0 +1,263 @@
+"""A disk that is full, read-only or held by somebody else, and steps that do what no step may."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from hermes_trio.base.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
+from hermes_trio.base.world import World
+from hermes_trio.state.db.database import Database, open_database
+from tests.state.seams import GUESTS, enter, guests, seen_from_outside
+
+
+@pytest.fixture
+async def database(tmp_path: Path, world: World) -> AsyncIterator[Database]:
+    async with open_database(tmp_path / "gateway.db", world, steps=[GUESTS]) as opened:
+        yield opened
+
+
+Step = Callable[[sqlite3.Connection], object]
+
+
+async def together(database: Database, *steps: Step) -> list[Exception | None]:
+    """Write these in one batch, in this order; what each of the callers got."""
+    got: list[Exception | None] = [None] * len(steps)
+    go_on = threading.Event()
+
+    async def write(number: int) -> None:
+        try:
+            await database.write(steps[number])
+        except (sqlite3.Error, StoreError) as error:
+            got[number] = error
+
+    async def keep_busy() -> None:
+        with suppress(StoreError):
+            await database.write(lambda _: go_on.wait(timeout=30))
+
+    try:
+        async with trio.open_nursery() as writers:
+            writers.start_soon(keep_busy)
+            for number in range(len(steps)):
+                await wait_all_tasks_blocked()
+                writers.start_soon(write, number)
+            await wait_all_tasks_blocked()
+            go_on.set()
+    finally:
+        go_on.set()
+    return got
+
+
+def almost_full(db: sqlite3.Connection) -> None:
+    """From here on SQLite may take a few more pages, and then says what it says of a full disk."""
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    db.execute(f"PRAGMA max_page_count = {pages + 8}")
+
+
+def enter_nobody(db: sqlite3.Connection) -> None:
+    """What is done twice is seen twice: guests without a name are no duplicates of each other."""
+    db.execute("INSERT INTO guests (name) VALUES (NULL)")
+
+
+def enter_a_novel(db: sqlite3.Connection) -> None:
+    enter(db, "x" * 1_000_000)
+
+
+def enter_several_novels(db: sqlite3.Connection) -> None:
+    names = [(f"{number}" * 500_000,) for number in range(3)]
+    db.execute("INSERT INTO guests (name) VALUES (?), (?), (?)", [name for (name,) in names])
+
+
+@pytest.mark.parametrize("too_much", [enter_a_novel, enter_several_novels])
+async def test_on_a_full_disk_only_what_does_not_fit_is_refused(database: Database, too_much: Step) -> None:
+    await database.write(enter, "acknowledged")
+    await database.write(almost_full)
+    runs: Counter[str] = Counter()
+
+    def small(name: str) -> Step:
+        def step(db: sqlite3.Connection) -> None:
+            runs[name] += 1
+            enter(db, name)
+
+        return step
+
+    got = await together(database, *map(small, "abc"), too_much, *map(small, "def"))
+    assert [type(error) for error in got] == [type(None)] * 3 + [StoreFull] + [type(None)] * 3
+    assert "Free some space" in str(got[3])
+    assert isinstance(got[3], StoreFull)
+    assert isinstance(got[3].__cause__, sqlite3.OperationalError)
+    assert seen_from_outside(database.path) == ["acknowledged", *"abcdef"]
+    assert all(1 < runs[name] <= 4 for name in "abc"), "rolled back along with it, and run again by halves"
+
+
+async def test_a_full_disk_that_has_room_again_is_written_to_again(database: Database) -> None:
+    await database.write(almost_full)
+    with pytest.raises(StoreFull):
+        await database.write(enter_a_novel)
+    await database.write(lambda db: db.execute("PRAGMA max_page_count = 1000000"))
+    await database.write(enter_a_novel)
+    assert seen_from_outside(database.path) == ["x" * 1_000_000]
+
+
+async def test_a_step_that_hides_a_full_disk_is_told_on(database: Database) -> None:
+    """It caught SQLite's error, but all that was written in its transaction is gone, and what its
+    neighbours write is no part of any transaction."""
+    await database.write(almost_full)
+
+    def careless(db: sqlite3.Connection) -> None:
+        enter(db, "half of it")
+        with suppress(sqlite3.Error):
+            enter_a_novel(db)
+
+    got = await together(database, enter_nobody, careless, enter_nobody)
+    assert [type(error) for error in got[::2]] == [type(None)] * 2
+    assert isinstance(got[1], sqlite3.Error)
+    assert await database.read(guests) == [None, None], "each neighbour's once"
+    await database.write(enter, "Kim")
+    assert seen_from_outside(database.path) == [None, None, "Kim"]
+
+
+async def test_a_disk_that_became_read_only_is_said_so_and_can_still_be_read_and_closed(
+    tmp_path: Path, world: World
+) -> None:
+    path = tmp_path / "gateway.db"
+    async with open_database(path, world, steps=[GUESTS]) as database:
+        await database.write(enter, "acknowledged")
+        await database.write(lambda db: db.execute("PRAGMA query_only = ON"))
+        got = await together(database, lambda db: enter(db, "Kim"), lambda db: enter(db, "Robin"))
+        assert [type(error) for error in got] == [StoreReadOnly, StoreReadOnly]
+        assert "mounted read-only" in str(got[0])
+        assert await database.read(guests) == ["acknowledged"]
+    async with open_database(path, world, steps=[GUESTS]) as database:
+        assert await database.read(guests) == ["acknowledged"]
+
+
+async def test_waiting_for_another_program_is_paid_once_and_not_by_each_caller(database: Database) -> None:
+    await database.write(enter, "acknowledged")
+    await database.write(lambda db: db.execute("PRAGMA busy_timeout = 200"))
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        got = await together(database, *[lambda db, name=name: enter(db, name) for name in "abcdefghij"])
+        waited = time.monotonic() - began
+        other.execute("ROLLBACK")
+    assert [type(error) for error in got] == [StoreBusy] * 10
+    assert "one gateway serves one home" in str(got[0])
+    assert waited < 1.5, "ten times the patience would be 2 s, with as many as fit in a batch minutes"
+    await database.write(enter, "Kim")
+    assert seen_from_outside(database.path) == ["acknowledged", "Kim"]
+
+
+def commit(db: sqlite3.Connection) -> None:
+    db.execute("COMMIT")
+
+
+def commit_by_method(db: sqlite3.Connection) -> None:
+    db.commit()
+
+
+def commit_by_block(db: sqlite3.Connection) -> None:
+    with db:
+        enter(db, "inside")
+
+
+def commit_by_script(db: sqlite3.Connection) -> None:
+    db.executescript("INSERT INTO guests (name) VALUES ('inside');")
+
+
+def roll_back(db: sqlite3.Connection) -> None:
+    db.execute("ROLLBACK")
+
+
+def begin(db: sqlite3.Connection) -> None:
+    db.execute("BEGIN IMMEDIATE")
+
+
+def commit_and_begin(db: sqlite3.Connection) -> None:
+    db.execute("COMMIT")
+    db.execute("BEGIN IMMEDIATE")
+
+
+@pytest.mark.parametrize(
+    "misuse",
+    [commit, commit_by_method, commit_by_block, commit_by_script, roll_back, begin, commit_and_begin],
+)
+async def test_a_step_that_ends_the_transaction_is_refused_and_its_neighbours_land_once(
+    database: Database, misuse: Step
+) -> None:
+    def step(db: sqlite3.Connection) -> None:
+        enter(db, "of the one who misuses")
+        misuse(db)
+
+    got = await together(database, enter_nobody, step, enter_nobody)
+    assert [type(error) for error in got[::2]] == [type(None)] * 2
+    assert isinstance(got[1], sqlite3.Error), "loud, and to nobody else"
+    assert await database.read(guests) == [None, None], "twice, not three times, and nothing of the other"
+    await database.write(enter, "Kim")
+    assert seen_from_outside(database.path) == [None, None, "Kim"]
+
+
+async def test_a_step_may_have_savepoints_of_its_own(database: Database) -> None:
+    def step(db: sqlite3.Connection) -> None:
+        enter(db, "Kim")
+        db.execute("SAVEPOINT attempt")
+        enter(db, "Robin")
+        db.execute("ROLLBACK TO attempt")
+        enter(db, "Sam")
+
+    await database.write(step)
+    assert seen_from_outside(database.path) == ["Kim", "Sam"]
+
+
+WRITE_UNTIL_IT_FAILS = """
+import pathlib, resource, signal, sys
+import trio
+from hermes_trio.base.errors import StoreError
+from hermes_trio.state.db.database import open_database
+from hermes_trio.base.world import World
+from tests.state.seams import GUESTS, enter
+
+async def main():
+    async with open_database(pathlib.Path(sys.argv[1]), World(), steps=[GUESTS]) as database:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+        for number in range(1000):
+            name = f"{number} " + "x" * 3000
+            try:
+                await database.write(enter, name)
+            except StoreError as error:
+                print(f"refused {error}", flush=True)
+                return
+            print(f"acknowledged {number}", flush=True)
+
+trio.run(main)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+def test_a_disk_that_takes_no_more_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """The operating system itself refuses to let the files of this process grow."""
+    path = tmp_path / "gateway.db"
+    process = subprocess.run(
+        [sys.executable, "-c", WRITE_UNTIL_IT_FAILS, path],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *acknowledged, refused = process.stdout.splitlines()
+    assert refused.startswith("refused gateway.db: ")
+    assert 10 < len(acknowledged) < 1000
+    kept = [name.split()[0] for name in seen_from_outside(path)]
+    assert kept == [line.split()[1] for line in acknowledged]

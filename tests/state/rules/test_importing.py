@@ -1,0 +1,145 @@
+"""A home of the original: its sessions go on here, and its files stay as they were."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trio.testing import MockClock
+
+from hermes_trio.gateway.outbound import texts
+from hermes_trio.state.rules.original_sessions import read_original
+from tests.stage import Stage
+
+AT = "2026-05-19T12:00:00"
+README = "This file is a mirror."
+
+
+def entry(chat: str, session_id: str | None = None, **more: Any) -> dict[str, Any]:
+    """An entry as an old version of the original wrote it: hardly anything of today is in it."""
+    return {
+        "session_key": f"agent:main:memory:dm:{chat}",
+        "session_id": session_id or f"20260519_120000_000000{chat}",
+        "created_at": AT,
+        "updated_at": AT,
+        "origin": {"platform": "memory", "chat_id": chat, "user_id": chat, "user_name": "Kim"},
+        **more,
+    }
+
+
+def original(home: Path, *entries: dict[str, Any], counts: object = None, place: str = "sessions") -> None:
+    folder = home / place
+    folder.mkdir(parents=True, exist_ok=True)
+    keyed = {"_README": README, **{one["session_key"]: one for one in entries}}
+    (folder / "sessions.json").write_text(json.dumps(keyed))
+    if counts is not None:
+        (home / ".restart_failure_counts").write_text(json.dumps(counts))
+
+
+@pytest.mark.parametrize("place", ["sessions", "."])
+async def test_a_chat_goes_on_in_the_session_it_had(
+    stage: Stage, autojump_clock: MockClock, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    original(stage.home, entry("42", suspended=False), entry("43", suspended=True), place=place)
+    before = {path: path.read_bytes() for path in stage.home.rglob("*.json")}
+    async with stage.life():
+        assert stage.entry("42").session_id == "20260519_120000_00000042"
+        assert stage.entry("42").origin is not None
+        await stage.says("hello", chat="42")
+        await stage.says("hello", chat="43")
+        assert stage.entry("42").session_id == "20260519_120000_00000042"
+        assert stage.entry("43").auto_reset_reason == "suspended"
+    assert {path: path.read_bytes() for path in before} == before
+    assert "sessions of the original taken over, without their messages" in caplog.text
+    assert "taken=2" in re.sub(r"\x1b\[[0-9]*m", "", caplog.text)
+
+
+async def test_it_is_done_once(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life():
+        pass
+    original(stage.home, entry("42"))
+    async with stage.life():
+        await stage.says("/new")
+        await stage.says("hello")
+    fresh = stage.entry().session_id
+    assert fresh != entry("42")["session_id"]
+    original(stage.home, entry("42"), entry("44"))
+    async with stage.life():
+        assert stage.entry().session_id == fresh
+        with pytest.raises(AssertionError):
+            stage.entry("44")
+
+
+async def test_what_is_known_here_is_newer_and_stays(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life():
+        await stage.says("hello")
+    mine = stage.entry().session_id
+    original(stage.home, entry("42"), entry("43"))
+    async with stage.life():
+        assert stage.entry("42").session_id == mine
+        assert stage.entry("43").session_id == entry("43")["session_id"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"session_id": "../../etc/passwd"},
+        {"session_id": "a/b"},
+        {"session_id": "C:\\x"},
+        {"session_id": None},
+        {"created_at": "yesterday"},
+        {"session_key": "../up", "origin": None},
+        {"origin": {"platform": 7}},
+    ],
+)
+async def test_an_entry_that_cannot_be_taken_costs_itself_only(
+    stage: Stage, autojump_clock: MockClock, bad: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    original(stage.home, {**entry("41"), **bad}, entry("42"))
+    async with stage.life():
+        assert stage.entry("42").session_id == entry("42")["session_id"]
+        with pytest.raises(AssertionError):
+            stage.entry("41")
+    assert "was not taken over" in caplog.text
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", "{" * 100_000, '"x"', "\udcff"])
+async def test_a_broken_file_is_reported_and_no_reason_not_to_start(
+    stage: Stage, autojump_clock: MockClock, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (stage.home / "sessions").mkdir(parents=True)
+    for name in ("sessions/sessions.json", ".restart_failure_counts"):
+        (stage.home / name).write_bytes(content.encode("utf-8", "surrogateescape"))
+    async with stage.life():
+        await stage.says("hello")
+        assert stage.platform.chat("42").last == "You said: hello"
+    assert caplog.text.count("cannot be read") == 2
+
+
+async def test_who_was_stuck_is_suspended_and_told(stage: Stage, autojump_clock: MockClock) -> None:
+    keys = {chat: entry(chat)["session_key"] for chat in ("41", "42", "43")}
+    counts = {keys["41"]: 2, keys["42"]: 3, keys["43"]: "many", "agent:main:gone": 9}
+    original(stage.home, *(entry(chat, resume_pending=True) for chat in keys), counts=counts)
+    async with stage.life():
+        await stage.says("hello", chat="9")
+        assert [stage.entry(chat).suspended for chat in keys] == [False, True, False]
+        assert stage.platform.chat("42").texts == [texts.stuck()]
+        assert stage.platform.chat("41").texts == []
+
+
+async def test_the_key_is_spelled_as_it_is_here(stage: Stage, autojump_clock: MockClock) -> None:
+    """The original puts ids into its keys as they are."""
+    theirs = entry("a", session_key="agent:main:memory:dm:!room:server")
+    theirs["origin"] = {"platform": "memory", "chat_id": "!room:server", "user_id": "kim"}
+    original(stage.home, theirs)
+    async with stage.life():
+        await stage.says("hello", chat="!room:server", user="kim")
+        assert stage.entry("!room%3Aserver").session_id == theirs["session_id"]
+
+
+def test_a_home_without_such_files_has_nothing_to_take_over(tmp_path: Path) -> None:
+    assert read_original(tmp_path) is None

@@ -1,0 +1,210 @@
+"""How a turn ends: one table, one transaction, and the first end is the only one."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, replace
+
+import pytest
+
+from hermes_trio.state.rules import settle
+from hermes_trio.state.rules.settle import Settlement
+from hermes_trio.state.tables import approvals, inbox, outbox, transcript, turns
+from hermes_trio.state.tables.approvals import Request
+from hermes_trio.state.tables.session_entry import Mark, Usage
+from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.turns import Outcome, Recovery
+from tests.conftest import Home
+from tests.state.rows import (
+    NOON,
+    everything,
+    received,
+    session,
+    state_of,
+    the_session,
+    the_turn,
+    to_chat,
+    turn,
+)
+
+LATER = NOON + 60
+
+# What a turn answers is with it; an older cut turn holds a message of its own, for as long as its mark.
+TABLE = """
+outcome     session was  its messages  of the older  mark after
+----------  -----------  ------------  ------------  --------------
+answered    unmarked     done          -             none
+answered    marked       done          done          none
+answered    suspended    done          done          suspended
+answered    ended        done          done          none
+stopped     unmarked     done          -             none
+stopped     marked       done          done          none
+stopped     suspended    done          done          suspended
+stopped     ended        done          done          none
+superseded  unmarked     done          -             none
+superseded  marked       done          done          none
+superseded  suspended    done          done          suspended
+superseded  ended        done          done          none
+reset       unmarked     done          -             none
+reset       marked       done          done          none
+reset       suspended    done          done          suspended
+reset       ended        done          done          none
+timed_out   unmarked     done          -             none
+timed_out   marked       done          done          none
+timed_out   suspended    done          done          suspended
+timed_out   ended        done          done          none
+failed      unmarked     done          -             none
+failed      marked       done          done          none
+failed      suspended    done          done          suspended
+failed      ended        done          done          none
+cut         unmarked     of_turn       -             fresh
+cut         marked       of_turn       of_turn       fresh
+cut         suspended    done          done          suspended
+cut         ended        done          done          none
+unstarted   unmarked     pending       -             none
+unstarted   marked       pending       of_turn       older
+unstarted   suspended    pending       done          suspended
+unstarted   ended        pending       done          none
+"""
+ROWS = [tuple(line.split()) for line in TABLE.splitlines()[3:]]
+MARKS = {
+    "none": None,
+    "fresh": Mark("resume_pending", "why", LATER),
+    "older": Mark("resume_pending", "older", NOON),
+    "suspended": Mark("suspended", None, NOON + 1),
+}
+
+
+def test_the_table_is_whole() -> None:
+    before = ("unmarked", "marked", "suspended", "ended")
+    assert [row[:2] for row in ROWS] == [(outcome, state) for outcome in Outcome for state in before]
+
+
+@dataclass
+class Scene:
+    """A session with a turn that runs, and, if it is marked or was, a cut one before it."""
+
+    turn_id: int
+    own: list[int]
+    older: int | None
+
+
+def scene(db: sqlite3.Connection, was: str) -> Scene:
+    session(db)
+    older = None
+    if was != "unmarked":
+        older = received(db, "older")
+        cut = turn(db, run="older")
+        inbox.join_turn(db, cut, [older])
+        settle.settle(db, cut, Settlement(Outcome.CUT, "older"), NOON)
+        assert state_of(db, older) == ("of_turn", cut)
+    running = turn(db, run="running")
+    own = [received(db, "one"), received(db, "two")]
+    inbox.join_turn(db, running, own)
+    approvals.ask(db, Request("asked", running, "approval", "{}", NOON))
+    if was == "suspended":
+        settle.suspend(db, "s1", NOON + 1)
+    if was == "ended":
+        assert settle.end_session(db, "s1", "session_reset", NOON + 1)
+    return Scene(running, own, older)
+
+
+def full_settlement(outcome: Outcome, turn_id: int) -> Settlement:
+    """A settlement with everything in it that can be."""
+    return Settlement(
+        outcome,
+        "why",
+        rows=(Message("assistant", "The answer.", LATER, turn_id, place=3, finish="stop"),),
+        owed=(to_chat("answer", session_id="s1", turn_id=turn_id), to_chat("stream closed")),
+        usage=Usage(10, 5, cost_usd=0.5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "was", "own", "older", "mark"), ROWS, ids=[f"{r[0]}-{r[1]}" for r in ROWS]
+)
+def test_what_the_end_of_a_turn_does(
+    db: sqlite3.Connection, outcome: Outcome, was: str, own: str, older: str, mark: str
+) -> None:
+    scenery = scene(db, was)
+    before = the_session(db)
+    settlement = full_settlement(Outcome(outcome), scenery.turn_id)
+    assert settle.settle(db, scenery.turn_id, settlement, LATER) == outcome
+
+    kept_turn = None if own == "pending" else scenery.turn_id
+    assert [state_of(db, row) for row in scenery.own] == [(own, kept_turn)] * 2
+    if scenery.older is not None:
+        assert state_of(db, scenery.older)[0] == older
+    after = the_session(db)
+    assert after == replace(before, mark=MARKS[mark], updated_at=LATER, usage=Usage(10, 5, cost_usd=0.5))
+    ended = the_turn(db, scenery.turn_id)
+    assert (ended.outcome, ended.ended_at, ended.reason) == (outcome, LATER, "why")
+    assert ended.recovery == (Recovery.ARRIVING if outcome == "cut" else None)
+    asked = approvals.get(db, "asked")
+    assert asked is not None
+    assert (asked.answer, asked.closed_at) == (None, LATER), "a late answer is told so"
+    assert [row.content for row in transcript.load(db, "s1")] == ["The answer."]
+    owed = outbox.undelivered(db, "telegram", "main")
+    assert [(row.owed.delivery_key, row.created_at) for row in owed] == [
+        ("answer", LATER),
+        ("stream closed", LATER),
+    ]
+
+
+@pytest.mark.parametrize("was", ["unmarked", "marked", "suspended", "ended"])
+@pytest.mark.parametrize("second", Outcome)
+@pytest.mark.parametrize("first", [Outcome.ANSWERED, Outcome.CUT, Outcome.UNSTARTED])
+def test_a_second_end_changes_nothing_at_all(
+    db: sqlite3.Connection, first: Outcome, second: Outcome, was: str
+) -> None:
+    turn_id = scene(db, was).turn_id
+    assert settle.settle(db, turn_id, Settlement(first, "why"), LATER) == first
+    before = everything(db)
+    assert settle.settle(db, turn_id, full_settlement(second, turn_id), LATER + 1) is None
+    assert everything(db) == before
+
+
+def test_a_turn_that_never_was_has_no_end(db: sqlite3.Connection) -> None:
+    session(db)
+    before = everything(db)
+    assert settle.settle(db, 17, full_settlement(Outcome.ANSWERED, 17), LATER) is None
+    assert settle.settle(db, 17, Settlement(Outcome.UNSTARTED, "crash"), LATER) is None
+    assert everything(db) == before
+
+
+BAD_PARTS = {
+    "a row": {"rows": (Message("robot", "Hm.", LATER),)},  # type: ignore[arg-type]
+    "what is owed": {"owed": (to_chat("answer"), to_chat("another", turn_id=999))},
+    "what was used": {"usage": Usage(10, None)},  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("bad", BAD_PARTS.values(), ids=BAD_PARTS)
+@pytest.mark.parametrize("outcome", Outcome)
+async def test_all_of_an_end_is_stored_or_nothing_of_it(
+    home: Home, outcome: Outcome, bad: dict[str, object]
+) -> None:
+    turn_id = (await home.database.write(scene, "marked")).turn_id
+    before = await home.database.read(everything)
+    settlement = replace(full_settlement(outcome, turn_id), **bad)  # type: ignore[arg-type]
+    with pytest.raises(sqlite3.IntegrityError):
+        await home.database.write(settle.settle, turn_id, settlement, LATER)
+    assert await home.database.read(everything) == before
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_a_person_has_stopped_was_not_cut_meanwhile(db: sqlite3.Connection, outcome: Outcome) -> None:
+    turn_id = scene(db, "unmarked").turn_id
+    turns.stop(db, "s1", NOON)
+    cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
+    assert settle.settle(db, turn_id, Settlement(outcome, "why"), LATER) == (
+        Outcome.STOPPED if cut else outcome
+    )
+    assert the_session(db).mark is None
+
+
+def test_a_stop_says_nothing_of_the_turns_after_it(db: sqlite3.Connection) -> None:
+    settle.settle(db, scene(db, "unmarked").turn_id, Settlement(Outcome.ANSWERED), NOON)
+    turns.stop(db, "s1", NOON)
+    later = turns.begin(db, run_id="later", session_id="s1", life="life", at=LATER)
+    assert settle.settle(db, later, Settlement(Outcome.CUT, "why"), LATER) is Outcome.CUT

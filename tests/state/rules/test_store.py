@@ -1,0 +1,218 @@
+"""Which session a message belongs to: the rules, first rule first, and what is told of a fresh start."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+import trio
+
+from hermes_trio.base.messages import SessionSource
+from hermes_trio.config.schema import AgentConfig, GatewayConfig, SessionReset
+from hermes_trio.host.loop.worker import worker_thread
+from hermes_trio.state.rules import settle
+from hermes_trio.state.rules.settle import Settlement
+from hermes_trio.state.tables import inbox, sessions, transcript, turns
+from hermes_trio.state.tables.session_entry import Mark
+from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.turns import Outcome
+from tests.conftest import Calendar, Home, OpenHome
+from tests.state.rows import received, state_of
+
+IDLE = GatewayConfig(session_reset=SessionReset(mode="idle", idle_minutes=60))
+NEVER = GatewayConfig()
+
+
+async def cut(home: Home, session_id: str) -> int:
+    """Cut a turn of this session that holds a message; returns the message."""
+    turn = await home.turn(session_id)
+    row = await home.database.write(received, f"of {turn.run_id}")
+    await home.database.write(inbox.join_turn, turn.turn_id, [row])
+    await home.database.write(
+        settle.settle, turn.turn_id, Settlement(Outcome.CUT, "restart_timeout"), home.world.time()
+    )
+    return row
+
+
+def last_used(db: sqlite3.Connection, session_id: str, at: float) -> None:
+    """Let a session have been used at this time last."""
+    db.execute("UPDATE sessions SET updated_at = ? WHERE session_id = ?", (at, session_id))
+
+
+async def test_a_clock_that_goes_back_makes_no_session_old(
+    home: Home, somebody: SessionSource, calendar: Calendar
+) -> None:
+    first = await home.store.get_or_create_session(somebody)
+    await home.database.write(sessions.touch, first.session_id, 0.0)
+    assert await home.store.get_session_entry(first.session_key) == first
+
+
+async def test_a_chat_keeps_its_session(home: Home, somebody: SessionSource, calendar: Calendar) -> None:
+    first = await home.store.get_or_create_session(somebody)
+    assert first.session_id == "20260520_120000_00000001"
+    assert (first.origin, first.display_name, first.platform, first.chat_type) == (
+        somebody,
+        "Kim",
+        "telegram",
+        "dm",
+    )
+    assert (first.created_at, first.updated_at, first.was_auto_reset) == (calendar.time, calendar.time, False)
+    calendar.sleep(days=400)
+    again = await home.store.get_or_create_session(replace(somebody, user_name="Kim, renamed"))
+    assert again == replace(first, updated_at=calendar.time)
+    assert await home.store.get_session_entry(first.session_key) == again
+    other = await home.store.get_or_create_session(replace(somebody, chat_id="43"))
+    assert other.session_id != first.session_id
+
+
+# What became of the session that was there, an hour and a minute after it was used last. The mark is
+# fresh for an hour. A suspended session begins afresh whatever else; what was cut goes on before any
+# clock is asked; a stale mark is cleared, and is no reason by itself.
+TABLE = [
+    # mark      marked  the clock   begins afresh    mark after
+    (None, 0, "idle", "idle", None),
+    (None, 0, "none", None, None),
+    ("cut", 0, "none", None, "resume_pending"),
+    ("cut", 0, "idle", None, "resume_pending"),
+    ("cut", 3600, "idle", None, "resume_pending"),
+    ("cut", 3601, "none", None, None),
+    ("cut", 3601, "idle", "idle", None),
+    ("suspended", 0, "none", "suspended", None),
+    ("suspended", 0, "idle", "suspended", None),
+    ("suspended", 99999, "none", "suspended", None),
+]
+
+
+@pytest.mark.parametrize(("mark", "marked_ago", "clock", "renewed", "mark_after"), TABLE)
+async def test_what_the_next_message_finds(
+    open_home: OpenHome,
+    somebody: SessionSource,
+    calendar: Calendar,
+    mark: str | None,
+    marked_ago: int,
+    clock: str,
+    renewed: str | None,
+    mark_after: str | None,
+) -> None:
+    async with open_home(config=IDLE if clock == "idle" else NEVER) as home:
+        calendar.sleep(seconds=-marked_ago)
+        before = await home.store.get_or_create_session(somebody)
+        row = await cut(home, before.session_id) if mark == "cut" else None
+        if mark == "suspended":
+            await home.store.suspend_session(before.session_key)
+        calendar.sleep(seconds=marked_ago)
+        await home.database.write(last_used, before.session_id, calendar.time - 3660)
+
+        after = await home.store.get_or_create_session(somebody)
+        assert (after.session_id != before.session_id) is (renewed is not None)
+        assert after.auto_reset_reason == renewed
+        assert (after.mark.kind if after.mark else None) == mark_after
+        assert after.updated_at == calendar.time
+        if row is not None:
+            held = (await home.database.read(state_of, row))[0]
+            assert held == ("of_turn" if mark_after else "done"), "they close with their mark"
+        old = await home.database.read(sessions.by_id, before.session_id)
+        assert old is not None
+        assert old.end_reason == renewed
+
+
+async def test_a_session_is_not_reset_under_a_turn_that_runs(
+    open_home: OpenHome, somebody: SessionSource, calendar: Calendar
+) -> None:
+    """Whoever works for hours is not idle: the message that comes meanwhile belongs to the same talk."""
+    async with open_home(config=IDLE) as home:
+        before = await home.store.get_or_create_session(somebody)
+        turn = await home.turn(before.session_id)
+        calendar.sleep(hours=3)
+        during = await home.store.get_or_create_session(somebody)
+        assert during.session_id == before.session_id
+        calendar.sleep(hours=3)
+        await home.database.write(settle.settle, turn.turn_id, Settlement(Outcome.ANSWERED), calendar.time)
+        calendar.sleep(hours=3)
+        after = await home.store.get_or_create_session(somebody)
+        assert (after.session_id != before.session_id, after.auto_reset_reason) == (True, "idle")
+
+
+@pytest.mark.parametrize(("window", "resumes"), [(3600, False), (0, True), (-1, True), (10_000_000, True)])
+async def test_without_a_window_a_mark_is_fresh_for_ever(
+    open_home: OpenHome, somebody: SessionSource, calendar: Calendar, window: int, resumes: bool
+) -> None:
+    config = GatewayConfig(agent=AgentConfig(gateway_auto_continue_freshness=window))
+    async with open_home(config=config) as home:
+        before = await home.store.get_or_create_session(somebody)
+        await cut(home, before.session_id)
+        calendar.sleep(days=42)
+        after = await home.store.get_or_create_session(somebody)
+        assert (after.session_id, after.resume_pending) == (before.session_id, resumes)
+
+
+async def test_a_mark_that_lost_its_time_is_as_old_as_the_last_use(
+    home: Home, somebody: SessionSource, calendar: Calendar
+) -> None:
+    before = await home.store.get_or_create_session(somebody)
+    for used_ago, fresh in ((3600, True), (3601, False)):
+        await home.database.write(sessions.set_mark, before.session_id, Mark("resume_pending", "crash", None))
+        await home.database.write(last_used, before.session_id, calendar.time - used_ago)
+        assert (await home.store.get_or_create_session(somebody)).resume_pending is fresh
+
+
+async def test_those_who_come_at_once_get_the_same_session(
+    open_home: OpenHome, somebody: SessionSource
+) -> None:
+    async with open_home(worker=worker_thread) as home:
+        for suspended in (False, True):
+            got: set[str] = set()
+
+            async def message(got: set[str] = got) -> None:
+                got.add((await home.store.get_or_create_session(somebody)).session_id)
+
+            if suspended:
+                await home.store.suspend_session(home.store.key_of(somebody))
+            async with trio.open_nursery() as nursery:
+                for _ in range(30):
+                    nursery.start_soon(message)
+            assert len(got) == 1
+        assert len(await home.database.read(lambda db: sessions.newest(db, limit=99))) == 2
+
+
+@pytest.mark.parametrize("per_user", [True, False])
+@pytest.mark.parametrize("where", ["group", "thread"])
+async def test_people_of_a_group_talk_together_or_apart_as_configured(
+    open_home: OpenHome, per_user: bool, where: str
+) -> None:
+    config = GatewayConfig(group_sessions_per_user=per_user, thread_sessions_per_user=per_user)
+    thread = "7" if where == "thread" else None
+    kim, robin = (
+        SessionSource("telegram", "-100", "group", user_id=person, thread_id=thread)
+        for person in ("42", "43")
+    )
+    async with open_home(config=config) as home:
+        of_kim = await home.store.get_or_create_session(kim)
+        of_robin = await home.store.get_or_create_session(robin)
+        assert (of_kim.session_id != of_robin.session_id) is per_user
+        assert home.store.key_of(kim) == of_kim.session_key
+        assert (await home.store.get_or_create_session(kim)).session_id == of_kim.session_id
+
+
+async def test_looking_at_a_session_does_not_use_it(
+    home: Home, somebody: SessionSource, calendar: Calendar
+) -> None:
+    entry = await home.store.get_or_create_session(somebody)
+    calendar.sleep(hours=1)
+    assert await home.store.get_session_entry(entry.session_key) == entry
+    assert await home.store.get_session_entry("agent:main:telegram:dm:nobody") is None
+
+
+async def test_a_transcript_is_what_was_said_in_order(home: Home, somebody: SessionSource) -> None:
+    entry = await home.store.get_or_create_session(somebody)
+    turn = await home.turn(entry.session_id, "Hello.")
+    answer = Message("assistant", "Hello, Kim.", home.world.time(), turn.turn_id, place=2, finish="stop")
+    await home.database.write(transcript.append, entry.session_id, answer)
+    await home.database.write(turns.end, turn.turn_id, Outcome.CUT, home.world.time())
+    rows = await home.store.load_transcript(entry.session_id)
+    assert [(row.role, row.content, row.run_id) for row in rows] == [
+        ("user", "Hello.", turn.run_id),
+        ("assistant", "Hello, Kim.", turn.run_id),
+    ]
+    assert await home.store.load_transcript("nothing") == []

@@ -1,0 +1,155 @@
+"""The clocks that end a conversation: whose policy counts, what holds them up, and what is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hermes_trio.base.messages import SessionSource
+from hermes_trio.config.schema import GatewayConfig, SessionReset
+from hermes_trio.state.rules import settle
+from hermes_trio.state.rules.settle import Settlement
+from hermes_trio.state.tables import inbox, processes, sessions
+from hermes_trio.state.tables.processes import Process
+from hermes_trio.state.tables.turns import Outcome
+from tests.conftest import Calendar, Home, OpenHome
+from tests.state.rows import received
+
+IDLE = GatewayConfig(session_reset=SessionReset(mode="idle", idle_minutes=60))
+DAILY = GatewayConfig(session_reset=SessionReset(mode="daily", at_hour=4))
+NEVER = GatewayConfig()
+
+
+async def cut(home: Home, session_id: str) -> int:
+    """Cut a turn of this session that holds a message; returns the message."""
+    turn = await home.turn(session_id)
+    row = await home.database.write(received, f"of {turn.run_id}")
+    await home.database.write(inbox.join_turn, turn.turn_id, [row])
+    await home.database.write(
+        settle.settle, turn.turn_id, Settlement(Outcome.CUT, "restart_timeout"), home.world.time()
+    )
+    return row
+
+
+@pytest.mark.parametrize(
+    ("config", "reset"),
+    [
+        (IDLE, True),
+        (NEVER, False),
+        (GatewayConfig(reset_by_platform={"telegram": IDLE.session_reset}), True),
+        (GatewayConfig(reset_by_platform={"discord": IDLE.session_reset}), False),
+        (GatewayConfig(reset_by_type={"dm": IDLE.session_reset}), True),
+        (GatewayConfig(reset_by_type={"group": IDLE.session_reset}), False),
+        (
+            GatewayConfig(
+                session_reset=IDLE.session_reset,
+                reset_by_type={"dm": IDLE.session_reset},
+                reset_by_platform={"telegram": SessionReset()},
+            ),
+            False,
+        ),
+        (DAILY, False),
+    ],
+    ids=[
+        "general",
+        "none",
+        "platform",
+        "other platform",
+        "type",
+        "other type",
+        "platform first",
+        "not yet four",
+    ],
+)
+async def test_the_policy_is_that_of_the_platform_then_of_the_type(
+    open_home: OpenHome, somebody: SessionSource, calendar: Calendar, config: GatewayConfig, reset: bool
+) -> None:
+    async with open_home(config=config) as home:
+        before = await home.store.get_or_create_session(somebody)
+        calendar.sleep(hours=2)
+        after = await home.store.get_or_create_session(somebody)
+        assert (after.session_id != before.session_id) is reset
+
+
+async def test_a_day_ends_at_its_hour(
+    open_home: OpenHome, somebody: SessionSource, calendar: Calendar
+) -> None:
+    async with open_home(config=DAILY) as home:
+        before = await home.store.get_or_create_session(somebody)
+        calendar.now = datetime(2026, 5, 21, 3, 59, tzinfo=UTC)
+        assert (await home.store.get_or_create_session(somebody)).session_id == before.session_id
+        calendar.now = datetime(2026, 5, 21, 4, 1, tzinfo=UTC)
+        after = await home.store.get_or_create_session(somebody)
+        assert after.auto_reset_reason == "daily"
+        calendar.now = datetime(2026, 5, 21, 23, 0, tzinfo=UTC)
+        assert (await home.store.get_or_create_session(somebody)).session_id == after.session_id
+
+
+@pytest.mark.parametrize("active", [False, True])
+async def test_a_fresh_start_knows_whether_its_end_is_worth_telling(
+    open_home: OpenHome, somebody: SessionSource, calendar: Calendar, active: bool
+) -> None:
+    async with open_home(config=IDLE) as home:
+        before = await home.store.get_or_create_session(somebody)
+        if active:
+            turn = await home.turn(before.session_id)
+            await home.database.write(settle.settle, turn.turn_id, Settlement(Outcome.FAILED), calendar.time)
+        calendar.sleep(hours=2)
+        after = await home.store.get_or_create_session(somebody)
+        assert (after.was_auto_reset, after.reset_had_activity) == (True, active)
+        assert after.usage.total_tokens == 0
+        assert await home.store.load_transcript(after.session_id) == []
+        assert len(await home.store.load_transcript(before.session_id)) == (1 if active else 0), (
+            "nothing is lost"
+        )
+
+
+@pytest.mark.parametrize(
+    ("changed", "kept"),
+    [
+        ({}, True),
+        ({"started_at": -23 * 3600}, True),
+        ({"started_at": -25 * 3600}, False),
+        ({"background": False}, False),
+        ({"session_id": "another"}, False),
+        ({"ended_at": 0.0}, False),
+    ],
+    ids=["lives", "lives for long", "was forgotten", "in the foreground", "of another session", "has ended"],
+)
+async def test_a_living_background_process_keeps_its_session(
+    open_home: OpenHome, somebody: SessionSource, calendar: Calendar, changed: dict[str, Any], kept: bool
+) -> None:
+    async with open_home(config=IDLE) as home:
+        before = await home.store.get_or_create_session(somebody)
+        if changed.get("session_id") == "another":
+            another = await home.store.get_or_create_session(replace(somebody, chat_id="43"))
+            changed = {"session_id": another.session_id}
+        calendar.sleep(hours=2)
+        server = Process("p1", before.session_id, "life-1", 4711, 1.0, "serve", True, calendar.time)
+        if "started_at" in changed:
+            changed = {"started_at": calendar.time + changed["started_at"]}
+        await home.database.write(processes.add, replace(server, **changed))
+        after = await home.store.get_or_create_session(somebody)
+        assert (after.session_id == before.session_id) is kept
+
+
+@pytest.mark.parametrize("ahead", [60, 86400 * 400])
+async def test_a_clock_that_was_ahead_resets_and_prunes_nothing(
+    open_home: OpenHome, somebody: SessionSource, calendar: Calendar, ahead: int
+) -> None:
+    both = GatewayConfig(session_reset=SessionReset(mode="both", idle_minutes=1))
+    async with open_home(config=both) as home:
+        calendar.sleep(seconds=ahead)
+        before = await home.store.get_or_create_session(somebody)
+        await cut(home, before.session_id)
+        calendar.sleep(seconds=-ahead)
+        assert await home.store.prune_old_sessions(1) == []
+        after = await home.store.get_or_create_session(somebody)
+        assert (after.session_id, after.resume_pending) == (before.session_id, True)
+        await home.store.clear_resume_pending(after.session_key)
+        await home.database.write(sessions.touch, after.session_id, calendar.time + ahead)
+        assert (await home.store.get_or_create_session(somebody)).session_id == before.session_id
+        assert await home.store.prune_old_sessions(1) == []

@@ -1,0 +1,145 @@
+"""The outbox: owed once, attempted before it is sent, and known for what it is whenever we are killed."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from hermes_trio.state.tables import outbox
+from hermes_trio.state.tables.outbox import Delivery, OutboxState, Owed
+from tests.state.rows import NOON, session, to_chat, turn
+
+
+def owe(db: sqlite3.Connection, owed: Owed, at: float = NOON) -> Delivery:
+    """Owe something new; the row it became."""
+    assert outbox.owe(db, owed, at) is True
+    (outbox_id,) = db.execute(
+        "SELECT outbox_id FROM outbox WHERE delivery_key = ?", (owed.delivery_key,)
+    ).fetchone()
+    return the_row(db, outbox_id)
+
+
+def the_row(db: sqlite3.Connection, outbox_id: int) -> Delivery:
+    found = outbox.get(db, outbox_id)
+    assert found is not None
+    return found
+
+
+def owed_now(db: sqlite3.Connection) -> list[str]:
+    return [row.owed.delivery_key for row in outbox.undelivered(db, "telegram", "main")]
+
+
+def test_what_is_owed_is_read_back_as_it_was_written(db: sqlite3.Connection) -> None:
+    session(db)
+    owed = to_chat("k1", thread_id="5", reply_to="7", session_id="s1", turn_id=turn(db))
+    row = owe(db, owed)
+    assert row == Delivery(row.outbox_id, owed, NOON, OutboxState.OWED, 0, None, None, None)
+    assert outbox.undelivered(db, "telegram", "main") == [row]
+    assert outbox.get(db, row.outbox_id + 1) is None
+
+
+def test_the_same_key_is_owed_once_whatever_became_of_it(db: sqlite3.Connection) -> None:
+    row = owe(db, to_chat("k1"))
+    assert outbox.owe(db, to_chat("k1"), NOON + 1) is False
+    outbox.note_attempt(db, row.outbox_id, NOON)
+    assert outbox.owe(db, to_chat("k1"), NOON + 1) is False
+    outbox.note_receipt(db, row.outbox_id, "900", NOON)
+    assert outbox.owe(db, to_chat("k1"), NOON + 1) is False
+    assert owed_now(db) == []
+
+
+def test_a_delivery_goes_from_owed_to_sent(db: sqlite3.Connection) -> None:
+    row = owe(db, to_chat("k1"))
+    outbox.note_attempt(db, row.outbox_id, NOON + 1)
+    tried = the_row(db, row.outbox_id)
+    assert (tried.state, tried.attempts, tried.attempted_at) == (OutboxState.ATTEMPTING, 1, NOON + 1)
+    assert owed_now(db) == ["k1"], "after a kill now, nobody knows whether it arrived: it is looked at again"
+    outbox.note_receipt(db, row.outbox_id, "900", NOON + 2)
+    sent = the_row(db, row.outbox_id)
+    assert (sent.state, sent.receipt, sent.error) == (OutboxState.SENT, "900", None)
+    assert outbox.grown(db, "k1") == (False, "900")
+    assert owed_now(db) == []
+
+
+def test_one_that_surely_did_not_arrive_is_owed_again(db: sqlite3.Connection) -> None:
+    row = owe(db, to_chat("k1"))
+    outbox.note_failure(db, row.outbox_id, "before any attempt")
+    assert the_row(db, row.outbox_id) == row, "only an attempt can fail"
+    outbox.note_attempt(db, row.outbox_id, NOON + 1)
+    outbox.note_failure(db, row.outbox_id, "connection refused")
+    failed = the_row(db, row.outbox_id)
+    assert (failed.state, failed.attempts, failed.error) == (OutboxState.OWED, 1, "connection refused")
+    outbox.note_attempt(db, row.outbox_id, NOON + 2)
+    again = the_row(db, row.outbox_id)
+    assert (again.state, again.attempts, again.attempted_at, again.error) == ("attempting", 2, NOON + 2, None)
+
+
+@pytest.mark.parametrize("end", ["sent", "given up"])
+def test_what_is_over_stays_as_it_is(db: sqlite3.Connection, end: str) -> None:
+    row = owe(db, to_chat("k1"))
+    outbox.note_attempt(db, row.outbox_id, NOON + 1)
+    if end == "sent":
+        outbox.note_receipt(db, row.outbox_id, None, NOON + 2)
+    else:
+        outbox.give_up(db, row.outbox_id, "the chat is gone", NOON + 2)
+    over = the_row(db, row.outbox_id)
+    assert over.state == {"sent": OutboxState.SENT, "given up": OutboxState.GIVEN_UP}[end]
+    outbox.note_attempt(db, row.outbox_id, NOON + 3)
+    outbox.note_failure(db, row.outbox_id, "late")
+    outbox.note_receipt(db, row.outbox_id, "late", NOON + 3)
+    outbox.give_up(db, row.outbox_id, "late", NOON + 3)
+    assert outbox.begin_stream(db, to_chat("k1"), NOON + 3) == row.outbox_id
+    assert the_row(db, row.outbox_id) == over
+    assert owed_now(db) == []
+
+
+def test_what_is_owed_is_delivered_in_order_through_its_own_account_to_its_own_chat(
+    db: sqlite3.Connection,
+) -> None:
+    for number in (2, 1, 3):
+        owe(db, to_chat(f"k{number}"), NOON - number)
+    owe(db, Owed("other account", "telegram", "second", "42", "{}"))
+    owe(db, Owed("other platform", "discord", "main", "42", "{}"))
+    owe(db, Owed("other chat", "telegram", "main", "43", "{}"))
+    assert owed_now(db) == ["k2", "k1", "k3", "other chat"]
+    to_42 = outbox.undelivered_to(db, "telegram", "main", "42")
+    assert [row.owed.delivery_key for row in to_42] == ["k2", "k1", "k3"]
+
+
+def test_a_message_that_grows_is_never_delivered_from_here(db: sqlite3.Connection) -> None:
+    stream = outbox.begin_stream(db, to_chat("stream"), NOON)
+    row = the_row(db, stream)
+    assert (row.state, row.attempts, row.attempted_at) == (OutboxState.ATTEMPTING, 1, NOON)
+    assert owed_now(db) == []
+    assert outbox.grown(db, "stream") == (True, None)
+    outbox.note_receipt(db, stream, "900", NOON + 1)
+    assert outbox.grown(db, "stream") == (False, "900")
+    assert outbox.grown(db, "nothing") == (False, None)
+    assert outbox.has_key(db, "stream") is True
+    assert outbox.has_key(db, "nothing") is False
+
+
+def test_what_was_over_long_ago_is_forgotten_and_what_is_owed_never(db: sqlite3.Connection) -> None:
+    sent, given_up, recent = (owe(db, to_chat(key)).outbox_id for key in ("sent", "given up", "recent"))
+    owe(db, to_chat("owed"))
+    trying = owe(db, to_chat("trying")).outbox_id
+    outbox.note_attempt(db, trying, NOON)
+    outbox.note_receipt(db, sent, "900", NOON)
+    outbox.give_up(db, given_up, "gone", NOON)
+    outbox.note_receipt(db, recent, "901", NOON + 10)
+    outbox.begin_stream(db, to_chat("a stream that a kill cut off"), NOON)
+    assert outbox.prune(db, done_before=NOON + 10) == 3
+    left = {key for (key,) in db.execute("SELECT delivery_key FROM outbox")}
+    assert left == {"recent", "owed", "trying"}
+
+
+def test_half_a_character_in_an_answer_or_an_error_costs_itself(db: sqlite3.Connection) -> None:
+    owed = Owed("k1", "telegram", "main", "42", '{"text": "\ud83d"}')
+    row = owe(db, owed)
+    assert row.owed.body == '{"text": "\N{REPLACEMENT CHARACTER}"}'
+    outbox.note_attempt(db, row.outbox_id, NOON)
+    outbox.note_failure(db, row.outbox_id, "no file \udcff")
+    assert the_row(db, row.outbox_id).error == "no file \N{REPLACEMENT CHARACTER}"
+    outbox.give_up(db, row.outbox_id, "no file \udcff", NOON)
+    assert the_row(db, row.outbox_id).error == "no file \N{REPLACEMENT CHARACTER}"

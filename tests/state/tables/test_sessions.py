@@ -1,0 +1,221 @@
+"""Sessions as rows: what is stored is read back, one of a chat is open, the first end wins, and what is
+deleted leaves nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes_trio.base.errors import InvalidId
+from hermes_trio.base.messages import SessionSource
+from hermes_trio.state.rules import settle
+from hermes_trio.state.tables import approvals, outbox, processes, sessions, transcript, turns
+from hermes_trio.state.tables.approvals import Request
+from hermes_trio.state.tables.processes import Process
+from hermes_trio.state.tables.session_entry import Mark, SessionEntry, Usage
+from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.turns import Outcome
+from tests.logs import capture_logs
+from tests.state.rows import (
+    NOON,
+    everything,
+    received,
+    scans,
+    session,
+    state_of,
+    the_session,
+    to_chat,
+    turn,
+    undone,
+)
+
+times = st.floats(0, 4e9, allow_nan=False)
+counts = st.integers(0, 2**62)
+texts = st.text(max_size=20)
+optional = st.none() | texts
+sources = st.builds(
+    SessionSource, platform=texts, chat_id=texts, user_id=optional, user_name=optional, thread_id=optional
+)
+marks = st.builds(Mark, st.sampled_from(["resume_pending", "suspended"]), optional, st.none() | times)
+entries = st.builds(
+    SessionEntry,
+    session_key=st.just("agent:main:telegram:dm:42"),
+    session_id=st.just("20260520_120000_00000001"),
+    created_at=times,
+    updated_at=times,
+    origin=st.none() | sources,
+    display_name=optional,
+    platform=optional,
+    chat_type=texts,
+    mark=st.none() | marks,
+    auto_reset_reason=optional,
+    reset_had_activity=st.booleans(),
+    cuts_forgiven=counts,
+    model_override=st.none()
+    | st.dictionaries(st.sampled_from(["model", "provider", "base_url"]), texts, min_size=1),
+    usage=st.builds(Usage, counts, counts, counts, counts, counts, st.none() | st.floats(0, 1e9)),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(entry=entries, ended=st.none() | st.tuples(times, texts))
+def test_an_entry_is_read_back_as_it_was_stored(
+    shared_db: sqlite3.Connection, entry: SessionEntry, ended: tuple[float, str] | None
+) -> None:
+    if ended is not None:
+        entry = replace(entry, mark=None, ended_at=ended[0], end_reason=ended[1])
+    with undone(shared_db) as db:
+        sessions.add(db, entry)
+        assert sessions.by_id(db, entry.session_id) == entry
+        assert sessions.open_by_key(db, entry.session_key) == (entry if ended is None else None)
+        assert sessions.newest(db, limit=10) == [entry]
+
+
+def test_a_chat_has_one_open_session_and_any_number_of_ended_ones(db: sqlite3.Connection) -> None:
+    session(db, "s1", key="chat")
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        session(db, "s2", key="chat")
+    assert sessions.end(db, "s1", "reset", NOON)
+    session(db, "s2", key="chat")
+    assert sessions.end(db, "s2", "reset", NOON)
+    session(db, "s3", key="chat")
+    found = sessions.open_by_key(db, "chat")
+    assert found is not None
+    assert found.session_id == "s3"
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        session(db, "s3", key="another chat")
+
+
+def test_the_first_end_wins_and_takes_the_mark_away(db: sqlite3.Connection) -> None:
+    session(db, mark=Mark("suspended", "stuck", NOON))
+    assert sessions.end(db, "s1", "suspended", NOON + 1) is True
+    assert sessions.end(db, "s1", "idle", NOON + 2) is False
+    ended = the_session(db)
+    assert (ended.ended_at, ended.end_reason, ended.mark) == (NOON + 1, "suspended", None)
+    assert sessions.end(db, "nobody", "idle", NOON) is False
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "..", "a/b", "a\\b", "C:\\x", "a\0b", "-a", ".a", "nul.txt", "a" * 129, "a..b"]
+)
+def test_an_id_that_could_leave_its_directory_never_becomes_a_row(db: sqlite3.Connection, bad: str) -> None:
+    with pytest.raises(InvalidId):
+        session(db, bad)
+    assert sessions.newest(db, limit=10) == []
+
+
+def test_lists_are_in_the_order_of_use_and_of_marking(db: sqlite3.Connection) -> None:
+    for number, (used, marked) in enumerate([(3, 30), (1, 10), (2, None), (2, 20)]):
+        mark = None if marked is None else Mark("resume_pending", None, NOON + marked)
+        session(db, f"s{number}", mark=mark, used_at=NOON + used)
+    session(db, "suspended", mark=Mark("suspended", None, NOON), used_at=NOON + 4)
+    session(db, "ended", used_at=NOON + 5)
+    sessions.end(db, "ended", "reset", NOON)
+    assert [entry.session_id for entry in sessions.newest(db, limit=5)] == [
+        "ended",
+        "suspended",
+        "s0",
+        "s3",
+        "s2",
+    ]
+    assert [entry.session_id for entry in sessions.marked(db)] == ["s1", "s3", "s0"]
+    assert {entry.session_id for entry in sessions.used_since(db, NOON + 3)} == {"s0", "suspended"}
+
+
+def test_usage_adds_up_and_an_unknown_cost_stays_unknown(db: sqlite3.Connection) -> None:
+    session(db)
+    sessions.add_usage(db, "s1", Usage(10, 5, 3, 2, last_prompt_tokens=18))
+    assert the_session(db).usage == Usage(10, 5, 3, 2, 18, None)
+    sessions.add_usage(db, "s1", Usage(1, 1, 1, 1, last_prompt_tokens=4, cost_usd=0.25))
+    sessions.add_usage(db, "s1", Usage(0, 0, 0, 0, last_prompt_tokens=0, cost_usd=None))
+    assert the_session(db).usage == Usage(11, 6, 4, 3, 0, 0.25)
+
+
+@pytest.mark.parametrize("bad", ["", "{", "[]", "17", '{"chat_id": 5}', '"text"', "null", "[" * 100_000])
+@pytest.mark.parametrize("column", ["origin", "model_override"])
+def test_what_cannot_be_read_of_a_row_costs_that_and_is_reported(
+    db: sqlite3.Connection, column: str, bad: str
+) -> None:
+    """One bad row must not take a list of sessions, or a start, with it."""
+    session(db, mark=Mark("resume_pending", None, NOON))
+    db.execute(f"UPDATE sessions SET {column} = ?", (bad,))  # noqa: S608
+    session(db, "s2")
+    with capture_logs() as logs:
+        [first, second] = sorted(sessions.newest(db, limit=10), key=lambda entry: entry.session_id)
+        assert [entry.session_id for entry in sessions.marked(db)] == ["s1"]
+    assert getattr(first, column) is None
+    assert second.origin is not None
+    if bad:
+        assert {entry["session"] for entry in logs} == {"s1"}
+
+
+def fill(db: sqlite3.Connection, session_id: str) -> None:
+    """A session with something in every table that knows of sessions."""
+    session(db, session_id, mark=Mark("resume_pending", "crash", NOON))
+    cut = turn(db, session_id, run=f"{session_id} cut", ended=Outcome.CUT)
+    running = turns.begin(
+        db, run_id=f"{session_id} on", session_id=session_id, life="l", at=NOON, resumes=cut
+    )
+    for turn_id in (None, cut, running):
+        for role in ("user", "assistant", "tool"):
+            transcript.append(db, session_id, Message(role, f"words of {session_id}", NOON, turn_id))
+    approvals.ask(db, Request(f"{session_id} a", running, "approval", "{}", NOON))
+    outbox.owe(db, to_chat(f"{session_id} o", session_id=session_id, turn_id=cut), NOON)
+    processes.add(db, Process(f"{session_id} p", session_id, "life-1", 1, 1.0, "sleep", True, NOON))
+    inbox_id = received(db, f"{session_id} m", key=f"key of {session_id}")
+    db.execute("UPDATE inbox SET state = 'of_turn', turn_id = ? WHERE inbox_id = ?", (cut, inbox_id))
+
+
+def test_a_deleted_session_leaves_nothing_and_takes_nothing_of_others(db: sqlite3.Connection) -> None:
+    fill(db, "s2")
+    alone = everything(db)
+    fill(db, "s1")
+    waiting = received(db, "waits", key="key of s1")
+    assert settle.delete_session(db, "s1", NOON + 1) is True
+    assert settle.delete_session(db, "s1", NOON + 1) is False
+    after = everything(db)
+    for table in ("sessions", "turns", "messages", "processes", "approvals"):
+        assert after[table] == alone[table], table
+    assert [found for found, _ in transcript.search(db, "words")] == ["s2"] * 6
+    db.execute("INSERT INTO messages_text (messages_text, rank) VALUES ('integrity-check', 1)")
+    # What was received and what is owed belongs to the chat. No open row names a turn that is gone.
+    assert [delivery.owed.delivery_key for delivery in outbox.undelivered(db, "telegram", "main")] == [
+        "s2 o",
+        "s1 o",
+    ]
+    assert state_of(db, waiting) == ("pending", None)
+    assert db.execute("SELECT state, done_at FROM inbox WHERE message_key = 'id:s1 m'").fetchone() == (
+        "done",
+        NOON + 1,
+    )
+    assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_nothing_can_leave_a_message_with_a_turn_that_is_gone(db: sqlite3.Connection) -> None:
+    fill(db, "s1")
+    with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        sessions.delete(db, "s1")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM sessions WHERE session_id = 's1'",
+        "DELETE FROM turns WHERE turn_id = 1",
+        "DELETE FROM messages WHERE turn_id = 1 AND recovered",
+        "SELECT 1 FROM inbox WHERE turn_id = 1 AND state = 'of_turn'",
+        "SELECT 1 FROM inbox WHERE session_key = 'k' AND state = 'pending' ORDER BY inbox_id",
+        "SELECT 1 FROM messages WHERE session_id = 's1' ORDER BY turn_id, place, message_id",
+        "DELETE FROM inbox WHERE state = 'done' AND done_at < 1",
+        "DELETE FROM outbox WHERE done_at < 1 OR (done_at IS NULL AND streamed AND attempted_at < 1)",
+    ],
+)
+def test_what_happens_in_every_turn_reads_no_table_from_end_to_end(
+    db: sqlite3.Connection, statement: str
+) -> None:
+    """The store has one owner: while it reads a hundred thousand rows to delete one, everybody waits."""
+    assert scans(db, statement) == []

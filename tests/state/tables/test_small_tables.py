@@ -1,0 +1,177 @@
+"""Processes, approvals, endings and small facts: what the next life, or a late answer, has to know."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from hermes_trio.state.tables import approvals, endings, meta, processes
+from hermes_trio.state.tables.approvals import Request
+from hermes_trio.state.tables.endings import EndingRow
+from hermes_trio.state.tables.processes import Process
+from hermes_trio.state.tables.turns import Outcome
+from tests.state.rows import NOON, session, turn
+
+SERVER = Process("p1", "s1", "life-1", 4711, 123.25, "python -m http.server", True, NOON, "spool/p1")
+
+
+def test_a_process_is_remembered_until_its_end_is_known(db: sqlite3.Connection) -> None:
+    session(db)
+    build = Process("p2", "s1", "life-2", 4712, 124.5, "make", False, NOON - 1)
+    processes.add(db, SERVER)
+    processes.add(db, build)
+    assert processes.alive(db) == [build, SERVER], "the oldest first, of whatever life"
+    assert processes.end(db, "p2", 2, NOON + 1) is True
+    assert processes.end(db, "p2", 0, NOON + 2) is False, "the first end wins"
+    assert processes.end(db, "p3", 0, NOON) is False
+    assert processes.alive(db) == [SERVER]
+    assert db.execute("SELECT exit_code, ended_at FROM processes WHERE process_id = 'p2'").fetchone() == (
+        2,
+        NOON + 1,
+    )
+    assert processes.end(db, "p1", None, NOON + 1) is True, "nobody saw how it ended"
+    assert processes.alive(db) == []
+
+
+def test_a_process_has_one_row_and_a_session(db: sqlite3.Connection) -> None:
+    session(db)
+    processes.add(db, SERVER)
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        processes.add(db, SERVER)
+    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+        processes.add(db, replace(SERVER, process_id="p2", session_id="nowhere"))
+
+
+def test_the_youngest_living_background_process_is_the_one_that_counts(db: sqlite3.Connection) -> None:
+    session(db)
+    session(db, "s2")
+    assert processes.newest_background(db, "s1") is None
+    processes.add(db, SERVER)
+    processes.add(db, replace(SERVER, process_id="p2", started_at=NOON + 1))
+    processes.add(db, replace(SERVER, process_id="p3", started_at=NOON + 2, background=False))
+    processes.add(db, replace(SERVER, process_id="p4", started_at=NOON + 3, session_id="s2"))
+    assert processes.newest_background(db, "s1") == NOON + 1
+    processes.end(db, "p2", 0, NOON + 4)
+    assert processes.newest_background(db, "s1") == NOON
+
+
+def test_processes_that_ended_long_ago_are_forgotten_and_their_spools_named(db: sqlite3.Connection) -> None:
+    session(db)
+    for number, ended in enumerate([NOON, NOON, NOON + 10, None]):
+        spool = None if number == 1 else f"spool/{number}"
+        processes.add(db, replace(SERVER, process_id=f"p{number}", spool=spool))
+        if ended is not None:
+            processes.end(db, f"p{number}", 0, ended)
+    assert processes.prune(db, ended_before=NOON + 10) == ["spool/0"]
+    assert [name for (name,) in db.execute("SELECT process_id FROM processes ORDER BY 1")] == ["p2", "p3"]
+
+
+def test_the_first_answer_counts_and_a_late_one_is_told_so(db: sqlite3.Connection) -> None:
+    session(db)
+    turn_id = turn(db)
+    asked = Request("a1", turn_id, "approval", '{"command": "rm -r build"}', NOON)
+    question = Request("a2", turn_id, "question", '{"question": "Which?"}', NOON)
+    approvals.ask(db, asked)
+    approvals.ask(db, question)
+    assert approvals.get(db, "a1") == asked
+    assert approvals.open_of_turn(db, turn_id) == [asked, question]
+    assert approvals.answer(db, "a1", "once", by="42", at=NOON + 1) is True
+    assert approvals.answer(db, "a1", "deny", by="43", at=NOON + 2) is False
+    answered = replace(asked, answer="once", answered_by="42", closed_at=NOON + 1)
+    assert approvals.get(db, "a1") == answered
+    assert approvals.open_of_turn(db, turn_id) == [question]
+    approvals.close_of_turn(db, turn_id, NOON + 3)
+    assert approvals.answer(db, "a2", "the first", by="42", at=NOON + 4) is False, "its turn is over"
+    assert approvals.get(db, "a2") == replace(question, closed_at=NOON + 3)
+    assert approvals.get(db, "a1") == answered, "what was answered stays answered"
+    assert approvals.answer(db, "nothing", "yes", by="42", at=NOON) is False
+    assert approvals.get(db, "nothing") is None
+
+
+def test_what_is_asked_belongs_to_a_turn_and_has_a_name_of_its_own(db: sqlite3.Connection) -> None:
+    session(db)
+    first, second = turn(db, run="r1", ended=Outcome.ANSWERED), turn(db, run="r2")
+    asked = Request("a1", first, "approval", "{}", NOON)
+    approvals.ask(db, asked)
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        approvals.ask(db, replace(asked, turn_id=second))
+    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+        approvals.ask(db, replace(asked, approval_id="a2", turn_id=second + 1))
+    approvals.close_of_turn(db, second, NOON)
+    assert approvals.open_of_turn(db, first) == [asked], "another turn's end closes nothing of this one"
+
+
+RESTART = EndingRow("life-1", "restart", "SIGUSR1", 30.0, "restart_timeout", "stopped", NOON, asked_by="42")
+
+
+def test_how_a_life_ends_is_known_to_the_next(db: sqlite3.Connection) -> None:
+    assert endings.of_life(db, "life-1") is None, "nothing was decided: it crashed"
+    assert endings.latest(db) is None
+    endings.record(db, RESTART)
+    assert endings.of_life(db, "life-1") == RESTART
+    endings.finish(db, "life-1", '{"cut": 1}', NOON + 31)
+    over = replace(RESTART, finished_at=NOON + 31, report='{"cut": 1}')
+    assert endings.of_life(db, "life-1") == over
+    later = EndingRow("life-2", "stop", "marker", 0.0, "shutdown_timeout", "stopped", NOON + 100)
+    endings.record(db, later)
+    assert endings.latest(db) == later
+    assert endings.of_life(db, "life-1") == over
+
+
+def test_a_stop_turns_a_restart_into_a_stop(db: sqlite3.Connection) -> None:
+    endings.record(db, RESTART)
+    stop = EndingRow("life-1", "stop", "SIGTERM", 0.0, "shutdown_timeout", "running", NOON + 1)
+    endings.record(db, stop)
+    assert endings.of_life(db, "life-1") == replace(stop, recorded_at=NOON), (
+        "decided when it was first decided"
+    )
+    assert db.execute("SELECT count(*) FROM endings").fetchone() == (1,)
+
+
+def test_a_small_fact_is_what_was_said_last(db: sqlite3.Connection) -> None:
+    assert meta.get(db, "name") is None
+    for value in ("one", "two", "", "a\0b"):
+        meta.put(db, "name", value)
+        assert meta.get(db, "name") == value
+    assert meta.get(db, "Name") is None
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE turns SET outcome = 'invented'",
+        "UPDATE turns SET ended_at = 1",
+        "UPDATE turns SET recovery = 'invented'",
+        "UPDATE sessions SET mark = 'invented'",
+        "UPDATE sessions SET marked_at = 1",
+        "UPDATE sessions SET ended_at = 1",
+        "UPDATE sessions SET ended_at = 1, end_reason = 'idle', mark = 'suspended'",
+        "UPDATE sessions SET input_tokens = 'many'",
+        "UPDATE inbox SET state = 'invented'",
+        "UPDATE inbox SET state = 'done'",
+        "UPDATE inbox SET state = 'of_turn'",
+        "UPDATE outbox SET state = 'sent'",
+        "UPDATE outbox SET state = 'invented'",
+        "UPDATE approvals SET kind = 'invented'",
+        "UPDATE endings SET kind = 'invented'",
+        "UPDATE endings SET state_left = 'invented'",
+        "INSERT INTO messages (session_id, place, role, content, created_at) "
+        "VALUES ('s1', 0, 'robot', '', 1)",
+    ],
+)
+def test_the_schema_itself_refuses_what_cannot_be(db: sqlite3.Connection, statement: str) -> None:
+    session(db)
+    approvals.ask(db, Request("a1", turn(db), "approval", "{}", NOON))
+    endings.record(db, RESTART)
+    db.execute(
+        "INSERT INTO inbox (platform, account, chat_id, message_key, session_key, event, received_at, state) "
+        "VALUES ('telegram', 'main', '42', 'id:1', 'key', '{}', 1.0, 'pending')"
+    )
+    db.execute(
+        "INSERT INTO outbox (delivery_key, platform, account, chat_id, body, created_at, state) "
+        "VALUES ('k', 'telegram', 'main', '42', '{}', 1.0, 'owed')"
+    )
+    with pytest.raises(sqlite3.IntegrityError):
+        db.execute(statement)

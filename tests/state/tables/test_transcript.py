@@ -1,0 +1,160 @@
+"""The transcript: rows stand where their turn and place say, whenever they were written, and are read back
+as they were."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes_trio.state.tables import transcript
+from hermes_trio.state.tables.transcript import Message, ToolCall, ToolCard
+from hermes_trio.state.tables.turns import Outcome
+from tests.logs import capture_logs
+from tests.state.rows import NOON, session, turn, undone
+
+texts = st.text(max_size=30) | st.just("a\0b")
+optional = st.none() | texts
+calls = st.lists(st.builds(ToolCall, texts, texts, texts), max_size=2).map(tuple)
+cards = st.lists(
+    st.builds(
+        ToolCard,
+        texts,
+        texts,
+        texts,
+        texts,
+        st.dictionaries(texts, texts, max_size=2),
+        st.booleans(),
+        st.booleans(),
+        st.none() | st.floats(0, 1e6),
+    ),
+    max_size=2,
+).map(tuple)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_a_row_is_read_back_as_it_was_written(shared_db: sqlite3.Connection, data: st.DataObject) -> None:
+    with undone(shared_db) as db:
+        session(db)
+        turn_id = data.draw(st.none() | st.just(turn(db, run="the run")))
+        row = data.draw(
+            st.builds(
+                Message,
+                role=st.sampled_from(["user", "assistant", "tool", "system"]),
+                content=texts,
+                created_at=st.floats(0, 4e9),
+                turn_id=st.just(turn_id),
+                run_id=st.just("the run" if turn_id else None),
+                place=st.integers(0, 2**60),
+                reasoning=optional,
+                tool_calls=calls,
+                finish=optional,
+                tool_call_id=optional,
+                tool_name=optional,
+                status=optional,
+                cards=cards,
+                recovered=st.booleans(),
+                id=st.none(),
+                marker=st.none(),
+            )
+        )
+        row_id = transcript.append(db, "s1", row)
+        [stored] = transcript.load(db, "s1")
+        assert stored.id == row_id
+        assert stored == replace(row, id=row_id)
+
+
+def test_rows_are_ordered_by_turn_and_place_and_not_by_when_they_were_written(db: sqlite3.Connection) -> None:
+    session(db)
+    session(db, "s2")
+    first = turn(db, run="r1", ended=Outcome.CUT)
+    second = turn(db, run="r2")
+    written = [
+        ("2: asked", second, 0),
+        ("2: called", second, 7),
+        ("2: result", second, 7),
+        ("1: said", first, 3),
+        ("1: asked", first, 0),
+        ("1: found late", first, 2),
+        ("before all turns", None, 0),
+    ]
+    for content, turn_id, place in written:
+        transcript.append(db, "s1", Message("user", content, NOON, turn_id, place=place))
+    transcript.append(db, "s2", Message("user", "elsewhere", NOON))
+    assert [row.content for row in transcript.load(db, "s1")] == [
+        "before all turns",
+        "1: asked",
+        "1: found late",
+        "1: said",
+        "2: asked",
+        "2: called",
+        "2: result",
+    ]
+
+
+def test_recovering_again_changes_nothing_and_recovering_more_adds_what_is_more(
+    db: sqlite3.Connection,
+) -> None:
+    session(db)
+    turn_id, other = turn(db, run="r1", ended=Outcome.CUT), turn(db, run="r2", ended=Outcome.CUT)
+    transcript.append(db, "s1", Message("user", "asked", NOON, turn_id))
+    transcript.append(db, "s1", Message("assistant", "of another", NOON, other, place=1, recovered=True))
+    for found in (["half an"], ["half an"], ["half an", "answer"], ["half an", "answer"]):
+        rows = [
+            Message("assistant", text, NOON, turn_id, place=place, recovered=True)
+            for place, text in enumerate(found, start=1)
+        ]
+        transcript.replace_recovered(db, "s1", turn_id, rows)
+        assert [row.content for row in transcript.load(db, "s1")] == ["asked", *found, "of another"]
+        assert len(transcript.search(db, "half")) == 1, "the search finds no second copy"
+    transcript.replace_recovered(db, "s1", turn_id, [])
+    assert [row.content for row in transcript.load(db, "s1")] == ["asked", "of another"]
+    assert transcript.search(db, "half") == []
+
+
+@pytest.mark.parametrize(
+    "bad", ["{", "17", "[{}]", '[{"id": 1, "name": "n", "arguments": "{}"}]', "[" * 10_000]
+)
+@pytest.mark.parametrize("column", ["tool_calls", "cards"])
+def test_calls_that_cannot_be_read_cost_the_calls_and_are_reported(
+    db: sqlite3.Connection, column: str, bad: str
+) -> None:
+    session(db)
+    row_id = transcript.append(db, "s1", Message("assistant", "I looked.", NOON))
+    transcript.append(db, "s1", Message("user", "And?", NOON))
+    db.execute(f"UPDATE messages SET {column} = ? WHERE message_id = ?", (bad, row_id))  # noqa: S608
+    with capture_logs() as logs:
+        [said, asked] = transcript.load(db, "s1")
+    assert (said.content, said.tool_calls, said.cards) == ("I looked.", (), ())
+    assert asked.content == "And?"
+    assert [(entry["message"], entry["column"]) for entry in logs] == [(row_id, column)]
+
+
+def test_half_a_character_costs_itself_and_not_the_end_of_a_turn(db: sqlite3.Connection) -> None:
+    session(db)
+    half, sign = "\ud83d", "\N{REPLACEMENT CHARACTER}"
+    row = Message(
+        "assistant",
+        f"so {half}",
+        NOON,
+        reasoning=half,
+        tool_calls=(ToolCall("c1", "terminal", half),),
+        cards=(ToolCard("c1", half, args={"path": half}),),
+        finish=half,
+        tool_call_id=half,
+        tool_name=half,
+        status=half,
+    )
+    transcript.append(db, "s1", row)
+    transcript.append(db, "s1", Message("user", "\ud83d\ude00", NOON))
+    [said, smile] = transcript.load(db, "s1")
+    assert (said.content, said.reasoning, said.finish) == (f"so {sign}", sign, sign)
+    assert (said.tool_call_id, said.tool_name, said.status) == (sign, sign, sign)
+    assert said.tool_calls == (ToolCall("c1", "terminal", sign),)
+    assert said.cards == (ToolCard("c1", sign, args={"path": sign}),)
+    assert smile.content == "\N{GRINNING FACE}", "two halves are whole"
+    assert transcript.search(db, half) == []

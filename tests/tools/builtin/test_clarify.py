@@ -1,0 +1,48 @@
+"""A question to the person, and what becomes of the answer. The conversation around it is told with the
+gateway's own questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hermes_trio.gateway.startup.resume_rules import Tail, judge_tail
+from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.tools.builtin.clarify import CLARIFY, NOBODY
+from hermes_trio.tools.tool import ToolFailed
+from tests.tools.desk import desk_in
+
+
+@pytest.mark.parametrize(
+    ("said", "result"), [("green", "green"), (" GREEN ", "green"), ("none of them", "none of them")]
+)
+async def test_the_answer_is_the_result(tmp_path: Path, said: str, result: str) -> None:
+    desk = desk_in(tmp_path)
+    desk.answer = said
+    told = await desk.use(CLARIFY, question="Which?", choices=["red", "green", "red"])
+    assert (told.content, told.status, told.is_error) == (result, "ok", False)
+    assert desk.asked == [("Which?", ("red", "green"))]
+
+
+async def test_no_answer_is_known_as_one_when_the_turn_is_cut_then(tmp_path: Path) -> None:
+    desk = desk_in(tmp_path)
+    told = await desk.use(CLARIFY, question="Which?")
+    assert told.content == NOBODY
+    asked = Message("assistant", "", 0, tool_calls=(ToolCall("1", CLARIFY.name, "{}"),))
+    result = Message("tool", told.content, 0, tool_call_id="1", tool_name=CLARIFY.name, status=told.status)
+    assert judge_tail([Message("user", "paint it", 0), asked, result]) is Tail.WAITING
+    assert judge_tail([Message("user", "paint it", 0), asked]) is Tail.WAITING
+
+
+async def test_a_question_has_few_choices(tmp_path: Path) -> None:
+    desk = desk_in(tmp_path)
+    for arguments in (
+        {"question": "?", "choices": list("abcde")},
+        {"question": ""},
+        {"question": "?", "choices": [""]},
+    ):
+        with pytest.raises(ToolFailed, match="arguments of clarify"):
+            await desk.use(CLARIFY, **arguments)
+    assert desk.asked == []
+    assert CLARIFY.within is None, "a person may take long"

@@ -1,0 +1,178 @@
+"""Commands that are typed on the page: obeyed as in a chat, and told to whoever typed them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+import trio
+
+from hermes_trio.gateway.outbound import texts
+from hermes_trio.gateway.turn.context import Shortened, Turn
+from hermes_trio.testing import Script
+from tests.stage import Agent
+from tests.web.conftest import WebStage, hearing
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of shortening."""
+
+    before: int
+    after: int
+    trouble: str = ""
+
+
+async def typed(http: httpx.AsyncClient, text: str, session: str = "one") -> dict[str, Any]:
+    """What becomes of this text."""
+    answer = await http.post(f"/api/sessions/{session}/commands", json={"text": text})
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def refused(http: httpx.AsyncClient, text: str, session: str) -> str:
+    answer = await http.post(f"/api/sessions/{session}/commands", json={"text": text})
+    assert answer.status_code == 409
+    return str(answer.json()["error"]["code"])
+
+
+async def says(http: httpx.AsyncClient, text: str, session: str = "one") -> None:
+    answer = await http.post(f"/api/sessions/{session}/messages", json={"text": text})
+    assert answer.status_code == 202, answer.text
+
+
+async def transcript(http: httpx.AsyncClient, session: str = "one") -> list[str]:
+    read = (await http.get(f"/api/sessions/{session}/messages")).json()
+    return [row["content"] for row in read["messages"]]
+
+
+async def test_a_command_is_answered_and_nothing_is_said_in_the_session(web_stage: WebStage) -> None:
+    async with web_stage.served() as (_, http):
+        told = await typed(http, " /STATUS ")
+        assert told["command"] == "status"
+        assert "The gateway is up; 0 turns are running\nNo session yet" in told["replies"][0]
+        assert "/stop ends what is running" in (await typed(http, "/help"))["replies"][0]
+        assert "You are an admin." in (await typed(http, "/whoami"))["replies"][0]
+        assert (await typed(http, "/nonsense"))["replies"] == [texts.unknown_command("nonsense")]
+        assert (await typed(http, "/sethome"))["replies"] == [texts.no_chat_here()]
+        assert (await typed(http, "/queue"))["replies"] == [texts.needs_text("queue")]
+        assert (await http.get("/api/sessions")).json()["sessions"] == []
+        assert web_stage.agent.began == []
+
+
+@pytest.mark.parametrize("text", ["hello", "/etc/hosts is what?", "/", "// no", "/var/log/x\n" * 5_000])
+async def test_what_is_no_command_is_left_to_its_sender(web_stage: WebStage, text: str) -> None:
+    async with web_stage.served() as (_, http):
+        assert await typed(http, text) == {"command": None, "rest": "", "replies": []}
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [("/queue  a b", "queue"), ("/q a b", "queue"), ("/steer a b", "steer"), ("/btw a b", "background")],
+)
+async def test_the_message_behind_a_command_is_handed_back(
+    web_stage: WebStage, text: str, command: str
+) -> None:
+    async with web_stage.served() as (_, http):
+        assert await typed(http, text) == {"command": command, "rest": "a b", "replies": []}
+        assert (await http.get("/api/sessions")).json()["sessions"] == []
+
+
+async def test_a_turn_is_stopped_by_it_and_the_page_hears_of_that(web_stage: WebStage) -> None:
+    web_stage.agent.on("hang", Script().says("I begin.").hangs())
+    async with web_stage.served() as (_, http), hearing(http) as heard:
+        await says(http, "hang")
+        await heard.until("message.delta")
+        assert "Working for" in (await typed(http, "/status"))["replies"][0]
+        assert (await typed(http, "/stop"))["replies"] == [texts.stopped(was_running=True, dropped=0)]
+        await heard.until("run.cancelled")
+        assert await transcript(http) == ["hang", "I begin."]
+        assert (await typed(http, "/stop"))["replies"] == [texts.stopped(was_running=False, dropped=0)]
+
+
+async def test_what_is_done_behind_the_turn_is_told_when_it_is_done(web_stage: WebStage) -> None:
+    web_stage.agent.on("hang", Script().hangs(resists=0.2))
+    async with web_stage.served() as (_, http), hearing(http) as heard:
+        await says(http, "hang")
+        await web_stage.until(lambda: len(web_stage.agent.began) == 1)
+        assert (await typed(http, "/undo"))["replies"] == [texts.taken_back("hang")]
+        assert await transcript(http) == []
+        assert (await typed(http, "/retry"))["replies"] == [texts.nothing_to_take_back()]
+        await says(http, "hello")
+        await heard.until("run.completed")
+        assert (await typed(http, "/retry"))["replies"] == []
+        await heard.until("run.completed", 2)
+        assert [said for said, _ in web_stage.agent.began] == ["hang", "hello", "hello"]
+        assert await transcript(http) == ["hello", "You said: hello"]
+
+
+async def test_the_end_of_shortening_is_waited_for(web_stage: WebStage) -> None:
+    done = Done(before=2000, after=500)
+
+    class Shortens(Agent):
+        async def compress(self, *_: object) -> Shortened:
+            await trio.sleep(0.2)
+            return done
+
+    web_stage.agent = Shortens()
+    async with web_stage.served() as (_, http), hearing(http) as heard:
+        await says(http, "hello")
+        await heard.until("run.completed")
+        assert (await typed(http, "/compress"))["replies"] == [texts.compressed(done)]
+
+
+async def test_who_has_the_key_may_do_in_a_chat_what_its_admins_may(web_stage: WebStage) -> None:
+    got: list[str | None] = []
+
+    async def agent(turn: Turn) -> str:
+        await turn.requesting()
+        got.append(await turn.may("rm -rf build"))
+        return "Done."
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    web_stage.allow(allow_admin_from=("7",))
+    async with web_stage.served() as (gateway, http):
+        await web_stage.platform.says("go")
+        chat = web_stage.platform.chat("42")
+        await web_stage.until(lambda: "May I do this?" in "".join(chat.texts))
+        session = web_stage.entry().session_id
+        assert (await typed(http, "/approve", session))["replies"] == [texts.decided("once", 1)]
+        await web_stage.until(lambda: chat.texts[-1] == "Done.")
+        assert got == ["once"]
+        said = len(chat.texts)
+        assert (await typed(http, "/deny always", session))["replies"] == [texts.asks_again(0)]
+        assert (await typed(http, "/sethome", session))["replies"] == [texts.home_is_here()]
+        assert [home.chat_id for home in gateway.home_channels.values()] == ["42"]
+        assert len(chat.texts) == said, "it was not asked there"
+        assert (await typed(http, "/restart", session))["replies"] == [texts.restart_asked(0, 0)]
+        assert gateway.control.current is not None
+        assert gateway.control.current.kind == "restart"
+
+
+async def test_what_has_ended_or_cannot_be_reached_obeys_nothing(web_stage: WebStage) -> None:
+    async with web_stage.served() as (_, http):
+        await web_stage.platform.says("hello")
+        await web_stage.until(lambda: web_stage.platform.chat("42").texts == ["You said: hello"])
+        former = web_stage.entry().session_id
+        assert (await typed(http, "/new", former))["replies"] == [texts.new_session(0)]
+        assert await refused(http, "/stop", former) == "session_ended"
+        await web_stage.platform.says("again")
+        await web_stage.until(lambda: web_stage.platform.chat("42").texts[1:] == ["You said: again"])
+        session = web_stage.entry().session_id
+    web_stage.platform.name = "elsewhere"
+    async with web_stage.served() as (_, http):
+        assert await refused(http, "/retry", session) == "no_way_to_chat"
+
+
+async def test_a_text_that_a_program_sends_is_a_text_whatever_it_begins_with(web_stage: WebStage) -> None:
+    async with web_stage.served() as (_, http):
+        await says(http, "/status")
+        asked = {"messages": [{"role": "user", "content": "/stop"}]}
+        answer = (await http.post("/v1/chat/completions", json=asked)).json()
+        assert answer["choices"][0]["message"]["content"] == "You said: /stop"
+        await http.post("/v1/runs", json={"input": "/new", "session_id": "one"})
+        await web_stage.until(lambda: len(web_stage.agent.left) == 3)
+        assert {said for said, _, _ in web_stage.agent.left} == {"/status", "/stop", "/new"}

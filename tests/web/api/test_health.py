@@ -1,0 +1,179 @@
+"""How the gateway is, what is measured of it, and its end by request."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+from hermes_trio.host.home.markers import DRAIN_REQUEST
+from hermes_trio.platform.contract import CredentialsRefused
+from hermes_trio.testing import Script
+from tests.web.conftest import WebStage, hearing
+
+
+async def test_it_is_alive_and_ready_and_says_how_it_is(web_stage: WebStage) -> None:
+    async with web_stage.served() as (gateway, http):
+        assert (await http.get("/health")).json() == {"status": "ok"}
+        assert (await http.get("/ready")).status_code == 200
+        await web_stage.until(lambda: all(one.link for one in gateway.connections.values()))
+        detailed = (await http.get("/health/detailed")).json()
+        assert detailed["state"] == "running"
+        assert detailed["active_agents"] == 0
+        assert detailed["pid"] == os.getpid()
+        assert detailed["version"] == "1.2.3"
+        assert detailed["platforms"]["memory"]["state"] == "connected"
+        assert detailed["last_ending"] is None
+    async with web_stage.served() as (_, http):
+        last = (await http.get("/health/detailed")).json()["last_ending"]
+        assert (last["kind"], last["cause"], last["asked_by"]) == ("stop", "planned", "the story")
+
+
+async def test_while_it_drains_it_is_alive_and_not_ready_and_takes_no_turn(web_stage: WebStage) -> None:
+    web_stage.agent.on("hang", Script().says("I begin.").hangs())
+    async with web_stage.served() as (gateway, http), hearing(http) as heard:
+        said = {"text": "hang", "idempotency_key": "k"}
+        first = (await http.post("/api/sessions/one/messages", json=said)).json()
+        await heard.until("message.delta")
+        asked = await http.post("/api/admin/stop", json={"grace": 3600})
+        assert (asked.status_code, asked.json()["ending"], asked.json()["grace"]) == (202, "stop", 3600)
+        await web_stage.until(lambda: not gateway.sessions.open)
+        assert (await http.get("/health")).status_code == 200
+        for answer in (
+            await http.get("/ready"),
+            await http.post("/api/sessions/one/messages", json={"text": "more"}),
+            await http.post("/api/sessions/new/messages", json={"text": "more"}),
+        ):
+            assert answer.status_code == 503
+            assert answer.json()["error"]["code"] == "gateway_draining"
+            assert int(answer.headers["retry-after"]) > 0
+        assert (await http.get("/api/sessions/new")).status_code == 404, "nothing was made"
+        again = await http.post("/api/sessions/one/messages", json=said)
+        assert again.status_code == 202, "what was taken before is taken"
+        assert again.json()["run_id"] == first["run_id"]
+        detailed = (await http.get("/health/detailed")).json()
+        assert (detailed["state"], detailed["active_agents"]) == ("draining", 1)
+        gateway.control.hurry()
+        await heard.over.wait()
+        assert heard.names[-2:] == ["run.failed", "gateway.ending"]
+
+
+async def test_a_question_can_be_answered_while_it_drains(web_stage: WebStage) -> None:
+    async def agent(turn) -> str:  # type: ignore[no-untyped-def]
+        await turn.requesting()
+        return f"You said {await turn.ask('Which?')}."
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    async with web_stage.served() as (gateway, http), hearing(http) as heard:
+        await http.post("/api/sessions/one/messages", json={"text": "go"})
+        key = "agent:main:api:dm:one"
+        await web_stage.until(lambda: (task := gateway.sessions.task(key)) is not None and bool(task.asked))
+        gateway.stop(grace=3600)
+        answered = await http.post("/api/sessions/one/messages", json={"text": "this"})
+        assert answered.json()["status"] == "steered"
+        await heard.until("run.completed")
+        [over] = [data for _, data in heard.frames if data["event"] == "run.completed"]
+        assert over["output"] == "You said this."
+
+
+async def test_it_is_held_and_let_go_on(web_stage: WebStage) -> None:
+    async with web_stage.served() as (gateway, http):
+        held = await http.post("/api/admin/drain")
+        assert (held.status_code, held.json()["held"]) == (202, True)
+        assert (gateway.home / DRAIN_REQUEST).exists()
+        assert (await http.get("/ready")).status_code == 503
+        refused = await http.post("/api/sessions/one/messages", json={"text": "hello"})
+        assert refused.json()["error"]["code"] == "gateway_draining"
+        assert (await http.post("/api/admin/drain", json={"action": "cancel"})).json()["held"] is False
+        assert not (gateway.home / DRAIN_REQUEST).exists()
+        assert (await http.get("/ready")).status_code == 200
+        assert (await http.post("/api/sessions/one/messages", json={"text": "hello"})).status_code == 202
+
+
+@pytest.mark.parametrize("kind", ["stop", "restart"])
+async def test_it_ends_by_request_and_the_answer_is_whole(web_stage: WebStage, kind: str) -> None:
+    async with web_stage.served() as (gateway, http):
+        asked = await http.post(f"/api/admin/{kind}")
+        assert asked.json()["ending"] == kind
+        await web_stage.until(lambda: web_stage.ended_at is not None)
+        assert gateway.control.current is not None
+        assert (gateway.control.current.kind, gateway.control.current.asked_by) == (kind, "the API")
+
+
+async def test_while_the_web_serves_the_gateway_goes_on_when_every_platform_refuses(
+    web_stage: WebStage,
+) -> None:
+    web_stage.platform.fails("connect", CredentialsRefused("memory"))
+    async with web_stage.served() as (gateway, http):
+        await web_stage.until(
+            lambda: (
+                gateway.board.status.platforms.get("memory") is not None
+                and gateway.board.status.platforms["memory"].state == "fatal"
+            )
+        )
+        assert gateway.control.current is None
+        assert (await http.get("/ready")).status_code == 200
+
+
+async def test_what_is_counted_and_measured(web_stage: WebStage) -> None:
+    web_stage.agent.on("hang", Script().says("I begin.").hangs())
+    web_stage.agent.on("fail", Script().raises(ValueError("no")))
+    async with web_stage.served() as (_, http), hearing(http) as heard:
+        await http.post("/api/sessions/one/messages", json={"text": "hello"})
+        await heard.until("run.completed")
+        await http.post("/api/sessions/one/messages", json={"text": "fail"})
+        await heard.until("run.failed")
+        await http.post("/api/sessions/one/messages", json={"text": "hang"})
+        await heard.until("message.delta", 2)
+        await http.post("/api/sessions/one/messages", json={"text": "waits"})
+        measured = await read_metrics(http)
+        assert measured["hermes_turns_total", ("answered",)] == 1
+        assert measured["hermes_turns_total", ("failed",)] == 1
+        assert measured["hermes_turns_total", ("cut",)] == 0
+        assert measured["hermes_turns_running", ()] == 1
+        assert measured["hermes_messages_waiting", ()] == 1
+        assert measured["hermes_ready", ()] == 1
+        assert measured["hermes_watchers", ()] == 1
+        assert measured["hermes_deliveries", ("sent",)] == 2
+        assert measured["hermes_platform_up", ("main", "memory")] == 1
+        assert measured["hermes_commit_seconds_count", ()] > 3
+        assert measured["hermes_journal_write_seconds_count", ()] > 3
+        assert ("hermes_last_drain_seconds", ()) not in measured
+    async with web_stage.served() as (_, http):
+        measured = await read_metrics(http)
+        assert measured["hermes_last_drain_seconds", ()] >= 0
+        assert measured["hermes_last_drain_overshoot_seconds", ()] >= 0
+
+
+async def test_a_connection_that_was_made_again_is_counted(web_stage: WebStage) -> None:
+    async with web_stage.served() as (gateway, http):
+        connection = gateway.connections["memory", "main"]
+        await web_stage.until(lambda: connection.link is not None)
+        assert (await read_metrics(http))["hermes_platform_reconnects_total", ("main", "memory")] == 0
+        connection.becomes(connection.state, connection.link)
+        assert (await read_metrics(http))["hermes_platform_reconnects_total", ("main", "memory")] == 1
+
+
+async def read_metrics(http) -> dict[tuple[str, tuple[str, ...]], float]:  # type: ignore[no-untyped-def]
+    """What is measured, by name and labels, the buckets left out."""
+    with trio.fail_after(30):
+        text = (await http.get("/metrics")).text
+    return {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith("_bucket")
+    }
+
+
+async def test_what_we_cannot_do_is_told_in_the_same_shape(web_stage: WebStage) -> None:
+    async with web_stage.served() as (gateway, http):
+        (gateway.home / DRAIN_REQUEST).mkdir()  # where a file is to be written
+        (gateway.home / DRAIN_REQUEST / "x").mkdir()
+        asked = await http.post("/api/admin/drain")
+        assert asked.status_code == 500
+        assert sorted(asked.json()["error"]) == ["code", "message", "remedy"]
+        assert asked.headers["x-content-type-options"] == "nosniff"
+        assert (await http.get("/health")).status_code == 200

@@ -1,0 +1,349 @@
+"""What somebody may try who means no good, on every route there is: a new one cannot be forgotten here."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+import psutil
+import pytest
+import trio
+
+from hermes_trio.gateway.parts import Gateway
+from hermes_trio.host.loop.open_files import raise_open_files
+from hermes_trio.web.app import routes
+from hermes_trio.web.http.auth import TRIES_WITHIN
+from hermes_trio.web.http.connection import PIECE
+from hermes_trio.web.http.http_errors import LONGEST_BODY
+from hermes_trio.web.http.openapi import Entry
+from hermes_trio.web.http.server import MOST_CONNECTIONS
+from tests.web.conftest import KEY, PATIENCE, WebStage, client, log_in
+
+OPEN = {
+    ("GET", "/"),
+    ("GET", "/page/{name}"),
+    ("GET", "/health"),
+    ("GET", "/ready"),
+    ("GET", "/metrics"),
+    ("GET", "/login"),
+    ("POST", "/login"),
+}
+"""What anybody may ask for. Nothing else, without a thought and a line here."""
+MB = 1024 * 1024
+WITH_KEY = f"Host: localhost\r\nAuthorization: Bearer {KEY}\r\n"
+
+
+def table(stage: WebStage) -> list[Entry]:
+    assert stage.web is not None
+    return routes(stage.web)
+
+
+def closed(stage: WebStage) -> Iterator[tuple[str, str]]:
+    for entry in table(stage):
+        if (entry.method, entry.path) not in OPEN:
+            yield entry.method, at(entry, "x")
+
+
+def at(entry: Entry, name: str) -> str:
+    """The path of this route with a name in each of its places."""
+    return re.sub(r"{[^}]*}", lambda _: name, entry.path)
+
+
+@asynccontextmanager
+async def untouched(stage: WebStage) -> AsyncIterator[Gateway]:
+    """A gateway, for as long as the block, to which nothing has happened at its end."""
+    async with stage.served() as (gateway, http):
+        yield gateway
+        assert gateway.control.current is None
+        assert not gateway.control.held
+        assert stage.agent.began == []
+        assert (await http.get("/api/sessions")).json()["sessions"] == []
+        assert (await http.get("/health")).status_code == 200
+
+
+def port_of(stage: WebStage) -> int:
+    assert stage.web is not None
+    return int(stage.web.address.rpartition(":")[2])
+
+
+async def raw(stage: WebStage, sent: bytes) -> bytes:
+    """All that comes back for these bytes."""
+    async with await trio.open_tcp_stream("127.0.0.1", port_of(stage)) as stream:
+        await stream.send_all(sent)
+        await stream.send_eof()
+        return b"".join([data async for data in stream])
+
+
+# --- who has no key ----------------------------------------------------------------------------------
+
+
+async def test_without_the_key_every_route_is_closed(web_stage: WebStage) -> None:
+    async with untouched(web_stage):
+        assert {(one.method, one.path) for one in table(web_stage) if one.is_open} == OPEN
+        assert web_stage.web is not None
+        for key in (None, "wrong", KEY + "x", KEY[:-1], "", KEY.upper()):
+            async with client(web_stage.web, key) as stranger:
+                for method, path in closed(web_stage):
+                    web_stage.away += timedelta(seconds=TRIES_WITHIN)  # wrong keys are limited
+                    refused = await stranger.request(method, path, json={})
+                    assert refused.status_code == 401, (method, path)
+                    assert refused.headers["www-authenticate"] == "Bearer"
+                    error = refused.json()["error"]
+                    assert error["code"] in ("no_key", "wrong_key")
+                    assert "web.key" in error.get("remedy", error["message"])
+                    assert ("type" in error) is path.startswith("/v1/"), "in the form of its clients"
+
+
+async def test_the_key_counts_only_where_keys_are_sent(web_stage: WebStage) -> None:
+    async with untouched(web_stage):
+        assert web_stage.web is not None
+        async with client(web_stage.web, None) as stranger:
+            for method, path in closed(web_stage):
+                for headers, params in (
+                    ({"Authorization": f"Basic {KEY}"}, {}),
+                    ({"Authorization": KEY}, {}),
+                    ({"X-Api-Key": KEY}, {}),
+                    ({"Cookie": f"{web_stage.web.auth.cookie}={KEY}"}, {}),
+                    ({}, {"key": KEY, "token": KEY, "access_token": KEY}),
+                ):
+                    refused = await stranger.request(method, path, json={}, headers=headers, params=params)
+                    assert refused.status_code in (401, 403), (method, path, headers)
+
+
+async def test_with_a_cookie_alone_no_other_page_changes_anything(web_stage: WebStage) -> None:
+    async with untouched(web_stage):
+        assert web_stage.web is not None
+        async with client(web_stage.web, None) as browser:
+            await log_in(browser, web_stage.web.link())
+            for entry in table(web_stage):
+                for headers in (
+                    {"Origin": "http://evil.example"},
+                    {"Origin": "null"},
+                    {"Host": "evil.example", "Origin": "http://evil.example"},
+                    {"Sec-Fetch-Site": "cross-site", "Origin": web_stage.web.address},
+                    {},
+                ):
+                    if entry.method != "GET":
+                        refused = await browser.request(
+                            entry.method, at(entry, "x"), content=b"{}", headers=headers
+                        )
+                        assert refused.status_code == 403, (entry.path, headers)
+
+
+async def test_a_name_that_was_pointed_at_us_reads_nothing(web_stage: WebStage) -> None:
+    async with untouched(web_stage):
+        assert web_stage.web is not None
+        async with client(web_stage.web, None) as browser:
+            await log_in(browser, web_stage.web.link())
+            for entry in table(web_stage):
+                headers = {"Host": "rebound.example"}
+                refused = await browser.request(entry.method, at(entry, "x"), headers=headers)
+                assert refused.status_code == 403, entry.path
+                assert refused.json()["error"]["code"] == "foreign_host"
+
+
+# --- what is put into names and headers --------------------------------------------------------------
+
+CRLF = ("x%0d%0aX-Injected:%20yes", "x%0aX-Injected:%20yes", "x%0d%0a%0d%0aX-Injected:%20yes", "x%e5%98%8a")
+OUTSIDE = (
+    "..%2f..%2f..%2fetc%2fpasswd",
+    "%2e%2e",
+    "..%5c..%5cweb.key",
+    "%2fetc%2fpasswd",
+    "..",
+    "web.key",
+    "x%00.js",
+    "%c0%ae%c0%ae%2fweb.key",
+    "....//web.key",
+    "C:%5cwindows",
+    "nul",
+)
+
+
+async def test_nothing_that_is_sent_becomes_a_header(web_stage: WebStage) -> None:
+    async with untouched(web_stage):
+        for entry in table(web_stage):
+            if entry.path.startswith("/api/admin"):
+                continue
+            for name in CRLF:
+                for query in (f"?token={name}&cursor={name}&after={name}&limit={name}&q={name}",):
+                    target = at(entry, name) + query
+                    body = b"" if entry.method == "GET" else b"{]"  # it comes so far as to be read
+                    head = f"{entry.method} {target} HTTP/1.1\r\n{WITH_KEY}Content-Length: {len(body)}\r\n"
+                    got = await _within(web_stage, head.encode() + b"Connection: close\r\n\r\n" + body)
+                    top = got.partition(b"\r\n\r\n")[0].lower()
+                    assert re.match(rb"http/1\.1 [234]\d\d ", top), (entry.path, top)
+                    assert b"\nx-injected" not in top
+
+
+async def _within(stage: WebStage, sent: bytes) -> bytes:
+    """What comes back before the server has enough, or, of a stream that goes on, its beginning."""
+    got = b""
+    async with await trio.open_tcp_stream("127.0.0.1", port_of(stage)) as stream:
+        await stream.send_all(sent)
+        with trio.fail_after(PATIENCE):
+            while b"\r\n\r\n" not in got and (data := await stream.receive_some(PIECE)):
+                got += data
+    return got
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "X-Hermes-Session-Id: x\r\n X-Injected: yes",
+        "X-Hermes-Session-Id: x\rX-Injected: yes",
+        "X-Hermes-Session-Id: x%0d%0aX-Injected: yes",
+        "X-Hermes-Session-Id: ../../etc",
+        "X-Hermes-Session-Id: ",
+        "X-Hermes-Session-Id: \xff\xfe",
+        "Content-Length: 2\r\nTransfer-Encoding: chunked",
+        "Content-Length: 2, 2",
+        "Content-Length: -2",
+        "Content-Length: 99999999999999999999999",
+        "Transfer-Encoding: gzip, chunked",
+    ],
+)
+async def test_headers_that_are_none_are_refused(web_stage: WebStage, header: str) -> None:
+    body = '{"messages": [{"role": "user", "content": "hello"}]}'
+    length = "" if header.startswith(("Content-Length", "Transfer")) else f"Content-Length: {len(body)}\r\n"
+    async with untouched(web_stage):
+        got = await _within(
+            web_stage,
+            f"POST /v1/chat/completions HTTP/1.1\r\n{WITH_KEY}{length}{header}\r\n\r\n{body}".encode(
+                "latin-1"
+            ),
+        )
+        assert re.match(rb"HTTP/1\.1 (400|413|501) ", got), got
+        assert b"\nx-injected" not in got.lower()
+
+
+async def test_no_name_leads_out_of_its_place(web_stage: WebStage) -> None:
+    async with untouched(web_stage) as gateway:
+        secret = "what nobody may read"
+        (gateway.home / "web.key").write_text(secret)
+        for entry in table(web_stage):
+            if "{" not in entry.path:
+                continue
+            for name in OUTSIDE:
+                # Refused for its name, or for what it asks to be done there; and nothing is made of it.
+                body = b"" if entry.method in ("GET", "DELETE") else b"{]"
+                head = (
+                    f"{entry.method} {at(entry, name)} HTTP/1.1\r\n{WITH_KEY}Content-Length: {len(body)}\r\n"
+                )
+                got = await raw(web_stage, head.encode() + b"Connection: close\r\n\r\n" + body)
+                assert re.match(rb"HTTP/1\.1 4\d\d ", got), (entry.path, name, got[:200])
+                assert secret.encode() not in got
+        assert not list(gateway.journals.root.parent.parent.glob("*passwd*"))
+
+
+# --- too much, and too slowly ------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[list[int]]:
+    """By how much the memory of this process has grown at most, while the block lasts."""
+    process, most = psutil.Process(), [0]
+    before = process.memory_info().rss
+
+    async def look() -> None:
+        while True:
+            most[0] = max(most[0], process.memory_info().rss - before)
+            await trio.sleep(0.005)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        yield most
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/runs", "/api/sessions", "/api/sessions/x/messages"]
+)
+async def test_a_hundred_megabytes_are_refused_before_they_are_sent(web_stage: WebStage, path: str) -> None:
+    async with untouched(web_stage):
+        got = await _within(
+            web_stage, f"POST {path} HTTP/1.1\r\n{WITH_KEY}Content-Length: {100 * MB}\r\n\r\n".encode()
+        )
+        assert got.startswith(b"HTTP/1.1 413 ")
+        assert b"connection: close" in got.lower()
+        without = WITH_KEY.partition("Authorization")[0]
+        got = await _within(
+            web_stage, f"POST {path} HTTP/1.1\r\n{without}Content-Length: {100 * MB}\r\n\r\n".encode()
+        )
+        assert got.startswith(b"HTTP/1.1 401 "), "and who has no key is told that first"
+
+
+async def test_a_hundred_megabytes_of_unknown_length_take_no_more_memory_than_a_body_may(
+    web_stage: WebStage,
+) -> None:
+    async with untouched(web_stage), watched() as most:
+        async with await trio.open_tcp_stream("127.0.0.1", port_of(web_stage)) as stream:
+            head = f"POST /v1/runs HTTP/1.1\r\n{WITH_KEY}Transfer-Encoding: chunked\r\n\r\n"
+            await stream.send_all(head.encode())
+            got = b""
+
+            async def flood(task: trio.CancelScope) -> None:
+                chunk = f"{MB:x}\r\n".encode() + b"x" * MB + b"\r\n"
+                for _ in range(100):
+                    try:
+                        await stream.send_all(chunk)
+                    except trio.BrokenResourceError:
+                        break  # it has heard enough
+
+            with trio.fail_after(PATIENCE):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(flood, nursery.cancel_scope)
+                    while b"\r\n\r\n" not in got:
+                        got += await stream.receive_some(PIECE)
+                    nursery.cancel_scope.cancel()
+            assert got.startswith(b"HTTP/1.1 413 ")
+        assert most[0] < 6 * LONGEST_BODY
+
+
+async def _answers(stage: WebStage) -> None:
+    """Somebody else is answered, on a connection of their own, as if nothing were."""
+    got = await raw(stage, f"GET /api/sessions HTTP/1.1\r\n{WITH_KEY}Connection: close\r\n\r\n".encode())
+    assert got.startswith(b"HTTP/1.1 200 "), got[:100]
+
+
+async def test_two_thousand_who_ask_nothing_shut_nobody_out(web_stage: WebStage) -> None:
+    _need_descriptors(2200 + MOST_CONNECTIONS)
+    async with untouched(web_stage), watched() as most, AsyncExitStack() as held:
+        with trio.fail_after(PATIENCE):
+            for number in range(2000):
+                await held.enter_async_context(await trio.open_tcp_stream("127.0.0.1", port_of(web_stage)))
+                if number % 500 == 499:
+                    await _answers(web_stage)
+        ours = sum(
+            one.laddr.port == port_of(web_stage) and one.status == psutil.CONN_ESTABLISHED
+            for one in psutil.Process().net_connections("tcp")
+            if one.laddr
+        )
+        assert ours <= MOST_CONNECTIONS + 20, "and those who came first have been let go"
+        assert most[0] < 200 * MB
+
+
+async def test_a_thousand_who_never_end_their_request_shut_nobody_out(web_stage: WebStage) -> None:
+    _need_descriptors(700 + 2 * MOST_CONNECTIONS)
+    async with untouched(web_stage), AsyncExitStack() as held:
+        with trio.fail_after(PATIENCE):
+            for number in range(MOST_CONNECTIONS + 500):
+                stream = await trio.open_tcp_stream("127.0.0.1", port_of(web_stage))
+                await held.enter_async_context(stream)
+                await stream.send_all(b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nX-Slow: x")
+                if number % 200 == 199:
+                    await _answers(web_stage)
+            await _answers(web_stage)
+
+
+def _need_descriptors(count: int) -> None:
+    if sys.platform == "win32":
+        return
+    import resource
+
+    raise_open_files()
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < count:
+        pytest.skip(f"this needs {count} open files")

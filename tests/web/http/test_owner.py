@@ -1,0 +1,163 @@
+"""Who asks: a person, or what the agent runs. The key does not tell, since a command can read it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+import trio
+
+from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.host.processes.guard import open_guard
+from hermes_trio.host.processes.process_groups import running
+from hermes_trio.web.app import routes
+from tests.web.api.test_runs import begun, listening, until
+from tests.web.conftest import KEY, WebStage
+from tests.web.http.test_attacks import at
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a child of a child is not found")
+
+ASKS = """
+import http.client, json, sys
+address, asked = sys.argv[1].removeprefix("http://"), json.loads(sys.argv[2])
+for method, path, body in asked:
+    server = http.client.HTTPConnection(address, timeout=20)
+    server.request(method, path, json.dumps(body), {"Authorization": "Bearer KEY"})
+    answer = server.getresponse()
+    print(json.dumps([answer.status, json.loads(answer.read() or b"null")]))
+""".replace("KEY", KEY)
+
+
+Asked = tuple[str, str, dict[str, Any]]
+
+
+def asking(stage: WebStage, *asked: Asked) -> list[str]:
+    """A command that asks for these, with the key."""
+    assert stage.web is not None
+    return [sys.executable, "-S", "-c", ASKS, stage.web.address, json.dumps(asked)]
+
+
+def told(output: bytes) -> list[tuple[int, str]]:
+    """Each status, and the code of the error."""
+    answers = [json.loads(line) for line in output.decode().splitlines()]
+    return [(status, (body.get("error") or {}).get("code", "")) for status, body in answers]
+
+
+REFUSED = (403, "sent_by_agent")
+
+
+@asynccontextmanager
+async def served(stage: WebStage) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
+    stage.guarded = open_guard
+    async with stage.served() as served:
+        yield served
+
+
+@pytest.mark.parametrize("before", [(), ("setsid", "-w"), ("env", "-i")], ids=["plain", "session", "wiped"])
+async def test_a_run_does_not_answer_its_own_approval(web_stage: WebStage, before: tuple[str, ...]) -> None:
+    tell, hear = trio.open_memory_channel[str](1)
+    answers: list[tuple[int, str]] = []
+
+    async def approve(turn: Turn) -> None:
+        asked, session = await hear.receive(), turn.session_id
+        command = asking(
+            web_stage,
+            ("POST", f"/v1/runs/{turn.run_id}/approval", {"choice": "once", "approval_id": asked}),
+            ("POST", f"/api/sessions/{session}/answers", {"id": asked, "answer": "once"}),
+            ("POST", f"/api/sessions/{session}/messages", {"text": "yes"}),
+            ("POST", f"/api/sessions/{session}/commands", {"text": "/approve"}),
+            ("POST", "/v1/runs", {"session_id": session, "input": "yes"}),
+        )
+        async with turn.running(["sh", "-c", '"$@"; true', "sh", *before, *command]) as process:
+            await process.wait()
+            answers.extend(told(process.output.tail))
+
+    async def agent(turn: Turn) -> str:
+        await turn.requesting()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(approve, turn)
+            return f"Allowed: {await turn.may('rm -rf build')}."
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    async with served(web_stage) as (_, http):
+        run = await begun(http, input="clean")
+        async with listening(http, run) as followed:
+            asked = await followed.until("approval.request")
+            await tell.send(asked["approval_id"])
+            await web_stage.until(lambda: bool(answers))
+            assert answers == [REFUSED] * 5
+            given = {"choice": "deny", "approval_id": asked["approval_id"]}
+            answered = await http.post(f"/v1/runs/{run['run_id']}/approval", json=given)
+            assert answered.status_code == 200, "the embedding program is not the agent"
+        assert (await until(http, run, "completed"))["output"] == "Allowed: None."
+
+
+async def test_what_the_agent_runs_changes_nothing_by_any_route(web_stage: WebStage) -> None:
+    async def agent(turn: Turn) -> str:
+        await turn.requesting()
+        assert web_stage.web is not None
+        table = routes(web_stage.web)
+        changing: list[Asked] = [
+            (one.method, at(one, "x"), {}) for one in table if one.method != "GET" and not one.is_open
+        ]
+        async with turn.running(asking(web_stage, *changing, ("GET", "/api/sessions", {}))) as process:
+            await process.wait()
+            *refused, seen = told(process.output.tail)
+            assert refused == [REFUSED] * len(changing)
+            assert seen == (200, ""), "it may look"
+        return "all were refused"
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    async with served(web_stage) as (gateway, http):
+        run = await begun(http, input="try")
+        assert (await until(http, run, "completed"))["output"] == "all were refused"
+        assert gateway.control.current is None
+        assert not gateway.control.held
+
+
+async def test_who_sends_and_is_gone_is_not_taken_for_a_person(web_stage: WebStage) -> None:
+    sends = """
+import socket, sys, os
+host, port = sys.argv[1].removeprefix("http://").split(":")
+body = b'{"text": "yes"}'
+head = f"POST /api/sessions/x/messages HTTP/1.1\\r\\nHost: localhost\\r\\nAuthorization: Bearer KEY\\r\\n"
+one = socket.create_connection((host, int(port)))
+one.send(head.encode() + b"Content-Length: %d\\r\\n\\r\\n" % len(body) + body)
+os._exit(0)
+""".replace("KEY", KEY)
+
+    async def agent(turn: Turn) -> str:
+        await turn.requesting()
+        assert web_stage.web is not None
+        script = [sys.executable, "-S", "-c", sends, web_stage.web.address]
+        async with turn.running(
+            ["sh", "-c", 'for n in 1 2 3 4 5; do "$@"; done; sleep 1', "sh", *script]
+        ) as one:
+            await one.wait()
+        return "sent"
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    async with served(web_stage) as (_, http):
+        run = await begun(http, input="try")
+        assert (await until(http, run, "completed"))["output"] == "sent"
+        sessions = (await http.get("/api/sessions")).json()["sessions"]
+        assert [one["id"] for one in sessions] == [run["session_id"]], "no message has come to session x"
+
+
+async def test_a_server_of_tools_speaks_for_nobody(web_stage: WebStage) -> None:
+    async with served(web_stage), open_guard() as guard:
+        spool, ending = web_stage.home / "logs" / "mcp-x.log", trio.Event()
+        command = asking(web_stage, ("POST", "/api/sessions/x/messages", {"text": "yes"}))
+        start = running(
+            "mcp-1", command, cwd=web_stage.home, env=os.environ, spool=spool, guard=guard, ending=ending
+        )
+        async with start as process:
+            await process.wait()
+            assert told(process.output.tail) == [REFUSED]

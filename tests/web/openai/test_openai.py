@@ -1,0 +1,543 @@
+"""Programs that know OpenAI's API, and nothing of this gateway."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import openai
+import pytest
+import trio
+from openai import AsyncOpenAI
+
+from hermes_trio.agent.model_agent import open_agent
+from hermes_trio.base.events import ToolCompleted, ToolStarted
+from hermes_trio.config.config_file import Loaded
+from hermes_trio.config.schema import ModelConfig
+from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.state.tables.session_entry import Usage
+from hermes_trio.state.tables.turns import Outcome
+from hermes_trio.testing import Script
+from hermes_trio.testing.model_replies import Reply
+from hermes_trio.testing.model_server import open_model_server
+from hermes_trio.web.api.run_follower import HEARTBEAT
+from tests.web.conftest import KEY, PATIENCE, WebStage
+
+# The official client leaves its generators to the collector, on Trio too.
+pytestmark = pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
+
+HELLO: list[Any] = [{"role": "user", "content": "hello"}]
+
+
+@asynccontextmanager
+async def official(stage: WebStage, key: str = KEY, **more: Any) -> AsyncIterator[AsyncOpenAI]:
+    """The official client, which is told the address and the key and nothing else."""
+    assert stage.web is not None
+    async with AsyncOpenAI(
+        base_url=f"{stage.web.address}/v1", api_key=key, timeout=PATIENCE, **{"max_retries": 0, **more}
+    ) as client:
+        yield client
+
+
+def left(stage: WebStage) -> list[tuple[str, str]]:
+    return [one[:2] for one in stage.agent.left]
+
+
+async def at_rest(stage: WebStage, gateway: Gateway) -> None:
+    await stage.until(lambda: not gateway.sessions.running)
+
+
+async def using(turn: Turn) -> str:
+    """An agent whose model counts."""
+    turn.usage = Usage(input_tokens=10, output_tokens=7, cache_read_tokens=5)
+    await turn.say("Counted.")
+    return "Counted."
+
+
+# --- the official client -----------------------------------------------------------------------------
+
+
+async def test_the_models(web_stage: WebStage) -> None:
+    async with web_stage.served(), official(web_stage) as client:
+        listed = [one.id async for one in client.models.list()]
+        assert listed == ["default"]
+        assert (await client.models.retrieve("default")).object == "model"
+        with pytest.raises(openai.NotFoundError) as refused:
+            await client.models.retrieve("gpt-nothing")
+        assert refused.value.code == "model_not_found"
+
+
+async def test_a_completion(web_stage: WebStage) -> None:
+    async with web_stage.served(), official(web_stage) as client:
+        answered = await client.chat.completions.create(model="gpt-4o", messages=HELLO)
+        [choice] = answered.choices
+        assert (choice.message.role, choice.message.content) == ("assistant", "You said: hello")
+        assert choice.finish_reason == "stop"
+        assert answered.id.startswith("chatcmpl-")
+        assert answered.object == "chat.completion"
+
+
+async def test_the_usage_is_told_in_both_forms(web_stage: WebStage) -> None:
+    web_stage.agent = using  # type: ignore[assignment]
+    async with web_stage.served(), official(web_stage) as client:
+        answered = await client.chat.completions.create(model="default", messages=HELLO)
+        assert answered.usage is not None
+        assert (answered.usage.prompt_tokens, answered.usage.completion_tokens) == (15, 7)
+        assert answered.usage.total_tokens == 22
+        more: list[dict[str, Any]] = [{}, {"stream_options": {"include_usage": True}}]
+        for options in more:
+            chunks = [
+                chunk
+                async for chunk in await client.chat.completions.create(
+                    model="default", messages=HELLO, stream=True, **options
+                )
+            ]
+            assert chunks[-1].usage == answered.usage
+            assert bool(chunks[-1].choices) is (not options)
+
+
+@pytest.mark.parametrize("include_usage", [None, False, True])
+async def test_a_client_that_adds_up_the_usage_of_all_chunks_counts_it_once(
+    web_stage: WebStage, include_usage: bool | None
+) -> None:
+    async def agent(turn: Turn) -> str:
+        await turn.emit(ToolStarted("terminal", "1", "ls"))
+        await turn.emit(ToolCompleted("terminal", "1", "ls"))
+        return await using(turn)
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    options = {} if include_usage is None else {"stream_options": {"include_usage": include_usage}}
+    async with web_stage.served() as (_, http), official(web_stage) as client:
+        create = client.chat.completions.create
+        chunks = [c async for c in await create(model="x", messages=HELLO, stream=True, **options)]  # type: ignore[call-overload]
+        counted = [chunk.usage for chunk in chunks if chunk.usage is not None]
+        assert [(one.prompt_tokens, one.completion_tokens) for one in counted] == [(15, 7)]
+        body = {"messages": HELLO, "stream": True, **options}
+        lines = (await http.post("/v1/chat/completions", json=body)).text.splitlines()
+    *before, last = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    assert last["usage"]["total_tokens"] == 22
+    assert last["choices"] == [] if include_usage else last["choices"][0]["finish_reason"] == "stop"
+    assert [one.get("usage") for one in before] == [None] * len(before)
+    assert all(("usage" in one) is bool(include_usage) for one in before), "as OpenAI has it"
+    assert [one["choices"][0]["finish_reason"] for one in before if one["choices"][0]["finish_reason"]] == (
+        ["stop"] if include_usage else []
+    )
+
+
+async def test_a_stream_is_heard_while_it_is_written(web_stage: WebStage) -> None:
+    go_on = trio.Event()
+
+    async def agent(turn: Turn) -> str:
+        await turn.say("first ")
+        await go_on.wait()
+        await turn.say("last")
+        return "first last"
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    async with web_stage.served(), official(web_stage) as client:
+        text, reasons = "", []
+        async for chunk in await client.chat.completions.create(model="x", messages=HELLO, stream=True):
+            [choice] = chunk.choices
+            text += choice.delta.content or ""
+            if text == "first ":
+                go_on.set()
+            reasons.append(choice.finish_reason)
+        assert text == "first last"
+        assert reasons == [None] * (len(reasons) - 1) + ["stop"]
+
+
+async def test_the_tools_that_the_agent_uses_are_seen_and_do_no_harm(web_stage: WebStage) -> None:
+    script = Script().says("Let me see.").calls("terminal", preview="ls", result="a b").says("Two files.")
+    web_stage.agent.on("hello", script.calls("terminal", preview="rm x", error=True))
+    tools: list[Any] = [{"type": "function", "function": {"name": "mine", "parameters": {}}}]
+    async with web_stage.served() as (_, http), official(web_stage) as client:
+        create = client.chat.completions.create
+        chunks = [c async for c in await create(model="x", messages=HELLO, tools=tools, stream=True)]
+        assert all(len(chunk.choices) == 1 for chunk in chunks), "nobody stumbles over them"
+        seen = [chunk.model_extra for chunk in chunks if "tool" in (chunk.model_extra or {})]
+        assert [(one["tool"], one["label"], one["status"]) for one in seen if one] == [
+            ("terminal", "ls", "running"),
+            ("terminal", "ls", "completed"),
+            ("terminal", "rm x", "running"),
+            ("terminal", "rm x", "failed"),
+        ]
+        assert len({one["toolCallId"] for one in seen if one}) == 2
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+        answered = await create(model="x", messages=HELLO, tools=tools)
+        assert answered.choices[0].message.tool_calls is None, "they were done here"
+        body = {"messages": HELLO, "stream": True}
+        lines = (await http.post("/v1/chat/completions", json=body)).text.splitlines()
+        assert lines.count("event: hermes.tool.progress") == 4
+        assert lines[-2] == "data: [DONE]"
+    assert text.startswith("Let me see.\n\nTwo files.")
+    assert answered.choices[0].message.content == text
+
+
+async def test_errors_are_those_that_the_client_knows(web_stage: WebStage) -> None:
+    async with web_stage.served():
+        async with official(web_stage, "wrong") as stranger:
+            with pytest.raises(openai.AuthenticationError) as refused:
+                await stranger.models.list()
+            assert refused.value.code == "wrong_key"
+            assert "web.key" in refused.value.message
+        async with official(web_stage) as client:
+            create = client.chat.completions.create
+            wrong: list[Any] = [
+                {"messages": []},
+                {"messages": [{"role": "assistant", "content": "I end."}]},
+                {"messages": [{"role": "user", "content": " "}]},
+                {"messages": [{"role": "nobody", "content": "x"}]},
+                {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+                {"messages": HELLO, "n": 2},
+                {"messages": HELLO, "extra_headers": {"X-Hermes-Session-Id": "../x"}},
+                {"messages": HELLO, "extra_headers": {"Idempotency-Key": "k" * 300}},
+            ]
+            for body in wrong:
+                with pytest.raises(openai.BadRequestError) as bad:
+                    await create(model="x", **body)
+                assert bad.value.type == "invalid_request_error"
+                assert bad.value.code
+            with pytest.raises(openai.NotFoundError):
+                await client.embeddings.create(model="x", input="x")
+        assert web_stage.agent.began == []
+
+
+async def test_who_goes_away_in_the_middle_stops_the_turn(web_stage: WebStage) -> None:
+    web_stage.agent.on("hello", Script().says("I begin.").hangs())
+    async with web_stage.served() as (gateway, _), official(web_stage) as client:
+        stream = await client.chat.completions.create(model="x", messages=HELLO, stream=True)
+        async for chunk in stream:
+            if chunk.choices[0].delta.content:
+                break
+        assert len(gateway.sessions.running) == 1
+        await stream.close()
+        await at_rest(web_stage, gateway)
+        assert left(web_stage) == [("hello", "cancelled")]
+        assert gateway.outcomes[Outcome.STOPPED] == 1
+        assert not web_stage.web.callers  # type: ignore[union-attr]
+
+
+async def test_a_turn_that_was_cut_is_an_error_for_the_client(web_stage: WebStage) -> None:
+    web_stage.agent.on("hello", Script().says("I begin.").hangs())
+    async with web_stage.served() as (gateway, _), official(web_stage) as client:
+        text = ""
+        with pytest.raises(openai.APIError) as cut:  # noqa: PT012
+            async for chunk in await client.chat.completions.create(model="x", messages=HELLO, stream=True):
+                text += chunk.choices[0].delta.content or ""
+                if text:
+                    gateway.stop(grace=0)
+        assert text == "I begin."
+        assert cut.value.code == "agent_incomplete"
+
+
+async def test_while_the_gateway_is_held_nothing_is_taken_and_a_client_that_tries_again_is_answered(
+    web_stage: WebStage,
+) -> None:
+    async with web_stage.served() as (gateway, http), official(web_stage) as client:
+        gateway.control.hold(True)
+        with pytest.raises(openai.InternalServerError) as refused:
+            await client.chat.completions.create(model="x", messages=HELLO)
+        assert refused.value.status_code == 503
+        assert refused.value.code == "gateway_draining"
+        assert int(refused.value.response.headers["retry-after"]) > 0
+        assert (await http.get("/api/sessions")).json()["sessions"] == []
+        async with trio.open_nursery() as nursery:
+
+            async def let_it_go_on() -> None:
+                await trio.sleep(0.2)
+                gateway.control.hold(False)
+
+            nursery.start_soon(let_it_go_on)
+            async with official(web_stage, max_retries=5) as patient:
+                answered = await patient.chat.completions.create(model="x", messages=HELLO)
+        assert answered.choices[0].message.content == "You said: hello"
+
+
+# --- conversations -----------------------------------------------------------------------------------
+
+
+async def complete(http: httpx.AsyncClient, *messages: tuple[str, str], **headers: str) -> httpx.Response:
+    body = {"messages": [{"role": role, "content": text} for role, text in messages]}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await http.post("/v1/chat/completions", json=body, headers=named)
+
+
+def said(response: httpx.Response) -> str:
+    assert response.status_code == 200, response.text
+    return str(response.json()["choices"][0]["message"]["content"])
+
+
+class Parrot:
+    """Says what it knows."""
+
+    def __init__(self) -> None:
+        self.knew: list[list[tuple[str, str]]] = []
+
+    async def __call__(self, turn: Turn) -> str:
+        await turn.requesting()
+        self.knew.append([(row.role, row.content) for row in turn.history])
+        return f"Heard {turn.said[0].text}."
+
+
+async def test_what_a_client_brings_along_is_all_there_is(web_stage: WebStage) -> None:
+    parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
+    talk = [("system", "Be brief."), ("user", "one"), ("assistant", "Other words."), ("user", "two")]
+    async with web_stage.served() as (_, http):
+        assert said(await complete(http, *talk)) == "Heard two."
+        assert said(await complete(http, *talk)) == "Heard two."
+    assert parrot.knew == [talk[:-1]] * 2, "not what was stored beside it"
+
+
+async def test_a_conversation_that_goes_on_is_one_session(web_stage: WebStage) -> None:
+    parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
+    talk = [("system", "Be brief."), ("user", "one")]
+    async with web_stage.served() as (_, http):
+        names = set()
+        for more in ("two", "three", "four"):
+            answered = await complete(http, *talk)
+            names.add(answered.headers["x-hermes-session-id"])
+            talk += [("assistant", f" {said(answered)}\n"), ("user", more)]
+        assert len(names) == 1
+        [session] = (await http.get("/api/sessions")).json()["sessions"]
+        assert session["id"] in names
+    assert parrot.knew[-1] == [
+        ("system", "Be brief."),
+        ("user", "one"),
+        ("assistant", "Heard one."),
+        ("user", "two"),
+        ("assistant", "Heard two."),
+    ]
+
+
+async def test_a_conversation_with_another_past_begins_anew_in_its_place(web_stage: WebStage) -> None:
+    parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
+    async with web_stage.served() as (_, http):
+        await complete(http, ("user", "one"))
+        edited = [("user", "one"), ("assistant", "What I wish it had said."), ("user", "two")]
+        assert said(await complete(http, *edited)) == "Heard two."
+        sessions = (await http.get("/api/sessions")).json()["sessions"]
+        assert [one["end_reason"] for one in sessions] == [None, "history_given"]
+    assert parrot.knew[-1] == edited[:-1]
+
+
+async def test_how_a_talk_is_to_be_led_reaches_the_model_with_all_that_was_brought(
+    web_stage: WebStage, tmp_path: Path
+) -> None:
+    async with open_model_server() as server:
+        model = ModelConfig(provider="openai", base_url=server.openai_url, name="test-model", api_key="k")
+        web_stage.config = msgspec.structs.replace(web_stage.config, model=model)
+        loaded = Loaded(web_stage.config, (), tmp_path / "config.yaml", {"model.provider": "config.yaml"})
+        web_stage.opened_agent = open_agent(loaded, {}, web_stage.world, tools={})
+        talk = [("system", "Be brief."), ("user", "one"), ("assistant", "1"), ("user", "two")]
+        async with web_stage.served() as (_, http), official(web_stage) as client:
+            server.answers(Reply().says("Two.").uses(100, 3))
+            assert [one.id async for one in client.models.list()] == ["default", "test-model"]
+            answered = await complete(http, *talk)
+            assert said(answered) == "Two."
+            assert answered.json()["usage"]["completion_tokens"] == 3
+            assert answered.json()["model"] == "test-model"
+            first, *rest = server.requests[-1].body["messages"]
+            assert first["role"] == "system"
+            assert first["content"].endswith("Be brief.")
+            assert [(one["role"], one["content"]) for one in rest] == talk[1:]
+
+
+async def test_those_who_say_the_same_at_once_do_not_wait_for_each_other(web_stage: WebStage) -> None:
+    everybody, go_on = trio.Event(), trio.Event()
+    knew = []
+
+    async def agent(turn: Turn) -> str:
+        await turn.requesting()
+        knew.append(len(turn.history))
+        if len(knew) == 3:
+            everybody.set()
+        await go_on.wait()
+        return "Done."
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    async with web_stage.served() as (_, http), trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(complete, http, ("user", "one"))
+        await everybody.wait()
+        go_on.set()
+    assert knew == [0, 0, 0]
+
+
+async def test_a_session_is_continued_by_its_name_with_what_is_stored(web_stage: WebStage) -> None:
+    parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
+    async with web_stage.served() as (_, http):
+        for text in ("one", "two"):
+            answered = await complete(
+                http, ("user", "a lie"), ("assistant", "x"), ("user", text), X_Hermes_Session_Id="mine"
+            )
+            assert said(answered) == f"Heard {text}."
+            assert answered.headers["x-hermes-session-id"] == "mine"
+    assert parrot.knew == [[], [("user", "one"), ("assistant", "Heard one.")]]
+
+
+async def test_a_session_that_lives_in_a_chat_is_continued_there_and_goes_on_without_the_client(
+    web_stage: WebStage,
+) -> None:
+    web_stage.agent.on("more", Script().says("I begin.").takes(0.2).says(" I end."))
+    async with web_stage.served(), official(web_stage) as client:
+        await web_stage.platform.says("hello")
+        await web_stage.until(lambda: web_stage.platform.chat("42").texts == ["You said: hello"])
+        named = {"X-Hermes-Session-Id": web_stage.entry().session_id}
+        stream = await client.chat.completions.create(
+            model="x", messages=[{"role": "user", "content": "more"}], stream=True, extra_headers=named
+        )
+        async for chunk in stream:
+            if chunk.choices[0].delta.content:
+                break
+        await stream.close()
+        await web_stage.until(lambda: ("more", "answered") in left(web_stage))
+        await web_stage.until(lambda: web_stage.platform.chat("42").last == "I begin. I end.")
+
+
+# --- the same request twice --------------------------------------------------------------------------
+
+
+async def test_with_a_key_the_same_request_is_answered_once(web_stage: WebStage) -> None:
+    async with web_stage.served() as (_, http):
+        answers = []
+        async with trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                answers.append(await complete(http, ("user", "hello"), Idempotency_Key="k"))
+
+            for _ in range(3):
+                nursery.start_soon(ask)
+    async with web_stage.served() as (_, http):
+        answers.append(await complete(http, ("user", "hello"), Idempotency_Key="k"))
+        other = await complete(http, ("user", "other"), Idempotency_Key="k")
+        assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_key_reused")
+        assert said(await complete(http, ("user", "hello"), Idempotency_Key="k2")) == "You said: hello"
+    assert {said(one) for one in answers} == {"You said: hello"}
+    assert len({one.json()["id"] for one in answers}) == 1
+    assert [one[0] for one in web_stage.agent.began] == ["hello", "hello"]
+
+
+async def test_who_has_a_key_and_goes_away_comes_again_for_the_answer(web_stage: WebStage) -> None:
+    go_on = trio.Event()
+
+    async def agent(turn: Turn) -> str:
+        await turn.requesting()
+        began.set()
+        await go_on.wait()
+        return "Done."
+
+    began = trio.Event()
+    web_stage.agent = agent  # type: ignore[assignment]
+    async with web_stage.served() as (_, http):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(complete, http, ("user", "hello"), Idempotency_Key="k"))
+            await began.wait()
+            nursery.cancel_scope.cancel()
+        await web_stage.until(lambda: not web_stage.web.callers)  # type: ignore[union-attr]
+        go_on.set()
+        assert said(await complete(http, ("user", "hello"), Idempotency_Key="k")) == "Done."
+
+
+async def test_who_has_none_and_goes_away_stops_the_turn_also_without_a_stream(web_stage: WebStage) -> None:
+    web_stage.agent.on("hello", Script().hangs())
+    async with web_stage.served() as (gateway, http):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(complete, http, ("user", "hello"))
+            await web_stage.until(lambda: len(web_stage.agent.began) == 1)
+            nursery.cancel_scope.cancel()
+        await at_rest(web_stage, gateway)
+        assert left(web_stage) == [("hello", "cancelled")]
+
+
+async def test_of_two_who_wait_for_one_answer_the_first_that_goes_stops_nothing(web_stage: WebStage) -> None:
+    go_on = trio.Event()
+
+    async def agent(turn: Turn) -> str:
+        await turn.say("I begin.")
+        await go_on.wait()
+        return "I begin."
+
+    web_stage.agent = agent  # type: ignore[assignment]
+    async with web_stage.served(), official(web_stage) as client:
+        keyed = {"Idempotency-Key": "k"}
+        create = client.chat.completions.create
+        one = await create(model="x", messages=HELLO, stream=True, extra_headers=keyed)
+        other = await create(model="x", messages=HELLO, stream=True, extra_headers=keyed)
+        async for chunk in one:
+            if chunk.choices[0].delta.content:
+                break
+        await web_stage.until(lambda: list(web_stage.web.callers.values()) == [2])  # type: ignore[union-attr]
+        await one.close()
+        await web_stage.until(lambda: list(web_stage.web.callers.values()) == [1])  # type: ignore[union-attr]
+        go_on.set()
+        assert "".join([chunk.choices[0].delta.content or "" async for chunk in other]) == "I begin."
+
+
+# --- how turns end -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "A part."])
+async def test_an_answer_that_was_not_finished_is_told_from_one_that_was(
+    web_stage: WebStage, text: str
+) -> None:
+    script = Script().says(text) if text else Script()
+    web_stage.agent.on("hello", script.raises(RuntimeError("broken\r\nSet-Cookie: x=y")))
+    async with web_stage.served() as (_, http):
+        answered = await complete(http, ("user", "hello"))
+        if text:
+            assert said(answered) == text
+            assert answered.json()["choices"][0]["finish_reason"] == "length"
+            assert answered.headers["x-hermes-completed"] == "false"
+            assert answered.headers["x-hermes-partial"] == "true"
+            assert answered.headers["x-hermes-error"] == "failed"
+        else:
+            assert answered.status_code == 502
+            assert answered.json()["error"]["code"] == "agent_incomplete"
+            assert "broken" in answered.json()["error"]["message"]
+        assert "set-cookie" not in answered.headers
+        lines = (await http.post("/v1/chat/completions", json={"messages": HELLO, "stream": True})).text
+        *_, last, done = [json.loads(x[6:]) for x in lines.splitlines() if x.startswith("data: {")] + [
+            "[DONE]"
+        ]
+        assert last["error"]["code"] == "agent_incomplete"
+        assert last["choices"][0]["finish_reason"] == "error"
+        assert lines.endswith(f"data: {done}\n\n")
+
+
+async def test_what_has_not_begun_when_the_gateway_goes_is_refused_and_not_answered_later(
+    web_stage: WebStage,
+) -> None:
+    web_stage.agent.before_asking = 1000.0
+    async with web_stage.served() as (gateway, http):
+        answers = {}
+        async with trio.open_nursery() as nursery:
+
+            async def ask(name: str, **headers: str) -> None:
+                answers[name] = await complete(http, ("user", name), **headers)
+
+            nursery.start_soon(ask, "without")
+            nursery.start_soon(partial(ask, "with", Idempotency_Key="k"))
+            await web_stage.until(lambda: len(web_stage.agent.began) == 2)
+            gateway.stop(grace=0)
+        for refused in answers.values():
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "gateway_draining")
+            assert int(refused.headers["retry-after"]) > 0
+    web_stage.agent.before_asking = 0.0
+    began = len(web_stage.agent.began)
+    async with web_stage.served() as (gateway, http):
+        await web_stage.until(lambda: ("with", "answered") in left(web_stage))
+        assert said(await complete(http, ("user", "without"))) == "You said: without"
+        assert said(await complete(http, ("user", "with"), Idempotency_Key="k")) == "You said: with"
+        await at_rest(web_stage, gateway)
+        assert sorted(one[0] for one in web_stage.agent.began[began:]) == ["with", "without"]
+
+
+def test_a_silent_stream_is_kept_alive() -> None:
+    assert HEARTBEAT <= 30
