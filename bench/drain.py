@@ -37,7 +37,7 @@ from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.config.schema import GatewayConfig, PlatformConfig, StreamingConfig
 from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.task_tree import task_tree
 from hermes_trio.platform.contract import Outgoing, Traits
 
@@ -138,7 +138,7 @@ class Agent:
         self._left = count
         self.all_run, self.done = trio.Event(), trio.Event()
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: TurnContext) -> str:
         await turn.requesting()
         self._left -= 1
         if not self._left:

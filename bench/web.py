@@ -30,7 +30,7 @@ import trio
 
 from hermes_trio.config.schema import GatewayConfig, WebConfig
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.open_files import raise_open_files
 from hermes_trio.web.api.event_stream import frame
 from hermes_trio.web.app import Web
@@ -207,7 +207,7 @@ def _serve_ours(pipe: Connection, case: Case) -> None:
     raise_open_files()
     config = GatewayConfig(web=WebConfig(port=0, key=KEY))
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         began = time.perf_counter()
         for seq in range(1, case.tokens + 1):
             await turn.say(TOKEN if seq < case.tokens else LAST)

@@ -25,7 +25,7 @@ from hermes_trio.state.db.database import Database, open_database
 from hermes_trio.state.rules.store import SessionStore
 from hermes_trio.state.tables import transcript, turns
 from hermes_trio.state.tables.session_entry import SessionEntry
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.testing import MemoryPlatform
 from tests.stage import Agent, Stage, everyone
 
@@ -118,14 +118,14 @@ class Home:
     life: str
     _runs: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    async def turn(self, session_id: str, said: str = "Look at the open pull requests.") -> turns.Turn:
+    async def turn(self, session_id: str, said: str = "Look at the open pull requests.") -> turns.TurnRow:
         """Begin a turn of this life that has asked its model and has stored what the person said."""
         run_id, at = f"run-{self.life}-{next(self._runs)}", self.world.time()
 
-        def step(db: sqlite3.Connection) -> turns.Turn:
+        def step(db: sqlite3.Connection) -> turns.TurnRow:
             turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=self.life, at=at)
             turns.note_request(db, turn_id, at)
-            transcript.append(db, session_id, Message("user", said, at, turn_id))
+            transcript.append(db, session_id, TranscriptRow("user", said, at, turn_id))
             turn = turns.get(db, turn_id)
             assert turn is not None
             return turn

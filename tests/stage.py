@@ -21,7 +21,7 @@ from hermes_trio.gateway.ending.endings_table import Supervisor
 from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import Guarded, serve
 from hermes_trio.gateway.turn.context import Agent as TurnAgent
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
 from hermes_trio.state.tables import inbox, sessions, turns
 from hermes_trio.state.tables.session_entry import SessionEntry
@@ -54,7 +54,7 @@ class Agent:
         """What is done when somebody says this; a resumed turn does what its message asked for."""
         self.scripts[said] = script
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: TurnContext) -> str:
         said = " ".join(event.text for event in turn.said)
         if not turn.said:
             said = next(row.content for row in reversed(turn.history) if row.role == "user")
@@ -156,7 +156,7 @@ class Stage:
         assert found is not None
         return found
 
-    def turns(self, chat: str = "42") -> list[turns.Turn]:
+    def turns(self, chat: str = "42") -> list[turns.TurnRow]:
         """The turns of a chat's session."""
         db = sqlite3.connect(self.home / "gateway.db")
         try:

@@ -22,7 +22,7 @@ from hermes_trio.base.errors import AgentInvalid, ConfigInvalid, HomeBusy
 from hermes_trio.config.schema import GatewayConfig, WebConfig
 from hermes_trio.embed import LEFT, open_gateway, serve
 from hermes_trio.gateway.ending.endings_table import MARGIN
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
@@ -210,7 +210,7 @@ async def test_an_agent_that_cannot_be_awaited_is_refused_at_opening(tmp_path: P
 
 
 class Methods:
-    async def answer(self, turn: Turn) -> str:
+    async def answer(self, turn: TurnContext) -> str:
         return f"You said: {turn.prompt}"
 
 

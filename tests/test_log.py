@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from hermes_trio import open_gateway
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import MemoryPlatform
 from tests.stage import everyone
 
@@ -61,7 +61,7 @@ def test_a_failing_turn_writes_nothing_where_the_host_configured_no_logging(tmp_
 async def test_a_failing_turn_is_a_plain_record_without_locals(tmp_path: Path) -> None:
     secret_local = "a local of the agent"
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         of_the_agent, words = secret_local, turn.prompt
         assert words == WORDS
         raise RuntimeError("the agent is broken" + of_the_agent[:0])
@@ -90,7 +90,7 @@ async def test_a_failing_turn_is_a_plain_record_without_locals(tmp_path: Path) -
 async def test_the_log_of_a_host_holds_no_secret_of_the_gateways_in_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         raise RuntimeError("401 for " + (turn.home / ".env").read_text() + TOKEN)
 
     async def one_life(home: Path) -> None:

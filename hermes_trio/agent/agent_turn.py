@@ -10,11 +10,11 @@ from ..base.events import Event
 from ..base.messages import MessageEvent
 from ..platform.contract import Dialect
 from ..state.tables.session_entry import SessionEntry, Usage
-from ..state.tables.transcript import Message, ToolCall
+from ..state.tables.transcript import ToolCall, TranscriptRow
 from ..tools.tool import Workplace
 
 
-class Turn(Workplace, Protocol):
+class AgentTurn(Workplace, Protocol):
     """A turn, as its agent sees it."""
 
     usage: Usage | None
@@ -28,7 +28,7 @@ class Turn(Workplace, Protocol):
     @property
     def said(self) -> Sequence[MessageEvent]: ...
     @property
-    def history(self) -> Sequence[Message]: ...
+    def history(self) -> Sequence[TranscriptRow]: ...
     @property
     def dialect(self) -> Dialect: ...
 

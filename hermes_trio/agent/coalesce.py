@@ -13,13 +13,13 @@ from contextlib import asynccontextmanager
 import trio
 
 from ..base.events import ReasoningAvailable
-from .agent_turn import Turn
+from .agent_turn import AgentTurn
 
 
 class Voice:
     """Says what a model writes, in its order. Made by `speaking`."""
 
-    def __init__(self, turn: Turn, nursery: trio.Nursery) -> None:
+    def __init__(self, turn: AgentTurn, nursery: trio.Nursery) -> None:
         self._turn, self._nursery = turn, nursery
         self._waiting: list[tuple[bool, str]] = []
         self.trouble: Exception | None = None
@@ -51,7 +51,7 @@ class Voice:
 
 
 @asynccontextmanager
-async def speaking(turn: Turn) -> AsyncIterator[Voice]:
+async def speaking(turn: AgentTurn) -> AsyncIterator[Voice]:
     """A voice. When the block has been left, whichever way but cancelled, all that it was given has been
     said. Raises what the block raises, and what keeps the voice from speaking."""
     raised: Exception | None = None

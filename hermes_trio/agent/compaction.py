@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..state.tables.compactions import Compaction, Position, position
-from ..state.tables.transcript import Message as Row
+from ..state.tables.transcript import TranscriptRow
 from .history import conversation, message, middle_cut
 from .providers.model import Assistant, Message, Request, ToolResult, User
 
@@ -99,7 +99,7 @@ class Plan:
 
     lighter: Compaction
     """Step one: what needs no model."""
-    old: tuple[Row, ...] = ()
+    old: tuple[TranscriptRow, ...] = ()
     """Step two: what the summary has to tell of; nothing if there is no step two."""
     kept: Position = (0, 0, 0)
     """Where the summary ends then."""
@@ -109,7 +109,7 @@ class Plan:
         return replace(self.lighter, kept=self.kept, summary=summary)
 
 
-def plan(rows: Sequence[Row], compaction: Compaction, attempt: int = 0) -> Plan | None:
+def plan(rows: Sequence[TranscriptRow], compaction: Compaction, attempt: int = 0) -> Plan | None:
     """How to make this conversation shorter than `compaction` makes it; None if nothing can be. A later
     attempt keeps less, and makes every result short."""
     before = tokens(conversation(rows, compaction))
@@ -127,7 +127,7 @@ def plan(rows: Sequence[Row], compaction: Compaction, attempt: int = 0) -> Plan 
     return step_one if after < before else None
 
 
-def _boundary(kept: Sequence[Row], compaction: Compaction, room: float) -> int | None:
+def _boundary(kept: Sequence[TranscriptRow], compaction: Compaction, room: float) -> int | None:
     """Where what stays begins: as much of the end as there is room for, at least what came last. Never at
     a result, which belongs to the call before it."""
     cut, behind = None, ""
@@ -143,7 +143,7 @@ def _boundary(kept: Sequence[Row], compaction: Compaction, room: float) -> int |
     return cut
 
 
-def _behind(row: Row) -> Position:
+def _behind(row: TranscriptRow) -> Position:
     turn, place, row_id = position(row)
     return turn, place, row_id + 1
 
@@ -173,7 +173,7 @@ def longest_summary(window: int | None) -> int:
     return 4 * min(10_000, (window or _UNKNOWN_WINDOW) // 20)
 
 
-def _told(row: Row) -> str:
+def _told(row: TranscriptRow) -> str:
     match row.role:
         case "user":
             return f"PERSON: {middle_cut(row.content, _LONGEST_PART)}"

@@ -15,9 +15,8 @@ import trio
 from ..state.tables import transcript
 from ..state.tables.compactions import Compaction
 from ..state.tables.session_entry import Usage
-from ..state.tables.transcript import Message as Row
-from ..state.tables.transcript import ToolCall
-from .agent_turn import Turn
+from ..state.tables.transcript import ToolCall, TranscriptRow
+from .agent_turn import AgentTurn
 from .coalesce import speaking
 from .compaction import KEPT, limit, tokens, tokens_of
 from .history import as_said, conversation, opening_of
@@ -65,7 +64,7 @@ class Talk:
     """What is said in a turn between its model and everybody else."""
 
     def __init__(
-        self, turn: Turn, model: Model, request: Request, compaction: Compaction, window: int | None
+        self, turn: AgentTurn, model: Model, request: Request, compaction: Compaction, window: int | None
     ) -> None:
         """`request` has everything but the messages; `window` is what the model can take, if known."""
         self._turn, self._model, self._compaction, self._window = turn, model, compaction, window
@@ -168,7 +167,7 @@ class Talk:
             self._tokens = self._tokens * done.after // done.before
         return done.saved
 
-    def _rows(self, stored: Sequence[Row]) -> list[Row]:
+    def _rows(self, stored: Sequence[TranscriptRow]) -> list[TranscriptRow]:
         """The transcript with what is asked now in the place of what the person said."""
         turn_id = self._turn.turn_id
         ours = dropwhile(lambda row: row.role == "user", (row for row in stored if row.turn_id == turn_id))

@@ -19,9 +19,9 @@ from ..base.events import Event, ToolCompleted, ToolStarted
 from ..base.messages import MessageEvent
 from ..state.tables.compactions import Compaction
 from ..state.tables.session_entry import Usage
-from ..state.tables.transcript import Message, ToolCall
+from ..state.tables.transcript import ToolCall, TranscriptRow
 from ..tools.tool import Result, Tool, Workplace
-from .agent_turn import Turn
+from .agent_turn import AgentTurn
 from .conversation import Talk, summed
 from .loop import answer
 from .providers.model import Model, Request, ToolSpec
@@ -59,12 +59,12 @@ def delegating(
     request = Request(messages=(), system=_PROMPT, tools=specs)
 
     async def delegate(task: Task, place: Workplace) -> Result:
-        turn = cast(Turn, place)  # the loop gives its turn to the tools
+        turn = cast(AgentTurn, place)  # the loop gives its turn to the tools
         child = _Child(turn, f"{task.goal}\n\n{task.context}".strip())
         try:
             async with open_model() as model:
-                talk = _Talk(cast(Turn, child), model, request, Compaction(), None)
-                report = await answer(cast(Turn, child), talk, kept, most=MOST_REQUESTS)
+                talk = _Talk(cast(AgentTurn, child), model, request, Compaction(), None)
+                report = await answer(cast(AgentTurn, child), talk, kept, most=MOST_REQUESTS)
         finally:
             child.count()
         if not report.strip():
@@ -92,12 +92,12 @@ class _Talk(Talk):
 class _Child:
     """The turn of the other agent. What is not said here is as in the turn it works in."""
 
-    def __init__(self, turn: Turn, prompt: str) -> None:
+    def __init__(self, turn: AgentTurn, prompt: str) -> None:
         self._turn = turn
         self._name = turn.world.new_id()[:8]
         self.prompt = prompt
         self.said: Sequence[MessageEvent] = ()
-        self.history: Sequence[Message] = ()
+        self.history: Sequence[TranscriptRow] = ()
         self.usage: Usage | None = None
 
     def __getattr__(self, name: str) -> Any:

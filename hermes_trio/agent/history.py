@@ -22,8 +22,7 @@ import msgspec
 
 from ..state.db.column_text import disarmed
 from ..state.tables.compactions import Compaction, position
-from ..state.tables.transcript import Message as Row
-from ..state.tables.transcript import ToolCall, ToolCard
+from ..state.tables.transcript import ToolCall, ToolCard, TranscriptRow
 from .providers.model import Assistant, Message, ToolResult, User
 
 WHOLE = Compaction()
@@ -44,19 +43,19 @@ _LABEL = (
 _LABEL_END = "[End of the summary.]"
 
 
-def as_said(rows: Iterable[Row]) -> list[Row]:
+def as_said(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
     """Rows as they are replayed: nothing that people or tools have said passes for a note of the gateway."""
     said = ((row, disarmed(row.content)) for row in rows)
     # Nearly all are as they were, and there may be thousands in each turn.
     return [row if text == row.content else replace(row, content=text) for row, text in said]
 
 
-def opening_of(turn_id: int, prompt: str) -> Row:
+def opening_of(turn_id: int, prompt: str) -> TranscriptRow:
     """What is asked now, as the row that it stands in place of: the prompt may say more than the person."""
-    return Row("user", prompt, 0, turn_id)
+    return TranscriptRow("user", prompt, 0, turn_id)
 
 
-def conversation(rows: Sequence[Row], compaction: Compaction = WHOLE) -> list[Message]:
+def conversation(rows: Sequence[TranscriptRow], compaction: Compaction = WHOLE) -> list[Message]:
     """What has been said, shortened so."""
     split = next((at for at, row in enumerate(rows) if position(row) >= compaction.kept), len(rows))
     old, kept = rows[:split], rows[split:]
@@ -68,7 +67,7 @@ def conversation(rows: Sequence[Row], compaction: Compaction = WHOLE) -> list[Me
     return messages + [made for row in kept if (made := message(row, compaction)) is not None]
 
 
-def message(row: Row, compaction: Compaction = WHOLE) -> Message | None:
+def message(row: TranscriptRow, compaction: Compaction = WHOLE) -> Message | None:
     """What a model is sent of this row; None for what is none of its business."""
     if row.marker is not None:
         return None
@@ -84,7 +83,7 @@ def message(row: Row, compaction: Compaction = WHOLE) -> Message | None:
     return None
 
 
-def _summarised(old: Iterable[Row], compaction: Compaction) -> str:
+def _summarised(old: Iterable[TranscriptRow], compaction: Compaction) -> str:
     first = next((row.content for row in old if row.role == "user" and row.content.strip()), "")
     began = f"It began with (quoted): {json.dumps(first[:_FIRST_REQUEST], ensure_ascii=False)}"
     todo = f"The list of what was still to be done then:\n{compaction.todo}"
@@ -92,9 +91,9 @@ def _summarised(old: Iterable[Row], compaction: Compaction) -> str:
     return disarmed("\n\n".join([*parts, _LABEL_END]))
 
 
-def _unanswered(rows: Sequence[Row]) -> list[Row]:
+def _unanswered(rows: Sequence[TranscriptRow]) -> list[TranscriptRow]:
     """What the person said there and had no answer to."""
-    asked: list[Row] = []
+    asked: list[TranscriptRow] = []
     for row in reversed(rows):
         if _is_answer(row):
             break
@@ -105,7 +104,7 @@ def _unanswered(rows: Sequence[Row]) -> list[Row]:
     return [row for at, row in enumerate(asked) if at in began[-4:] or at >= len(asked) - 2]
 
 
-def _asked(row: Row, rows: Sequence[Row]) -> str:
+def _asked(row: TranscriptRow, rows: Sequence[TranscriptRow]) -> str:
     """What a person said there, as they said it if that is what is being worked on: in the turn that runs, or
     in a cut one which it takes up, as the gateway's note in its opening says. What was too long for any model
     once must not be so for ever."""
@@ -122,13 +121,13 @@ def middle_cut(text: str, most: int) -> str:
     return f"{text[: most // 2]}\n[... {len(text) - most} characters ...]\n{text[-(most // 2) :]}"
 
 
-def _goes_on_to_another(rows: Iterable[Row]) -> bool:
+def _goes_on_to_another(rows: Iterable[TranscriptRow]) -> bool:
     """Whether something is asked in these that is not what was asked before."""
     from_answer = dropwhile(lambda row: not _is_answer(row), rows)
     return any(row.role == "user" for row in from_answer)
 
 
-def _is_answer(row: Row) -> bool:
+def _is_answer(row: TranscriptRow) -> bool:
     return row.role == "assistant" and not row.tool_calls and not row.recovered
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from ..state.db.column_text import disarmed
 from ..tools.tool import Result, Tool
-from .agent_turn import Turn
+from .agent_turn import AgentTurn
 from .conversation import Reply, Talk
 from .providers.model import Assistant, Message, ToolCallBroken, ToolResult, User
 from .tool_calls import run_calls
@@ -31,7 +31,7 @@ NO_MORE_TOOLS = (
 )
 
 
-async def answer(turn: Turn, talk: Talk, tools: Mapping[str, Tool], *, most: int) -> str:
+async def answer(turn: AgentTurn, talk: Talk, tools: Mapping[str, Tool], *, most: int) -> str:
     """Answer one message, with at most so many requests to the model before the last one."""
     said, continued, nudged, strikes = "", 0, False, 0
     for _ in range(most):
@@ -57,7 +57,7 @@ async def answer(turn: Turn, talk: Talk, tools: Mapping[str, Tool], *, most: int
     return said + (await talk.ask(may_call=False)).text
 
 
-async def _round(turn: Turn, tools: Mapping[str, Tool], said: str, reply: Reply) -> list[Message]:
+async def _round(turn: AgentTurn, tools: Mapping[str, Tool], said: str, reply: Reply) -> list[Message]:
     """Do what the model asked for; returns what the conversation has gained by it. What was `said` before
     stands in no row yet."""
     await turn.calls(said + reply.text, *reply.calls, opaque=reply.opaque)

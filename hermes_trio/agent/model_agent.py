@@ -23,12 +23,12 @@ from ..state.db.database import Database
 from ..state.tables import compactions, sessions
 from ..state.tables.compactions import Compaction
 from ..state.tables.session_entry import SessionEntry, Usage
-from ..state.tables.transcript import Message
+from ..state.tables.transcript import TranscriptRow
 from ..tools.all_tools import names_in, toolbox
 from ..tools.builtin.memory import snapshot
 from ..tools.mcp.mcp_servers import open_servers
 from ..tools.tool import Tool
-from .agent_turn import Turn
+from .agent_turn import AgentTurn
 from .conversation import Talk
 from .demo_model import Demo
 from .loop import answer
@@ -57,7 +57,7 @@ class Agent:
     """Which model answers, and why, in a sentence."""
     is_demo: bool = False
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: AgentTurn) -> str:
         """Answer one message."""
         prompt, compaction = await turn.database.read(_remembered, turn.session_id)
         if prompt is None:
@@ -78,7 +78,7 @@ class Agent:
             return await answer(turn, talk, toolset.tools, most=self.most)
 
     async def compress(
-        self, entry: SessionEntry, rows: Sequence[Message], database: Database, focus: str = ""
+        self, entry: SessionEntry, rows: Sequence[TranscriptRow], database: Database, focus: str = ""
     ) -> Shortened | None:
         """Shorten what a model is sent of a session because somebody asks for it; None where no model is
         sent anything."""

@@ -19,7 +19,7 @@ from ..state.db.database import Database
 from ..state.tables import compactions, todos
 from ..state.tables.compactions import Compaction
 from ..state.tables.session_entry import Usage
-from ..state.tables.transcript import Message as Row
+from ..state.tables.transcript import TranscriptRow
 from .compaction import (
     COOLDOWN,
     MOST_WASTED,
@@ -80,7 +80,7 @@ class Shortener:
 
     async def shorten(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[TranscriptRow],
         compaction: Compaction,
         *,
         window: int | None,

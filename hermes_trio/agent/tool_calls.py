@@ -21,7 +21,7 @@ from ..state.db.column_text import storable
 from ..state.tables.transcript import ToolCall
 from ..tools.output import MARGIN, redaction, shortened
 from ..tools.tool import LONGEST_RESULT, Result, Tool, ToolFailed, Workplace
-from .agent_turn import Turn
+from .agent_turn import AgentTurn
 
 MOST_AT_ONCE = 8
 SNIPPET = 300
@@ -35,7 +35,9 @@ SHORT = 32
 log = Log(__name__)
 
 
-async def run_calls(turn: Turn, tools: Mapping[str, Tool], calls: Sequence[ToolCall]) -> dict[str, Result]:
+async def run_calls(
+    turn: AgentTurn, tools: Mapping[str, Tool], calls: Sequence[ToolCall]
+) -> dict[str, Result]:
     """Run these calls, and return their results by the id of the call."""
     results: dict[str, Result] = {}
     first = _first_of_its_kind(tools, calls)
@@ -97,7 +99,7 @@ def _status(result: Result) -> str:
     return "error" if result.is_error else result.status
 
 
-async def _run(turn: Turn, tool: Tool | None, call: ToolCall) -> Result:
+async def _run(turn: AgentTurn, tool: Tool | None, call: ToolCall) -> Result:
     """Make one call, and show it."""
     if tool is None:
         return Result(f"There is no tool {call.name!r}. Use one of those you were given.", is_error=True)

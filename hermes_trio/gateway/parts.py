@@ -29,7 +29,7 @@ from ..state.rules.store import SessionStore
 from ..state.tables import endings
 from ..state.tables.endings import EndingRow
 from ..state.tables.session_entry import ResumeReason, SessionEntry
-from ..state.tables.transcript import Message
+from ..state.tables.transcript import TranscriptRow
 from ..state.tables.turns import Outcome
 from .drain import Report
 from .ending.control import Control
@@ -148,7 +148,7 @@ class Gateway:
             return False
         return self.traits(chat).edits
 
-    async def history(self, entry: SessionEntry) -> list[Message]:
+    async def history(self, entry: SessionEntry) -> list[TranscriptRow]:
         """The transcript of a session, healed."""
         session = await self.reader.get_session(entry.session_id)
         return list(session.rows) if session else []

@@ -7,8 +7,8 @@ turn. So there is exactly one, it always says what is known now, and no model is
 from __future__ import annotations
 
 from ..state.tables.session_entry import ResumeReason
-from ..state.tables.transcript import Message
-from ..state.tables.turns import Recovery, Turn
+from ..state.tables.transcript import TranscriptRow
+from ..state.tables.turns import Recovery, TurnRow
 
 _OPENING = "Response interrupted before this turn finished."
 
@@ -38,7 +38,7 @@ _CAUSES = {
 }
 
 
-def marker(turn: Turn) -> Message | None:
+def marker(turn: TurnRow) -> TranscriptRow | None:
     """The row that says what is known of a cut turn; None for one that needs no such row."""
     wording = _WORDINGS.get(turn.recovery) if turn.recovery else None
     if wording is None or turn.recovery is None:
@@ -47,7 +47,7 @@ def marker(turn: Turn) -> Message | None:
         wording = f"{wording} {turn.recovery_note or ''}".rstrip()
     elif turn.recovery in (Recovery.RECOVERED, Recovery.NO_OUTPUT):
         wording = f"{wording} {_CAUSES.get(turn.reason or '', '')}".rstrip()  # type: ignore[call-overload]
-    return Message(
+    return TranscriptRow(
         role="assistant",
         content=wording,
         created_at=int(turn.ended_at or turn.started_at),

@@ -34,8 +34,8 @@ from ..base.events import (
     ToolCompleted,
     ToolStarted,
 )
-from ..state.tables.transcript import Message, ToolCard
-from ..state.tables.turns import Recovery, Turn
+from ..state.tables.transcript import ToolCard, TranscriptRow
+from ..state.tables.turns import Recovery, TurnRow
 from .reader import Reading
 from .record import Record, TerminalState
 
@@ -52,7 +52,7 @@ class Told:
 
     place: int = 0
     call_ids: frozenset[str] = frozenset()
-    found: tuple[Message, ...] = ()
+    found: tuple[TranscriptRow, ...] = ()
     """The rows that an earlier look at the journal has put there."""
 
 
@@ -69,13 +69,13 @@ class _Draft:
     """A tool began: what is said from here on is another row."""
 
     @classmethod
-    def of(cls, row: Message) -> _Draft:
+    def of(cls, row: TranscriptRow) -> _Draft:
         """A row that was found before. Only its calls can still end."""
         reasoning = [row.reasoning] if row.reasoning else []
         return cls(row.created_at, row.place, [row.content], reasoning, list(row.cards), closed=True)
 
-    def row(self, turn: Turn) -> Message:
-        return Message(
+    def row(self, turn: TurnRow) -> TranscriptRow:
+        return TranscriptRow(
             role="assistant",
             content="".join(self.text).strip(),
             created_at=int(self.created_at),
@@ -88,7 +88,7 @@ class _Draft:
         )
 
 
-def told_by(rows: Iterable[Message], turn: Turn) -> Told:
+def told_by(rows: Iterable[TranscriptRow], turn: TurnRow) -> Told:
     """What of this turn stands in the transcript, and what of it recovery has put there."""
     of_turn = [row for row in rows if row.turn_id == turn.turn_id and not row.marker]
     own = [row for row in of_turn if not row.recovered]
@@ -99,12 +99,12 @@ def told_by(rows: Iterable[Message], turn: Turn) -> Told:
     )
 
 
-def fold(records: Iterable[Record], turn: Turn, told: Told) -> list[Message]:
+def fold(records: Iterable[Record], turn: TurnRow, told: Told) -> list[TranscriptRow]:
     """The rows of a turn that its journal knows beyond its transcript, in order."""
     return _fold(records, turn, told, [])
 
 
-def _fold(records: Iterable[Record], turn: Turn, told: Told, drafts: list[_Draft]) -> list[Message]:
+def _fold(records: Iterable[Record], turn: TurnRow, told: Told, drafts: list[_Draft]) -> list[TranscriptRow]:
     def speaking(record: Record) -> _Draft:
         if not drafts or drafts[-1].closed:
             drafts.append(_Draft(record.created_at, record.seq))
@@ -200,8 +200,8 @@ def _short(value: Any) -> str:
 class Step:
     """What is known now: the turn, and the rows recovery has for it; None leaves those as they are."""
 
-    turn: Turn
-    rows: tuple[Message, ...] | None = None
+    turn: TurnRow
+    rows: tuple[TranscriptRow, ...] | None = None
 
 
 _PROVEN: Mapping[str | None, Recovery] = {
@@ -211,14 +211,14 @@ _PROVEN: Mapping[str | None, Recovery] = {
 }
 
 
-def worth_a_look(turn: Turn, size: int, now: float) -> bool:
+def worth_a_look(turn: TurnRow, size: int, now: float) -> bool:
     """Whether the journal, `size` bytes long now, can tell more of this turn than is known."""
     if turn.recovery is None or turn.recovery is Recovery.GIVEN_UP or size == 0:
         return False
     return not _too_old(turn, now) and (turn.recovery is Recovery.ARRIVING or size != turn.recovery_bytes)
 
 
-def without_a_look(turn: Turn, now: float) -> Step | None:
+def without_a_look(turn: TurnRow, now: float) -> Step | None:
     """The step that needs no look at the journal: a recovery that has had its time is given up."""
     if turn.recovery is not Recovery.ARRIVING:
         return None
@@ -229,7 +229,7 @@ def without_a_look(turn: Turn, now: float) -> Step | None:
     return Step(replace(turn, recovery=Recovery.GIVEN_UP)) if spent or _too_old(turn, now) else None
 
 
-def next_step(turn: Turn, reading: Reading, told: Told) -> Step:
+def next_step(turn: TurnRow, reading: Reading, told: Told) -> Step:
     """What this look at the journal of a cut run says of it. No look takes back what an earlier one
     found or proved: a journal can be damaged after it was read."""
     rows = _rows(reading, turn, told)
@@ -259,7 +259,7 @@ def next_step(turn: Turn, reading: Reading, told: Told) -> Step:
     )
 
 
-def _rows(reading: Reading, turn: Turn, told: Told) -> tuple[Message, ...]:
+def _rows(reading: Reading, turn: TurnRow, told: Told) -> tuple[TranscriptRow, ...]:
     """All that recovery has for a turn now."""
     rows = tuple(fold(reading.records, turn, told))
     if len(rows) >= len(told.found) and all(map(_tells, rows, told.found)):
@@ -269,7 +269,7 @@ def _rows(reading: Reading, turn: Turn, told: Told) -> tuple[Message, ...]:
     return tuple(_fold(reading.records, turn, behind, [_Draft.of(row) for row in told.found]))
 
 
-def _tells(row: Message, found: Message) -> bool:
+def _tells(row: TranscriptRow, found: TranscriptRow) -> bool:
     """Whether `row` has all that `found` has: it may have grown, and its calls may have ended."""
     return (
         row.content.startswith(found.content)
@@ -288,5 +288,5 @@ def _failure(terminal: Record) -> str | None:
     return event.error if isinstance(event, RunFailed) and event.error else None
 
 
-def _too_old(turn: Turn, now: float) -> bool:
+def _too_old(turn: TurnRow, now: float) -> bool:
     return turn.recovery_since is not None and (now - turn.recovery_since > JOURNAL_RETRY_GIVEUP_SECONDS)

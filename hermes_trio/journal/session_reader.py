@@ -16,8 +16,8 @@ from ..log import Log
 from ..state.db.database import Database
 from ..state.tables import sessions, transcript, turns
 from ..state.tables.session_entry import SessionEntry
-from ..state.tables.transcript import Message
-from ..state.tables.turns import Turn
+from ..state.tables.transcript import TranscriptRow
+from ..state.tables.turns import TurnRow
 from .cut_markers import marker
 from .recovery import Step, next_step, told_by, without_a_look, worth_a_look
 from .writer import Journals
@@ -30,14 +30,16 @@ class Session:
     """A session as a reader sees it."""
 
     entry: SessionEntry
-    turns: tuple[Turn, ...]
-    rows: tuple[Message, ...]
+    turns: tuple[TurnRow, ...]
+    rows: tuple[TranscriptRow, ...]
     """The stored rows in order. What recovery found stands where it belongs."""
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[TranscriptRow]:
         """The rows, and behind those of a cut turn the one that says what is known of it."""
-        of_turn: dict[int | None, list[Message]] = {None: []} | {turn.turn_id: [] for turn in self.turns}
+        of_turn: dict[int | None, list[TranscriptRow]] = {None: []} | {
+            turn.turn_id: [] for turn in self.turns
+        }
         for row in self.rows:
             of_turn.setdefault(row.turn_id, []).append(row)
         for turn in self.turns:
@@ -67,7 +69,7 @@ class SessionReader:
             self._healing.discard(session_id)
         return await self._database.read(_load, session_id) if any(healed) else found
 
-    async def _heal(self, session: Session, turn: Turn) -> bool:
+    async def _heal(self, session: Session, turn: TurnRow) -> bool:
         """Find out more about one turn, and store it. True if there was more."""
         if turn.recovery is None:
             return False
@@ -82,7 +84,7 @@ class SessionReader:
             log.warning("what a run journal tells could not be stored", run=turn.run_id, error=str(error))
         return False
 
-    async def _look(self, session: Session, turn: Turn) -> Step | None:
+    async def _look(self, session: Session, turn: TurnRow) -> Step | None:
         session_id = session.entry.session_id
         size = await self._journals.size(session_id, turn.run_id)
         if not worth_a_look(turn, size, self._world.time()):
@@ -102,7 +104,7 @@ def _load(db: sqlite3.Connection, session_id: str) -> Session | None:
     )
 
 
-def _store(db: sqlite3.Connection, session_id: str, turn: Turn, step: Step) -> bool:
+def _store(db: sqlite3.Connection, session_id: str, turn: TurnRow, step: Step) -> bool:
     # Whoever has come further meanwhile, in this process or another, is right.
     if not turns.note_recovery(db, turn, step.turn):
         return False

@@ -8,28 +8,28 @@ an agent that does what it is told.
     .laws               what every adapter keeps to, as stories; imported apart, for it needs pytest
 """
 
-from .chats import Chat as Chat
 from .chats import Shown as Shown
+from .chats import ShownChat as ShownChat
 from .loopback import LoopbackAdapter as LoopbackAdapter
 from .loopback_server import LoopbackServer as LoopbackServer
 from .loopback_server import open_loopback as open_loopback
 from .memory_platform import MemoryPlatform as MemoryPlatform
 from .script import Script as Script
-from .script import Turn as Turn
+from .script import ScriptTurn as ScriptTurn
 from .script import perform as perform
 from .stage import Operation as Operation
 from .stage import Stage as Stage
 
 __all__ = [
-    "Chat",
     "LoopbackAdapter",
     "LoopbackServer",
     "MemoryPlatform",
     "Operation",
     "Script",
+    "ScriptTurn",
     "Shown",
+    "ShownChat",
     "Stage",
-    "Turn",
     "open_loopback",
     "perform",
 ]

@@ -35,7 +35,7 @@ class Shown:
 
 
 @dataclass(slots=True)
-class Chat:
+class ShownChat:
     """A chat as the person in it sees it."""
 
     chat_id: str
@@ -74,11 +74,11 @@ class Chats:
 
     def __init__(self, traits: Traits, new_id: Callable[[], str]) -> None:
         self._traits, self._new_id = traits, new_id
-        self._chats: dict[str, Chat] = {}
+        self._chats: dict[str, ShownChat] = {}
         self._ids_of_keys: dict[tuple[str, str], str] = {}
 
-    def __getitem__(self, chat_id: str) -> Chat:
-        return self._chats.setdefault(chat_id, Chat(chat_id))
+    def __getitem__(self, chat_id: str) -> ShownChat:
+        return self._chats.setdefault(chat_id, ShownChat(chat_id))
 
     def show(self, message: Outgoing, at: float) -> str:
         """A new message; its id."""

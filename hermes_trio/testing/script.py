@@ -108,14 +108,14 @@ class Script:
         return Script((*self.steps, step))
 
 
-class Turn(Protocol):
+class ScriptTurn(Protocol):
     """What a script needs of a turn."""
 
     async def emit(self, event: Event) -> None:
         """This happens now."""
 
 
-async def perform(script: Script, turn: Turn) -> str:
+async def perform(script: Script, turn: ScriptTurn) -> str:
     """Take the steps; the answer is what the script returns, or else all that it said."""
     said = ""
     for number, step in enumerate(script.steps):
@@ -140,7 +140,7 @@ async def perform(script: Script, turn: Turn) -> str:
     return said
 
 
-async def _call(step: Calls, call_id: str, turn: Turn) -> None:
+async def _call(step: Calls, call_id: str, turn: ScriptTurn) -> None:
     await turn.emit(ToolStarted(step.tool, call_id, step.preview))
     await trio.sleep(step.seconds)
     await turn.emit(

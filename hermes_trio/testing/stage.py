@@ -19,7 +19,7 @@ import trio
 
 from ..base.messages import ChatType, MessageEvent, SessionSource
 from ..platform.contract import OutcomeUnknown, Outgoing, Preformatted, Refused, Traits
-from .chats import Chat, Chats
+from .chats import Chats, ShownChat
 
 Call = Literal["connect", "send", "edit", "delete", "typing", "find", "fetch"]
 What = Call | Literal["disconnect", "accept"]
@@ -142,7 +142,7 @@ class Stage:
         self._notify()
         return delivery.accepted
 
-    def chat(self, chat_id: str) -> Chat:
+    def chat(self, chat_id: str) -> ShownChat:
         """This chat. It changes as things happen in it."""
         return self._chats[chat_id]
 

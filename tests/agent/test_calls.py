@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from hermes_trio.agent.agent_turn import Turn
+from hermes_trio.agent.agent_turn import AgentTurn
 from hermes_trio.agent.tool_calls import MOST_AT_ONCE, run_calls
 from hermes_trio.base.errors import StoreError, StoreFull
 from hermes_trio.base.events import Event, ToolCompleted, ToolStarted
@@ -84,7 +84,7 @@ async def made(tools: dict[str, Tool], *asked: str, turn: Noted | None = None) -
     for number, text in enumerate(asked):
         name, _, word = text.partition(" ")
         calls.append(ToolCall(str(number), name, json.dumps({"word": word})))
-    results = await run_calls(cast(Turn, turn or Noted()), tools, calls)
+    results = await run_calls(cast(AgentTurn, turn or Noted()), tools, calls)
     return [results[call.id].content for call in calls]
 
 

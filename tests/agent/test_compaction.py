@@ -18,7 +18,7 @@ from hermes_trio.agent.providers.model import Request, ToolResult, User
 from hermes_trio.agent.providers.wire.anthropic import messages_body
 from hermes_trio.agent.providers.wire.openai import chat_body
 from hermes_trio.state.tables.compactions import Compaction, position
-from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 from tests.agent.wire_rules import check_chat, check_messages
 
 OPENAI = Endpoint("openai", "http://127.0.0.1:1/v1", "any")
@@ -30,34 +30,34 @@ texts = words | st.just("é" * 300) | st.just("")
 
 
 @st.composite
-def rounds(draw: st.DrawFn, turn: int) -> list[Message]:
+def rounds(draw: st.DrawFn, turn: int) -> list[TranscriptRow]:
     """One turn: what was asked, any number of rounds of tools, and an answer, or none."""
-    rows = [Message("user", draw(texts) + f" request {turn}", 1.0, turn)]
+    rows = [TranscriptRow("user", draw(texts) + f" request {turn}", 1.0, turn)]
     for number in range(draw(st.integers(0, 4))):
         calls = tuple(
             ToolCall(f"{turn}-{number}-{n}", "look", json.dumps({"path": draw(texts)}))
             for n in range(draw(st.integers(1, 3)))
         )
-        rows.append(Message("assistant", draw(texts), 1.0, turn, tool_calls=calls, finish="tool_calls"))
+        rows.append(TranscriptRow("assistant", draw(texts), 1.0, turn, tool_calls=calls, finish="tool_calls"))
         # A cut may have left calls without results.
         rows += [
-            Message("tool", draw(texts), 1.0, turn, tool_call_id=call.id, tool_name="look")
+            TranscriptRow("tool", draw(texts), 1.0, turn, tool_call_id=call.id, tool_name="look")
             for call in calls[: draw(st.sampled_from([len(calls), len(calls), 0]))]
         ]
         if draw(st.booleans()):
-            rows.append(Message("user", f"and that {turn}.{number}", 1.0, turn))
+            rows.append(TranscriptRow("user", f"and that {turn}.{number}", 1.0, turn))
     if draw(st.booleans()):
-        rows.append(Message("assistant", draw(texts) + "done", 1.0, turn, finish="stop"))
+        rows.append(TranscriptRow("assistant", draw(texts) + "done", 1.0, turn, finish="stop"))
     return rows
 
 
 @st.composite
-def transcripts(draw: st.DrawFn) -> list[Message]:
+def transcripts(draw: st.DrawFn) -> list[TranscriptRow]:
     rows = [row for turn in range(1, draw(st.integers(1, 6)) + 1) for row in draw(rounds(turn))]
     return [replace(row, id=n, place=n // 3) for n, row in enumerate(rows, start=1)]
 
 
-def accepted(rows: Sequence[Message], compaction: Compaction) -> None:
+def accepted(rows: Sequence[TranscriptRow], compaction: Compaction) -> None:
     """Every server takes it."""
     messages = conversation(rows, compaction)
     request = Request(messages=tuple(messages))
@@ -65,7 +65,7 @@ def accepted(rows: Sequence[Message], compaction: Compaction) -> None:
     check_messages(json.loads(msgspec.json.encode(messages_body(request, ANTHROPIC))))
 
 
-def shortened(rows: Sequence[Message], compaction: Compaction, attempt: int) -> Compaction | None:
+def shortened(rows: Sequence[TranscriptRow], compaction: Compaction, attempt: int) -> Compaction | None:
     made = plan(rows, compaction, attempt)
     if made is None:
         return None
@@ -74,7 +74,7 @@ def shortened(rows: Sequence[Message], compaction: Compaction, attempt: int) -> 
 
 @given(transcripts(), st.lists(st.integers(0, len(KEPT) - 1), min_size=1, max_size=4))
 def test_whatever_is_shortened_can_be_sent_and_holds_what_was_asked_last(
-    rows: list[Message], attempts: list[int]
+    rows: list[TranscriptRow], attempts: list[int]
 ) -> None:
     compaction = WHOLE
     for attempt in attempts:
@@ -97,12 +97,12 @@ def test_whatever_is_shortened_can_be_sent_and_holds_what_was_asked_last(
         compaction = new
 
 
-def tool_rounds(count: int, size: int) -> list[Message]:
-    rows = [Message("user", "Look at all of it.", 1.0, 1, id=1)]
+def tool_rounds(count: int, size: int) -> list[TranscriptRow]:
+    rows = [TranscriptRow("user", "Look at all of it.", 1.0, 1, id=1)]
     for number in range(count):
         call = ToolCall(f"c{number}", "look", json.dumps({"path": f"/{number}", "text": "t" * 1_000}))
-        rows.append(Message("assistant", f"Look {number}.", 1.0, 1, tool_calls=(call,), place=number))
-        rows.append(Message("tool", "r" * size, 1.0, 1, tool_call_id=call.id, place=number))
+        rows.append(TranscriptRow("assistant", f"Look {number}.", 1.0, 1, tool_calls=(call,), place=number))
+        rows.append(TranscriptRow("tool", "r" * size, 1.0, 1, tool_call_id=call.id, place=number))
     return [replace(row, id=n) for n, row in enumerate(rows, start=1)]
 
 
@@ -119,7 +119,7 @@ def test_old_results_become_one_line_before_any_model_is_asked() -> None:
 
 def test_what_no_line_can_shorten_is_summarised_and_the_summary_is_brought_up_to_date() -> None:
     rows = [
-        Message(
+        TranscriptRow(
             role, f"{role} {n} " + "word " * 500, 1.0, n, finish="stop" if role == "assistant" else None, id=n
         )
         for n in range(1, 21)
@@ -165,16 +165,16 @@ def test_when_a_conversation_is_too_long(window: int, expected: int) -> None:
 
 def test_what_cannot_be_shortened_is_left_alone() -> None:
     assert plan([], WHOLE) is None
-    assert plan([Message("user", "word " * 9_000, 1.0, 1, id=1)], WHOLE) is None
+    assert plan([TranscriptRow("user", "word " * 9_000, 1.0, 1, id=1)], WHOLE) is None
 
 
 @pytest.mark.parametrize(("opening", "whole"), [("[System note: go on.]", True), ("Something else?", False)])
 def test_what_nobody_has_answered_is_whole_where_it_is_taken_up(opening: str, whole: bool) -> None:
     asked = f"Do all of this: {'word ' * 10_000} And be quick."
     rows = [
-        Message("user", asked, 1.0, 1, id=1),
-        Message("assistant", "I do.", 1.0, 1, place=1, recovered=True, id=2),
-        Message("user", opening, 1.0, 2),
+        TranscriptRow("user", asked, 1.0, 1, id=1),
+        TranscriptRow("assistant", "I do.", 1.0, 1, place=1, recovered=True, id=2),
+        TranscriptRow("user", opening, 1.0, 2),
     ]
     (_, sent, now) = conversation(rows, Compaction(kept=position(rows[2]), summary=SUMMARY))
     assert isinstance(sent, User)

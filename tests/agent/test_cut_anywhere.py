@@ -45,7 +45,7 @@ from hermes_trio.agent.toolset import Toolbox
 from hermes_trio.base.world import World
 from hermes_trio.platform.contract import Traits
 from hermes_trio.state.tables import sessions, transcript
-from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.tools.tool import Result, Tool, ToolFailed, Workplace
 from tests.agent.wire_rules import check_chat, check_messages
@@ -222,7 +222,7 @@ async def first_life(
     return done
 
 
-def rows_in(home: Path) -> list[Message]:
+def rows_in(home: Path) -> list[TranscriptRow]:
     db = sqlite3.connect(home / "gateway.db")
     try:
         entry = sessions.open_by_key(db, KEY.format("42"))

@@ -31,9 +31,9 @@ from hermes_trio.config.schema import (
     PlatformConfig,
 )
 from hermes_trio.gateway.parts import Gateway
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import Dialect, Traits
-from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.testing.model_replies import Reply, refused
@@ -114,7 +114,7 @@ class Scene:
             await self.gateway.lanes.flushed()
         return self.platform.chat("42").last or ""
 
-    async def rows(self) -> list[Message]:
+    async def rows(self) -> list[TranscriptRow]:
         entry = await self.gateway.store.get_session_entry(KEY.format("42"))
         assert entry is not None
         return await self.gateway.store.load_transcript(entry.session_id)
@@ -160,7 +160,7 @@ async def scene(
             yield Scene(gateway, platform, server, bench)
 
 
-def contents(rows: list[Message]) -> list[tuple[str, str]]:
+def contents(rows: list[TranscriptRow]) -> list[tuple[str, str]]:
     return [(row.role, row.content) for row in rows]
 
 
@@ -302,7 +302,7 @@ async def test_what_people_say_meanwhile_goes_behind_the_next_result(tmp_path: P
 async def test_a_stop_while_something_is_written_loses_and_doubles_nothing(
     stage: Stage, autojump_clock: MockClock, moment: str
 ) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.say("Let ")
         task = turn._gateway.sessions.task(turn.entry.session_key)
         assert task is not None

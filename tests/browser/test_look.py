@@ -17,7 +17,7 @@ from hermes_trio.base.world import World
 from hermes_trio.state.db.database import open_database
 from hermes_trio.state.tables import sessions, transcript
 from hermes_trio.state.tables.session_entry import SessionEntry
-from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 from hermes_trio.web.api.api_platform import source_of
 from tests.browser.conftest import People, gateway_in, picture, says
 
@@ -230,7 +230,7 @@ def test_a_command_that_failed_has_no_green_tick(crowd: People) -> None:
 
 def test_on_a_phone(people: People) -> None:
     page = people.somebody(**PHONE)
-    page.get_by_label("Message", exact=True).fill("danger")
+    page.get_by_label("TranscriptRow", exact=True).fill("danger")
     page.get_by_role("button", name="Send").tap()
     expect(page.get_by_role("button", name="Allow once")).to_be_visible()
     has_no_serious_trouble(page)
@@ -241,7 +241,7 @@ def test_on_a_phone(people: People) -> None:
         assert min(box["height"], box["width"]) >= 44, name
     page.get_by_role("button", name="Deny").tap()
     expect(page.locator(".tool")).to_have_attribute("data-status", "error")
-    page.get_by_label("Message", exact=True).fill(MARKDOWN)
+    page.get_by_label("TranscriptRow", exact=True).fill(MARKDOWN)
     page.get_by_role("button", name="Send").tap()
     expect(page.locator(".markdown blockquote")).to_be_visible()
     picture(page, "phone-chat")
@@ -259,7 +259,7 @@ def test_on_a_phone(people: People) -> None:
 
 def test_who_writes_while_an_answer_is_written_still_sees_its_end(people: People) -> None:
     page = people.somebody(**PHONE)
-    page.get_by_label("Message", exact=True).fill("count to 90")
+    page.get_by_label("TranscriptRow", exact=True).fill("count to 90")
     page.get_by_role("button", name="Send").tap()
     expect(page.locator(".markdown")).to_contain_text("2")
     page.evaluate(
@@ -309,13 +309,15 @@ def a_thousand(home: Path) -> None:
             )
             sessions.add(db, entry)
         for number in range(1000):
-            said = Message("user", f"Message {number}", World().time() - 1000 + number)
+            said = TranscriptRow("user", f"Message {number}", World().time() - 1000 + number)
             transcript.append(db, "old-1", said)
-        transcript.append(db, "old-3", Message("user", "Run these", World().time() - 10))
+        transcript.append(db, "old-3", TranscriptRow("user", "Run these", World().time() - 10))
         calls = tuple(ToolCall(f"c{one}", "terminal", f'{{"command": "step {one}"}}') for one in range(3))
-        transcript.append(db, "old-3", Message("assistant", "", World().time() - 9, tool_calls=calls))
+        transcript.append(db, "old-3", TranscriptRow("assistant", "", World().time() - 9, tool_calls=calls))
         for call, result in zip(calls, COMMANDS, strict=True):
-            row = Message("tool", result, World().time() - 8, tool_call_id=call.id, tool_name="terminal")
+            row = TranscriptRow(
+                "tool", result, World().time() - 8, tool_call_id=call.id, tool_name="terminal"
+            )
             transcript.append(db, "old-3", row)
 
     async def fill() -> None:

@@ -28,7 +28,7 @@ from hermes_trio.gateway.ending.endings_table import (
     Ending,
     supervisor,
 )
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.markers import RESTART_PENDING
 from hermes_trio.host.home.state_file import read_status
 from hermes_trio.testing import MemoryPlatform, Script
@@ -55,7 +55,7 @@ async def test_cleanup_agent_resources_reaps_stale_aux_clients(
     closed: list[str] = []
 
     @asynccontextmanager
-    async def agent() -> AsyncIterator[Callable[[Turn], Awaitable[str]]]:
+    async def agent() -> AsyncIterator[Callable[[TurnContext], Awaitable[str]]]:
         try:
             yield stage.agent
         finally:
@@ -259,7 +259,7 @@ async def with_a_process(stage: Stage, grace: float) -> tuple[psutil.Process, li
     started, alive = trio.Event(), []
     child: list[psutil.Process] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         async with turn.running(["sleep", "300"]) as process:
             child.append(psutil.Process(process.id.pid))

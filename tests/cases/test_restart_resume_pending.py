@@ -19,7 +19,7 @@ from hermes_trio.gateway.turn.system_notes import NOTE_OPENING, with_note
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables.session_entry import Mark, SessionEntry
-from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import Script
 from tests.stage import Stage
@@ -194,7 +194,7 @@ class TestSuspendRecentlyActiveSkipsResumePending:
             assert untouched.mark is None
 
 
-def noted(text: str, rows: list[Message], *, marked: bool, reason: str | None = None) -> str:
+def noted(text: str, rows: list[TranscriptRow], *, marked: bool, reason: str | None = None) -> str:
     """What the model is given for `text` in a session with these rows."""
     return with_note(
         text,
@@ -206,11 +206,13 @@ def noted(text: str, rows: list[Message], *, marked: bool, reason: str | None = 
     )
 
 
-ASKED = Message("user", "Deploy it.", NOON.timestamp())
-PARTIAL = Message("assistant", "I have begun to", NOON.timestamp(), recovered=True)
-CALLED = Message("assistant", "", NOON.timestamp(), tool_calls=(ToolCall("c1", "terminal", "{}"),))
-RESULT = Message("tool", "exit 0", NOON.timestamp(), tool_call_id="c1", tool_name="terminal", status="ok")
-ANSWERED = Message("assistant", "Done.", NOON.timestamp(), finish="stop")
+ASKED = TranscriptRow("user", "Deploy it.", NOON.timestamp())
+PARTIAL = TranscriptRow("assistant", "I have begun to", NOON.timestamp(), recovered=True)
+CALLED = TranscriptRow("assistant", "", NOON.timestamp(), tool_calls=(ToolCall("c1", "terminal", "{}"),))
+RESULT = TranscriptRow(
+    "tool", "exit 0", NOON.timestamp(), tool_call_id="c1", tool_name="terminal", status="ok"
+)
+ANSWERED = TranscriptRow("assistant", "Done.", NOON.timestamp(), finish="stop")
 
 
 class TestResumePendingSystemNote:

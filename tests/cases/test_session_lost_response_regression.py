@@ -25,8 +25,8 @@ from hermes_trio.journal.recovery import JOURNAL_RETRY_GIVEUP_SECONDS, JOURNAL_R
 from hermes_trio.journal.session_reader import Session, SessionReader
 from hermes_trio.journal.writer import append_run_event, open_journals
 from hermes_trio.state.tables import turns
-from hermes_trio.state.tables.transcript import Message
-from hermes_trio.state.tables.turns import Recovery, Turn
+from hermes_trio.state.tables.transcript import TranscriptRow
+from hermes_trio.state.tables.turns import Recovery, TurnRow
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar, Home, OpenHome
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def cut_turn(open_home: OpenHome, somebody: SessionSource) -> Turn:
+async def cut_turn(open_home: OpenHome, somebody: SessionSource) -> TurnRow:
     """A life that is killed in the middle of a turn whose journal never reached the disk."""
     async with open_home() as life:
         session = await life.store.get_or_create_session(somebody)
@@ -45,7 +45,7 @@ async def booted(home: Home) -> None:
     await home.store.settle_cut_turns()
 
 
-def markers(session: Session) -> list[Message]:
+def markers(session: Session) -> list[TranscriptRow]:
     return [row for row in session.messages if row.type == "interrupted"]
 
 
@@ -176,7 +176,7 @@ def _changes(db: sqlite3.Connection) -> object:
     return db.execute("PRAGMA data_version").fetchone()
 
 
-async def useless_journal(home: Home, turn: Turn) -> None:
+async def useless_journal(home: Home, turn: TurnRow) -> None:
     """A journal that is there and says neither what was answered nor how the run ended."""
     await append_run_event(home.journals, turn.session_id, turn.run_id, "stream_end")
 

@@ -20,7 +20,7 @@ from hermes_trio.gateway.startup.resume_rules import Tail, judge_tail
 from hermes_trio.gateway.turn.system_notes import NOTE_OPENING, with_note
 from hermes_trio.state.tables import sessions, transcript
 from hermes_trio.state.tables.session_entry import Mark
-from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 from hermes_trio.testing import Script
 from tests.host.children.kinds import alive, soon, token
 from tests.stage import KEY, Stage, everyone
@@ -28,9 +28,11 @@ from tests.tools.bench import Bench
 
 posix = pytest.mark.skipif(os.name != "posix", reason="these commands are for a POSIX shell")
 
-ASKED = Message("user", "Deploy it.", 0)
-ANSWERED = Message("assistant", "Done.", 0, finish="stop")
-CALLED = Message("assistant", "", 0, tool_calls=(ToolCall("c1", "terminal", "{}"),), finish="tool_calls")
+ASKED = TranscriptRow("user", "Deploy it.", 0)
+ANSWERED = TranscriptRow("assistant", "Done.", 0, finish="stop")
+CALLED = TranscriptRow(
+    "assistant", "", 0, tool_calls=(ToolCall("c1", "terminal", "{}"),), finish="tool_calls"
+)
 
 
 def test_stale_resume_pending_ignored_when_tail_is_completed_assistant() -> None:
@@ -43,7 +45,7 @@ def test_assistant_tool_call_tail_is_not_considered_completed() -> None:
     assert judge_tail([ASKED, CALLED]) is Tail.UNFINISHED
 
 
-def left_behind(stage: Stage, *rows: Message, marked_ago: float = 0.0, at: float = 0.0) -> None:
+def left_behind(stage: Stage, *rows: TranscriptRow, marked_ago: float = 0.0, at: float = 0.0) -> None:
     """A session with these rows and a resume mark, as another life has left it."""
     db = sqlite3.connect(stage.home / "gateway.db")
     with db:
@@ -54,7 +56,7 @@ def left_behind(stage: Stage, *rows: Message, marked_ago: float = 0.0, at: float
             transcript.append(
                 db,
                 session_id,
-                Message(
+                TranscriptRow(
                     row.role, row.content, stage.world.time() - at, turn_id, place=place,
                     tool_calls=row.tool_calls, finish=row.finish, tool_call_id=row.tool_call_id,
                     tool_name=row.tool_name, status=row.status,
@@ -109,7 +111,7 @@ async def test_drain_timeout_clears_pre_mark_for_session_that_finished_during_dr
 
 async def test_recovery_note_tail_is_cleared_and_not_run(stage: Stage, autojump_clock: MockClock) -> None:
     await used_once(stage)
-    left_behind(stage, Message("user", f"{NOTE_OPENING} The previous turn was interrupted.]", 0))
+    left_behind(stage, TranscriptRow("user", f"{NOTE_OPENING} The previous turn was interrupted.]", 0))
     async with stage.life():
         await trio.sleep(10)
         assert len(stage.agent.began) == 1
@@ -118,8 +120,10 @@ async def test_recovery_note_tail_is_cleared_and_not_run(stage: Stage, autojump_
 
 async def test_clarify_tail_waits_for_the_person(stage: Stage, autojump_clock: MockClock) -> None:
     await used_once(stage)
-    asked = Message("assistant", "", 0, tool_calls=(ToolCall("q1", "clarify", "{}"),))
-    left_behind(stage, ASKED, asked, Message("tool", "no answer", 0, tool_call_id="q1", status="unanswered"))
+    asked = TranscriptRow("assistant", "", 0, tool_calls=(ToolCall("q1", "clarify", "{}"),))
+    left_behind(
+        stage, ASKED, asked, TranscriptRow("tool", "no answer", 0, tool_call_id="q1", status="unanswered")
+    )
     async with stage.life():
         await trio.sleep(10)
         assert len(stage.agent.began) == 1, "it waits: nothing runs in the person's place"

@@ -21,8 +21,8 @@ from hermes_trio.cli import main
 from hermes_trio.host.home.home_lock import LOCK_FILE, locked_home
 from hermes_trio.host.processes.process_identity import own
 from hermes_trio.state.tables import processes, transcript
-from hermes_trio.state.tables.processes import Process
-from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.state.tables.processes import ProcessRow
+from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 from hermes_trio.testing import Script
 from tests.stage import Stage
 from tests.state.rows import everything
@@ -162,7 +162,7 @@ async def test_an_export_has_all_of_it(stage: Stage, autojump_clock: MockClock, 
     async with stage.life() as gateway:
         await stage.says("hello")
         turn = stage.turns()[0]
-        row = Message(
+        row = TranscriptRow(
             "assistant",
             "Let me see.",
             1.0,
@@ -266,9 +266,11 @@ async def test_delete_is_refused_while_a_command_of_it_runs(
     _, old = await talked(stage)
     me = own()
     async with stage.life() as gateway:
-        row = Process("p1", old, "life", me.pid, me.started, "serve", True, 0.0)
+        row = ProcessRow("p1", old, "life", me.pid, me.started, "serve", True, 0.0)
         await gateway.database.write(processes.add, row)
-        await gateway.database.write(processes.add, Process("p2", old, "life", 2**30, 1.0, "ls", True, 0.0))
+        await gateway.database.write(
+            processes.add, ProcessRow("p2", old, "life", 2**30, 1.0, "ls", True, 0.0)
+        )
     (stage.home / "spools").mkdir()
     (stage.home / "spools" / "p2").write_text("output")
     result = await aside(cli, "delete", old, "--yes")

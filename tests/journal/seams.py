@@ -27,8 +27,8 @@ from hermes_trio.journal.session_reader import Session
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import transcript
-from hermes_trio.state.tables.transcript import Message
-from hermes_trio.state.tables.turns import Outcome, Recovery, Turn
+from hermes_trio.state.tables.transcript import TranscriptRow
+from hermes_trio.state.tables.turns import Outcome, Recovery, TurnRow
 
 if TYPE_CHECKING:
     from tests.conftest import Home
@@ -134,7 +134,7 @@ class Disk:
 # --- recovery, without a disk ------------------------------------------------------------------------
 
 SINCE = 1_000_000.0
-ARRIVING = Turn(
+ARRIVING = TurnRow(
     turn_id=7,
     run_id="run-1",
     session_id="s1",
@@ -160,10 +160,10 @@ def without(reading: Reading, *lost: int) -> Reading:
     return replace(reading, records=kept, damage=[Damage(0, 100, "it was hit")] * len(lost))
 
 
-TURN = Turn(turn_id=7, run_id="run-1", session_id="s1", life="life-1", started_at=1000.0)
+TURN = TurnRow(turn_id=7, run_id="run-1", session_id="s1", life="life-1", started_at=1000.0)
 
 
-def rows(*happened: Happened, told: Told | None = None) -> list[Message]:
+def rows(*happened: Happened, told: Told | None = None) -> list[TranscriptRow]:
     """The rows that a journal adds to what is told."""
     return fold(records(*happened), TURN, told or Told())
 
@@ -171,20 +171,20 @@ def rows(*happened: Happened, told: Told | None = None) -> list[Message]:
 # --- healing, with a home ----------------------------------------------------------------------------
 
 
-async def happens(home: Home, turn: Turn, *happened: Event) -> None:
+async def happens(home: Home, turn: TurnRow, *happened: Event) -> None:
     async with home.journals.open_run(turn.session_id, turn.run_id) as run:
         await run.append(*happened)
 
 
-async def begun(home: Home, somebody: SessionSource) -> Turn:
+async def begun(home: Home, somebody: SessionSource) -> TurnRow:
     return await home.turn((await home.store.get_or_create_session(somebody)).session_id)
 
 
-async def cut(home: Home, turn: Turn) -> None:
+async def cut(home: Home, turn: TurnRow) -> None:
     await home.database.write(settle.settle, turn.turn_id, Settlement(Outcome.CUT), home.world.time())
 
 
-async def stored(home: Home, turn: Turn, *rows: Message) -> None:
+async def stored(home: Home, turn: TurnRow, *rows: TranscriptRow) -> None:
     def step(db: sqlite3.Connection) -> None:
         for row in rows:
             transcript.append(db, turn.session_id, row)

@@ -17,11 +17,11 @@ from hermes_trio.base.events import (
     ToolStarted,
 )
 from hermes_trio.journal.recovery import Told, fold, told_by
-from hermes_trio.state.tables.transcript import Message, ToolCall, ToolCard
+from hermes_trio.state.tables.transcript import ToolCall, ToolCard, TranscriptRow
 from tests.journal.seams import TURN, Happened, records, rows
 
 
-def said(found: Iterable[Message]) -> list[tuple[str, ...]]:
+def said(found: Iterable[TranscriptRow]) -> list[tuple[str, ...]]:
     """Each row as its text and the names of its calls."""
     return [(row.content, *(card.name for card in row.cards)) for row in found]
 
@@ -36,7 +36,7 @@ def think(text: str) -> ReasoningAvailable:
 
 def test_pieces_of_text_are_one_row_at_the_time_of_the_first_one() -> None:
     [row] = rows(say("  Checking "), say("GitHub"), say("\n\n"), say("first. "))
-    assert row == Message(
+    assert row == TranscriptRow(
         "assistant", "Checking GitHub\n\nfirst.", 1001, turn_id=7, run_id="run-1", place=4, recovered=True
     )
     assert isinstance(row.created_at, int)
@@ -213,8 +213,8 @@ def test_a_call_that_stands_in_the_transcript_gets_no_card_of_its_own() -> None:
 
 
 def test_what_is_told_is_known_by_places_and_ids_of_the_turn_itself() -> None:
-    def row(turn_id: int | None, place: int, **other: Any) -> Message:
-        return Message("assistant", "Yes.", 1.0, turn_id, place=place, **other)
+    def row(turn_id: int | None, place: int, **other: Any) -> TranscriptRow:
+        return TranscriptRow("assistant", "Yes.", 1.0, turn_id, place=place, **other)
 
     call = (ToolCall("call-1", "t", "{}"),)
     found = told_by(
@@ -235,7 +235,7 @@ def test_what_is_told_is_known_by_places_and_ids_of_the_turn_itself() -> None:
 
 def test_the_words_of_an_older_turn_suppress_nothing() -> None:
     """A short answer that equals an older one is an answer all the same."""
-    older = Message("assistant", "Yes.", 1.0, turn_id=6, place=9)
+    older = TranscriptRow("assistant", "Yes.", 1.0, turn_id=6, place=9)
     assert said(fold(records(say("Yes.")), TURN, told_by([older], TURN))) == [("Yes.",)]
 
 

@@ -27,7 +27,7 @@ from hermes_trio.journal.writer import open_journals
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import sessions, transcript
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Outcome, Recovery
 from tests.journal.seams import ASKED, CUT, Disk, begun, cut, happens, shown, stored
 
@@ -60,7 +60,7 @@ async def test_what_was_imported_without_a_turn_stands_first(home: Home, somebod
     turn = await begun(home, somebody)
     await happens(home, turn, MessageDelta("New."))
     await cut(home, turn)
-    await stored(home, turn, Message("user", "Old?", 0.0), Message("assistant", "Old.", 0.0))
+    await stored(home, turn, TranscriptRow("user", "Old?", 0.0), TranscriptRow("assistant", "Old.", 0.0))
     session = await home.read(turn.session_id)
     assert shown(session) == ["Old?", "Old.", ASKED, "New.", "(Response interrupted)"]
 
@@ -86,7 +86,9 @@ async def test_two_cut_turns_heal_each_by_itself(home: Home, somebody: SessionSo
         ASKED, "(Response interrupted)", "And now?", "Newer.", "(Response interrupted)",
     ]  # fmt: skip
     answered = await home.turn(older.session_id, "Thanks.")
-    await stored(home, answered, Message("assistant", "You are welcome.", 0.0, answered.turn_id, place=1))
+    await stored(
+        home, answered, TranscriptRow("assistant", "You are welcome.", 0.0, answered.turn_id, place=1)
+    )
     await home.database.write(settle.settle, answered.turn_id, Settlement(Outcome.ANSWERED), 0.0)
 
     await happens(home, older, MessageDelta("Older."))
@@ -140,8 +142,8 @@ async def test_only_what_the_transcript_lacks_is_recovered(home: Home, somebody:
     await stored(
         home,
         turn,
-        Message("assistant", "Yes.", 0.0, turn.turn_id, place=1, tool_calls=call, finish="tool_calls"),
-        Message("tool", "ok", 0.0, turn.turn_id, place=3, tool_call_id="1", tool_name="t", status="ok"),
+        TranscriptRow("assistant", "Yes.", 0.0, turn.turn_id, place=1, tool_calls=call, finish="tool_calls"),
+        TranscriptRow("tool", "ok", 0.0, turn.turn_id, place=3, tool_call_id="1", tool_name="t", status="ok"),
     )
     await cut(home, turn)
     session = await home.read(turn.session_id)

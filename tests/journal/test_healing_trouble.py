@@ -18,7 +18,7 @@ from hermes_trio.base.messages import SessionSource
 from hermes_trio.journal.session_reader import SessionReader
 from hermes_trio.journal.writer import append_run_event, open_journals
 from hermes_trio.state.tables import turns
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Recovery
 from tests.journal.seams import ASKED, Disk, begun, cut, happens, shown, stored
 from tests.logs import capture_logs
@@ -93,7 +93,7 @@ async def test_a_session_is_read_although_what_was_found_cannot_be_stored(
     await cut(home, turn)
     await home.database.write(store_is_full, True)
     with pytest.raises(StoreFull):
-        await stored(home, turn, Message("user", "x" * 100_000, 0.0, turn.turn_id))
+        await stored(home, turn, TranscriptRow("user", "x" * 100_000, 0.0, turn.turn_id))
     with capture_logs() as logs:
         session = await home.read(turn.session_id)
     assert shown(session) == [ASKED, "(Response interrupted)"]

@@ -19,18 +19,18 @@ from hermes_trio.base.events import (
 )
 from hermes_trio.journal.reader import Reading
 from hermes_trio.journal.recovery import Step, Told, next_step
-from hermes_trio.state.tables.transcript import Message
-from hermes_trio.state.tables.turns import Recovery, Turn
+from hermes_trio.state.tables.transcript import TranscriptRow
+from hermes_trio.state.tables.turns import Recovery, TurnRow
 from tests.journal.seams import ARRIVING, CUT, SAID, journal, without
 
 PROVEN = [Recovery.COMPLETED, Recovery.CANCELLED, Recovery.FAILED]
 
 
-def texts(rows: tuple[Message, ...]) -> list[str]:
+def texts(rows: tuple[TranscriptRow, ...]) -> list[str]:
     return [row.content for row in rows]
 
 
-def looked(turn: Turn, reading: Reading, told: Told) -> tuple[Turn, Told]:
+def looked(turn: TurnRow, reading: Reading, told: Told) -> tuple[TurnRow, Told]:
     """Another look, and what the transcript then has."""
     step = next_step(turn, reading, told)
     return step.turn, told if step.rows is None else replace(told, found=step.rows)

@@ -28,12 +28,12 @@ from hermes_trio.journal.recovery import (
     worth_a_look,
 )
 from hermes_trio.state.tables.session_entry import ResumeReason
-from hermes_trio.state.tables.transcript import Message
-from hermes_trio.state.tables.turns import Outcome, Recovery, Turn
+from hermes_trio.state.tables.transcript import TranscriptRow
+from hermes_trio.state.tables.turns import Outcome, Recovery, TurnRow
 from tests.journal.seams import ARRIVING, CUT, SAID, SINCE, journal, without
 
 
-def texts(rows: tuple[Message, ...] | None) -> list[str]:
+def texts(rows: tuple[TranscriptRow, ...] | None) -> list[str]:
     return [row.content for row in rows or ()]
 
 
@@ -142,7 +142,7 @@ def test_a_journal_that_becomes_useful_is_taken_whatever_it_has_cost() -> None:
     ],
 )
 def test_after_a_day_or_twelve_looks_it_is_given_up_without_another_one(
-    turn: Turn, now: float, known: Recovery | None
+    turn: TurnRow, now: float, known: Recovery | None
 ) -> None:
     step = without_a_look(turn, now)
     assert step == (Step(replace(turn, recovery=known)) if known else None)

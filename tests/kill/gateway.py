@@ -18,13 +18,13 @@ import trio
 from hermes_trio import load_config, open_gateway
 from hermes_trio.base.events import ToolCompleted, ToolStarted
 from hermes_trio.gateway.links.adapters import find_adapters
-from hermes_trio.gateway.turn.context import Turn
-from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.gateway.turn.context import TurnContext
+from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 
 WITNESS = Path(sys.argv[2])
 
 
-async def agent(turn: Turn) -> None:
+async def agent(turn: TurnContext) -> None:
     """Answer what was said, or take up again what was cut."""
     await turn.requesting()
     asked = [event.text for event in turn.said] or cut(turn.history)
@@ -41,13 +41,13 @@ async def agent(turn: Turn) -> None:
         await trio.sleep(0.005)
 
 
-def cut(history: Sequence[Message]) -> list[str]:
+def cut(history: Sequence[TranscriptRow]) -> list[str]:
     """What the turn was to answer that is taken up again."""
     asked = [row for row in history if row.role == "user"]
     return [row.content for row in asked if row.turn_id == asked[-1].turn_id]
 
 
-async def use(turn: Turn, command: str, seconds: float) -> None:
+async def use(turn: TurnContext, command: str, seconds: float) -> None:
     """Run a command for so long, or until it ends."""
     call = ToolCall("call-1", "terminal", command)
     await turn.calls("", call)

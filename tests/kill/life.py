@@ -26,7 +26,7 @@ from hermes_trio.state.tables import inbox, transcript, turns
 from hermes_trio.state.tables.outbox import Owed
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.sessions import add, open_by_key
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Outcome
 
 WORLD = World()
@@ -41,7 +41,7 @@ def begin_turn(db: sqlite3.Connection, run_id: str, session_id: str, life: str, 
     turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=life, at=at)
     turns.note_request(db, turn_id, at)
     inbox.join_turn(db, turn_id, [inbox_id])
-    transcript.append(db, session_id, Message("user", "Go on.", at, turn_id))
+    transcript.append(db, session_id, TranscriptRow("user", "Go on.", at, turn_id))
     return turn_id
 
 
@@ -76,7 +76,9 @@ async def chat(database: Database, journals: Journals, life: str, name: int) -> 
                 report("shown", session_id, run_id, records[-1].seq)
                 records = await run.append(ToolCompleted("t", f"c{step}"))
                 report("shown", session_id, run_id, records[-1].seq)
-            answer = Message("assistant", "Done.", WORLD.time(), turn_id, place=run.last_seq, finish="stop")
+            answer = TranscriptRow(
+                "assistant", "Done.", WORLD.time(), turn_id, place=run.last_seq, finish="stop"
+            )
             owed = Owed(run_id, "telegram", "main", str(name), "Done.", turn_id=turn_id)
             ended = await database.write(
                 settle.settle,

@@ -10,7 +10,7 @@ from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.state.tables import inbox, sessions, turns
 from hermes_trio.state.tables.outbox import Owed
 from hermes_trio.state.tables.session_entry import Mark, SessionEntry
-from hermes_trio.state.tables.turns import Outcome, Turn
+from hermes_trio.state.tables.turns import Outcome, TurnRow
 
 NOON = 1_779_278_400.0
 KIM = SessionSource(platform="telegram", chat_id="42", user_id="42", user_name="Kim")
@@ -61,7 +61,7 @@ def turn(
     return turn_id
 
 
-def the_turn(db: sqlite3.Connection, turn_id: int) -> Turn:
+def the_turn(db: sqlite3.Connection, turn_id: int) -> TurnRow:
     """A turn that is there."""
     found = turns.get(db, turn_id)
     assert found is not None

@@ -15,7 +15,7 @@ import trio
 from hermes_trio import open_gateway
 from hermes_trio.base.errors import GatewayError
 from hermes_trio.gateway.parts import Gateway
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.tools.builtin.process import Processes
 from hermes_trio.tools.builtin.terminal import Terminal
 from hermes_trio.tools.tool import Result, Tool
@@ -39,7 +39,7 @@ class Bench:
     prompts: list[str] = field(default_factory=list)
     tools: dict[str, Tool] = field(default_factory=dict)
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: TurnContext) -> str:
         await turn.requesting()
         self.prompts.append(turn.prompt)
         said = " ".join(event.text for event in turn.said)
@@ -58,7 +58,7 @@ class Bench:
         self.within += await turn.steered()
         return f"Made {len(self.results)} calls."
 
-    async def _made(self, turn: Turn, arguments: dict[str, Any]) -> Result:
+    async def _made(self, turn: TurnContext, arguments: dict[str, Any]) -> Result:
         tool = self.tools["process" if "action" in arguments else "terminal"]
         if arguments.get("process_id") == "last":
             arguments["process_id"] = turn.background()[-1].id

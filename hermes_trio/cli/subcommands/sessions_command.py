@@ -19,7 +19,7 @@ from ...config.config_file import home_directory
 from ...host.home.home_lock import is_locked, locked_home
 from ...state.tables import sessions, transcript, turns
 from ...state.tables.session_entry import SessionEntry
-from ...state.tables.transcript import Message
+from ...state.tables.transcript import TranscriptRow
 from ..home_reader import at, one_line, print_table, reading
 from ..terminal_output import visible
 
@@ -205,7 +205,7 @@ def _entry(db: sqlite3.Connection, session_id: str) -> SessionEntry:
     return entry
 
 
-def _whole(db: sqlite3.Connection, session_id: str) -> tuple[Listed, list[Message]]:
+def _whole(db: sqlite3.Connection, session_id: str) -> tuple[Listed, list[TranscriptRow]]:
     """A session and its transcript, with what is known of its cut turns. Nothing is healed here."""
     from ...journal.session_reader import Session
 
@@ -219,7 +219,7 @@ def _chat(entry: SessionEntry) -> str:
     return f"{entry.platform} {name}" if entry.platform else name
 
 
-def _who(row: Message) -> str:
+def _who(row: TranscriptRow) -> str:
     if row.marker is not None:
         return "-"
     if row.role == "tool":
@@ -227,17 +227,17 @@ def _who(row: Message) -> str:
     return {"user": "person", "assistant": "agent", "system": "system"}[row.role]
 
 
-def _told(row: Message) -> str:
+def _told(row: TranscriptRow) -> str:
     calls = [f"[calls {call.name} {one_line(call.arguments, 200)}]" for call in row.tool_calls]
     cards = [f"[called {card.name} {one_line(card.preview, 200)}]" for card in row.cards]
     return "\n".join(filter(None, (row.content, *calls, *cards)))
 
 
-def _as_dict(row: Message) -> dict[str, Any]:
+def _as_dict(row: TranscriptRow) -> dict[str, Any]:
     return {name: value for name, value in _fields(row) if value not in (None, (), [], False)}
 
 
-def _fields(row: Message) -> Iterator[tuple[str, Any]]:
+def _fields(row: TranscriptRow) -> Iterator[tuple[str, Any]]:
     yield "id", row.id
     yield "role", row.role
     yield "content", row.content

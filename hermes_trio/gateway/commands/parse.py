@@ -10,7 +10,7 @@ from ...base.messages import MessageEvent
 
 if TYPE_CHECKING:
     from ..parts import Gateway
-    from ..turn.questions import Asked
+    from ..turn.questions import OpenQuestion
 
 _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _ALIASES = {"reset": "new", "q": "queue", "bg": "background", "btw": "background"}
@@ -19,7 +19,7 @@ SAYING = frozenset({"queue", "steer", "background"})
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Command:
     """A command as somebody gave it."""
 
     name: str
@@ -27,7 +27,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Invocation:
     """Who gave it, and where."""
 
     gateway: Gateway
@@ -46,7 +46,7 @@ class Asking:
     async def is_admin(self) -> bool:
         return self.replies is not None or await self.gateway.access.is_admin(self.event.source)
 
-    async def may_approve(self, asked: Asked) -> bool:
+    async def may_approve(self, asked: OpenQuestion) -> bool:
         """Whether whoever gave the command may answer this approval."""
         access = self.gateway.access
         return self.replies is not None or await access.may_approve(self.event.source, asked.asked_of)
@@ -58,10 +58,10 @@ class Asking:
         return replace(self.event, text=text, kind="text"), f"{name}:{key}" if key else None
 
 
-def parse(event: MessageEvent) -> Given | None:
+def parse(event: MessageEvent) -> Command | None:
     """The command in a message, if it is one. A path such as `/etc/hosts` is none."""
     found = _COMMAND.fullmatch(event.text.strip())
     if found is None or event.kind == "internal":
         return None
     name = found[1].lower()
-    return Given(_ALIASES.get(name, name), (found[2] or "").strip())
+    return Command(_ALIASES.get(name, name), (found[2] or "").strip())

@@ -14,7 +14,7 @@ from ..outbound.texts import duration
 
 if TYPE_CHECKING:
     from ..parts import Gateway
-    from ..turn.handle import Task
+    from ..turn.handle import TurnHandle
 
 
 async def status(gateway: Gateway, key: str) -> str:
@@ -46,7 +46,7 @@ def _session(gateway: Gateway, entry: SessionEntry | None) -> str:
     return f"Session {entry.session_id}, begun {begun} ago, last used {used} ago"
 
 
-def _turn(task: Task | None) -> str:
+def _turn(task: TurnHandle | None) -> str:
     if task is None:
         return "Nothing is running here"
     waits = ", waiting for your answer" if task.asked else ""

@@ -30,9 +30,9 @@ from ..outbound.rows import Chat
 from ..session.registry import BACKGROUND
 from ..session.session import Mode
 from ..turn.context import Compresses, TellsModel
-from ..turn.questions import DENY, Asked, answer, anybodys_approvals, waiting
+from ..turn.questions import DENY, OpenQuestion, answer, anybodys_approvals, waiting
 from . import status
-from .parse import Asking, Given
+from .parse import Command, Invocation
 from .stop import begin_anew, let_go, stop
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ log = Log(__name__)
 
 
 async def obey(
-    gateway: Gateway, given: Given, key: str, event: MessageEvent, replies: list[str] | None = None
+    gateway: Gateway, given: Command, key: str, event: MessageEvent, replies: list[str] | None = None
 ) -> None:
     """Do what was asked, and say so: in the chat, or into `replies`."""
     known = COMMANDS.get(given.name)
-    asking = Asking(gateway, key, event, given.rest, replies)
+    asking = Invocation(gateway, key, event, given.rest, replies)
     if known is None:
         asking.reply(texts.unknown_command(given.name))
     elif given.name in ADMIN_COMMANDS and not await asking.is_admin():
@@ -55,35 +55,35 @@ async def obey(
         await known.obey(asking)
 
 
-async def _help(asking: Asking) -> None:
+async def _help(asking: Invocation) -> None:
     asking.reply("\n".join(f"/{name} {known.help}" for name, known in COMMANDS.items() if known.help))
 
 
-async def _status(asking: Asking) -> None:
+async def _status(asking: Invocation) -> None:
     asking.reply(await status.status(asking.gateway, asking.key))
 
 
-async def _usage(asking: Asking) -> None:
+async def _usage(asking: Invocation) -> None:
     entry = await asking.gateway.store.get_session_entry(asking.key)
     asking.reply(status.usage(entry))
 
 
-async def _whoami(asking: Asking) -> None:
+async def _whoami(asking: Invocation) -> None:
     source, is_admin = asking.event.source, await asking.is_admin()
     asking.reply(status.whoami(source, asking.key, is_admin=is_admin))
 
 
-async def _stop(asking: Asking) -> None:
+async def _stop(asking: Invocation) -> None:
     running, dropped = await let_go(asking.gateway, asking.key, all_beside=asking.rest.lower() == "all")
     # The turn is cancelled and has not said its last words yet: those come behind this.
     asking.reply(texts.stopped(running, dropped))
 
 
-async def _new(asking: Asking) -> None:
+async def _new(asking: Invocation) -> None:
     asking.reply(texts.new_session(await begin_anew(asking.gateway, asking.key)))
 
 
-async def _undo(asking: Asking) -> None:
+async def _undo(asking: Invocation) -> None:
     gateway, at = asking.gateway, asking.gateway.world.time()
     unread = await gateway.database.write(inbox.drop_newest, asking.key, at)
     if unread is not None:  # nobody has begun with it
@@ -98,7 +98,7 @@ async def _undo(asking: Asking) -> None:
     await gateway.sessions.after_turn(asking.key, job)
 
 
-async def _retry(asking: Asking) -> None:
+async def _retry(asking: Invocation) -> None:
     gateway = asking.gateway
     if await gateway.database.read(inbox.count_pending, asking.key):
         asking.reply(texts.waits_still())
@@ -122,7 +122,7 @@ def _take_back(db: sqlite3.Connection, key: str, at: float) -> Said | None:
     return undo(db, entry.session_id, at) if entry is not None else None
 
 
-def _again(db: sqlite3.Connection, asking: Asking) -> tuple[MessageEvent, Stored | None]:
+def _again(db: sqlite3.Connection, asking: Invocation) -> tuple[MessageEvent, Stored | None]:
     """Take back what was said last, and let it be said anew: both, or neither."""
     key, world = asking.key, asking.gateway.world
     said = _take_back(db, key, world.time())
@@ -135,15 +135,15 @@ def _again(db: sqlite3.Connection, asking: Asking) -> tuple[MessageEvent, Stored
     )
 
 
-async def _queue(asking: Asking) -> None:
+async def _queue(asking: Invocation) -> None:
     await _say(asking, "queue")
 
 
-async def _steer(asking: Asking) -> None:
+async def _steer(asking: Invocation) -> None:
     await _say(asking, "steer")
 
 
-async def _say(asking: Asking, mode: Mode) -> None:
+async def _say(asking: Invocation, mode: Mode) -> None:
     """What stands behind the command is a message, and this is what becomes of it."""
     if not asking.rest:
         asking.reply(texts.needs_text(mode))
@@ -154,7 +154,7 @@ async def _say(asking: Asking, mode: Mode) -> None:
         asking.reply(told)
 
 
-async def _background(asking: Asking) -> None:
+async def _background(asking: Invocation) -> None:
     if not asking.rest:
         asking.reply(texts.needs_text("background"))
         return
@@ -167,19 +167,19 @@ async def _background(asking: Asking) -> None:
         asking.reply(told)
 
 
-async def _approve(asking: Asking) -> None:
+async def _approve(asking: Invocation) -> None:
     given = asking.rest.lower().split()
     await _decide(asking, next((word for word in given if word in ("session", "always")), "once"))
 
 
-async def _deny(asking: Asking) -> None:
+async def _deny(asking: Invocation) -> None:
     if asking.rest.lower() == "always":
         await _allow_no_longer(asking)
     else:
         await _decide(asking, DENY)
 
 
-async def _allow_no_longer(asking: Asking) -> None:
+async def _allow_no_longer(asking: Invocation) -> None:
     """Take back what was ever allowed for always."""
     if await asking.is_admin():
         asking.reply(texts.asks_again(await asking.gateway.database.write(meta.drop, ALWAYS)))
@@ -187,7 +187,7 @@ async def _allow_no_longer(asking: Asking) -> None:
         asking.reply(texts.may_not_approve(asking.event.source.platform))
 
 
-async def _decide(asking: Asking, decision: str) -> None:
+async def _decide(asking: Invocation, decision: str) -> None:
     gateway, source = asking.gateway, asking.event.source
     open_here = _approvals(asking)
     approvals = [asked for asked in open_here if await asking.may_approve(asked)]
@@ -199,7 +199,7 @@ async def _decide(asking: Asking, decision: str) -> None:
     asking.reply(texts.decided(decision, sum(answered)) if any(answered) else texts.nothing_asked())
 
 
-def _approvals(asking: Asking) -> list[Asked]:
+def _approvals(asking: Invocation) -> list[OpenQuestion]:
     """What waits for a yes, the oldest first: in this conversation, else in anybody's here. In a group
     where each has a session, who may approve is not who has asked."""
     gateway, source = asking.gateway, asking.event.source
@@ -207,7 +207,7 @@ def _approvals(asking: Asking) -> list[Asked]:
     return own or sorted(anybodys_approvals(gateway, source), key=lambda asked: asked.at)
 
 
-async def _restart(asking: Asking) -> None:
+async def _restart(asking: Invocation) -> None:
     gateway = asking.gateway
     grace = gateway.config.agent.restart_drain_timeout
     if gateway.control.current is not None:
@@ -221,7 +221,7 @@ async def _restart(asking: Asking) -> None:
     gateway.control.ask(Ending(Cause.RESTART, grace, asked_by=asking.key, requester=asking.event))
 
 
-async def _sethome(asking: Asking) -> None:
+async def _sethome(asking: Invocation) -> None:
     gateway, source = asking.gateway, asking.event.source
     if gateway.traits(Chat.of(source)).own_door:
         asking.reply(texts.no_chat_here())
@@ -232,13 +232,13 @@ async def _sethome(asking: Asking) -> None:
     asking.reply(texts.home_is_here())
 
 
-async def _model(asking: Asking) -> None:
+async def _model(asking: Invocation) -> None:
     agent: object = asking.gateway.agent
     about = agent.about if isinstance(agent, TellsModel) else ""
     asking.reply(texts.model(asking.gateway.config.model, about, asking.rest))
 
 
-async def _compress(asking: Asking) -> None:
+async def _compress(asking: Invocation) -> None:
     gateway = asking.gateway
     entry = await gateway.store.get_session_entry(asking.key)
     agent: object = gateway.agent
@@ -275,7 +275,7 @@ async def _compress(asking: Asking) -> None:
             await over.wait()
 
 
-async def _start(asking: Asking) -> None:
+async def _start(asking: Invocation) -> None:
     """What some platforms send when a person opens a chat: not meant as anything."""
     await trio.lowlevel.checkpoint()
 
@@ -284,7 +284,7 @@ async def _start(asking: Asking) -> None:
 class Known:
     """A command there is. Without help it is not listed."""
 
-    obey: Callable[[Asking], Awaitable[None]]
+    obey: Callable[[Invocation], Awaitable[None]]
     help: str = ""
 
 

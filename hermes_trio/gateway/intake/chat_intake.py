@@ -29,7 +29,7 @@ from ..outbound import texts
 from ..outbound.rows import Chat
 from ..session.session import Mode
 from ..turn import questions
-from ..turn.questions import Asked
+from ..turn.questions import OpenQuestion
 
 if TYPE_CHECKING:
     from ..parts import Gateway
@@ -157,7 +157,7 @@ async def _press(gateway: Gateway, key: str, event: MessageEvent) -> None:
     gateway.reply(event, texts.pressed_in_vain())
 
 
-async def _may_answer(gateway: Gateway, event: MessageEvent, asked: Asked) -> bool:
+async def _may_answer(gateway: Gateway, event: MessageEvent, asked: OpenQuestion) -> bool:
     """Whether this person may answer: for an approval it takes a right of its own."""
     return asked.kind == "question" or await gateway.access.may_approve(event.source, asked.asked_of)
 

@@ -29,12 +29,12 @@ from ...state.tables import meta, outbox
 from ...state.tables.session_entry import SessionEntry
 from ..ending.endings_table import Ending
 from ..links.link import Connection
-from ..turn.handle import Task
+from ..turn.handle import TurnHandle
 from . import texts
 from .rows import Body, Chat, Place, owed, place_of
 
 if TYPE_CHECKING:
-    from ...state.tables.turns import Turn
+    from ...state.tables.turns import TurnRow
     from ..parts import Gateway
 
 HOME = "home:"
@@ -109,7 +109,7 @@ def owe_stuck(db: sqlite3.Connection, stuck: Iterable[SessionEntry], at: float) 
         _owe_its_person(db, entry, f"stuck:{entry.session_id}", texts.stuck(), at)
 
 
-def owe_left_alone(db: sqlite3.Connection, entry: SessionEntry, cut: Turn, at: float) -> None:
+def owe_left_alone(db: sqlite3.Connection, entry: SessionEntry, cut: TurnRow, at: float) -> None:
     """A step, of the transaction that closes what a cut turn held: its person is to be told."""
     _owe_its_person(db, entry, f"left:{cut.turn_id}", texts.left_alone(), at)
 
@@ -169,7 +169,7 @@ def _may_notify(gateway: Gateway, platform: str) -> bool:
     return config is None or config.gateway_restart_notification
 
 
-def _anchor(where: Place, requester: MessageEvent | None, task: Task | None) -> str | None:
+def _anchor(where: Place, requester: MessageEvent | None, task: TurnHandle | None) -> str | None:
     """Which message a notice answers: the command that asked for the restart if it stands in the same
     place, else the message that the turn answers."""
     if requester is not None and place_of(requester.source) == where:

@@ -35,7 +35,7 @@ from ...platform.contract import (
 )
 from ...state.db.database import Database
 from ...state.tables import outbox
-from ...state.tables.outbox import Delivery, OutboxState, Owed
+from ...state.tables.outbox import OutboxRow, OutboxState, Owed
 from ..links.link import Connection, calling
 from .rows import Body, Chat, Part
 from .split import chunks
@@ -100,7 +100,7 @@ class Deliveries:
                 return wait
         return min((at - trio.current_time() for at in self._unsure.values()), default=None)
 
-    async def _deliver(self, link: Link, row: Delivery) -> float | None:
+    async def _deliver(self, link: Link, row: OutboxRow) -> float | None:
         write, now = self._database.write, self._world.time
         body = msgspec.json.decode(row.owed.body, type=Body)
         self._unsure.pop(row.outbox_id, None)
@@ -138,13 +138,13 @@ class Deliveries:
                 await write(outbox.give_up, row.outbox_id, why, now())
         return None
 
-    async def _note_failure(self, row: Delivery, error: PlatformError) -> None:
+    async def _note_failure(self, row: OutboxRow, error: PlatformError) -> None:
         """This attempt surely did not arrive. Of an earlier one whose outcome is unknown that says
         nothing: such a row stays unsure."""
         if row.state is OutboxState.OWED:
             await self._database.write(outbox.note_failure, row.outbox_id, self._connection.problem(error))
 
-    async def _arrived(self, link: Link, row: Delivery, body: Body) -> str | None:
+    async def _arrived(self, link: Link, row: OutboxRow, body: Body) -> str | None:
         """See to it that this row has arrived; returns its id there."""
         traits = self._connection.adapter.traits
         chat_id, key = self._chat.chat_id, row.owed.delivery_key
@@ -196,7 +196,7 @@ class Deliveries:
             return False
         return True
 
-    async def _found(self, link: Link, row: Delivery, body: Body) -> str | None:
+    async def _found(self, link: Link, row: OutboxRow, body: Body) -> str | None:
         """The id of the message that has grown and is closed by this row, which nobody here knows. It is
         asked for; the same key again shows the message or does nothing, and tells the id too."""
         assert body.closes is not None  # noqa: S101 - the caller looked
@@ -207,7 +207,7 @@ class Deliveries:
             return await link.send(outgoing(replace(row.owed, delivery_key=body.closes), body.part))
         return None
 
-    async def _placed(self, link: Link, row: Delivery, key: str) -> str | None:
+    async def _placed(self, link: Link, row: OutboxRow, key: str) -> str | None:
         """The id of a message that was sent for this row and says nothing yet; None if too many were lost."""
         if await self._database.read(outbox.attempts_at, key) >= MOST_PLACEHOLDERS:
             return None

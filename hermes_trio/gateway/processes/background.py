@@ -234,7 +234,7 @@ class Background:
 
     # --- what is told ---
 
-    def named(self, process: processes.Process) -> str:
+    def named(self, process: processes.ProcessRow) -> str:
         """A process of a former life, in one line."""
         code = "" if process.exit_code is None else f", exit code {process.exit_code}"
         return f"{process.process_id} ({self._read(process.command)[:100]!r}{code})"

@@ -57,7 +57,7 @@ async def process_of(
             ending=gateway.ending,
             talk=background,
         ) as process:
-            row = processes.Process(
+            row = processes.ProcessRow(
                 process_id,
                 session_id,
                 gateway.life,

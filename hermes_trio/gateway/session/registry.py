@@ -19,17 +19,17 @@ from ...state.rules.reset_policy import KNOWN_REASONS, is_fresh, notice_due
 from ...state.tables import inbox, processes, sessions
 from ...state.tables.inbox import Received
 from ...state.tables.session_entry import SessionEntry
-from ...state.tables.transcript import Message
-from ...state.tables.turns import Outcome, Turn
+from ...state.tables.transcript import TranscriptRow
+from ...state.tables.turns import Outcome, TurnRow
 from ..outbound import texts
 from ..startup.resume_rules import ends_in_tool_result, judge_tail, tail_time
 from ..turn.attachments import with_files
 from ..turn.attribution import as_told
-from ..turn.handle import Task
+from ..turn.handle import TurnHandle
 from ..turn.run import run_turn
 from ..turn.system_notes import reset_notice, with_note
 from . import batching
-from .session import Actor, Job
+from .session import Job, Session
 from .turn_limit import TurnLimit
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Sessions:
 
     def __init__(self, gateway: Gateway, work: trio.Nursery) -> None:
         self._gateway, self._work = gateway, work
-        self._actors: dict[str, Actor] = {}
-        self.running: set[Actor] = set()
+        self._actors: dict[str, Session] = {}
+        self.running: set[Session] = set()
         """Those with a turn at this moment."""
         self.limit = TurnLimit(gateway.config.gateway.max_running_turns)
         self._closed = False
@@ -60,24 +60,24 @@ class Sessions:
         control, database = self._gateway.control, self._gateway.database
         return not (self._closed or control.current or control.held or database.is_replaced)
 
-    def wake(self, key: str, *, resume: Turn | None = None) -> Actor | None:
+    def wake(self, key: str, *, resume: TurnRow | None = None) -> Session | None:
         """See to it that this session is looked after. None if no turn may begin now."""
         if not self.open:
             return None
         actor = self._actors.get(key)
         if actor is None:
-            actor = self._actors[key] = Actor(key)
+            actor = self._actors[key] = Session(key)
             self._work.start_soon(self._run, actor, name=f"session {key}")
         actor.resume = resume or actor.resume
         actor.wake()
         return actor
 
-    def task(self, key: str) -> Task | None:
+    def task(self, key: str) -> TurnHandle | None:
         """The turn that runs in this session, if one does."""
         actor = self._actors.get(key)
         return actor.task if actor is not None else None
 
-    def beside(self, key: str) -> list[Actor]:
+    def beside(self, key: str) -> list[Session]:
         """Those who work beside the conversation of this key."""
         return [
             actor
@@ -106,7 +106,7 @@ class Sessions:
         for actor in self._actors.values():
             actor.wake()
 
-    async def _run(self, actor: Actor) -> None:
+    async def _run(self, actor: Session) -> None:
         try:
             while self.open or actor.jobs:
                 try:
@@ -129,7 +129,7 @@ class Sessions:
         finally:
             del self._actors[actor.key]
 
-    async def _next_turn(self, actor: Actor) -> bool:
+    async def _next_turn(self, actor: Session) -> bool:
         """Run the turn that is due, if one is."""
         resume = actor.resume
         if resume is not None:
@@ -156,7 +156,7 @@ class Sessions:
                 await self._run_turn(actor, entry, rows)
         return True
 
-    async def _said(self, actor: Actor) -> list[Received]:
+    async def _said(self, actor: Session) -> list[Received]:
         """The messages that the next turn answers. An album arrives picture by picture: it is waited for."""
         gateway = self._gateway
         patience = trio.current_time() + batching.LONGEST_WAIT  # also if the clock on the wall goes back
@@ -186,12 +186,12 @@ class Sessions:
         return False
 
     async def _run_turn(
-        self, actor: Actor, entry: SessionEntry, rows: list[Received], *, resumes: int | None = None
+        self, actor: Session, entry: SessionEntry, rows: list[Received], *, resumes: int | None = None
     ) -> Outcome | None:
         if not self.open:
             return None
         gateway = self._gateway
-        task = Task(rows, resumes, entry.origin)
+        task = TurnHandle(rows, resumes, entry.origin)
         actor.begin(task)
         self.running.add(actor)
         gateway.turns_changed()
@@ -223,7 +223,7 @@ class Sessions:
         ):
             self._gateway.reply(event, reset_notice(reason, policy))
 
-    def _prompt(self, entry: SessionEntry, history: list[Message], text: str, gone: list[str]) -> str:
+    def _prompt(self, entry: SessionEntry, history: list[TranscriptRow], text: str, gone: list[str]) -> str:
         gateway = self._gateway
         now, window = gateway.world.time(), gateway.config.agent.gateway_auto_continue_freshness
         marked_at = entry.mark.at if entry.mark else None

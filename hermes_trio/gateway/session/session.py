@@ -12,9 +12,9 @@ from typing import Literal
 import trio
 
 from ...base.messages import MessageEvent
-from ...state.tables.turns import Outcome, Turn
+from ...state.tables.turns import Outcome, TurnRow
 from ..outbound import texts
-from ..turn.handle import Task
+from ..turn.handle import TurnHandle
 
 TELL_EVERY = 30.0
 """Seconds in which nobody is told twice in a session what becomes of a message."""
@@ -25,14 +25,14 @@ Job = Callable[[], Awaitable[None]]
 Mode = Literal["interrupt", "queue", "steer"]
 
 
-class Actor:
+class Session:
     """A session that is being looked after."""
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self.task: Task | None = None
+        self.task: TurnHandle | None = None
         """The turn that runs now."""
-        self.resume: Turn | None = None
+        self.resume: TurnRow | None = None
         """The cut turn that is to be taken up first."""
         self.jobs: deque[Job] = deque()
         """What is to be done when the turn that runs has ended."""
@@ -63,7 +63,7 @@ class Actor:
         self._told_at = now
         return True
 
-    def begin(self, task: Task) -> None:
+    def begin(self, task: TurnHandle) -> None:
         """A turn begins. Who came too late for it meets it now."""
         self.task = task
         for one in self.came:

@@ -22,7 +22,7 @@ from .resume_rules import Action, Marked, Verdict, judge_tail, may_resume, tail_
 if TYPE_CHECKING:
     import sqlite3
 
-    from ...state.tables.turns import Turn
+    from ...state.tables.turns import TurnRow
     from ..parts import Gateway
 
 log = Log(__name__)
@@ -80,7 +80,7 @@ async def _resume(gateway: Gateway, entry: SessionEntry, origin: SessionSource) 
 
 
 def _leave_alone(
-    db: sqlite3.Connection, entry: SessionEntry, cut: Turn, at: float, *, clears: bool, tells: bool
+    db: sqlite3.Connection, entry: SessionEntry, cut: TurnRow, at: float, *, clears: bool, tells: bool
 ) -> bool:
     """Close the messages of a session's cut turns, as nobody takes them up, and clear the mark if asked.
     Return whether the person is now owed a word about it: once, and only if a message was still open."""

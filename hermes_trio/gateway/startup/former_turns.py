@@ -18,7 +18,7 @@ from ...log import Log
 from ...state.rules import settle
 from ...state.tables import outbox, sessions, turns
 from ...state.tables.outbox import Owed
-from ...state.tables.turns import Turn
+from ...state.tables.turns import TurnRow
 from ..outbound import texts
 from ..outbound.rows import Body, Chat, owed, stream_key
 from ..outbound.split import chunks
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = Log(__name__)
 
 
-async def settle_former_life(gateway: Gateway) -> list[Turn]:
+async def settle_former_life(gateway: Gateway) -> list[TurnRow]:
     """End the turns that a former life left without an end, mark their sessions, and owe their chats
     what closes a message that was growing."""
     rows = []
@@ -50,7 +50,7 @@ async def settle_former_life(gateway: Gateway) -> list[Turn]:
     return await gateway.database.write(_settle, rows, gateway.world.time())
 
 
-def _left_open(db: sqlite3.Connection) -> list[tuple[Turn, SessionSource]]:
+def _left_open(db: sqlite3.Connection) -> list[tuple[TurnRow, SessionSource]]:
     """The turns without an end that had a message growing, and where."""
     found = []
     for turn in turns.unended(db):
@@ -65,7 +65,7 @@ def _said(records: Iterable[Record]) -> str:
     return "".join(delta for delta in deltas if isinstance(delta, str))
 
 
-def _closing(turn: Turn, origin: SessionSource, text: str) -> Owed:
+def _closing(turn: TurnRow, origin: SessionSource, text: str) -> Owed:
     chat = Chat.of(origin)
     key = stream_key(turn.run_id)
     return owed(
@@ -78,7 +78,7 @@ def _closing(turn: Turn, origin: SessionSource, text: str) -> Owed:
     )
 
 
-def _settle(db: sqlite3.Connection, closing: Iterable[Owed], at: float) -> list[Turn]:
+def _settle(db: sqlite3.Connection, closing: Iterable[Owed], at: float) -> list[TurnRow]:
     for turn in turns.unended(db):
         questions.close_of_turn(db, turn.turn_id, at)
     cut = settle.settle_cut_turns(db, at)

@@ -25,7 +25,7 @@ from enum import Enum
 
 from ...state.rules.reset_policy import is_fresh
 from ...state.tables.session_entry import ResumeReason
-from ...state.tables.transcript import Message
+from ...state.tables.transcript import TranscriptRow
 
 # Notes are made in `notes`, which is built on these rules; so what they open with stands here.
 NOTE_OPENING = "[System note:"
@@ -131,7 +131,7 @@ def may_resume(session: Marked, *, now: float, window: float) -> Verdict:
     return next((verdict for met, verdict in needs if not met), Verdict.UNFINISHED_WORK)
 
 
-def judge_tail(rows: Sequence[Message]) -> Tail:
+def judge_tail(rows: Sequence[TranscriptRow]) -> Tail:
     """How far the conversation of these rows came."""
     said = _said(rows)
     if not said:
@@ -150,23 +150,23 @@ def judge_tail(rows: Sequence[Message]) -> Tail:
     return Tail.ANSWERED if finished and last.content.strip() else Tail.UNFINISHED
 
 
-def tail_time(rows: Sequence[Message]) -> float | None:
+def tail_time(rows: Sequence[TranscriptRow]) -> float | None:
     """When the tail was written; None if there is none."""
     said = _said(rows)
     return said[-1].created_at if said else None
 
 
-def ends_in_tool_result(rows: Sequence[Message]) -> bool:
+def ends_in_tool_result(rows: Sequence[TranscriptRow]) -> bool:
     """Whether the tail is a tool result that the model has not spoken about yet."""
     said = _said(rows)
     return bool(said) and said[-1].role == "tool"
 
 
-def _said(rows: Sequence[Message]) -> list[Message]:
+def _said(rows: Sequence[TranscriptRow]) -> list[TranscriptRow]:
     return [row for row in rows if row.marker is None and row.role != "system"]
 
 
-def _question_open(said: Sequence[Message]) -> bool:
+def _question_open(said: Sequence[TranscriptRow]) -> bool:
     """Whether the calls at the end hold a question without the person's answer. One is enough: the
     results of its neighbours do not answer it."""
     answered: set[str | None] = set()

@@ -25,7 +25,7 @@ from ...platform.contract import Dialect
 from ...state.db.database import Database
 from ...state.tables import inbox, outbox, transcript, turns
 from ...state.tables.session_entry import SessionEntry, Usage
-from ...state.tables.transcript import Message, ToolCall
+from ...state.tables.transcript import ToolCall, TranscriptRow
 from ...tools.background_process import Kept, Watch
 from ...tools.tool import Approval
 from ..outbound.rows import Body, Chat, owed
@@ -35,9 +35,9 @@ from .attribution import as_told
 
 if TYPE_CHECKING:
     from ..parts import Gateway
-    from .handle import Task
+    from .handle import TurnHandle
 
-Agent = Callable[["Turn"], Awaitable[str | None]]
+Agent = Callable[["TurnContext"], Awaitable[str | None]]
 """Whoever answers: any async function of a turn. What it returns is the answer; None means that what it
 has said is the answer."""
 
@@ -73,7 +73,7 @@ class Compresses(Protocol):
     """An agent that can shorten what its model is sent of a session."""
 
     async def compress(
-        self, entry: SessionEntry, rows: Sequence[Message], database: Database, focus: str
+        self, entry: SessionEntry, rows: Sequence[TranscriptRow], database: Database, focus: str
     ) -> Shortened | None:
         """Do so; None where no model is sent anything."""
 
@@ -87,7 +87,7 @@ class TellsModel(Protocol):
         """Which one, and why, in a sentence."""
 
 
-class Turn:
+class TurnContext:
     """What an agent sees of the turn it runs in."""
 
     def __init__(
@@ -97,12 +97,12 @@ class Turn:
         turn_id: int,
         run_id: str,
         journal: RunWriter,
-        task: Task,
+        task: TurnHandle,
         beside: trio.Nursery,
         *,
         prompt: str,
         said: Sequence[MessageEvent],
-        history: Sequence[Message],
+        history: Sequence[TranscriptRow],
         show: Callable[[str], None],
     ) -> None:
         self.entry, self.turn_id, self.run_id = entry, turn_id, run_id
@@ -313,7 +313,7 @@ class Turn:
 
     async def calls(self, text: str, *tool_calls: ToolCall, opaque: str | None = None) -> None:
         """The model asked for tools: the row that says so, before any of them begins."""
-        like = Message("assistant", text, 0, tool_calls=tool_calls, finish="tool_calls", opaque=opaque)
+        like = TranscriptRow("assistant", text, 0, tool_calls=tool_calls, finish="tool_calls", opaque=opaque)
         row, held = self.row_of("assistant", text, like=like), (self.segment, self.thought)
         # Before it waits: who is cancelled there leaves, and the row is written all the same.
         self.segment = self.thought = ""
@@ -325,17 +325,19 @@ class Turn:
 
     async def result(self, call: ToolCall, content: str, status: str = "ok") -> None:
         """A tool's result."""
-        like = Message("tool", content, 0, tool_call_id=call.id, tool_name=call.name, status=status)
+        like = TranscriptRow("tool", content, 0, tool_call_id=call.id, tool_name=call.name, status=status)
         await self._row(self.row_of("tool", content, like=like))
 
-    async def _row(self, row: Message) -> None:
+    async def _row(self, row: TranscriptRow) -> None:
         self.active()
         await self._gateway.database.write(transcript.append, self.entry.session_id, row)
 
-    def row_of(self, role: transcript.Role, content: str, *, like: Message | None = None) -> Message:
+    def row_of(
+        self, role: transcript.Role, content: str, *, like: TranscriptRow | None = None
+    ) -> TranscriptRow:
         """A row of this turn, behind everything that has happened in it."""
-        like = like or Message(role, content, 0)
-        return Message(
+        like = like or TranscriptRow(role, content, 0)
+        return TranscriptRow(
             role,
             content,
             self._gateway.world.time(),
@@ -365,11 +367,11 @@ def _take_steered(
     heard of processes."""
     taken = []
     for text in heard:
-        transcript.append(db, session_id, Message("user", text, at, turn_id, place=place))
+        transcript.append(db, session_id, TranscriptRow("user", text, at, turn_id, place=place))
         taken.append(text)
     for row in inbox.by_ids(db, inbox_ids):
         if inbox.join_turn(db, turn_id, [row.inbox_id]):
             text = as_told(row, config).event.text
-            transcript.append(db, session_id, Message("user", text, at, turn_id, place=place))
+            transcript.append(db, session_id, TranscriptRow("user", text, at, turn_id, place=place))
             taken.append(text)
     return taken

@@ -17,15 +17,15 @@ from ...state.tables.session_entry import SessionEntry
 from ...state.tables.turns import Outcome
 from ..outbound.lane import Lane
 from ..outbound.rows import Chat
-from .context import Turn
-from .questions import Asked
+from .context import TurnContext
+from .questions import OpenQuestion
 
 if TYPE_CHECKING:
     from ..parts import Gateway
 
 
 @dataclass(slots=True)
-class Task:
+class TurnHandle:
     """What a session's actor has to do next, and the handle by which others can end it."""
 
     rows: Sequence[Received]
@@ -38,7 +38,7 @@ class Task:
     began: float = field(default_factory=trio.current_time)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     ended_by: Outcome = Outcome.STOPPED
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[OpenQuestion] = field(default_factory=list)
     """What it waits for a person to answer, the oldest first."""
     steered: list[int] = field(default_factory=list)
     """The messages that are to go into it; it takes them when it can."""
@@ -61,18 +61,18 @@ class Task:
 
 
 @dataclass(slots=True)
-class Run:
+class TurnRun:
     """A turn that runs: its names, and how it ends."""
 
     gateway: Gateway
     entry: SessionEntry
-    task: Task
+    task: TurnHandle
     chat: Chat | None
     thread_id: str | None
     reply_to: str | None
     run_id: str
     turn_id: int = 0
-    turn: Turn | None = None
+    turn: TurnContext | None = None
     outcome: Outcome = Outcome.CUT
     answer: str = ""
     trouble: str = ""

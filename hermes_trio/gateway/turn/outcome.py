@@ -15,14 +15,14 @@ from ...state.rules.settle import Settlement
 from ...state.tables import processes, turns
 from ...state.tables.outbox import Owed
 from ...state.tables.session_entry import Usage
-from ...state.tables.transcript import Message
+from ...state.tables.transcript import TranscriptRow
 from ...state.tables.turns import Outcome
 from ..outbound import texts
 from ..outbound.rows import Body, owed, stream_key
 from ..outbound.split import chunks
 from . import questions
-from .context import Turn
-from .handle import Run
+from .context import TurnContext
+from .handle import TurnRun
 
 MOST_TOKENS = 1 << 40
 """Nobody uses so many in one turn, and the sum of a session's must not leave what a database can count."""
@@ -30,20 +30,22 @@ MOST_TOKENS = 1 << 40
 log = Log(__name__)
 
 
-def rows_left(run: Run, outcome: Outcome) -> list[Message]:
+def rows_left(run: TurnRun, outcome: Outcome) -> list[TranscriptRow]:
     """What is still to be written into the transcript."""
     turn = run.turn
     if turn is None:
         return []
     if outcome is Outcome.ANSWERED:
-        return [turn.row_of("assistant", run.answer, like=Message("assistant", "", 0, finish="stop"))]
+        return [turn.row_of("assistant", run.answer, like=TranscriptRow("assistant", "", 0, finish="stop"))]
     if turn.segment and outcome is not Outcome.CUT:
         # What a cut turn had said is recovered from its journal, by whoever reads the session.
-        return [turn.row_of("assistant", turn.segment, like=Message("assistant", "", 0, finish=outcome))]
+        return [
+            turn.row_of("assistant", turn.segment, like=TranscriptRow("assistant", "", 0, finish=outcome))
+        ]
     return []
 
 
-def owed_at_the_end(run: Run, outcome: Outcome) -> list[Owed]:
+def owed_at_the_end(run: TurnRun, outcome: Outcome) -> list[Owed]:
     """What the chat gets: the answer, or the trouble in words, or the end of what was growing."""
     if run.chat is None or run.turn is None:
         return []
@@ -74,7 +76,7 @@ def owed_at_the_end(run: Run, outcome: Outcome) -> list[Owed]:
     ]
 
 
-def last_event(run: Run, outcome: Outcome) -> Event:
+def last_event(run: TurnRun, outcome: Outcome) -> Event:
     """What whoever watches the run sees last."""
     if outcome is Outcome.ANSWERED:
         return RunCompleted(run.answer, _used(run.turn))
@@ -87,7 +89,7 @@ def last_event(run: Run, outcome: Outcome) -> Event:
     return RunCancelled()
 
 
-def counted(turn: Turn | None) -> Usage | None:
+def counted(turn: TurnContext | None) -> Usage | None:
     """What a turn has used. An agent may say anything: what is no number of tokens is not believed."""
     used = turn.usage if turn is not None else None
     if used is None:
@@ -103,7 +105,7 @@ def _is_cost(cost: object) -> bool:
     return isinstance(cost, int | float) and 0 <= cost < math.inf
 
 
-def _used(turn: Turn | None) -> dict[str, int]:
+def _used(turn: TurnContext | None) -> dict[str, int]:
     """What a turn has used, as clients count it; nothing where nobody counted."""
     used = counted(turn)
     if used is None:

@@ -15,7 +15,7 @@ from ..outbound.rows import Chat, Stream
 
 if TYPE_CHECKING:
     from ..parts import Gateway
-    from .context import Turn
+    from .context import TurnContext
 
 TYPING_EVERY = 2.0
 TYPING_WITHIN = 1.5
@@ -23,7 +23,7 @@ TYPING_WITHIN = 1.5
 log = Log(__name__)
 
 
-async def typing(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None) -> None:
+async def typing(gateway: Gateway, turn: TurnContext, chat: Chat, thread_id: str | None) -> None:
     """Show that somebody is typing, where a platform has a sign for it. Within a flood wait of the chat no
     sign is sent, and one that is refused as too much holds everything else there too."""
     connection = gateway.connection(chat)
@@ -41,7 +41,7 @@ async def typing(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None
         await trio.sleep(TYPING_EVERY)
 
 
-async def still_working(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None) -> None:
+async def still_working(gateway: Gateway, turn: TurnContext, chat: Chat, thread_id: str | None) -> None:
     """Say now and then that the turn still runs. Where a message can be edited it is one message, and
     says in the end how long it took."""
     every = gateway.config.agent.gateway_notify_interval
@@ -65,7 +65,7 @@ async def still_working(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str
             gateway.lanes.of(chat).show(own, texts.worked(trio.current_time() - began))
 
 
-async def warn_of_silence(gateway: Gateway, turn: Turn, chat: Chat, thread_id: str | None) -> None:
+async def warn_of_silence(gateway: Gateway, turn: TurnContext, chat: Chat, thread_id: str | None) -> None:
     """Say once that nothing has happened for long, before the limit ends the turn."""
     agent = gateway.config.agent
     if not agent.gateway_timeout_warning or not agent.gateway_timeout:

@@ -20,7 +20,7 @@ import trio
 from ...base.events import ApprovalRequest, QuestionRequest, RequestClosed
 from ...platform.contract import Button
 from ...state.tables import approvals, inbox, outbox, turns
-from ...state.tables.approvals import Request
+from ...state.tables.approvals import ApprovalRow
 from ...tools.tool import Approval, NotShown
 from ..intake.access import ids_of
 from ..outbound import texts
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ...base.messages import SessionSource
     from ...state.tables.outbox import Owed
     from ..parts import Gateway
-    from .context import Turn
-    from .handle import Task
+    from .context import TurnContext
+    from .handle import TurnHandle
 
 Kind = Literal["approval", "question"]
 
@@ -59,7 +59,7 @@ LONGEST_LABEL = 60
 
 
 @dataclass(eq=False, slots=True)
-class Asked:
+class OpenQuestion:
     """One thing that a person is asked, and the answer when there is one."""
 
     id: str
@@ -104,8 +104,8 @@ class Asked:
 
 async def ask(
     gateway: Gateway,
-    turn: Turn,
-    task: Task,
+    turn: TurnContext,
+    task: TurnHandle,
     what: Approval | str,
     *,
     choices: Sequence[str] = (),
@@ -116,7 +116,7 @@ async def ask(
     if task.source is None:
         return None
     kind: Kind = "question" if isinstance(what, str) else "approval"
-    asked = Asked(gateway.world.new_id(), kind, choices, _people_of(task))
+    asked = OpenQuestion(gateway.world.new_id(), kind, choices, _people_of(task))
     try:
         said = _shown(gateway, turn, task.source, asked, what, within)
     except NotShown as error:
@@ -124,7 +124,7 @@ async def ask(
         raise
     event = _event(asked, what)
     text = what if isinstance(what, str) else msgspec.json.encode(event).decode()
-    row = Request(asked.id, turn.turn_id, kind, text, gateway.world.time())
+    row = ApprovalRow(asked.id, turn.turn_id, kind, text, gateway.world.time())
     await gateway.database.write(_ask, row, said)
     task.asked.append(asked)
     turn.patience.deadline = math.inf
@@ -142,14 +142,14 @@ async def ask(
     return got
 
 
-def _people_of(task: Task) -> frozenset[str]:
+def _people_of(task: TurnHandle) -> frozenset[str]:
     """The ids of the people whose messages this turn answers; of a resumed one, of whom its session is."""
     origin = [task.origin] if task.origin is not None else []
     sources = [row.event.source for row in task.rows] or origin
     return frozenset(one for source in sources for one in ids_of(source))
 
 
-def waiting(gateway: Gateway, key: str) -> list[Asked]:
+def waiting(gateway: Gateway, key: str) -> list[OpenQuestion]:
     """What is asked in the conversation of this key, the oldest first: what its own turn asks, and then
     what is asked by those who work beside it."""
     task = gateway.sessions.task(key)
@@ -158,14 +158,16 @@ def waiting(gateway: Gateway, key: str) -> list[Asked]:
     return own + sorted(beside, key=lambda asked: asked.at)
 
 
-def anybodys_approvals(gateway: Gateway, source: SessionSource) -> list[Asked]:
+def anybodys_approvals(gateway: Gateway, source: SessionSource) -> list[OpenQuestion]:
     """What waits for a yes in this place, whoever's turn asks for it."""
     tasks = (actor.task for actor in gateway.sessions.running if actor.task is not None)
     here = (task for task in tasks if task.source is not None and place_of(task.source) == place_of(source))
     return [asked for task in here for asked in task.asked if asked.kind == "approval"]
 
 
-async def answer(gateway: Gateway, asked: Asked, meant: str, *, by: str, inbox_id: int | None = None) -> bool:
+async def answer(
+    gateway: Gateway, asked: OpenQuestion, meant: str, *, by: str, inbox_id: int | None = None
+) -> bool:
     """Give the answer; the message it was given in is then of the turn that asked. False if it comes too
     late."""
     at = gateway.world.time()
@@ -186,7 +188,7 @@ def _short(label: str) -> str:
     return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
 
 
-def _event(asked: Asked, what: Approval | str) -> ApprovalRequest | QuestionRequest:
+def _event(asked: OpenQuestion, what: Approval | str) -> ApprovalRequest | QuestionRequest:
     if isinstance(what, str):
         return QuestionRequest(asked.id, what, asked.choices)
     command, cwd, why = visible(what.exact), visible(what.place), on_one_line(what.description)
@@ -194,7 +196,12 @@ def _event(asked: Asked, what: Approval | str) -> ApprovalRequest | QuestionRequ
 
 
 def _shown(
-    gateway: Gateway, turn: Turn, source: SessionSource, asked: Asked, what: Approval | str, within: float
+    gateway: Gateway,
+    turn: TurnContext,
+    source: SessionSource,
+    asked: OpenQuestion,
+    what: Approval | str,
+    within: float,
 ) -> Owed | None:
     """What the person is shown, in as many messages as it takes; the last has the buttons. None if there is
     nothing to show."""
@@ -230,7 +237,7 @@ def _key(run_id: str, asked_id: str) -> str:
 # --- steps of the database ---------------------------------------------------------------------------
 
 
-def _ask(db: sqlite3.Connection, row: Request, said: Owed | None) -> None:
+def _ask(db: sqlite3.Connection, row: ApprovalRow, said: Owed | None) -> None:
     approvals.ask(db, row)
     if said is not None:
         outbox.owe(db, said, row.asked_at)
@@ -265,7 +272,7 @@ def close_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> bool:
     return bool(asked)
 
 
-def _take_buttons(db: sqlite3.Connection, request: Request, answer: str | None, at: float) -> None:
+def _take_buttons(db: sqlite3.Connection, request: ApprovalRow, answer: str | None, at: float) -> None:
     """Owe the edit that takes the buttons away and says how it ended, if there are any."""
     turn = turns.get(db, request.turn_id)
     asked = outbox.by_key(db, _key(turn.run_id, request.approval_id)) if turn else None

@@ -25,14 +25,14 @@ from ...state.db.column_text import storable
 from ...state.rules.settle import Settlement
 from ...state.tables import inbox, sessions, transcript, turns
 from ...state.tables.session_entry import SessionEntry
-from ...state.tables.transcript import Message
+from ...state.tables.transcript import TranscriptRow
 from ...state.tables.turns import Outcome
 from ..outbound import texts
 from ..outbound.rows import Chat, Stream, stream_key
 from ..outbound.split import fits
 from . import progress
-from .context import Turn
-from .handle import Run, Task
+from .context import TurnContext
+from .handle import TurnHandle, TurnRun
 from .outcome import counted, last_event, owed_at_the_end, rows_left, settled
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ STORE_AGAIN_AFTER = 30.0
 log = Log(__name__)
 
 
-async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt: str,
-                   history: Sequence[Message]) -> Outcome:  # fmt: skip
+async def run_turn(gateway: Gateway, entry: SessionEntry, task: TurnHandle, *, prompt: str,
+                   history: Sequence[TranscriptRow]) -> Outcome:  # fmt: skip
     """Run one turn from its row to its end, and return how it ended. Raises Cancelled if the gateway
     cut it; then its end is on the disk, or the next start finds that it has none."""
     source = task.source
     chat = Chat.of(source) if source else None
     task.run_id = await _name_of_run(gateway, task)
-    run = Run(
+    run = TurnRun(
         gateway,
         entry,
         task,
@@ -89,7 +89,7 @@ async def run_turn(gateway: Gateway, entry: SessionEntry, task: Task, *, prompt:
                     log.warning("a turn was cut without last words", run=run.run_id)
 
 
-async def _name_of_run(gateway: Gateway, task: Task) -> str:
+async def _name_of_run(gateway: Gateway, task: TurnHandle) -> str:
     """What the run is called: as its message was promised, unless a run of that name was cut before it had
     begun."""
     promised = task.rows[0].event.run_id if task.rows else None
@@ -98,7 +98,7 @@ async def _name_of_run(gateway: Gateway, task: Task) -> str:
     return promised
 
 
-async def _attended(run: Run, journal: RunWriter, prompt: str, history: Sequence[Message]) -> None:
+async def _attended(run: TurnRun, journal: RunWriter, prompt: str, history: Sequence[TranscriptRow]) -> None:
     """Let the agent run, with everything that runs beside it, and note how that ended."""
     gateway = run.gateway
     streaming = gateway.config.streaming
@@ -119,7 +119,7 @@ async def _attended(run: Run, journal: RunWriter, prompt: str, history: Sequence
 
     with run.task.scope:
         async with trio.open_nursery() as beside:
-            turn = run.turn = Turn(
+            turn = run.turn = TurnContext(
                 gateway,
                 run.entry,
                 run.turn_id,
@@ -177,7 +177,7 @@ def _alone(raised: BaseException) -> BaseException:
     return raised
 
 
-async def _end_in_time(run: Run, journal: RunWriter) -> Outcome:
+async def _end_in_time(run: TurnRun, journal: RunWriter) -> Outcome:
     """The end of a turn, as soon as the disk takes it. What was said is not lost because the disk is full."""
     while True:
         try:
@@ -187,7 +187,7 @@ async def _end_in_time(run: Run, journal: RunWriter) -> Outcome:
         await trio.sleep(STORE_AGAIN_AFTER)
 
 
-async def _end(run: Run, journal: RunWriter) -> Outcome:
+async def _end(run: TurnRun, journal: RunWriter) -> Outcome:
     """The end of a turn: one transaction, then the journal's last record, then who waits for it."""
     gateway, turn = run.gateway, run.turn
     outcome = run.outcome
@@ -227,7 +227,7 @@ async def _end(run: Run, journal: RunWriter) -> Outcome:
 
 
 def _begin(
-    db: sqlite3.Connection, run_id: str, session_id: str, life: str, task: Task, at: float
+    db: sqlite3.Connection, run_id: str, session_id: str, life: str, task: TurnHandle, at: float
 ) -> int | None:
     """Open the turn's row, give it its messages, and write down what the person said. None, and nothing
     has begun, if there is nothing left to answer: what was said, or what was cut, has been dropped since."""
@@ -241,5 +241,5 @@ def _begin(
     turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=life, at=at, resumes=task.resumes)
     inbox.join_turn(db, turn_id, [row.inbox_id for row in task.rows])
     for row in task.rows:
-        transcript.append(db, session_id, Message("user", row.event.text, row.received_at, turn_id))
+        transcript.append(db, session_id, TranscriptRow("user", row.event.text, row.received_at, turn_id))
     return turn_id

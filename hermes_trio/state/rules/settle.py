@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from ..tables import approvals, endings, inbox, outbox, sessions, transcript, turns
 from ..tables.outbox import Owed
 from ..tables.session_entry import Mark, ResumeReason, SessionEntry, Usage
-from ..tables.transcript import Message
-from ..tables.turns import ENDS, Outcome, Turn
+from ..tables.transcript import TranscriptRow
+from ..tables.turns import ENDS, Outcome, TurnRow
 
 MOST_CRASHES = 3
 """So often it is begun again with messages whose turns have crashed before they had asked a model."""
@@ -26,7 +26,7 @@ class Settlement:
 
     outcome: Outcome
     reason: str | None = None
-    rows: tuple[Message, ...] = ()
+    rows: tuple[TranscriptRow, ...] = ()
     owed: tuple[Owed, ...] = ()
     usage: Usage | None = None
 
@@ -48,7 +48,7 @@ def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: flo
     return outcome
 
 
-def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[Turn]:
+def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[TurnRow]:
     """End the turns that a former life left without an end, by what that life had decided, or as a
     crash. Returns them as they were. Called at a start, before any turn begins; moves no session in a
     list, since nobody used it."""

@@ -16,8 +16,8 @@ from ...config.schema import GatewayConfig, reset_policy
 from ..db.database import Database
 from ..tables import processes, sessions, transcript, turns
 from ..tables.session_entry import Mark, ResumeReason, SessionEntry
-from ..tables.transcript import Message
-from ..tables.turns import Turn
+from ..tables.transcript import TranscriptRow
+from ..tables.turns import TurnRow
 from . import settle
 from .reset_policy import is_fresh, process_blocks_reset, reset_due
 from .retention import forget_sessions
@@ -110,7 +110,7 @@ class SessionStore:
 
         return await self._database.write(step)
 
-    async def settle_cut_turns(self) -> list[Turn]:
+    async def settle_cut_turns(self) -> list[TurnRow]:
         """End what a former life left without an end, and mark exactly its sessions."""
         return await self._database.write(settle.settle_cut_turns, self._world.time())
 
@@ -131,7 +131,7 @@ class SessionStore:
 
         await self._database.write(step)
 
-    async def load_transcript(self, session_id: str) -> list[Message]:
+    async def load_transcript(self, session_id: str) -> list[TranscriptRow]:
         """The rows of a session in order, without the markers: what was said, not what is known of it."""
         rows = await self._database.read(transcript.load, session_id)
         return [row for row in rows if row.marker is None]

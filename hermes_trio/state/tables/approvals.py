@@ -15,7 +15,7 @@ ALWAYS = "allowed:"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApprovalRow:
     """One thing asked of a person. `asked` is JSON: the command or the question, and the choices."""
 
     approval_id: str
@@ -32,11 +32,11 @@ _COLUMNS = "approval_id, turn_id, kind, asked, asked_at, answer, answered_by, cl
 _SELECT = f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608 - constants of this module
 
 
-def _request(row: tuple[Any, ...]) -> Request:
-    return Request(*row)
+def _request(row: tuple[Any, ...]) -> ApprovalRow:
+    return ApprovalRow(*row)
 
 
-def ask(db: sqlite3.Connection, request: Request) -> None:
+def ask(db: sqlite3.Connection, request: ApprovalRow) -> None:
     """Store what is asked, before anybody is shown it."""
     db.execute(
         "INSERT INTO approvals (approval_id, turn_id, kind, asked, asked_at) VALUES (?, ?, ?, ?, ?)",
@@ -63,7 +63,7 @@ def close(db: sqlite3.Connection, approval_id: str, at: float) -> None:
     )
 
 
-def get(db: sqlite3.Connection, approval_id: str) -> Request | None:
+def get(db: sqlite3.Connection, approval_id: str) -> ApprovalRow | None:
     """One request, open or closed."""
     row = db.execute(
         f"{_SELECT} WHERE approval_id = ?",
@@ -72,7 +72,7 @@ def get(db: sqlite3.Connection, approval_id: str) -> Request | None:
     return _request(row) if row else None
 
 
-def open_of_turn(db: sqlite3.Connection, turn_id: int) -> list[Request]:
+def open_of_turn(db: sqlite3.Connection, turn_id: int) -> list[ApprovalRow]:
     """What this turn still waits for, the oldest first."""
     query = f"{_SELECT} WHERE turn_id = ? AND closed_at IS NULL ORDER BY asked_at, rowid"
     return [_request(row) for row in db.execute(query, (turn_id,))]

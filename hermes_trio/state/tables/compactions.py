@@ -7,7 +7,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from ..db.column_text import storable
-from .transcript import Message
+from .transcript import TranscriptRow
 
 Position = tuple[int, int, int]
 """Where a row stands in its session: its turn, its place there, its id. It sorts as the transcript does."""
@@ -30,7 +30,7 @@ class Compaction:
     """Until when no attempt is made by itself, because the last one failed."""
 
 
-def position(row: Message) -> Position:
+def position(row: TranscriptRow) -> Position:
     """Where this row stands."""
     return (row.turn_id or 0, row.place, row.id or 0)
 

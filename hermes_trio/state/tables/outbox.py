@@ -41,7 +41,7 @@ class Owed:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class OutboxRow:
     """One row of the outbox."""
 
     outbox_id: int
@@ -61,8 +61,8 @@ _COLUMNS = (
 _SELECT = f"SELECT {_COLUMNS} FROM outbox"  # noqa: S608 - constants of this module
 
 
-def _delivery(row: tuple[Any, ...]) -> Delivery:
-    return Delivery(row[0], Owed(*row[1:10]), row[10], OutboxState(row[11]), *row[12:])
+def _delivery(row: tuple[Any, ...]) -> OutboxRow:
+    return OutboxRow(row[0], Owed(*row[1:10]), row[10], OutboxState(row[11]), *row[12:])
 
 
 def owe(db: sqlite3.Connection, owed: Owed, at: float) -> bool:
@@ -104,7 +104,7 @@ def begin_stream(db: sqlite3.Connection, owed: Owed, at: float) -> int:
     return int(outbox_id)
 
 
-def by_key(db: sqlite3.Connection, delivery_key: str) -> Delivery | None:
+def by_key(db: sqlite3.Connection, delivery_key: str) -> OutboxRow | None:
     """What was owed by this key."""
     row = db.execute(f"{_SELECT} WHERE delivery_key = ?", (delivery_key,)).fetchone()
     return _delivery(row) if row else None
@@ -130,7 +130,7 @@ def has_key(db: sqlite3.Connection, delivery_key: str) -> bool:
     return row is not None
 
 
-def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[Delivery]:
+def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[OutboxRow]:
     """What is still owed through this account, in the order in which it came to be owed."""
     query = (
         f"{_SELECT} WHERE platform = ? AND account = ? "
@@ -148,7 +148,7 @@ def waiting_chats(db: sqlite3.Connection, platform: str, account: str) -> list[s
     return [chat_id for (chat_id,) in db.execute(query, (platform, account))]
 
 
-def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> list[Delivery]:
+def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> list[OutboxRow]:
     """What is still owed to one chat, in the order in which it came to be owed."""
     query = (
         f"{_SELECT} WHERE platform = ? AND account = ? AND chat_id = ? "
@@ -169,7 +169,7 @@ def count_by_state(db: sqlite3.Connection) -> dict[str, int]:
     return dict(db.execute("SELECT state, count(*) FROM outbox GROUP BY state"))
 
 
-def get(db: sqlite3.Connection, outbox_id: int) -> Delivery | None:
+def get(db: sqlite3.Connection, outbox_id: int) -> OutboxRow | None:
     """One row."""
     row = db.execute(f"{_SELECT} WHERE outbox_id = ?", (outbox_id,)).fetchone()
     return _delivery(row) if row else None

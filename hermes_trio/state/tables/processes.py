@@ -14,7 +14,7 @@ from . import inbox
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ProcessRow:
     """One process group and what is known of it."""
 
     process_id: str
@@ -39,12 +39,12 @@ _COLUMNS = (
 _SELECT = f"SELECT {_COLUMNS} FROM processes"  # noqa: S608 - constants of this module
 
 
-def _process(row: tuple[Any, ...]) -> Process:
-    process = Process(*row)
+def _process(row: tuple[Any, ...]) -> ProcessRow:
+    process = ProcessRow(*row)
     return replace(process, background=bool(process.background))
 
 
-def add(db: sqlite3.Connection, process: Process) -> None:
+def add(db: sqlite3.Connection, process: ProcessRow) -> None:
     """Remember a process that was just started."""
     db.execute(
         f"INSERT INTO processes ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
@@ -93,7 +93,7 @@ def seen(db: sqlite3.Connection, process_id: str, at: float) -> None:
     inbox.drop_named(db, told_as(process_id), at)
 
 
-def untold(db: sqlite3.Connection, session_id: str, life: str) -> list[Process]:
+def untold(db: sqlite3.Connection, session_id: str, life: str) -> list[ProcessRow]:
     """The background processes of a session that ended in a life before this one, and of whose end the model
     has not heard; the oldest first."""
     query = (
@@ -113,13 +113,13 @@ def tell_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
     )
 
 
-def alive(db: sqlite3.Connection) -> list[Process]:
+def alive(db: sqlite3.Connection) -> list[ProcessRow]:
     """Those whose end is not known, the oldest first."""
     query = f"{_SELECT} WHERE ended_at IS NULL ORDER BY started_at, process_id"
     return [_process(row) for row in db.execute(query)]
 
 
-def of_session(db: sqlite3.Connection, session_id: str) -> list[Process]:
+def of_session(db: sqlite3.Connection, session_id: str) -> list[ProcessRow]:
     """The processes of a session that are not forgotten."""
     return [_process(row) for row in db.execute(f"{_SELECT} WHERE session_id = ?", (session_id,))]
 

@@ -47,7 +47,7 @@ class ToolCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class TranscriptRow:
     """One row of a transcript."""
 
     role: Role
@@ -99,15 +99,15 @@ def _json(values: tuple[ToolCall, ...] | tuple[ToolCard, ...]) -> str | None:
         return storable(json.dumps(msgspec.to_builtins(values), ensure_ascii=False))
 
 
-def _message(row: tuple[Any, ...]) -> Message:
+def _message(row: tuple[Any, ...]) -> TranscriptRow:
     values = list(row)
     values[7] = read_stored(row[7], _calls, "tool_calls", message=row[14]) or ()
     values[12] = read_stored(row[12], _cards, "cards", message=row[14]) or ()
     values[13] = bool(row[13])
-    return Message(*values)
+    return TranscriptRow(*values)
 
 
-def append(db: sqlite3.Connection, session_id: str, row: Message) -> int:
+def append(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> int:
     """Add a row where its turn and place say; returns its id."""
     cursor = db.execute(
         "INSERT INTO messages (session_id, turn_id, place, role, content, created_at, reasoning, "
@@ -135,7 +135,7 @@ def append(db: sqlite3.Connection, session_id: str, row: Message) -> int:
     return cursor.lastrowid
 
 
-def load(db: sqlite3.Connection, session_id: str) -> list[Message]:
+def load(db: sqlite3.Connection, session_id: str) -> list[TranscriptRow]:
     """The transcript of a session, in order, with the times at which its rows were written."""
     query = (
         f"SELECT {_COLUMNS} FROM messages LEFT JOIN turns USING (turn_id) "  # noqa: S608 - a constant
@@ -144,7 +144,7 @@ def load(db: sqlite3.Connection, session_id: str) -> list[Message]:
     return [_message(row) for row in db.execute(query, (session_id,))]
 
 
-def instruct(db: sqlite3.Connection, session_id: str, row: Message) -> None:
+def instruct(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> None:
     """Let this be all that is said in front of a session of how it is to be led."""
     query = "SELECT content FROM messages WHERE session_id = ? AND turn_id IS NULL AND role = 'system'"
     if [content for (content,) in db.execute(query, (session_id,))] == [storable(row.content)]:
@@ -179,7 +179,9 @@ def forget_turn(db: sqlite3.Connection, turn_id: int) -> None:
     db.execute("DELETE FROM messages WHERE turn_id = ?", (turn_id,))
 
 
-def replace_recovered(db: sqlite3.Connection, session_id: str, turn_id: int, rows: Sequence[Message]) -> None:
+def replace_recovered(
+    db: sqlite3.Connection, session_id: str, turn_id: int, rows: Sequence[TranscriptRow]
+) -> None:
     """Let `rows` be all that recovery has put into this turn. Doing it again changes nothing, doing it
     with more adds what is more: a turn never has two copies of anything recovered."""
     db.execute("DELETE FROM messages WHERE turn_id = ? AND recovered", (turn_id,))
@@ -189,7 +191,7 @@ def replace_recovered(db: sqlite3.Connection, session_id: str, turn_id: int, row
 
 def search(
     db: sqlite3.Connection, words: str, *, limit: int = 50, key: str | None = None
-) -> list[tuple[str, Message]]:
+) -> list[tuple[str, TranscriptRow]]:
     """Rows in which all of `words` occur, the best first, each with the id of its session; with a `key`
     only those of the sessions that have it. The words are taken literally: nothing in them is an operator."""
     phrases = " ".join(

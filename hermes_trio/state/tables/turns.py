@@ -64,7 +64,7 @@ class Recovery(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnRow:
     """One run of the agent, as it is stored."""
 
     turn_id: int
@@ -94,8 +94,8 @@ _COLUMNS = (
 _SELECT = f"SELECT {_COLUMNS} FROM turns"  # noqa: S608 - constants of this module
 
 
-def _turn(row: tuple[Any, ...]) -> Turn:
-    turn = Turn(*row)
+def _turn(row: tuple[Any, ...]) -> TurnRow:
+    turn = TurnRow(*row)
     return replace(
         turn,
         outcome=Outcome(turn.outcome) if turn.outcome else None,
@@ -150,19 +150,19 @@ def end(
     return (Outcome(row[0]), row[1]) if row else None
 
 
-def get(db: sqlite3.Connection, turn_id: int) -> Turn | None:
+def get(db: sqlite3.Connection, turn_id: int) -> TurnRow | None:
     """The turn with this number."""
     row = db.execute(f"{_SELECT} WHERE turn_id = ?", (turn_id,)).fetchone()
     return _turn(row) if row else None
 
 
-def by_run(db: sqlite3.Connection, run_id: str) -> Turn | None:
+def by_run(db: sqlite3.Connection, run_id: str) -> TurnRow | None:
     """The turn with this run."""
     row = db.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
     return _turn(row) if row else None
 
 
-def of_session(db: sqlite3.Connection, session_id: str) -> list[Turn]:
+def of_session(db: sqlite3.Connection, session_id: str) -> list[TurnRow]:
     """The turns of a session, the oldest first."""
     query = f"{_SELECT} WHERE session_id = ? ORDER BY turn_id"
     return [_turn(row) for row in db.execute(query, (session_id,))]
@@ -180,13 +180,13 @@ def runs_in(db: sqlite3.Connection, session_id: str) -> bool:
     return db.execute(query, (session_id,)).fetchone() is not None
 
 
-def unended(db: sqlite3.Connection) -> list[Turn]:
+def unended(db: sqlite3.Connection) -> list[TurnRow]:
     """The turns without an end. Asked at a start, before any turn runs: each of them was cut."""
     query = f"{_SELECT} WHERE ended_at IS NULL ORDER BY turn_id"
     return [_turn(row) for row in db.execute(query)]
 
 
-def since(db: sqlite3.Connection, run_id: str, *, margin: float, limit: int) -> list[Turn]:
+def since(db: sqlite3.Connection, run_id: str, *, margin: float, limit: int) -> list[TurnRow]:
     """The turns in which anything may have happened since this run began, the oldest first; at most so many.
     The end of a turn is stored a moment before its last event, hence the margin in seconds."""
     query = (
@@ -196,12 +196,12 @@ def since(db: sqlite3.Connection, run_id: str, *, margin: float, limit: int) -> 
     return [_turn(row) for row in db.execute(query, (run_id, margin, limit))]
 
 
-def last_cut(db: sqlite3.Connection, session_id: str) -> Turn | None:
+def last_cut(db: sqlite3.Connection, session_id: str) -> TurnRow | None:
     """The turn of a session that was cut last."""
     return next((turn for turn in reversed(of_session(db, session_id)) if turn.outcome is Outcome.CUT), None)
 
 
-def resume_of(db: sqlite3.Connection, turn_id: int) -> Turn | None:
+def resume_of(db: sqlite3.Connection, turn_id: int) -> TurnRow | None:
     """The automatic run that this cut has had, whatever came of it."""
     row = db.execute(f"{_SELECT} WHERE resumes = ?", (turn_id,)).fetchone()
     return _turn(row) if row else None
@@ -236,7 +236,7 @@ def crashes_before_asking(db: sqlite3.Connection, turn_id: int) -> int:
     return int(count)
 
 
-def note_recovery(db: sqlite3.Connection, before: Turn, after: Turn) -> bool:
+def note_recovery(db: sqlite3.Connection, before: TurnRow, after: TurnRow) -> bool:
     """Store how far the recovery of a run has come. False, and nothing is stored, if somebody else has
     come further since `before` was read."""
     return (

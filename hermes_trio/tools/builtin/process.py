@@ -19,7 +19,7 @@ from msgspec import Meta
 from ...host.loop.scoped_task import beside
 from ...host.processes.spool import LIMIT
 from ...state.tables import processes
-from ...state.tables.processes import Process as Row
+from ...state.tables.processes import ProcessRow as Row
 from ..approval import Permissions, one_command
 from ..background_process import Kept
 from ..output import MARGIN, after_margin, cleaned, fitted, latest, redaction

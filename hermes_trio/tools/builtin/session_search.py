@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from ...state.tables import sessions, transcript
-from ...state.tables.transcript import Message
+from ...state.tables.transcript import TranscriptRow
 from ..tool import Result, Tool, ToolFailed, Workplace
 
 AROUND_A_HIT = 2
@@ -73,12 +73,12 @@ def _found(db: sqlite3.Connection, asking: str, look: Look, day: _Day) -> str:
     return "\n\n".join(parts) or "[Nothing like that was said in this chat.]"
 
 
-def _said(rows: Sequence[Message]) -> list[Message]:
+def _said(rows: Sequence[TranscriptRow]) -> list[TranscriptRow]:
     """What people and the agent said to each other."""
     return [row for row in rows if row.role in ("user", "assistant") and row.content.strip()]
 
 
-def _window(rows: Sequence[Message], at: int, around: int, day: _Day, words: str) -> str:
+def _window(rows: Sequence[TranscriptRow], at: int, around: int, day: _Day, words: str) -> str:
     part = rows[max(0, at - around) : at + around + 1]
     return "\n".join(f"{row.id} {day(row.created_at)} {row.role}: {_cut(row.content, words)}" for row in part)
 

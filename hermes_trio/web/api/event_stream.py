@@ -28,7 +28,7 @@ from starlette.types import Receive, Scope, Send
 from ...journal.record import Record
 from ...journal.replay import KnownRun, Missed, parse_cursor
 from ...state.tables import turns
-from ...state.tables.turns import Outcome, Turn
+from ...state.tables.turns import Outcome, TurnRow
 
 if TYPE_CHECKING:
     from ...gateway.parts import Gateway
@@ -117,7 +117,7 @@ async def _missed(gateway: Gateway, cursor: str) -> Missed:
     return await gateway.journals.missed([_known(turn, gateway.life) for turn in found], cursor)
 
 
-def _known(turn: Turn, life: str) -> KnownRun:
+def _known(turn: TurnRow, life: str) -> KnownRun:
     is_cut = turn.outcome in (Outcome.CUT, Outcome.UNSTARTED)
     return KnownRun(
         turn.session_id,

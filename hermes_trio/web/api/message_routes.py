@@ -18,8 +18,8 @@ from ...gateway.commands.stop import let_go
 from ...gateway.intake.request_intake import NoTurnsNow, TooManyWait, post
 from ...gateway.turn import questions
 from ...state.tables import sessions
-from ...state.tables.transcript import Message
-from ...state.tables.turns import Turn
+from ...state.tables.transcript import TranscriptRow
+from ...state.tables.turns import TurnRow
 from ..http.http_errors import RETRY_AFTER, Draining, NotThere, Refusal, answer, read_json
 from .api_platform import NAME
 from .session_routes import NO_SESSION, entry_of, id_of, made, number, reached, title_of
@@ -144,12 +144,12 @@ async def answer_request(web: Web, request: Request) -> Response:
     return answer({"id": asked.id, "answer": meant})
 
 
-def _name(row: Message) -> str:
+def _name(row: TranscriptRow) -> str:
     """What a message is called. A marker is not stored, and each turn has one at most."""
     return str(row.id) if row.id is not None else f"marker-{row.turn_id}"
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
+def _turn(turn: TurnRow) -> dict[str, Any]:
     """How a turn ended, if it has."""
     return {
         "run_id": turn.run_id,
@@ -161,7 +161,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _shown(name: str, row: Message) -> dict[str, Any]:
+def _shown(name: str, row: TranscriptRow) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": name,
         "role": row.role,

@@ -23,11 +23,11 @@ from ...journal.record import VERSION, Record, terminal_state
 from ...log import Log
 from ...state.tables import inbox, sessions, transcript, turns
 from ...state.tables.inbox import InboxState, Received
-from ...state.tables.turns import Outcome, Turn
+from ...state.tables.turns import Outcome, TurnRow
 
 if TYPE_CHECKING:
     from ...gateway.parts import Gateway
-    from ...gateway.turn.handle import Task
+    from ...gateway.turn.handle import TurnHandle
 
 HEARTBEAT = 15.0
 
@@ -64,13 +64,13 @@ class Standing:
     """None while it waits, and its session is not there yet."""
     session_key: str
     status: Status
-    turn: Turn | None
+    turn: TurnRow | None
     message: Received | None
     """What it answers, as long as that is kept."""
     answer: str | None
     resumed_as: str | None
     """The run that took it up, after it was cut."""
-    task: Task | None
+    task: TurnHandle | None
     """The handle by which it can be ended, while it runs."""
 
     @property
@@ -92,7 +92,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    turn: Turn | None
+    turn: TurnRow | None
     message: Received | None
     key: str
     session_id: str | None
@@ -121,7 +121,7 @@ async def standing(gateway: Gateway, run_id: str) -> Standing | None:
     )
 
 
-def _status(rows: _Rows, task: Task | None) -> Status:
+def _status(rows: _Rows, task: TurnHandle | None) -> Status:
     # Its row has its end before its journal has: it runs until its task is left.
     if task is not None and task.scope.cancel_called:
         return "stopping"
@@ -149,7 +149,7 @@ def _look(db: sqlite3.Connection, run_id: str) -> _Rows | None:
     )
 
 
-def _later(db: sqlite3.Connection, turn: Turn, message: Received | None) -> str | None:
+def _later(db: sqlite3.Connection, turn: TurnRow, message: Received | None) -> str | None:
     """The run in which a cut one goes on; one that had not begun begins anew, with its message."""
     if turn.outcome is Outcome.CUT:
         resume = turns.resume_of(db, turn.turn_id)

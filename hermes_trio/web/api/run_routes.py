@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ...base.errors import JournalError
 from ...base.events import RunCancelled
 from ...gateway.turn import questions
-from ...gateway.turn.questions import Asked
+from ...gateway.turn.questions import OpenQuestion
 from ...journal.record import Record
 from ...journal.replay import parse_cursor
 from ...journal.writer import append_run_event
@@ -188,7 +188,9 @@ async def approve(web: Web, request: Request) -> Response:
     return answer({"object": "run.approval_response", **told})
 
 
-async def _open_request(gateway: Gateway, waiting: Sequence[Asked], named: str | None) -> Asked | None:
+async def _open_request(
+    gateway: Gateway, waiting: Sequence[OpenQuestion], named: str | None
+) -> OpenQuestion | None:
     """The open approval that a client means.
 
     Clients of the original send no id, or one that they made themselves, because its ids were not real:

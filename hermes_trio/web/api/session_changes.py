@@ -20,7 +20,7 @@ from ...state.tables import sessions
 
 if TYPE_CHECKING:
     from ...gateway.parts import Gateway
-    from ...gateway.turn.handle import Task
+    from ...gateway.turn.handle import TurnHandle
 
 HEARTBEAT = 15.0
 
@@ -84,7 +84,7 @@ class Changes:
 
 async def note_turns(gateway: Gateway, changes: Changes) -> None:
     """Note every session in which a turn begins or ends, and every change of the gateway, until cancelled."""
-    known: Mapping[str, Task | None] = {}
+    known: Mapping[str, TurnHandle | None] = {}
     while True:
         version = gateway.board.version
         now = {actor.key: actor.task for actor in gateway.sessions.running}

@@ -33,7 +33,7 @@ from .api_platform import NAME, source_of
 
 if TYPE_CHECKING:
     from ...gateway.parts import Gateway
-    from ...gateway.turn.handle import Task
+    from ...gateway.turn.handle import TurnHandle
     from ..app import Web
 
 NO_SESSION = ("session", "GET /api/sessions has the list.")
@@ -157,7 +157,7 @@ def view(gateway: Gateway, entry: SessionEntry) -> dict[str, Any]:
     }
 
 
-def _waiting(row: Received, task: Task | None) -> dict[str, Any]:
+def _waiting(row: Received, task: TurnHandle | None) -> dict[str, Any]:
     """A message that waits for its turn, or for that of others."""
     status = "queued"
     if task is not None and any(one.inbox_id == row.inbox_id for one in task.rows):
@@ -173,7 +173,7 @@ def _waiting(row: Received, task: Task | None) -> dict[str, Any]:
     }
 
 
-def _asked(gateway: Gateway, asked: approvals.Request, choices: Sequence[str]) -> dict[str, Any]:
+def _asked(gateway: Gateway, asked: approvals.ApprovalRow, choices: Sequence[str]) -> dict[str, Any]:
     """What a person is asked."""
     is_question, config = asked.kind == "question", gateway.config
     within = config.agent.clarify_timeout if is_question else config.approvals.timeout
@@ -186,11 +186,11 @@ def _asked(gateway: Gateway, asked: approvals.Request, choices: Sequence[str]) -
     }
 
 
-def _question(asked: approvals.Request, choices: Sequence[str]) -> dict[str, Any]:
+def _question(asked: approvals.ApprovalRow, choices: Sequence[str]) -> dict[str, Any]:
     return {"text": asked.asked, "choices": choices, "labels": [on_one_line(one) for one in choices]}
 
 
-def _approval(asked: approvals.Request) -> dict[str, Any]:
+def _approval(asked: approvals.ApprovalRow) -> dict[str, Any]:
     """What is asked to be allowed, as the event says it."""
     said = msgspec.json.decode(asked.asked, type=ApprovalRequest)
     return {
@@ -267,7 +267,7 @@ def _said(db: sqlite3.Connection, words: str) -> list[tuple[SessionEntry, str]]:
 
 def _open(
     db: sqlite3.Connection, key: str, asked: Sequence[str]
-) -> tuple[list[Received], list[approvals.Request]]:
+) -> tuple[list[Received], list[approvals.ApprovalRow]]:
     """What waits in the session of this key, and these requests."""
     requests = [request for one in asked if (request := approvals.get(db, one)) is not None]
     return inbox.pending(db, key), requests

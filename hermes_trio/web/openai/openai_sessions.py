@@ -31,8 +31,7 @@ from ...state.rules import settle
 from ...state.rules.store import key_of
 from ...state.tables import inbox, sessions, transcript, turns
 from ...state.tables.session_entry import SessionEntry
-from ...state.tables.transcript import Message as Row
-from ...state.tables.transcript import ToolCall
+from ...state.tables.transcript import ToolCall, TranscriptRow
 from ..api.api_platform import NAME, source_of
 from ..api.session_routes import reached, title_of
 from ..http.http_errors import RETRY_AFTER, Draining, Refusal
@@ -95,7 +94,7 @@ class Said:
     """What a request says."""
 
     text: str
-    history: tuple[Row, ...] | None = None
+    history: tuple[TranscriptRow, ...] | None = None
     """What was said before; None if the stored conversation is meant."""
     instructions: str | None = None
     """How the conversation is to be led, in its owner's words."""
@@ -119,17 +118,19 @@ def said_in(messages: Sequence[ChatMessage], before: Sequence[ChatMessage] | Non
     return Said(_text(talk[-1]), tuple(map(_row, earlier)), "\n\n".join(led) or None)
 
 
-def _row(one: ChatMessage) -> Row:
+def _row(one: ChatMessage) -> TranscriptRow:
     calls = tuple(
         ToolCall(call.id, call.function.name, call.function.arguments) for call in one.tool_calls or ()
     )
     if one.role == "assistant":
-        return Row(
+        return TranscriptRow(
             "assistant", _text(one), 0, tool_calls=calls, finish="tool_calls" if calls else "completed"
         )
     if one.role == "tool":
-        return Row("tool", _text(one), 0, tool_call_id=one.tool_call_id, tool_name=one.name, status="ok")
-    return Row("user", _text(one), 0)
+        return TranscriptRow(
+            "tool", _text(one), 0, tool_call_id=one.tool_call_id, tool_name=one.name, status="ok"
+        )
+    return TranscriptRow("user", _text(one), 0)
 
 
 def _text(one: ChatMessage) -> str:
@@ -296,10 +297,10 @@ def _enter(
 def _instruct(db: sqlite3.Connection, session_id: str, instructions: str | None, at: float) -> None:
     """Let this be what was said of how the conversation is to be led, if anything was."""
     if instructions is not None:
-        transcript.instruct(db, session_id, Row("system", instructions, at))
+        transcript.instruct(db, session_id, TranscriptRow("system", instructions, at))
 
 
-def _same(stored: Iterable[Row], given: Iterable[Row]) -> bool:
+def _same(stored: Iterable[TranscriptRow], given: Iterable[TranscriptRow]) -> bool:
     """Whether this is what was said there. A client knows what people and the agent said to each other, and
     of an answer all of it, or the last part."""
     ours, theirs = _talk(stored), _talk(given)
@@ -310,7 +311,7 @@ def _same(stored: Iterable[Row], given: Iterable[Row]) -> bool:
     )
 
 
-def _talk(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
+def _talk(rows: Iterable[TranscriptRow]) -> list[tuple[str, list[str]]]:
     """Who said what by turns, without the blanks."""
     talk: list[tuple[str, list[str]]] = []
     for row in rows:

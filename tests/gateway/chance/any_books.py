@@ -34,7 +34,7 @@ class Books:
         """Whether somebody gave a command there that ends what was said before."""
         return any(at >= after and text.startswith(TAKES_BACK) for at, text in self.commands(chat))
 
-    def chain(self, turn_id: int) -> Iterator[turns.Turn]:
+    def chain(self, turn_id: int) -> Iterator[turns.TurnRow]:
         """A turn, the one that took it up when it was cut, and so on."""
         while (turn := turns.get(self.db, turn_id)) is not None:
             yield turn
@@ -134,7 +134,7 @@ def told_of(books: Books, turn_id: int) -> bool:
     return bool(books.rows("SELECT 1 FROM outbox WHERE delivery_key = ?", f"left:{turn_id}"))
 
 
-def came_in(books: Books, inbox_id: int, turn: turns.Turn) -> bool:
+def came_in(books: Books, inbox_id: int, turn: turns.TurnRow) -> bool:
     """Whether another message came behind this one before its turn ended."""
     query = (
         "SELECT 1 FROM inbox JOIN sessions USING (session_key) "
@@ -144,7 +144,7 @@ def came_in(books: Books, inbox_id: int, turn: turns.Turn) -> bool:
     return bool(later) and books.story.plan.config.display.busy_input_mode == "interrupt"
 
 
-def later(books: Books, turn: turns.Turn) -> bool:
+def later(books: Books, turn: turns.TurnRow) -> bool:
     """Whether another turn of its conversation came behind this one."""
     follows = books.rows(
         "SELECT 1 FROM turns JOIN sessions USING (session_id) WHERE turn_id > ? AND session_key = "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from hermes_trio.base.events import ToolCompleted, ToolStarted
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.transcript import ToolCall
 
 DEEDS = [
@@ -28,7 +28,7 @@ DEEDS = [
 """What it may do about a message, whose first word says it."""
 
 
-async def done(turn: Turn, deed: str) -> str | None:
+async def done(turn: TurnContext, deed: str) -> str | None:
     """Do this about what was said; the answer."""
     tag = f"[{turn.run_id}]"
     if deed == "slow":

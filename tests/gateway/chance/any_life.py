@@ -16,7 +16,7 @@ from outcome import Outcome
 from hermes_trio.base.messages import MessageEvent
 from hermes_trio.embed import serve
 from hermes_trio.gateway.parts import Gateway
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import Outgoing, Traits
 from hermes_trio.testing import MemoryPlatform
@@ -153,7 +153,7 @@ class Life:
         if self.gateway is None:  # it was killed before its doors were open
             task_status.started()
 
-    async def agent(self, turn: Turn) -> str | None:
+    async def agent(self, turn: TurnContext) -> str | None:
         if self.killed.is_set():
             await trio.sleep_forever()
         story, said = self.story, [event.text for event in turn.said]

@@ -110,7 +110,7 @@ def transcripts_are_whole(books: Books) -> Iterator[str]:
             yield from (
                 f"in {session_id} stands twice: {text!r}" for text, count in said.items() if count > 1
             )
-        of_turn: dict[int | None, list[transcript.Message]] = {}
+        of_turn: dict[int | None, list[transcript.TranscriptRow]] = {}
         for row in rows:
             of_turn.setdefault(row.turn_id, []).append(row)
         if [row.turn_id for row in rows] != sorted(row.turn_id or 0 for row in rows):

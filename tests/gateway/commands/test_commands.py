@@ -18,7 +18,7 @@ from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.commands.parse import parse
 from hermes_trio.gateway.commands.table import COMMANDS
 from hermes_trio.gateway.outbound import texts as words
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.testing import Script
 from tests.gateway.intake.test_busy import NAMED, busy, outcomes, photo, rows
@@ -102,7 +102,7 @@ def test_the_table_has_every_command() -> None:
     assert set(COMMANDS) <= {said.split()[0].removeprefix("/") for said in TABLE} | {"background"}
 
 
-async def agent(turn: Turn) -> str:
+async def agent(turn: TurnContext) -> str:
     """Takes ten seconds for `work`, and says how much it used."""
     await turn.requesting()
     assert not any(event.text.startswith("/") for event in turn.said), "a command for a model"
@@ -444,7 +444,7 @@ async def test_retry_in_the_middle_of_a_turn_ends_it_first(stage: Stage, autojum
 async def test_retry_brings_the_pictures_along(stage: Stage, autojump_clock: MockClock) -> None:
     seen: list[list[Attachment]] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         seen.append([file for event in turn.said for file in event.attachments])
         return turn.prompt

@@ -22,7 +22,7 @@ from hermes_trio.host.processes import process_identity, sweep
 from hermes_trio.host.processes.guard import Guard
 from hermes_trio.platform.contract import Traits
 from hermes_trio.state.tables import processes
-from hermes_trio.state.tables.processes import Process
+from hermes_trio.state.tables.processes import ProcessRow
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.stage import Stage, everyone
 
@@ -170,8 +170,8 @@ async def test_a_long_stop_is_caught_up_with_a_minute_after_the_start(
 # --- resets: decided when the session is used next ---
 
 
-def in_background(stage: Stage, name: str, *, started_at: float, pid: int = 1) -> Process:
-    return Process(name, stage.entry().session_id, "a life", pid, 1.0, "serve", True, started_at)
+def in_background(stage: Stage, name: str, *, started_at: float, pid: int = 1) -> ProcessRow:
+    return ProcessRow(name, stage.entry().session_id, "a life", pid, 1.0, "serve", True, started_at)
 
 
 async def test_a_session_whose_process_lives_is_reset_when_that_was_forgotten(
@@ -219,7 +219,7 @@ async def test_a_process_that_ended_unnoticed_does_not_keep_its_session(
             for chat, pid in (("42", 2**30), ("43", living.pid)):
                 await stage.says("hello", chat=chat)
                 ids[chat] = stage.entry(chat).session_id
-                row = Process(
+                row = ProcessRow(
                     f"p{chat}", ids[chat], gateway.life, pid, living.started, "serve", True, time.time()
                 )
                 await gateway.database.write(processes.add, row)

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from hermes_trio.base.messages import ChatType, MessageEvent, SessionSource
 from hermes_trio.gateway.turn.attribution import LONGEST_NAME, LONGEST_QUOTE
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from tests.stage import Stage, everyone
 
 
@@ -82,7 +82,7 @@ async def test_also_of_what_goes_into_a_running_turn(stage: Stage, autojump_cloc
     stage.config = everyone(busy="steer")
     steered: list[str] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         await trio.sleep(20)
         steered.extend(await turn.steered())

@@ -19,7 +19,7 @@ from trio.testing import MockClock
 from hermes_trio.base.messages import Attachment, MessageEvent, SessionSource
 from hermes_trio.gateway.housekeeping import FIRST
 from hermes_trio.gateway.turn import attachments
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import LinkLost, OutcomeUnknown, Traits
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.tools.paths import Territory, files_of
@@ -208,7 +208,7 @@ class Sends(Agent):
 
     took: bool | None = None
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: TurnContext) -> str:
         await turn.requesting()
         self.took = await turn.send_file("cat.png", CAT, "A cat")
         return "There it is."

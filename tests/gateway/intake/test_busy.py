@@ -18,7 +18,7 @@ from trio.testing import MockClock
 from hermes_trio.base.messages import Attachment
 from hermes_trio.config.schema import AgentConfig, TurnLimits
 from hermes_trio.gateway.outbound import texts as words
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.state.tables import inbox, transcript
 from hermes_trio.testing import Script
@@ -43,7 +43,7 @@ def limited(stage: Stage, most: int, mode: Busy = "queue") -> None:
     stage.config = msgspec.structs.replace(everyone(busy=mode), gateway=TurnLimits(max_running_turns=most))
 
 
-def agent_is(stage: Stage, agent: Callable[[Turn], Awaitable[str]]) -> None:
+def agent_is(stage: Stage, agent: Callable[[TurnContext], Awaitable[str]]) -> None:
     stage.opened_agent = nullcontext(agent)
 
 
@@ -115,7 +115,7 @@ def steering(stage: Stage, *, takes: float, looks: bool = True) -> list[list[str
     """Let the agent work for so long and then, if it `looks`, take what was said meanwhile."""
     taken: list[list[str]] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         await turn.say("Working. ")
         await trio.sleep(takes)
@@ -175,7 +175,7 @@ async def test_a_cut_between_steering_and_taking_loses_nothing(
     busy(stage, "steer")
     prompts = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         prompts.append([event.text for event in turn.said] or [row.content for row in turn.history])
         await trio.sleep(20)
@@ -224,7 +224,7 @@ async def test_an_interruption_waits_while_a_part_must_not_be_cut(
 ) -> None:
     busy(stage, "interrupt")
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         if turn.said[0].text != "one":
             return "Done: " + turn.said[0].text
@@ -253,7 +253,7 @@ async def test_an_interruption_waits_while_a_part_must_not_be_cut(
 
 
 async def test_stop_does_not_wait_for_such_a_part(stage: Stage, autojump_clock: MockClock) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         with turn.not_now("something"):
             await trio.sleep_forever()
@@ -293,7 +293,7 @@ async def test_an_answer_is_taken_however_many_wait(stage: Stage, autojump_clock
     busy(stage, "queue")
     got = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         if turn.said[0].text != "work":
             return "Done."

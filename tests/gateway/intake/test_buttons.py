@@ -12,10 +12,10 @@ from trio.testing import MockClock
 
 from hermes_trio.config.schema import ApprovalsConfig
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import NotSent, Traits
 from hermes_trio.testing import MemoryPlatform
-from hermes_trio.testing.chats import Chat
+from hermes_trio.testing.chats import ShownChat
 from tests.stage import Agent, Stage
 
 
@@ -26,7 +26,7 @@ class Asking(Agent):
         super().__init__()
         self.got: list[str | None] = []
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: TurnContext) -> str:
         await turn.requesting()
         said = turn.said[0].text if turn.said else "resumed"
         if said == "may I":
@@ -43,7 +43,7 @@ class Asking(Agent):
 class AlwaysAsking(Asking):
     """Asks for a yes, whatever is said."""
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: TurnContext) -> str:
         await turn.requesting()
         self.got.append(await turn.may("rm -rf /tmp/x"))
         return f"It was {self.got[-1]}."
@@ -61,7 +61,7 @@ def got(stage: Stage) -> list[str | None]:
     return stage.agent.got
 
 
-def labels(chat: Chat) -> list[str]:
+def labels(chat: ShownChat) -> list[str]:
     return [button.label for message in chat.messages for button in message.buttons]
 
 

@@ -17,7 +17,7 @@ import trio
 from trio.testing import MockClock
 
 from hermes_trio.config.schema import AgentConfig
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.journal.reader import read_run
 from hermes_trio.testing import Script
@@ -143,7 +143,7 @@ async def test_a_message_that_kills_the_gateway_does_so_a_few_times_and_not_for_
 ) -> None:
     ordinary = stage.agent
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         said = [event.text for event in turn.said] or [row.content for row in turn.history]
         if "poison" not in said:
             return await ordinary(turn)

@@ -18,34 +18,34 @@ from hermes_trio.gateway.startup.resume_rules import (
     may_resume,
     tail_time,
 )
-from hermes_trio.state.tables.transcript import Message, ToolCall, ToolCard
+from hermes_trio.state.tables.transcript import ToolCall, ToolCard, TranscriptRow
 
 NOTE = "[System note: The previous turn was interrupted by a gateway restart.]"
 
 
-def user(text: str = "please build it") -> Message:
-    return Message("user", text, 1.0)
+def user(text: str = "please build it") -> TranscriptRow:
+    return TranscriptRow("user", text, 1.0)
 
 
-def assistant(text: str = "Done.", finish: str | None = "stop", **more: Any) -> Message:
-    return Message("assistant", text, 2.0, finish=finish, **more)
+def assistant(text: str = "Done.", finish: str | None = "stop", **more: Any) -> TranscriptRow:
+    return TranscriptRow("assistant", text, 2.0, finish=finish, **more)
 
 
-def calls(*names: str, text: str = "") -> Message:
+def calls(*names: str, text: str = "") -> TranscriptRow:
     """The model asks for tools; each call has the id of its name."""
     asked = tuple(ToolCall(f"call-{name}", name, "{}") for name in names)
     return assistant(text, "tool_calls", tool_calls=asked)
 
 
-def result(name: str, status: str = "ok") -> Message:
-    return Message("tool", "…", 3.0, tool_call_id=f"call-{name}", tool_name=name, status=status)
+def result(name: str, status: str = "ok") -> TranscriptRow:
+    return TranscriptRow("tool", "…", 3.0, tool_call_id=f"call-{name}", tool_name=name, status=status)
 
 
-def recovered(text: str = "Half an ans", **more: Any) -> Message:
+def recovered(text: str = "Half an ans", **more: Any) -> TranscriptRow:
     return assistant(text, None, recovered=True, **more)
 
 
-SYSTEM = Message("system", "You are an agent.", 0.0)
+SYSTEM = TranscriptRow("system", "You are an agent.", 0.0)
 MARKER = assistant("(interrupted)", None, marker="arriving")
 
 
@@ -110,7 +110,7 @@ MARKER = assistant("(interrupted)", None, marker="arriving")
         ([SYSTEM, MARKER], Tail.EMPTY),
     ],
 )
-def test_the_tail_says_how_far_a_conversation_came(rows: list[Message], tail: Tail) -> None:
+def test_the_tail_says_how_far_a_conversation_came(rows: list[TranscriptRow], tail: Tail) -> None:
     assert judge_tail(rows) is tail
 
 
@@ -118,7 +118,7 @@ names = st.sampled_from(["clarify", "terminal"])
 ids = st.sampled_from(["1", "2"])
 rows_of_all_kinds = st.lists(
     st.builds(
-        Message,
+        TranscriptRow,
         role=st.sampled_from(["user", "assistant", "tool", "system"]),
         content=st.sampled_from(["", "hello", NOTE]),
         created_at=st.floats(0, 10),
@@ -143,9 +143,9 @@ rows_of_all_kinds = st.lists(
 )
 
 
-def bare(row: Message) -> Message:
+def bare(row: TranscriptRow) -> TranscriptRow:
     """Only what the rules may look at."""
-    return Message(
+    return TranscriptRow(
         role=row.role,
         content=row.content,
         created_at=0.0,
@@ -160,7 +160,7 @@ def bare(row: Message) -> Message:
 
 @given(rows_of_all_kinds)
 def test_any_transcript_has_a_tail_and_nothing_else_about_a_row_matters(
-    rows: list[Message],
+    rows: list[TranscriptRow],
 ) -> None:
     said = [bare(row) for row in rows if row.role != "system" and row.marker is None]
     assert judge_tail(rows) is judge_tail(said)
@@ -168,7 +168,7 @@ def test_any_transcript_has_a_tail_and_nothing_else_about_a_row_matters(
 
 @given(rows_of_all_kinds, rows_of_all_kinds)
 def test_what_was_said_before_the_last_turn_does_not_matter(
-    earlier: list[Message], rows: list[Message]
+    earlier: list[TranscriptRow], rows: list[TranscriptRow]
 ) -> None:
     assert judge_tail([*earlier, user(), *rows]) is judge_tail([user(), *rows])
 
@@ -185,7 +185,7 @@ def test_what_was_said_before_the_last_turn_does_not_matter(
     ],
 )
 def test_the_tail_is_the_last_row_that_somebody_wrote(
-    rows: list[Message], at: float | None, tool_result: bool
+    rows: list[TranscriptRow], at: float | None, tool_result: bool
 ) -> None:
     assert tail_time(rows) == at
     assert ends_in_tool_result(rows) is tool_result

@@ -34,7 +34,7 @@ from hermes_trio.embed import open_gateway
 from hermes_trio.gateway.commands.stop import stop
 from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import Guarded
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Worker, inline_worker, worker_thread
 from hermes_trio.host.processes.guard import open_guard
 from hermes_trio.journal.reader import read_run
@@ -82,7 +82,7 @@ class Scene:
     home: Path
     config: GatewayConfig
     opened_platform: Callable[[], AbstractAsyncContextManager[tuple[Platform, Adapter]]]
-    tool: Callable[[Turn], Awaitable[None]]
+    tool: Callable[[TurnContext], Awaitable[None]]
     worker: Worker
     guarded: Guarded
     pace: float
@@ -94,7 +94,7 @@ class Scene:
     visits: list[str] = field(default_factory=list)
     """What has become of the agent, as a context."""
 
-    async def agent(self, turn: Turn) -> str:
+    async def agent(self, turn: TurnContext) -> str:
         for piece in PIECES:
             await turn.say(piece)
             await trio.sleep(self.pace)
@@ -121,7 +121,7 @@ class Scene:
         )
 
     @asynccontextmanager
-    async def _opened_agent(self) -> AsyncIterator[Callable[[Turn], Awaitable[str]]]:
+    async def _opened_agent(self) -> AsyncIterator[Callable[[TurnContext], Awaitable[str]]]:
         self.visits.append("entered")
         try:
             yield self.agent
@@ -179,7 +179,7 @@ def config(*, notify: float, warn: float, edit: float) -> GatewayConfig:
     )
 
 
-async def silence(_: Turn) -> None:
+async def silence(_: TurnContext) -> None:
     await trio.sleep(8)
 
 
@@ -205,7 +205,7 @@ def real(tmp_path: Path) -> Scene:
     if os.name != "posix":
         pytest.skip("the command is for a POSIX shell")
 
-    async def tool(turn: Turn) -> None:
+    async def tool(turn: TurnContext) -> None:
         async with turn.running("sleep 300 & echo begun; wait") as process:
             await process.output.beyond(0)
             await trio.sleep(0.1)
@@ -456,7 +456,7 @@ async def test_an_end_of_the_gateway_leaves_no_process_thread_or_socket(
 ) -> None:
     of_the_turn = real.tool
 
-    async def tool(turn: Turn) -> None:
+    async def tool(turn: TurnContext) -> None:
         await turn.start_background("sleep 300")  # of the session, and ends with the gateway
         await of_the_turn(turn)
 

@@ -18,7 +18,7 @@ import pytest
 import trio
 
 from hermes_trio.base.world import World
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.home_lock import is_locked
 from hermes_trio.host.home.state_file import Status, read_status
 from hermes_trio.host.loop.worker import Runner, worker_thread
@@ -166,7 +166,7 @@ async def test_a_command_that_ignores_every_signal_it_may_ends_with_a_gateway_in
     commands: list[psutil.Process] = []
     works = trio.Event()
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         if not turn.said:
             return "All done."
         await turn.say("I begin.")

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.endings_table import Supervisor
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.markers import RESTART_PENDING
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
 from hermes_trio.journal.reader import read_run
@@ -33,7 +33,7 @@ def asks_for_a_restart(stage: Stage, *, then_takes: float) -> list[float]:
     """Let the agent ask for a restart; the times at which it had asked."""
     asked = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         if not turn.said:
             return "It has restarted."
         await turn.requesting()
@@ -136,7 +136,7 @@ async def test_a_deadline_that_falls_into_the_end_of_a_turn_leaves_one_outcome(
     stage.platform = MemoryPlatform(traits=Traits(edits=streams))
     runs = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         runs.append(turn.run_id)
         await turn.requesting()
         await trio.sleep_until(20)

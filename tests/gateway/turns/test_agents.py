@@ -22,7 +22,7 @@ from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn.context import Agent, Turn
+from hermes_trio.gateway.turn.context import Agent, TurnContext
 from hermes_trio.host.home.state_file import read_status
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import Traits
@@ -30,7 +30,7 @@ from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.stage import Stage, everyone
 
-Act = Callable[[Turn], Awaitable[object]]
+Act = Callable[[TurnContext], Awaitable[object]]
 HALF = "\ud83d"
 
 
@@ -38,7 +38,7 @@ def does(stage: Stage, act: Act) -> None:
     """Somebody else's agent: asked to work it does this."""
     ordinary = stage.agent
 
-    async def agent(turn: Turn) -> object:
+    async def agent(turn: TurnContext) -> object:
         if any(event.text == "work" for event in turn.said):
             await turn.requesting()
             return await act(turn)
@@ -63,7 +63,7 @@ class Wordless(Exception):
     __repr__ = __str__
 
 
-async def with_a_client_that_fails_when_it_is_cancelled(turn: Turn) -> None:
+async def with_a_client_that_fails_when_it_is_cancelled(turn: TurnContext) -> None:
     async def client() -> None:
         try:
             await trio.sleep_forever()
@@ -115,7 +115,7 @@ async def test_a_task_of_the_agent_that_fails_while_its_turn_is_cut_keeps_nothin
 async def test_an_answer_that_is_no_text_is_a_failure_told_in_words(
     stage: Stage, autojump_clock: MockClock, answer: object
 ) -> None:
-    async def act(turn: Turn) -> object:
+    async def act(turn: TurnContext) -> object:
         return answer
 
     does(stage, act)
@@ -133,7 +133,7 @@ async def test_an_answer_that_is_no_text_is_a_failure_told_in_words(
 async def test_half_a_character_at_the_end_of_an_answer_costs_that_character(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
-    async def act(turn: Turn) -> object:
+    async def act(turn: TurnContext) -> object:
         return f"Done {HALF}"
 
     does(stage, act)
@@ -148,7 +148,7 @@ async def test_half_a_character_at_the_end_of_an_answer_costs_that_character(
 async def test_what_cannot_be_written_down_is_no_part_of_what_it_said(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
-    async def act(turn: Turn) -> object:
+    async def act(turn: TurnContext) -> object:
         await turn.say("It is ")
         with suppress(JournalError):
             await turn.say(HALF)
@@ -184,7 +184,7 @@ async def test_what_two_of_its_tasks_say_is_shown_when_each_is_in_the_journal(
 
             yield later if name == "journal-writer" else runner
 
-    async def act(turn: Turn) -> object:
+    async def act(turn: TurnContext) -> object:
         nonlocal holds
         await turn.say("Now ")
         holds = True
@@ -228,7 +228,7 @@ async def test_what_two_of_its_tasks_say_is_shown_when_each_is_in_the_journal(
 async def test_whatever_it_raises_is_the_end_of_its_turn_and_no_more(
     stage: Stage, autojump_clock: MockClock, error: BaseException
 ) -> None:
-    async def act(turn: Turn) -> object:
+    async def act(turn: TurnContext) -> object:
         raise error
 
     does(stage, act)
@@ -257,7 +257,7 @@ async def test_whatever_it_raises_is_the_end_of_its_turn_and_no_more(
 async def test_what_nobody_can_have_used_is_not_counted(
     stage: Stage, autojump_clock: MockClock, usage: Usage
 ) -> None:
-    async def act(turn: Turn) -> object:
+    async def act(turn: TurnContext) -> object:
         turn.usage = usage
         return "Done."
 
@@ -272,7 +272,7 @@ async def test_what_nobody_can_have_used_is_not_counted(
 async def test_an_agent_that_ignores_the_stop_and_answers_was_stopped(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
-    async def act(turn: Turn) -> object:
+    async def act(turn: TurnContext) -> object:
         await turn.say("I begin.")
         with suppress(trio.Cancelled):
             await trio.sleep_forever()
@@ -402,7 +402,7 @@ async def test_a_crash_waits_for_no_turn_that_cannot_be_cancelled(
 ) -> None:
     """As for one that waits for a thread: Trio waits too. `run` ends the process when it is time."""
 
-    async def act(turn: Turn) -> object:
+    async def act(turn: TurnContext) -> object:
         with trio.CancelScope(shield=True):
             await trio.sleep(600)
         return "Done."

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.outbound import texts as words
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from tests.gateway.intake.test_busy import LateReads, busy, outcomes, rows
 from tests.stage import Stage, everyone
 
@@ -24,12 +24,12 @@ Got = list[Any]
 
 
 def asks(
-    stage: Stage, question: Callable[[Turn], Awaitable[Any]], *, then_takes: float = 0
+    stage: Stage, question: Callable[[TurnContext], Awaitable[Any]], *, then_takes: float = 0
 ) -> list[tuple[Any, float]]:
     """Let the agent ask when somebody says `work`; what it is answered, and when."""
     got: list[tuple[Any, float]] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         if turn.said and turn.said[0].text != "work":
             return f"You said: {turn.said[0].text}"
@@ -41,11 +41,11 @@ def asks(
     return got
 
 
-async def which(turn: Turn) -> str | None:
+async def which(turn: TurnContext) -> str | None:
     return await turn.ask("Which one?")
 
 
-async def may(turn: Turn) -> str | None:
+async def may(turn: TurnContext) -> str | None:
     return await turn.may("rm -rf build")
 
 
@@ -82,7 +82,7 @@ async def test_a_question_is_answered_by_the_next_message(stage: Stage, autojump
 async def test_a_number_is_the_choice_that_has_it(
     stage: Stage, autojump_clock: MockClock, said: str, meant: str
 ) -> None:
-    async def question(turn: Turn) -> str | None:
+    async def question(turn: TurnContext) -> str | None:
         return await turn.ask("Which one?", ["red", "blue"])
 
     got = asks(stage, question)
@@ -94,7 +94,7 @@ async def test_a_number_is_the_choice_that_has_it(
 
 
 async def test_a_pressed_button_arrives_as_text(stage: Stage, autojump_clock: MockClock) -> None:
-    async def question(turn: Turn) -> str | None:
+    async def question(turn: TurnContext) -> str | None:
         return await turn.ask("Which one?", ["red", "blue"])
 
     got = asks(stage, question)
@@ -232,7 +232,7 @@ async def test_only_who_may_can_answer_and_in_a_group_an_admin_answers_for_other
         assert stage.platform.chat("g").last == "You said: yes"
 
 
-async def two(turn: Turn) -> Got:
+async def two(turn: TurnContext) -> Got:
     got: Got = [None, None]
 
     async def one(number: int) -> None:
@@ -335,7 +335,7 @@ async def test_one_answer_does_not_start_the_clock_while_another_is_waited_for(
 
 @pytest.mark.parametrize("question", [which, may])
 async def test_stop_closes_what_is_asked(
-    stage: Stage, autojump_clock: MockClock, question: Callable[[Turn], Awaitable[str | None]]
+    stage: Stage, autojump_clock: MockClock, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
     got = asks(stage, question)
     async with stage.life():
@@ -352,7 +352,7 @@ async def test_stop_closes_what_is_asked(
 
 @pytest.mark.parametrize("question", [which, may])
 async def test_an_answer_counts_while_the_gateway_goes_down(
-    stage: Stage, autojump_clock: MockClock, question: Callable[[Turn], Awaitable[str | None]]
+    stage: Stage, autojump_clock: MockClock, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
     got = asks(stage, question)
     async with stage.life() as gateway:
@@ -369,7 +369,7 @@ async def test_an_answer_counts_while_the_gateway_goes_down(
 
 @pytest.mark.parametrize("question", [which, may])
 async def test_a_turn_that_is_taken_up_asks_again(
-    stage: Stage, autojump_clock: MockClock, question: Callable[[Turn], Awaitable[str | None]]
+    stage: Stage, autojump_clock: MockClock, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
     got = asks(stage, question)
     async with stage.life():

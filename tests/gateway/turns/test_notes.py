@@ -12,7 +12,7 @@ from hermes_trio.gateway.startup.resume_rules import Tail, judge_tail
 from hermes_trio.gateway.turn.system_notes import NOTE_OPENING, reset_notice, with_note
 from hermes_trio.state.db.column_text import disarmed
 from hermes_trio.state.rules.reset_policy import ResetReason
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 
 
 class Situation(TypedDict):
@@ -226,7 +226,7 @@ def test_disarming_twice_changes_nothing_more(text: str) -> None:
 
 @pytest.mark.parametrize("situation", [CUT_BY_RESTART, ALONE, {**FRESH_SESSION, "reset_reason": "idle"}])
 def test_a_note_that_was_stored_after_all_is_known_as_one(situation: Situation) -> None:
-    stored = [Message("user", with_note("", **situation), 1.0)]
+    stored = [TranscriptRow("user", with_note("", **situation), 1.0)]
     assert judge_tail(stored) is Tail.ONLY_NOTE
 
 

@@ -32,8 +32,8 @@ from hermes_trio.journal.reader import read_run
 from hermes_trio.platform.contract import Outgoing, Traits
 from hermes_trio.state.tables import endings, outbox, turns
 from hermes_trio.state.tables.endings import EndingRow
-from hermes_trio.state.tables.outbox import Delivery
-from hermes_trio.state.tables.turns import Turn
+from hermes_trio.state.tables.outbox import OutboxRow
+from hermes_trio.state.tables.turns import TurnRow
 from hermes_trio.testing import MemoryPlatform, Script
 from hermes_trio.testing.stage import What
 from tests.stage import Agent, Stage, everyone
@@ -123,8 +123,8 @@ class Disk:
     """What the killed life left on its disk."""
 
     ending: EndingRow | None
-    turns: list[Turn]
-    owed: list[Delivery]
+    turns: list[TurnRow]
+    owed: list[OutboxRow]
 
     @property
     def outcomes(self) -> Counter[str | None]:

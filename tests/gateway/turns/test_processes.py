@@ -12,7 +12,7 @@ import trio
 
 from hermes_trio import open_gateway
 from hermes_trio.gateway.processes.background import MOST, TooManyProcesses
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.tools.background_process import Kept
 from tests.host.children.kinds import KINDS, alive, soon, token, until
 from tests.stage import Stage
@@ -50,7 +50,7 @@ def on_disk(stage: Stage) -> list[tuple[bool, bool]]:
 async def test_a_background_process_outlives_its_turn_and_never_its_gateway(
     stage: Stage, mine: str, kind: str
 ) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.start_background(KINDS[kind].format(t=mine))
         return "It runs."
 
@@ -66,7 +66,7 @@ async def test_a_background_process_outlives_its_turn_and_never_its_gateway(
 
 
 async def test_a_new_session_begins_without_the_processes_of_the_old_one(stage: Stage, mine: str) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.start_background(["sleep", mine])
         return "It runs."
 
@@ -81,7 +81,7 @@ async def test_a_new_session_begins_without_the_processes_of_the_old_one(stage: 
 async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(stage: Stage, mine: str) -> None:
     code: list[int | None] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         kept = await turn.start_background(f"sleep {mine} & exit 3")
         code.append(await kept.process.wait())
         return "It has ended."
@@ -96,7 +96,7 @@ async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(stag
 async def test_there_is_room_for_so_many_and_no_more(stage: Stage, mine: str) -> None:
     started: list[Kept] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         try:
             while True:
                 started.append(await turn.start_background(["sleep", mine]))
@@ -112,7 +112,7 @@ async def test_there_is_room_for_so_many_and_no_more(stage: Stage, mine: str) ->
 
 
 async def test_a_turns_own_process_ends_with_it_and_its_end_is_known(stage: Stage, mine: str) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         async with turn.running(["sleep", mine]) as process:
             await turn.say("I wait.")
             await process.wait()

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from hermes_trio.gateway.outbound import texts
 from hermes_trio.gateway.session.turn_limit import AHEAD, ALWAYS, MEASURE_EVERY
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import Script
 from tests.stage import Agent, Stage
 
@@ -30,7 +30,7 @@ class Costly(Agent):
         self.at_once = 0
         self._running = 0
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: TurnContext) -> str:
         if turn.said[0].text != "work":
             return await super().__call__(turn)
         await turn.requesting()

@@ -22,7 +22,7 @@ from outcome import Outcome
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig, StreamingConfig
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, worker_thread
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ async def no_guard() -> AsyncIterator[None]:
     yield
 
 
-async def agent(turn: Turn) -> str:
+async def agent(turn: TurnContext) -> str:
     """Answers in two pieces, and the edits may go between them."""
     await turn.requesting()
     said = " ".join(event.text for event in turn.said) or next(

@@ -27,7 +27,7 @@ from hermes_trio.base.world import World
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig
 from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.platform.contract import FloodWait
 from tests.stage import no_guard
@@ -72,7 +72,7 @@ class Day:
         self.held.append((len(gc.get_objects()), trio.lowlevel.current_statistics().tasks_living))
 
 
-async def agent(turn: Turn) -> str:
+async def agent(turn: TurnContext) -> str:
     """Answers after a while, in pieces."""
     await turn.requesting()
     said = " ".join(event.text for event in turn.said) or turn.history[-1].content

@@ -21,7 +21,7 @@ from hermes_trio.base.messages import Attachment
 from hermes_trio.config.schema import GatewayConfig, PlatformConfig, StreamingConfig
 from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import ChatGone, FloodWait
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import Script
@@ -146,7 +146,7 @@ async def test_a_lost_first_message_has_said_nothing_so_nothing_is_said_twice(
 class Asks(Agent):
     """Asks which one, and sends that back as a file."""
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: TurnContext) -> str:
         await turn.requesting()
         self.prompts.append(turn.prompt)
         answer = await turn.ask("Which *colour*?", ["red", "blue"])
@@ -183,7 +183,7 @@ class Allows(Agent):
         self.command = command
         self.got: list[str | None] = []
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: TurnContext) -> str:
         await turn.requesting()
         self.got.append(await turn.may(Approval(self.command, "It *deletes* [x](http://e).", "/srv/a*b*c")))
         return "Done."

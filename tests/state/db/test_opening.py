@@ -273,7 +273,7 @@ def test_what_a_helpful_person_added_by_hand_does_no_harm(tmp_path: Path, world:
     db = again.writing
     sessions.add(db, SessionEntry("key", "s1", 1.0, 1.0))
     turn_id = turns.begin(db, run_id="r1", session_id="s1", life="l1", at=1.0)
-    transcript.append(db, "s1", transcript.Message("user", "Hello.", 1.0, turn_id))
+    transcript.append(db, "s1", transcript.TranscriptRow("user", "Hello.", 1.0, turn_id))
     meta.put(db, "name", "value")
     assert again.damaged_copy is None
     assert sessions.by_id(again.reading, "s1") == SessionEntry("key", "s1", 1.0, 1.0)

@@ -23,7 +23,7 @@ from hermes_trio.state.db.migrations import shipped_steps
 from hermes_trio.state.db.opening import open_connections
 from hermes_trio.state.tables import sessions, transcript, turns
 from hermes_trio.state.tables.session_entry import SessionEntry
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 from tests.conftest import Calendar
 from tests.logs import capture_logs
 from tests.state.seams import GUESTS, enter, guests, killed_after
@@ -204,7 +204,9 @@ def conversation(path: Path, world: World) -> None:
         sessions.add(db, SessionEntry(f"agent:main:telegram:dm:{number}", name, 1.0, 1.0, display_name="Kim"))
         turn_id = turns.begin(db, run_id=f"run-{number}", session_id=name, life="life", at=1.0)
         for place in range(5):
-            transcript.append(db, name, Message("user", f"said {place} " * 20, 1.0, turn_id, place=place))
+            transcript.append(
+                db, name, TranscriptRow("user", f"said {place} " * 20, 1.0, turn_id, place=place)
+            )
     db.execute("COMMIT")
     connections.reading.close()
     db.close()

@@ -11,9 +11,9 @@ from hermes_trio.state.db.opening import LARGEST_LOG, connect_reading
 from hermes_trio.state.rules.retention import BATCH, Before, forget_done, forget_sessions
 from hermes_trio.state.rules.settle import Settlement, settle
 from hermes_trio.state.tables import approvals, endings, meta, sessions, transcript
-from hermes_trio.state.tables.approvals import Request
+from hermes_trio.state.tables.approvals import ApprovalRow
 from hermes_trio.state.tables.endings import EndingRow
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Outcome
 from tests.conftest import Calendar, Home
 from tests.state.rows import received
@@ -23,7 +23,7 @@ async def filled(home: Home, source: SessionSource, messages: int) -> str:
     """A session in which so much was said; its id."""
     entry = await home.store.get_or_create_session(source)
     turn = await home.turn(entry.session_id)
-    said = tuple(Message("assistant", "word", 0, turn.turn_id, place=n) for n in range(messages - 1))
+    said = tuple(TranscriptRow("assistant", "word", 0, turn.turn_id, place=n) for n in range(messages - 1))
     await home.database.write(
         settle, turn.turn_id, Settlement(Outcome.ANSWERED, rows=said), home.world.time()
     )
@@ -97,7 +97,7 @@ async def test_approvals_and_endings_go_but_for_those_that_still_say_something(
 
     def fill(db: sqlite3.Connection) -> None:
         for name in ("closed", "open"):
-            approvals.ask(db, Request(name, turn.turn_id, "approval", "{}", calendar.time))
+            approvals.ask(db, ApprovalRow(name, turn.turn_id, "approval", "{}", calendar.time))
         approvals.answer(db, "closed", "yes", by="42", at=calendar.time)
         for life in ("one", "two", "three"):
             row = EndingRow(life, "stop", "planned", 0.0, "shutdown_timeout", "stopped", calendar.time)

@@ -10,9 +10,9 @@ import pytest
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import approvals, inbox, outbox, transcript, turns
-from hermes_trio.state.tables.approvals import Request
+from hermes_trio.state.tables.approvals import ApprovalRow
 from hermes_trio.state.tables.session_entry import Mark, Usage
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Outcome, Recovery
 from tests.conftest import Home
 from tests.state.rows import (
@@ -101,7 +101,7 @@ def scene(db: sqlite3.Connection, was: str) -> Scene:
     running = turn(db, run="running")
     own = [received(db, "one"), received(db, "two")]
     inbox.join_turn(db, running, own)
-    approvals.ask(db, Request("asked", running, "approval", "{}", NOON))
+    approvals.ask(db, ApprovalRow("asked", running, "approval", "{}", NOON))
     if was == "suspended":
         settle.suspend(db, "s1", NOON + 1)
     if was == "ended":
@@ -114,7 +114,7 @@ def full_settlement(outcome: Outcome, turn_id: int) -> Settlement:
     return Settlement(
         outcome,
         "why",
-        rows=(Message("assistant", "The answer.", LATER, turn_id, place=3, finish="stop"),),
+        rows=(TranscriptRow("assistant", "The answer.", LATER, turn_id, place=3, finish="stop"),),
         owed=(to_chat("answer", session_id="s1", turn_id=turn_id), to_chat("stream closed")),
         usage=Usage(10, 5, cost_usd=0.5),
     )
@@ -173,7 +173,7 @@ def test_a_turn_that_never_was_has_no_end(db: sqlite3.Connection) -> None:
 
 
 BAD_PARTS = {
-    "a row": {"rows": (Message("robot", "Hm.", LATER),)},  # type: ignore[arg-type]
+    "a row": {"rows": (TranscriptRow("robot", "Hm.", LATER),)},  # type: ignore[arg-type]
     "what is owed": {"owed": (to_chat("answer"), to_chat("another", turn_id=999))},
     "what was used": {"usage": Usage(10, None)},  # type: ignore[arg-type]
 }

@@ -9,10 +9,10 @@ import pytest
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import approvals, endings, inbox, sessions, turns
-from hermes_trio.state.tables.approvals import Request
+from hermes_trio.state.tables.approvals import ApprovalRow
 from hermes_trio.state.tables.endings import EndingRow
 from hermes_trio.state.tables.session_entry import Mark
-from hermes_trio.state.tables.turns import Outcome, Turn
+from hermes_trio.state.tables.turns import Outcome, TurnRow
 from tests.state.rows import NOON, everything, received, session, state_of, the_session, the_turn, turn
 
 LATER = NOON + 60
@@ -32,7 +32,7 @@ def test_the_next_life_ends_what_the_last_one_left_by_what_that_had_decided(db: 
         turn_id = turn(db, f"s{number}", run=f"r{number}", life=life)
         rows[turn_id] = received(db, f"m{number}", key=f"key of s{number}")
         inbox.join_turn(db, turn_id, [rows[turn_id]])
-        approvals.ask(db, Request(f"a{number}", turn_id, "question", "{}", NOON))
+        approvals.ask(db, ApprovalRow(f"a{number}", turn_id, "question", "{}", NOON))
     session(db, "idle")
     order = [entry.session_id for entry in sessions.newest(db, limit=9)]
 
@@ -91,7 +91,7 @@ def test_a_suspended_or_ended_session_is_not_marked_and_holds_no_message_back(db
     assert the_session(db, "ended").mark is None
 
 
-def cut_twice(db: sqlite3.Connection) -> tuple[list[int], Turn]:
+def cut_twice(db: sqlite3.Connection) -> tuple[list[int], TurnRow]:
     """A marked session whose two cut turns hold a message each; and the second of them."""
     session(db)
     rows = []

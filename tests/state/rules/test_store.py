@@ -15,7 +15,7 @@ from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import inbox, sessions, transcript, turns
 from hermes_trio.state.tables.session_entry import Mark
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Outcome
 from tests.conftest import Calendar, Home, OpenHome
 from tests.state.rows import received, state_of
@@ -207,7 +207,9 @@ async def test_looking_at_a_session_does_not_use_it(
 async def test_a_transcript_is_what_was_said_in_order(home: Home, somebody: SessionSource) -> None:
     entry = await home.store.get_or_create_session(somebody)
     turn = await home.turn(entry.session_id, "Hello.")
-    answer = Message("assistant", "Hello, Kim.", home.world.time(), turn.turn_id, place=2, finish="stop")
+    answer = TranscriptRow(
+        "assistant", "Hello, Kim.", home.world.time(), turn.turn_id, place=2, finish="stop"
+    )
     await home.database.write(transcript.append, entry.session_id, answer)
     await home.database.write(turns.end, turn.turn_id, Outcome.CUT, home.world.time())
     rows = await home.store.load_transcript(entry.session_id)

@@ -15,12 +15,12 @@ from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import endings, inbox
 from hermes_trio.state.tables.endings import EndingRow
 from hermes_trio.state.tables.session_entry import Mark, SessionEntry
-from hermes_trio.state.tables.turns import Outcome, Turn
+from hermes_trio.state.tables.turns import Outcome, TurnRow
 from tests.conftest import Calendar, Home, OpenHome
 from tests.state.rows import received, state_of
 
 
-async def boot(home: Home) -> tuple[list[Turn], list[SessionEntry]]:
+async def boot(home: Home) -> tuple[list[TurnRow], list[SessionEntry]]:
     """What a start does: the turns it found cut, and the sessions it found stuck."""
     return await home.store.settle_cut_turns(), await home.store.suspend_stuck_loop_sessions()
 
@@ -31,7 +31,7 @@ async def ending(home: Home, reason: str = "restart_timeout") -> None:
     await home.database.write(endings.record, row)
 
 
-async def settled(home: Home, turn: Turn, outcome: Outcome, reason: str | None = None) -> None:
+async def settled(home: Home, turn: TurnRow, outcome: Outcome, reason: str | None = None) -> None:
     assert await home.database.write(
         settle.settle, turn.turn_id, Settlement(outcome, reason), home.world.time()
     )

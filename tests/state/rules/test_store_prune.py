@@ -10,12 +10,12 @@ from hermes_trio.base.messages import SessionSource
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import inbox, processes, sessions, transcript
-from hermes_trio.state.tables.processes import Process
+from hermes_trio.state.tables.processes import ProcessRow
 from hermes_trio.state.tables.turns import Outcome
 from tests.conftest import Calendar, Home
 from tests.state.rows import received, state_of
 
-SERVER = Process("p1", "", "life-1", 4711, 1.0, "serve", True, 0.0, "spool/p1")
+SERVER = ProcessRow("p1", "", "life-1", 4711, 1.0, "serve", True, 0.0, "spool/p1")
 
 
 async def used(home: Home, somebody: SessionSource, name: str) -> str:

@@ -13,7 +13,7 @@ from hermes_trio.config.schema import GatewayConfig, SessionReset
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import inbox, processes, sessions
-from hermes_trio.state.tables.processes import Process
+from hermes_trio.state.tables.processes import ProcessRow
 from hermes_trio.state.tables.turns import Outcome
 from tests.conftest import Calendar, Home, OpenHome
 from tests.state.rows import received
@@ -128,7 +128,7 @@ async def test_a_living_background_process_keeps_its_session(
             another = await home.store.get_or_create_session(replace(somebody, chat_id="43"))
             changed = {"session_id": another.session_id}
         calendar.sleep(hours=2)
-        server = Process("p1", before.session_id, "life-1", 4711, 1.0, "serve", True, calendar.time)
+        server = ProcessRow("p1", before.session_id, "life-1", 4711, 1.0, "serve", True, calendar.time)
         if "started_at" in changed:
             changed = {"started_at": calendar.time + changed["started_at"]}
         await home.database.write(processes.add, replace(server, **changed))

@@ -7,11 +7,11 @@ import sqlite3
 import pytest
 
 from hermes_trio.state.tables import outbox
-from hermes_trio.state.tables.outbox import Delivery, OutboxState, Owed
+from hermes_trio.state.tables.outbox import OutboxRow, OutboxState, Owed
 from tests.state.rows import NOON, session, to_chat, turn
 
 
-def owe(db: sqlite3.Connection, owed: Owed, at: float = NOON) -> Delivery:
+def owe(db: sqlite3.Connection, owed: Owed, at: float = NOON) -> OutboxRow:
     """Owe something new; the row it became."""
     assert outbox.owe(db, owed, at) is True
     (outbox_id,) = db.execute(
@@ -20,7 +20,7 @@ def owe(db: sqlite3.Connection, owed: Owed, at: float = NOON) -> Delivery:
     return the_row(db, outbox_id)
 
 
-def the_row(db: sqlite3.Connection, outbox_id: int) -> Delivery:
+def the_row(db: sqlite3.Connection, outbox_id: int) -> OutboxRow:
     found = outbox.get(db, outbox_id)
     assert found is not None
     return found
@@ -34,7 +34,7 @@ def test_what_is_owed_is_read_back_as_it_was_written(db: sqlite3.Connection) -> 
     session(db)
     owed = to_chat("k1", thread_id="5", reply_to="7", session_id="s1", turn_id=turn(db))
     row = owe(db, owed)
-    assert row == Delivery(row.outbox_id, owed, NOON, OutboxState.OWED, 0, None, None, None)
+    assert row == OutboxRow(row.outbox_id, owed, NOON, OutboxState.OWED, 0, None, None, None)
     assert outbox.undelivered(db, "telegram", "main") == [row]
     assert outbox.get(db, row.outbox_id + 1) is None
 

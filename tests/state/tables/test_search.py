@@ -16,13 +16,13 @@ from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.state.db.database import Database, open_database
 from hermes_trio.state.rules import settle
 from hermes_trio.state.tables import transcript
-from hermes_trio.state.tables.transcript import Message, Role
+from hermes_trio.state.tables.transcript import Role, TranscriptRow
 from tests.logs import capture_logs
 from tests.state.rows import NOON, session, turn, undone
 
 
 def said(db: sqlite3.Connection, content: str, *, role: Role = "user", session_id: str = "s1") -> None:
-    transcript.append(db, session_id, Message(role, content, NOON))
+    transcript.append(db, session_id, TranscriptRow(role, content, NOON))
 
 
 def found(db: sqlite3.Connection, words: str) -> set[str]:
@@ -33,11 +33,11 @@ def test_what_was_said_is_found_with_its_session_and_its_run(db: sqlite3.Connect
     session(db)
     session(db, "s2")
     turn_id = turn(db, run="r1")
-    row = Message("user", "Where is the blue bicycle?", NOON, turn_id, "r1", place=3)
+    row = TranscriptRow("user", "Where is the blue bicycle?", NOON, turn_id, "r1", place=3)
     row_id = transcript.append(db, "s1", row)
     said(db, "Here it is.", role="assistant", session_id="s2")
     assert transcript.search(db, "bicycle") == [
-        ("s1", Message("user", row.content, NOON, turn_id, "r1", place=3, id=row_id))
+        ("s1", TranscriptRow("user", row.content, NOON, turn_id, "r1", place=3, id=row_id))
     ]
     assert [session_id for session_id, _ in transcript.search(db, "here")] == ["s2"]
 

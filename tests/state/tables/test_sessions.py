@@ -14,10 +14,10 @@ from hermes_trio.base.errors import InvalidId
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.state.rules import settle
 from hermes_trio.state.tables import approvals, outbox, processes, sessions, transcript, turns
-from hermes_trio.state.tables.approvals import Request
-from hermes_trio.state.tables.processes import Process
+from hermes_trio.state.tables.approvals import ApprovalRow
+from hermes_trio.state.tables.processes import ProcessRow
 from hermes_trio.state.tables.session_entry import Mark, SessionEntry, Usage
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Outcome
 from tests.logs import capture_logs
 from tests.state.rows import (
@@ -162,10 +162,10 @@ def fill(db: sqlite3.Connection, session_id: str) -> None:
     )
     for turn_id in (None, cut, running):
         for role in ("user", "assistant", "tool"):
-            transcript.append(db, session_id, Message(role, f"words of {session_id}", NOON, turn_id))
-    approvals.ask(db, Request(f"{session_id} a", running, "approval", "{}", NOON))
+            transcript.append(db, session_id, TranscriptRow(role, f"words of {session_id}", NOON, turn_id))
+    approvals.ask(db, ApprovalRow(f"{session_id} a", running, "approval", "{}", NOON))
     outbox.owe(db, to_chat(f"{session_id} o", session_id=session_id, turn_id=cut), NOON)
-    processes.add(db, Process(f"{session_id} p", session_id, "life-1", 1, 1.0, "sleep", True, NOON))
+    processes.add(db, ProcessRow(f"{session_id} p", session_id, "life-1", 1, 1.0, "sleep", True, NOON))
     inbox_id = received(db, f"{session_id} m", key=f"key of {session_id}")
     db.execute("UPDATE inbox SET state = 'of_turn', turn_id = ? WHERE inbox_id = ?", (cut, inbox_id))
 

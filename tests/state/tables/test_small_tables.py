@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 from hermes_trio.state.tables import approvals, endings, meta, processes
-from hermes_trio.state.tables.approvals import Request
+from hermes_trio.state.tables.approvals import ApprovalRow
 from hermes_trio.state.tables.endings import EndingRow
-from hermes_trio.state.tables.processes import Process
+from hermes_trio.state.tables.processes import ProcessRow
 from hermes_trio.state.tables.turns import Outcome
 from tests.state.rows import NOON, session, turn
 
-SERVER = Process("p1", "s1", "life-1", 4711, 123.25, "python -m http.server", True, NOON, "spool/p1")
+SERVER = ProcessRow("p1", "s1", "life-1", 4711, 123.25, "python -m http.server", True, NOON, "spool/p1")
 
 
 def test_a_process_is_remembered_until_its_end_is_known(db: sqlite3.Connection) -> None:
     session(db)
-    build = Process("p2", "s1", "life-2", 4712, 124.5, "make", False, NOON - 1)
+    build = ProcessRow("p2", "s1", "life-2", 4712, 124.5, "make", False, NOON - 1)
     processes.add(db, SERVER)
     processes.add(db, build)
     assert processes.alive(db) == [build, SERVER], "the oldest first, of whatever life"
@@ -71,8 +71,8 @@ def test_processes_that_ended_long_ago_are_forgotten_and_their_spools_named(db: 
 def test_the_first_answer_counts_and_a_late_one_is_told_so(db: sqlite3.Connection) -> None:
     session(db)
     turn_id = turn(db)
-    asked = Request("a1", turn_id, "approval", '{"command": "rm -r build"}', NOON)
-    question = Request("a2", turn_id, "question", '{"question": "Which?"}', NOON)
+    asked = ApprovalRow("a1", turn_id, "approval", '{"command": "rm -r build"}', NOON)
+    question = ApprovalRow("a2", turn_id, "question", '{"question": "Which?"}', NOON)
     approvals.ask(db, asked)
     approvals.ask(db, question)
     assert approvals.get(db, "a1") == asked
@@ -93,7 +93,7 @@ def test_the_first_answer_counts_and_a_late_one_is_told_so(db: sqlite3.Connectio
 def test_what_is_asked_belongs_to_a_turn_and_has_a_name_of_its_own(db: sqlite3.Connection) -> None:
     session(db)
     first, second = turn(db, run="r1", ended=Outcome.ANSWERED), turn(db, run="r2")
-    asked = Request("a1", first, "approval", "{}", NOON)
+    asked = ApprovalRow("a1", first, "approval", "{}", NOON)
     approvals.ask(db, asked)
     with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
         approvals.ask(db, replace(asked, turn_id=second))
@@ -163,7 +163,7 @@ def test_a_small_fact_is_what_was_said_last(db: sqlite3.Connection) -> None:
 )
 def test_the_schema_itself_refuses_what_cannot_be(db: sqlite3.Connection, statement: str) -> None:
     session(db)
-    approvals.ask(db, Request("a1", turn(db), "approval", "{}", NOON))
+    approvals.ask(db, ApprovalRow("a1", turn(db), "approval", "{}", NOON))
     endings.record(db, RESTART)
     db.execute(
         "INSERT INTO inbox (platform, account, chat_id, message_key, session_key, event, received_at, state) "

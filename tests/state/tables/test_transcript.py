@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_trio.state.tables import transcript
-from hermes_trio.state.tables.transcript import Message, ToolCall, ToolCard
+from hermes_trio.state.tables.transcript import ToolCall, ToolCard, TranscriptRow
 from hermes_trio.state.tables.turns import Outcome
 from tests.logs import capture_logs
 from tests.state.rows import NOON, session, turn, undone
@@ -43,7 +43,7 @@ def test_a_row_is_read_back_as_it_was_written(shared_db: sqlite3.Connection, dat
         turn_id = data.draw(st.none() | st.just(turn(db, run="the run")))
         row = data.draw(
             st.builds(
-                Message,
+                TranscriptRow,
                 role=st.sampled_from(["user", "assistant", "tool", "system"]),
                 content=texts,
                 created_at=st.floats(0, 4e9),
@@ -83,8 +83,8 @@ def test_rows_are_ordered_by_turn_and_place_and_not_by_when_they_were_written(db
         ("before all turns", None, 0),
     ]
     for content, turn_id, place in written:
-        transcript.append(db, "s1", Message("user", content, NOON, turn_id, place=place))
-    transcript.append(db, "s2", Message("user", "elsewhere", NOON))
+        transcript.append(db, "s1", TranscriptRow("user", content, NOON, turn_id, place=place))
+    transcript.append(db, "s2", TranscriptRow("user", "elsewhere", NOON))
     assert [row.content for row in transcript.load(db, "s1")] == [
         "before all turns",
         "1: asked",
@@ -101,11 +101,13 @@ def test_recovering_again_changes_nothing_and_recovering_more_adds_what_is_more(
 ) -> None:
     session(db)
     turn_id, other = turn(db, run="r1", ended=Outcome.CUT), turn(db, run="r2", ended=Outcome.CUT)
-    transcript.append(db, "s1", Message("user", "asked", NOON, turn_id))
-    transcript.append(db, "s1", Message("assistant", "of another", NOON, other, place=1, recovered=True))
+    transcript.append(db, "s1", TranscriptRow("user", "asked", NOON, turn_id))
+    transcript.append(
+        db, "s1", TranscriptRow("assistant", "of another", NOON, other, place=1, recovered=True)
+    )
     for found in (["half an"], ["half an"], ["half an", "answer"], ["half an", "answer"]):
         rows = [
-            Message("assistant", text, NOON, turn_id, place=place, recovered=True)
+            TranscriptRow("assistant", text, NOON, turn_id, place=place, recovered=True)
             for place, text in enumerate(found, start=1)
         ]
         transcript.replace_recovered(db, "s1", turn_id, rows)
@@ -124,8 +126,8 @@ def test_calls_that_cannot_be_read_cost_the_calls_and_are_reported(
     db: sqlite3.Connection, column: str, bad: str
 ) -> None:
     session(db)
-    row_id = transcript.append(db, "s1", Message("assistant", "I looked.", NOON))
-    transcript.append(db, "s1", Message("user", "And?", NOON))
+    row_id = transcript.append(db, "s1", TranscriptRow("assistant", "I looked.", NOON))
+    transcript.append(db, "s1", TranscriptRow("user", "And?", NOON))
     db.execute(f"UPDATE messages SET {column} = ? WHERE message_id = ?", (bad, row_id))  # noqa: S608
     with capture_logs() as logs:
         [said, asked] = transcript.load(db, "s1")
@@ -137,7 +139,7 @@ def test_calls_that_cannot_be_read_cost_the_calls_and_are_reported(
 def test_half_a_character_costs_itself_and_not_the_end_of_a_turn(db: sqlite3.Connection) -> None:
     session(db)
     half, sign = "\ud83d", "\N{REPLACEMENT CHARACTER}"
-    row = Message(
+    row = TranscriptRow(
         "assistant",
         f"so {half}",
         NOON,
@@ -150,7 +152,7 @@ def test_half_a_character_costs_itself_and_not_the_end_of_a_turn(db: sqlite3.Con
         status=half,
     )
     transcript.append(db, "s1", row)
-    transcript.append(db, "s1", Message("user", "\ud83d\ude00", NOON))
+    transcript.append(db, "s1", TranscriptRow("user", "\ud83d\ude00", NOON))
     [said, smile] = transcript.load(db, "s1")
     assert (said.content, said.reasoning, said.finish) == (f"so {sign}", sign, sign)
     assert (said.tool_call_id, said.tool_name, said.status) == (sign, sign, sign)

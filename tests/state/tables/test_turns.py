@@ -11,22 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_trio.state.tables import sessions, turns
-from hermes_trio.state.tables.turns import Outcome, Recovery, Turn
+from hermes_trio.state.tables.turns import Outcome, Recovery, TurnRow
 from tests.state.rows import NOON, session, the_turn, turn, undone
 
 
 def test_a_turn_is_a_row_from_its_first_moment(db: sqlite3.Connection) -> None:
     session(db)
     turn_id = turns.begin(db, run_id="r1", session_id="s1", life="life-1", at=NOON)
-    assert turns.get(db, turn_id) == Turn(turn_id, "r1", "s1", "life-1", NOON)
+    assert turns.get(db, turn_id) == TurnRow(turn_id, "r1", "s1", "life-1", NOON)
     turns.note_request(db, turn_id, NOON + 1)
     turns.note_request(db, turn_id, NOON + 9)
-    assert turns.by_run(db, "r1") == Turn(turn_id, "r1", "s1", "life-1", NOON, requested_at=NOON + 1)
+    assert turns.by_run(db, "r1") == TurnRow(turn_id, "r1", "s1", "life-1", NOON, requested_at=NOON + 1)
     assert turns.end(db, turn_id, Outcome.FAILED, NOON + 2, "the model was not there") == (
         Outcome.FAILED,
         "s1",
     )
-    assert turns.get(db, turn_id) == Turn(
+    assert turns.get(db, turn_id) == TurnRow(
         turn_id,
         "r1",
         "s1",

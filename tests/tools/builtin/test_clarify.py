@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes_trio.gateway.startup.resume_rules import Tail, judge_tail
-from hermes_trio.state.tables.transcript import Message, ToolCall
+from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 from hermes_trio.tools.builtin.clarify import CLARIFY, NOBODY
 from hermes_trio.tools.tool import ToolFailed
 from tests.tools.desk import desk_in
@@ -29,10 +29,12 @@ async def test_no_answer_is_known_as_one_when_the_turn_is_cut_then(tmp_path: Pat
     desk = desk_in(tmp_path)
     told = await desk.use(CLARIFY, question="Which?")
     assert told.content == NOBODY
-    asked = Message("assistant", "", 0, tool_calls=(ToolCall("1", CLARIFY.name, "{}"),))
-    result = Message("tool", told.content, 0, tool_call_id="1", tool_name=CLARIFY.name, status=told.status)
-    assert judge_tail([Message("user", "paint it", 0), asked, result]) is Tail.WAITING
-    assert judge_tail([Message("user", "paint it", 0), asked]) is Tail.WAITING
+    asked = TranscriptRow("assistant", "", 0, tool_calls=(ToolCall("1", CLARIFY.name, "{}"),))
+    result = TranscriptRow(
+        "tool", told.content, 0, tool_call_id="1", tool_name=CLARIFY.name, status=told.status
+    )
+    assert judge_tail([TranscriptRow("user", "paint it", 0), asked, result]) is Tail.WAITING
+    assert judge_tail([TranscriptRow("user", "paint it", 0), asked]) is Tail.WAITING
 
 
 async def test_a_question_has_few_choices(tmp_path: Path) -> None:

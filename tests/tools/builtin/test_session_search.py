@@ -9,7 +9,7 @@ import pytest
 
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.state.tables import sessions, transcript
-from hermes_trio.state.tables.transcript import Message
+from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.tools.builtin.session_search import LONGEST_ROW, SESSION_SEARCH
 from hermes_trio.tools.tool import ToolFailed
 from tests.conftest import Home
@@ -34,7 +34,7 @@ async def desk(tmp_path: Path, home: Home, somebody: SessionSource) -> Chat:
         entry = await home.store.get_or_create_session(source)
         for text in texts:
             role = "assistant" if text.startswith("I ") else "user"
-            row = Message(role, text, home.world.time())  # type: ignore[arg-type]
+            row = TranscriptRow(role, text, home.world.time())  # type: ignore[arg-type]
             await home.database.write(transcript.append, entry.session_id, row)
         return entry.session_id
 
@@ -76,7 +76,7 @@ async def test_sessions_are_listed_and_read_on(desk: Chat) -> None:
 
 
 async def test_a_long_message_is_shown_where_it_matters(desk: Chat, home: Home) -> None:
-    row = Message("user", "x " * 5000 + "needle" + " y" * 5000, home.world.time())
+    row = TranscriptRow("user", "x " * 5000 + "needle" + " y" * 5000, home.world.time())
     await home.database.write(transcript.append, desk.session_id, row)
     told = (await desk.use(SESSION_SEARCH, query="needle")).content
     assert "needle" in told

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.turn.context import Shortened, Turn
+from hermes_trio.gateway.turn.context import Shortened, TurnContext
 from hermes_trio.testing import Script
 from tests.stage import Agent
 from tests.web.conftest import WebStage, hearing
@@ -127,7 +127,7 @@ async def test_the_end_of_shortening_is_waited_for(web_stage: WebStage) -> None:
 async def test_who_has_the_key_may_do_in_a_chat_what_its_admins_may(web_stage: WebStage) -> None:
     got: list[str | None] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         got.append(await turn.may("rm -rf build"))
         return "Done."

@@ -17,7 +17,7 @@ from trio.testing import MockClock
 from hermes_trio.base.events import MessageDelta
 from hermes_trio.base.world import World
 from hermes_trio.gateway.serve import FLUSH_WITHIN
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker, worker_thread
 from hermes_trio.journal import broadcast, replay
 from hermes_trio.journal.writer import open_journals
@@ -69,7 +69,7 @@ async def test_nothing_is_heard_before_it_is_in_the_journal(tmp_path: Path) -> N
 async def test_who_comes_again_gets_exactly_what_was_missed(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.say("one ")
         await turn.say("two ")
         if turn.said[0].text == "wait":
@@ -237,7 +237,7 @@ async def test_who_takes_nothing_is_cut_off_and_comes_again(tmp_path: Path) -> N
 
 
 async def test_a_slow_reader_is_told_that_it_was_cut(web_stage: WebStage) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         for _ in range(broadcast.MOST_UNREAD + 10):
             await turn.say(".")
         return "done"
@@ -298,7 +298,7 @@ async def test_what_is_written_while_the_journals_are_read_is_told_once(web_stag
 async def test_who_takes_nothing_does_not_keep_the_gateway(
     web_stage: WebStage, autojump_clock: MockClock
 ) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         for _ in range(60):  # more than the system keeps for who does not read
             await turn.say("x" * 500_000)
         return "done"
@@ -364,7 +364,7 @@ def asked(path: str) -> Message:
     }
 
 
-def turns_of(stage: WebStage) -> list[turns.Turn]:
+def turns_of(stage: WebStage) -> list[turns.TurnRow]:
     """The turns there are."""
     db = sqlite3.connect(stage.home / "gateway.db")
     try:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.state.tables.turns import Outcome
@@ -126,7 +126,7 @@ async def events(http: httpx.AsyncClient, run: dict[str, Any], cursor: str | Non
 
 
 async def test_a_run_from_its_beginning_to_its_end(web_stage: WebStage) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         turn.usage = Usage(input_tokens=3, output_tokens=2)
         await turn.say("All ")
         await turn.say("done.")
@@ -174,7 +174,7 @@ async def test_a_run_is_over_when_all_of_it_is_in_its_journal(web_stage: WebStag
 
             yield run
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         nonlocal holds
         turn.usage = Usage(input_tokens=3, output_tokens=2)
         await turn.say("Done.")
@@ -200,7 +200,7 @@ async def test_a_run_is_over_when_all_of_it_is_in_its_journal(web_stage: WebStag
 async def test_the_run_of_a_session_goes_on_when_who_watches_goes(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.say("one ")
         await go_on.wait()
         await turn.say("two")
@@ -236,7 +236,7 @@ async def test_while_another_turn_runs_it_waits(web_stage: WebStage) -> None:
 async def test_what_is_brought_along_stands_in_place_of_what_is_stored(web_stage: WebStage) -> None:
     knew: list[list[tuple[str, str]]] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         knew.append([(row.role, row.content) for row in turn.history])
         return f"Heard {turn.said[0].text}."
@@ -291,7 +291,7 @@ async def test_what_was_never_answered_does_not_stand_beside_what_is_brought_alo
 ) -> None:
     knew: list[list[str]] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         if turn.said[0].text == "lost":
             raise RuntimeError("no luck")
@@ -399,7 +399,7 @@ async def test_who_follows_a_run_whose_message_is_dropped_by_others_is_told(
 # --- a person's yes ----------------------------------------------------------------------------------
 
 
-async def asks(turn: Turn) -> str:
+async def asks(turn: TurnContext) -> str:
     await turn.requesting()
     return f"Allowed: {await turn.may('rm -rf build')}."
 
@@ -436,7 +436,7 @@ async def test_a_run_asks_for_a_yes_and_gets_an_answer(web_stage: WebStage, choi
 async def test_the_event_tells_the_whole_command_and_its_directory(
     web_stage: WebStage, command: str, told: str | None
 ) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         return f"Allowed: {await turn.may(Approval(command, 'Why.', '/srv/a*b'))}."
 
@@ -472,7 +472,7 @@ async def test_a_client_without_real_ids_answers_the_approval_that_waits(
         assert (await until(http, run, "completed"))["output"] == "Allowed: once."
 
 
-async def asks_for_two(turn: Turn) -> str:
+async def asks_for_two(turn: TurnContext) -> str:
     """Ask for two approvals at once, and a third time when both are answered."""
     await turn.requesting()
     got: dict[str, str | None] = {}

@@ -12,7 +12,7 @@ import trio
 
 from hermes_trio.config.schema import DisplayConfig, TurnLimits
 from hermes_trio.gateway.intake.chat_intake import MOST_WAITING
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import worker_thread
 from hermes_trio.host.processes.guard import open_guard
 from hermes_trio.state.tables import inbox, turns
@@ -160,7 +160,7 @@ async def test_there_is_room_for_so_many_and_the_next_comes_again(web_stage: Web
 
 
 async def test_a_question_is_answered_by_a_message(web_stage: WebStage) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         asks.set()
         return f"You chose {await turn.ask('Which?', ['red', 'blue'])}."
 
@@ -258,7 +258,7 @@ async def test_a_session_with_a_running_turn_is_deleted_with_all_that_is_its_own
 async def test_its_background_processes_end_before_it_is_gone(web_stage: WebStage) -> None:
     pids: list[int] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         kept = await turn.start_background("sleep 1000")
         pids.append(kept.process.id.pid)
         return "It runs."

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import Case
 
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.web.app import application, routes
 from tests.web.conftest import KEY, WebStage
 
@@ -54,7 +54,7 @@ async def test_what_is_open_and_what_is_taken_is_told(web_stage: WebStage) -> No
         assert named == {("header", "X-Hermes-Session-Id"), ("header", "Idempotency-Key")}
 
 
-async def agent(turn: Turn) -> str:
+async def agent(turn: TurnContext) -> str:
     """Fails at once, says a part and fails, or answers: by how much was said."""
     await turn.requesting()
     match len(turn.said[0].text):

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from hermes_trio.gateway.parts import Gateway
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.processes.guard import open_guard
 from hermes_trio.host.processes.process_groups import running
 from hermes_trio.web.app import routes
@@ -65,7 +65,7 @@ async def test_a_run_does_not_answer_its_own_approval(web_stage: WebStage, befor
     tell, hear = trio.open_memory_channel[str](1)
     answers: list[tuple[int, str]] = []
 
-    async def approve(turn: Turn) -> None:
+    async def approve(turn: TurnContext) -> None:
         asked, session = await hear.receive(), turn.session_id
         command = asking(
             web_stage,
@@ -79,7 +79,7 @@ async def test_a_run_does_not_answer_its_own_approval(web_stage: WebStage, befor
             await process.wait()
             answers.extend(told(process.output.tail))
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(approve, turn)
@@ -100,7 +100,7 @@ async def test_a_run_does_not_answer_its_own_approval(web_stage: WebStage, befor
 
 
 async def test_what_the_agent_runs_changes_nothing_by_any_route(web_stage: WebStage) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         assert web_stage.web is not None
         table = routes(web_stage.web)
@@ -133,7 +133,7 @@ one.send(head.encode() + b"Content-Length: %d\\r\\n\\r\\n" % len(body) + body)
 os._exit(0)
 """.replace("KEY", KEY)
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         assert web_stage.web is not None
         script = [sys.executable, "-S", "-c", sends, web_stage.web.address]

@@ -21,7 +21,7 @@ from hermes_trio.base.events import ToolCompleted, ToolStarted
 from hermes_trio.config.config_file import Loaded
 from hermes_trio.config.schema import ModelConfig
 from hermes_trio.gateway.parts import Gateway
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import Script
@@ -54,7 +54,7 @@ async def at_rest(stage: WebStage, gateway: Gateway) -> None:
     await stage.until(lambda: not gateway.sessions.running)
 
 
-async def using(turn: Turn) -> str:
+async def using(turn: TurnContext) -> str:
     """An agent whose model counts."""
     turn.usage = Usage(input_tokens=10, output_tokens=7, cache_read_tokens=5)
     await turn.say("Counted.")
@@ -107,7 +107,7 @@ async def test_the_usage_is_told_in_both_forms(web_stage: WebStage) -> None:
 async def test_a_client_that_adds_up_the_usage_of_all_chunks_counts_it_once(
     web_stage: WebStage, include_usage: bool | None
 ) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.emit(ToolStarted("terminal", "1", "ls"))
         await turn.emit(ToolCompleted("terminal", "1", "ls"))
         return await using(turn)
@@ -134,7 +134,7 @@ async def test_a_client_that_adds_up_the_usage_of_all_chunks_counts_it_once(
 async def test_a_stream_is_heard_while_it_is_written(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.say("first ")
         await go_on.wait()
         await turn.say("last")
@@ -280,7 +280,7 @@ class Parrot:
     def __init__(self) -> None:
         self.knew: list[list[tuple[str, str]]] = []
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, turn: TurnContext) -> str:
         await turn.requesting()
         self.knew.append([(row.role, row.content) for row in turn.history])
         return f"Heard {turn.said[0].text}."
@@ -353,7 +353,7 @@ async def test_those_who_say_the_same_at_once_do_not_wait_for_each_other(web_sta
     everybody, go_on = trio.Event(), trio.Event()
     knew = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         knew.append(len(turn.history))
         if len(knew) == 3:
@@ -427,7 +427,7 @@ async def test_with_a_key_the_same_request_is_answered_once(web_stage: WebStage)
 async def test_who_has_a_key_and_goes_away_comes_again_for_the_answer(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         began.set()
         await go_on.wait()
@@ -459,7 +459,7 @@ async def test_who_has_none_and_goes_away_stops_the_turn_also_without_a_stream(w
 async def test_of_two_who_wait_for_one_answer_the_first_that_goes_stops_nothing(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.say("I begin.")
         await go_on.wait()
         return "I begin."

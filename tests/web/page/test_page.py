@@ -10,7 +10,7 @@ import httpx
 import pytest
 import trio
 
-from hermes_trio.gateway.turn.context import Turn
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import Script
 from hermes_trio.tools.tool import Approval
 from hermes_trio.web.page import page_files
@@ -119,7 +119,7 @@ async def told(heard: Heard, event: str, **facts: Any) -> None:
 async def test_every_page_is_told_where_to_look_again(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         await go_on.wait()
         return "Done."
@@ -191,7 +191,7 @@ ANSWERS = "/api/sessions/one/answers"
 async def test_an_approval_is_shown_and_answered_once(web_stage: WebStage) -> None:
     got: list[str | None] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         got.append(await turn.may(Approval("rm -rf build\n\n*x*", "This deletes recursively.", "/work")))
         return "Done."
@@ -230,7 +230,7 @@ async def test_an_approval_is_shown_and_answered_once(web_stage: WebStage) -> No
 
 
 async def test_a_question_is_shown_with_its_choices_and_answered_in_words(web_stage: WebStage) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         return f"You said {await turn.ask('Which?', ['red', 'blue'])}."
 
@@ -247,7 +247,7 @@ async def test_a_question_is_shown_with_its_choices_and_answered_in_words(web_st
 
 
 async def test_what_is_not_answered_in_time_is_closed(web_stage: WebStage) -> None:
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         return f"You said {await turn.ask('Which?', within=0.05)}."
 
@@ -263,7 +263,7 @@ async def test_a_message_waits_or_is_taken_along(web_stage: WebStage) -> None:
     go_on = trio.Event()
     taken: list[str] = []
 
-    async def agent(turn: Turn) -> str:
+    async def agent(turn: TurnContext) -> str:
         await turn.say("I begin.")
         if turn.said[0].text == "go":
             await go_on.wait()
