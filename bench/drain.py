@@ -35,7 +35,7 @@ import trio.testing
 
 from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.config.schema import GatewayConfig, PlatformConfig, StreamingConfig
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.task_tree import task_tree

@@ -32,11 +32,11 @@ from .base.world import World
 from .config.schema import GatewayConfig
 from .gateway.ending.control import Control
 from .gateway.ending.endings_table import MARGIN, Cause, Ending, Supervisor
+from .gateway.facade import Gateway
 from .gateway.links.adapters import refuse_unnamed
-from .gateway.parts import Gateway
 from .gateway.serve import Door, Guarded
 from .gateway.serve import serve as _serve
-from .gateway.turn.context import Agent
+from .gateway.turn.agent_function import Agent
 from .host.loop.worker import Worker, worker_thread
 from .host.processes.guard import open_guard
 from .platform.contract import Adapter

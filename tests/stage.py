@@ -18,9 +18,9 @@ from outcome import Outcome
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import AgentConfig, DisplayConfig, GatewayConfig, PlatformConfig
 from hermes_trio.gateway.ending.endings_table import Supervisor
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import Guarded, serve
-from hermes_trio.gateway.turn.context import Agent as TurnAgent
+from hermes_trio.gateway.turn.agent_function import Agent as TurnAgent
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
 from hermes_trio.state.tables import inbox, sessions, turns
@@ -184,3 +184,9 @@ def everyone(agent: AgentConfig | None = None, *, busy: Busy = "interrupt") -> G
         display=DisplayConfig(busy_input_mode=busy),
         platforms={"memory": PlatformConfig(allow_from="all", allow_admin_from=EVERYBODY)},
     )
+
+
+def home_channels(gateway: Gateway) -> list[str]:
+    """Return the ids of the home channels of a gateway."""
+    found = (gateway.chats.home_channels.of(one) for one in gateway.chats.connections.values())
+    return [channel.chat_id for channel in found if channel is not None]

@@ -80,7 +80,7 @@ async def test_a_failing_turn_is_a_plain_record_without_locals(tmp_path: Path) -
     finally:
         root.removeHandler(handler)
     told = output.getvalue()
-    assert "WARNING hermes_trio.gateway.turn.run _attended: the agent raised run=" in told
+    assert "WARNING hermes_trio.gateway.turn.run _answer: agent failed run=" in told
     assert "RuntimeError: the agent is broken" in told
     assert WORDS not in told
     assert secret_local not in told

@@ -1,15 +1,15 @@
-"""Stopping: from the ending that somebody asked for to the moment when no turn runs any more.
+"""The drain: from the requested ending to the moment when no turn runs any more.
 
-`t = 0` is when the ending is set. Its commit comes first, so that whatever kills us later, a turn
-without an end was cut by it. Then no turn begins any more, the chats with a running turn are told, and
-the nursery of the sessions has until `grace` to end by itself. Nothing is polled or counted: the
-nursery is left when the last turn is over, or when the deadline cuts what is left.
+`t = 0` is the request of the ending. Its commit comes first, so that whatever kills the process later, a turn
+without an end was cut by this ending. Then no turn begins any more, the chats with a running turn are told,
+and the nursery of the sessions has until `grace` to end on its own. Nothing is polled or counted: the nursery
+is left when the last turn has ended, or when the deadline cuts the turns that still run.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import msgspec
 import trio
@@ -18,142 +18,138 @@ from ..base.errors import GatewayError, StoreError
 from ..host.home.state_file import GatewayState
 from ..log import Log
 from ..state.tables import endings
+from ..state.tables.endings import EndingRow
+from .ending.control import Control
 from .ending.endings_table import Ending
+from .ending.shutdown import Shutdown
+from .home.open_home import Home
 from .links.link import Connection
 from .outbound.announcements import notify_active_sessions_of_shutdown
-from .startup.catch_up import on_up
-
-if TYPE_CHECKING:
-    from .parts import Gateway
+from .outbound.chats import Chats
+from .session.work import Work
+from .startup.catch_up import CatchUp
 
 RECORD_WITHIN = 1.0
 REPORT_WITHIN = 1.0
 GO_ON_AGAIN_AFTER = 30.0
-LAST_TURNS = 20
-"""So many of the turns that were waited for are named in the report."""
 
 log = Log(__name__)
 
 
-class Report(msgspec.Struct):
-    """How a stop went, in milliseconds since it was asked for: when each phase was over, and each of the
-    turns that were waited for longest. Stored with the ending, for who asks what took so long."""
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Ends the work of a gateway when its ending is requested."""
 
-    began: float
-    """On the clock of the program."""
-    turns: int
-    """How many were running."""
-    phases: dict[str, float] = {}
-    last_turns: dict[str, float] = {}
+    home: Home
+    chats: Chats
+    shutdown: Shutdown
+    work: Work
 
-    def is_over(self, phase: str) -> None:
-        """A phase ends now."""
-        self.phases[phase] = self._now()
-
-    def turn_is_over(self, session_key: str) -> None:
-        """A turn that was waited for ends now."""
-        self.last_turns.pop(session_key, None)
-        self.last_turns[session_key] = self._now()
-        if len(self.last_turns) > LAST_TURNS:
-            del self.last_turns[next(iter(self.last_turns))]
-
-    def _now(self) -> float:
-        return round((trio.current_time() - self.began) * 1000, 1)
-
-
-async def drain_active_agents(gateway: Gateway, work: trio.CancelScope, background: trio.Nursery) -> None:
-    """Wait for an ending, and see to it that the work ends by it. Called in the body of the `work`
-    nursery: when this returns, only the turns that still run hold it open."""
-    try:
-        ending = await gateway.control.ending()
-    except trio.Cancelled:
-        gateway.control.hurry()  # a crash: nothing was decided, and whatever hangs must not keep us
-        raise
-    began = gateway.control.asked_at
-    gateway.sessions.close()
-    report = gateway.report = Report(began, len(gateway.sessions.running))
-    gateway.ending.set()
-    await _decided(gateway, ending)
-    gateway.reached("recorded")
-    log.info("ending", cause=ending.cause, grace=ending.grace, running=report.turns)
-    notify_active_sessions_of_shutdown(gateway, ending)
-    work.deadline = min(work.deadline, began + ending.grace)  # somebody may be in a hurry already
-    background.start_soon(follow, gateway, work, ending, began)
-
-
-async def hurry(gateway: Gateway, work: trio.CancelScope) -> None:
-    """When somebody asks a second time, the grace is over."""
-    await gateway.control.hurried()
-    work.deadline = -math.inf
-
-
-async def follow(gateway: Gateway, work: trio.CancelScope, ending: Ending, began: float) -> None:
-    """When a stop turns a restart into a stop, that is the ending that counts, and perhaps less grace."""
-    while True:
-        ending = await gateway.control.changed(ending)
-        await _decided(gateway, ending)
-        work.deadline = min(work.deadline, began + ending.grace)
-
-
-async def _decided(gateway: Gateway, ending: Ending) -> None:
-    """Commit what was decided, and let the state file say what to make of it."""
-    # A disk that hangs or is full must not keep the gateway from stopping: then the next start finds a crash.
-    try:
-        with trio.move_on_after(RECORD_WITHIN):
-            await gateway.record(ending)
-    except StoreError as error:
-        log.error("the ending cannot be stored", error=str(error))
-    gateway.board.set(
-        state=GatewayState.DRAINING,
-        restart_requested=ending.kind == "restart",
-        after=gateway.what_follows(ending).state_left,
-        grace=ending.grace,
-        deadline=gateway.world.time() + gateway.control.end_by - trio.current_time(),
-    )
-
-
-async def store_report(gateway: Gateway) -> None:
-    """Store how it went, if the disk lets us in time."""
-    report = gateway.report
-    if report is not None:
-        log.info("ended", turns=report.turns, **{f"{phase}_ms": at for phase, at in report.phases.items()})
-        text = msgspec.json.encode(report).decode()
+    async def drain_active_agents(self, turns: trio.CancelScope, background: trio.Nursery) -> None:
+        """Wait for an ending, and set the deadline of the running turns. Called in the body of the work
+        nursery: after it returns, only running turns keep that nursery open."""
+        control = self.shutdown.control
         try:
-            with trio.CancelScope(deadline=gateway.within(REPORT_WITHIN, before_end=1.5)):
-                await gateway.database.write(endings.finish, gateway.life, text, gateway.world.time())
+            ending = await control.ending()
+        except trio.Cancelled:
+            control.hurry()  # a crash: no ending was decided, and no hanging step may delay the exit
+            raise
+        began, running = control.asked_at, self.work.running
+        self.work.sessions.look_again()
+        self.shutdown.report.begin(began, len(running))
+        self.shutdown.begun.set()
+        await self._decided(ending)
+        self.shutdown.report.end_phase("recorded")
+        log.info("ending", cause=ending.cause, grace=ending.grace, running=self.shutdown.report.turns)
+        notify_active_sessions_of_shutdown(self.home, self.chats, self.shutdown, running.handles(), ending)
+        turns.deadline = min(turns.deadline, began + ending.grace)  # a second request may have set it already
+        background.start_soon(self._follow, turns, ending, began)
+
+    async def hurry(self, turns: trio.CancelScope) -> None:
+        """Wait for a second stop request, then end the grace."""
+        await self.shutdown.control.hurried()
+        turns.deadline = -math.inf
+
+    async def _follow(self, turns: trio.CancelScope, ending: Ending, began: float) -> None:
+        """Apply each later ending: a stop that replaces a restart, perhaps with less grace."""
+        while True:
+            ending = await self.shutdown.control.changed(ending)
+            await self._decided(ending)
+            turns.deadline = min(turns.deadline, began + ending.grace)
+
+    async def _decided(self, ending: Ending) -> None:
+        """Commit the ending, and show it in the state file."""
+        home, shutdown = self.home, self.shutdown
+        follows = shutdown.consequences(ending)
+        row = EndingRow(
+            home.life,
+            ending.kind,
+            ending.cause,
+            ending.grace,
+            follows.resume_reason,
+            follows.state_left,
+            home.world.time(),
+            ending.asked_by or None,
+        )
+        # A disk that hangs or is full must not keep the gateway from stopping: the next start then finds a
+        # crash.
+        try:
+            with trio.move_on_after(RECORD_WITHIN):
+                await home.database.write(endings.record, row)
         except StoreError as error:
-            log.error("the report cannot be stored", error=str(error))
+            log.error("ending not stored", error=str(error))
+        home.board.set(
+            state=GatewayState.DRAINING,
+            restart_requested=ending.kind == "restart",
+            after=follows.state_left,
+            grace=ending.grace,
+            deadline=home.world.time() + shutdown.control.end_by - trio.current_time(),
+        )
 
 
-async def heed_hold(gateway: Gateway) -> None:
-    """While somebody holds the gateway from outside, no turn begins; then it goes on with what waits."""
-    held = False
+async def store_report(home: Home, shutdown: Shutdown) -> None:
+    """Store the report of the stop, if the disk takes it in time."""
+    report = shutdown.report
+    if not report.has_begun:
+        return
+    log.info("ended", turns=report.turns, **{f"{phase}_ms": at for phase, at in report.phases.items()})
+    text = msgspec.json.encode(report).decode()
+    try:
+        with trio.CancelScope(deadline=shutdown.deadline(REPORT_WITHIN, before_end=1.5)):
+            await home.database.write(endings.finish, home.life, text, home.world.time())
+    except StoreError as error:
+        log.error("shutdown report not stored", error=str(error))
+
+
+async def heed_hold(home: Home, chats: Chats, shutdown: Shutdown, work: Work, catch_up: CatchUp) -> None:
+    """Let no turn begin while a drain request holds the gateway; afterwards take up what waits."""
+    control, held = shutdown.control, False
     while True:
-        await gateway.control.turned(held)
-        if gateway.control.current is not None:
+        await control.turned(held)
+        if control.current is not None:
             return
-        held = gateway.control.held
-        gateway.board.set(state=state_while_serving(gateway))
+        held = control.held
+        home.board.set(state=serving_state(shutdown))
         if held:
-            gateway.sessions.let_idle_ones_go()
+            work.sessions.look_again()
             continue
-        gateway.told.clear()
-        for connection in gateway.connections.values():
-            await _go_on(gateway, connection)
+        chats.pause_over()
+        for connection in chats.connections.values():
+            await _go_on(connection, control, catch_up)
 
 
-async def _go_on(gateway: Gateway, connection: Connection) -> None:
-    """Go on with what waits for a platform. On a full disk that waits too."""
-    while connection.link is not None and gateway.sessions.open:
+async def _go_on(connection: Connection, control: Control, catch_up: CatchUp) -> None:
+    """Take up what waits for a platform; retry while the disk is full."""
+    while connection.link is not None and control.takes_turns:
         try:
-            await on_up(gateway, connection)
+            await catch_up.run(connection)
         except GatewayError as error:
-            log.error("what waits cannot go on; trying again", platform=connection.name, error=str(error))
+            log.error("catching up failed; retrying", platform=connection.name, error=str(error))
         else:
             return
         await trio.sleep(GO_ON_AGAIN_AFTER)
 
 
-def state_while_serving(gateway: Gateway) -> GatewayState:
-    """What the state file says while nothing ends."""
-    return GatewayState.DRAINING if gateway.control.held else GatewayState.RUNNING
+def serving_state(shutdown: Shutdown) -> GatewayState:
+    """Return the state in the state file while there is no ending."""
+    return GatewayState.DRAINING if shutdown.control.held else GatewayState.RUNNING

@@ -1,11 +1,11 @@
-"""The tree of lifetimes. Indentation is the order of opening; leaving is the reverse. There is no list
-of teardown steps anywhere."""
+"""The tree of lifetimes. Indentation is the order of opening; leaving is the reverse. No list of teardown
+steps exists anywhere."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -25,47 +25,54 @@ from ..host.processes.leftovers import end_leftovers
 from ..journal.session_reader import SessionReader
 from ..journal.writer import open_journals
 from ..log import Log, log_masked_by
-from ..masking.known_secrets import masking_of
+from ..masking.known_secrets import KnownSecrets, masking_of
 from ..platform.contract import Adapter
 from ..state.db.database import open_database
 from ..state.rules import settle
 from ..state.rules.store import SessionStore
 from ..state.tables import dead_chats, endings, meta, processes
-from .drain import drain_active_agents, heed_hold, hurry, state_while_serving, store_report
+from .commands.obey import Commands
+from .drain import Drain, heed_hold, serving_state, store_report
 from .ending.control import Control
 from .ending.endings_table import MARGIN, Cause, Ending, Supervisor
-from .housekeeping import keep_house
-from .intake.chat_intake import accept
+from .ending.shutdown import Shutdown
+from .ending.triggers import end_with_database
+from .facade import Gateway
+from .home.housekeeping import keep_house
+from .home.open_home import Home
+from .intake.mailbox import Mailbox
+from .links.access import Access
 from .links.link import Connection, keep_connected
-from .outbound.announcements import home_channels_said, owe_stuck
+from .outbound.announcements import owe_stuck
+from .outbound.chats import Address, Chats, home_channels_of
+from .outbound.gone_chats import GoneChats
 from .outbound.rows import Chat
-from .parts import Gateway, Lanes
-from .processes.background import Background
-from .session.registry import Sessions
-from .startup.catch_up import on_up
-from .startup.former_turns import settle_former_life
+from .processes.command import CommandRunner
+from .router import Router
+from .session.work import Work
+from .startup.catch_up import CatchUp
+from .startup.former_turns import end_former_turns
 from .startup.original_import import import_sessions
-from .triggers import end_with_database
-from .turn.context import Agent, checked_agent
+from .turn.agent_function import Agent, checked_agent
 
 FLUSH_WITHIN = 2.0
-"""Seconds in which the lanes send what can go now, when the work is over."""
+"""Seconds for the lanes to send what can be sent when the work is over."""
 
 LIFE = "life"
-"""Where the store says which life was the last."""
+"""Name under which `meta` keeps the id of the last life."""
 
 Door = Callable[..., Awaitable[None]]
-"""Another way in than a platform: called with the gateway and a `task_status`, which it tells when it is
-open. When the gateway's work is `over` it gives the last of it to who still listens, and returns."""
+"""Another way in than a platform. It is called with the `Gateway` and a `task_status`, which it tells when it
+is open. When `shutdown.work_over` is set it sends its last answers and returns."""
 
 Guarded = Callable[[], AbstractAsyncContextManager[Guard | None]]
-"""Opens the guard of the gateway's processes; a gateway that starts none may be given none."""
+"""Opens the guard of the child processes; a gateway that starts none may be given one that yields None."""
 
 log = Log(__name__)
 
 
 async def serve(
-    home: Path,
+    path: Path,
     config: GatewayConfig,
     *,
     agent: Agent | AbstractAsyncContextManager[Agent],
@@ -78,25 +85,27 @@ async def serve(
     guarded: Guarded = open_guard,
     task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
 ) -> Ending:
-    """Run a gateway until it is asked to end, and return by what it ended. With `nursery.start` the
-    caller gets the `Gateway` as soon as its doors are open."""
-    world, control = world or World(), control or Control()
+    """Run a gateway in the home at `path` until its end is requested, and return the ending. With
+    `nursery.start` the caller gets the `Gateway` as soon as its doors are open."""
+    world = world or World()
+    shutdown = Shutdown(control or Control(), supervised_by)
+    control = shutdown.control
     if not isinstance(agent, AbstractAsyncContextManager):
         checked_agent(agent)  # before anything is opened
-    with ExitStack() as masked, locked_home(home) as lock, worker("status") as status_runner:
-        masking = masking_of(home, config, os.environ)
-        masked.enter_context(log_masked_by(masking))
+    with ExitStack() as masked, locked_home(path) as lock, worker("status") as status_runner:
+        secrets = KnownSecrets(masking_of(path, config, os.environ))
+        masked.enter_context(log_masked_by(secrets.masking))
         board = StatusBoard(lock.process, world.new_id(), world)
         board.set(grace=config.agent.restart_drain_timeout)
         async with trio.open_nursery() as outermost:
-            outermost.start_soon(keep_status, board, home, status_runner, lock)
+            outermost.start_soon(keep_status, board, path, status_runner, lock)
             async with (
                 _failed_start_noted(board),
                 open_database(
-                    home / "gateway.db", world, worker=worker, close_by=lambda: control.end_by - 0.5
+                    path / "gateway.db", world, worker=worker, close_by=lambda: control.end_by - 0.5
                 ) as database,
                 open_journals(
-                    home / "journal",
+                    path / "journal",
                     world,
                     fsync=config.journal.fsync,
                     worker=worker,
@@ -105,8 +114,8 @@ async def serve(
                 guarded() as guard,
                 _opened(agent, control) as opened_agent,
             ):
-                gateway = Gateway(
-                    home=home,
+                home = Home(
+                    path=path,
                     config=config,
                     world=world,
                     life=world.new_id(),
@@ -114,20 +123,16 @@ async def serve(
                     journals=journals,
                     store=SessionStore(database, config, world),
                     reader=SessionReader(database, journals, world),
-                    agent=opened_agent,
-                    control=control,
-                    connections={(a.name, a.account): Connection(a, board, masking) for a in adapters},
-                    supervised_by=supervised_by,
                     board=board,
-                    guard=guard,
-                    resumes=trio.CapacityLimiter(config.gateway.resume_at_once),
-                    masking=masking,
                     worker=worker,
+                    secrets=secrets,
                 )
-                await _take_over(gateway)
-                await _links(gateway, doors, task_status)
-                await store_report(gateway)
-            ending = _left(gateway)
+                connections = {(a.name, a.account): Connection(a, board, secrets) for a in adapters}
+                await _take_over(home, shutdown, connections, guard)
+                commands = CommandRunner(home, shutdown, guard)
+                await _connected(home, shutdown, connections, commands, opened_agent, doors, task_status)
+                await store_report(home, shutdown)
+            ending = _left_behind(home, shutdown)
             outermost.cancel_scope.cancel(reason="the state is written last")
     return ending
 
@@ -144,62 +149,92 @@ async def _failed_start_noted(board: StatusBoard) -> AsyncIterator[None]:
         raise
 
 
-async def _links(gateway: Gateway, doors: Sequence[Door], task_status: trio.TaskStatus[Gateway]) -> None:
+async def _connected(
+    home: Home,
+    shutdown: Shutdown,
+    connections: Mapping[Address, Connection],
+    commands: CommandRunner,
+    agent: Agent,
+    doors: Sequence[Door],
+    task_status: trio.TaskStatus[Gateway],
+) -> None:
     """The inner half of the tree: from the platforms to the turns."""
+    own_doors = {one.adapter.name for one in connections.values() if one.adapter.traits.own_door}
+    access = Access(home.config, home.database, home.world, own_doors)
+    known = {Chat(*chat): reason for *chat, reason in await home.database.read(dead_chats.every)}
+    gone = GoneChats(home.database, home.world, known)
+    home_channels = await home_channels_of(home, connections)
     async with trio.open_nursery() as links:
         async with trio.open_nursery() as open_doors, trio.open_nursery() as lanes:
-            gateway.lanes = Lanes(gateway, lanes)
+            chats = Chats(home, connections, gone, home_channels, lanes)
             async with trio.open_nursery() as background:
-                gateway.background = Background(gateway, background)
-                async with trio.open_nursery() as work:
-                    gateway.sessions = Sessions(gateway, work)
-                    # It outlives the work by a moment, and then moves a deadline that nobody has.
-                    background.start_soon(hurry, gateway, work.cancel_scope)  # noqa: ASYNC111
-                    background.start_soon(keep_house, gateway)
-                    background.start_soon(gateway.sessions.limit.follow_lag)
-                    background.start_soon(end_with_database, gateway.control, gateway.database, gateway.world)
+                async with trio.open_nursery() as turns:
+                    work = Work(
+                        home, chats, shutdown, access, commands, agent, work=turns, background=background
+                    )
+                    mailbox = Mailbox(home, chats, shutdown.control, access, work)
+                    obey = Commands(home, chats, shutdown, access, mailbox, work)
+                    gateway = Gateway(home, chats, work, shutdown, mailbox, obey)
+                    router = Router(home, chats, access, mailbox, obey)
+                    catch_up = CatchUp(home, chats, access, work.sessions)
+                    drain = Drain(home, chats, shutdown, work)
+                    # It outlives the turns by a moment, and then moves a deadline that applies to nothing.
+                    background.start_soon(drain.hurry, turns.cancel_scope)  # noqa: ASYNC111
+                    background.start_soon(keep_house, home, commands.guard)
+                    background.start_soon(work.running.limit.follow_lag)
+                    background.start_soon(end_with_database, shutdown.control, home.database, home.world)
                     for door in doors:
                         await open_doors.start(door, gateway)
-                    for connection in gateway.connections.values():
-                        links.start_soon(_link, gateway, connection, name=f"link {connection.name}")
-                    gateway.board.set(state=state_while_serving(gateway))
-                    background.start_soon(heed_hold, gateway)
+                    for connection in connections.values():
+                        name = f"link {connection.name}"
+                        links.start_soon(
+                            _link, home, shutdown, connections, connection, catch_up, router, name=name
+                        )
+                    home.board.set(state=serving_state(shutdown))
+                    background.start_soon(heed_hold, home, chats, shutdown, work, catch_up)
                     task_status.started(gateway)
-                    await drain_active_agents(gateway, work.cancel_scope, background)
-                gateway.reached("work")
+                    await drain.drain_active_agents(turns.cancel_scope, background)
+                shutdown.report.end_phase("work")
                 background.cancel_scope.cancel(reason="the work is over")
-            gateway.reached("background")
-            gateway.over.set()
-            last = open_doors.cancel_scope.deadline = gateway.within(FLUSH_WITHIN, before_end=2.0)
+            shutdown.report.end_phase("background")
+            shutdown.work_over.set()
+            last = open_doors.cancel_scope.deadline = shutdown.deadline(FLUSH_WITHIN, before_end=2.0)
             with trio.CancelScope(deadline=last):
-                await gateway.lanes.flushed()
-            gateway.reached("flush")
-            lanes.cancel_scope.cancel(reason="what can go now has gone")
+                await chats.flushed()
+            shutdown.report.end_phase("flush")
+            lanes.cancel_scope.cancel(reason="everything that can be sent now is sent")
         links.cancel_scope.cancel(reason="the work is over")
-    gateway.reached("links")
+    shutdown.report.end_phase("links")
 
 
-async def _link(gateway: Gateway, connection: Connection) -> None:
-    """Keep one platform connected. The last that refuses us takes the gateway along."""
-    await keep_connected(connection, partial(on_up, gateway), partial(accept, gateway), gateway.world)
-    if all(one.state is PlatformState.FATAL for one in gateway.connections.values()):
-        grace = gateway.config.agent.restart_drain_timeout
-        gateway.control.ask(Ending(Cause.NOTHING_SERVES, grace, asked_by=connection.name))
+async def _link(
+    home: Home,
+    shutdown: Shutdown,
+    connections: Mapping[Address, Connection],
+    connection: Connection,
+    catch_up: CatchUp,
+    router: Router,
+) -> None:
+    """Keep one platform connected. The gateway ends when the last platform has refused its credentials."""
+    await keep_connected(connection, catch_up.run, partial(router.accept, connection), home.world)
+    if all(one.state is PlatformState.FATAL for one in connections.values()):
+        grace = home.config.agent.restart_drain_timeout
+        shutdown.control.ask(Ending(Cause.NOTHING_SERVES, grace, asked_by=connection.name))
 
 
-def _left(gateway: Gateway) -> Ending:
-    """What is left behind for whoever looks next: the state, and that the next life says it is back."""
-    ending = gateway.control.current
-    assert ending is not None  # noqa: S101 - that is what ended it
-    follows = gateway.what_follows(ending)
+def _left_behind(home: Home, shutdown: Shutdown) -> Ending:
+    """Write what the next life and people outside find: the state, and the marker to announce the return."""
+    ending = shutdown.control.current
+    assert ending is not None  # noqa: S101 - it ended the tree
+    follows = shutdown.consequences(ending)
     if ending.kind == "restart" and ending.requester is None:
         try:
-            write_restart_pending(gateway.home, gateway.world, asked_by=ending.asked_by)
-        except HomeUnusable as error:  # a disk that takes no file keeps nobody from being started again
-            log.error("nobody will hear of our return", error=str(error))
+            write_restart_pending(home.path, home.world, asked_by=ending.asked_by)
+        except HomeUnusable as error:  # a full disk must not prevent the restart
+            log.error("restart marker not written", error=str(error))
     if ending.requester is None:
-        consume(gateway.home, RESTART_NOTIFY)  # a stop took the place of what was asked for
-    gateway.board.set(
+        consume(home.path, RESTART_NOTIFY)  # a stop has replaced a restart that was requested in a chat
+    home.board.set(
         state=GatewayState(follows.state_left),
         exit_reason=ending.cause,
         restart_requested=ending.kind == "restart",
@@ -207,52 +242,52 @@ def _left(gateway: Gateway) -> Ending:
     return ending
 
 
-async def _take_over(gateway: Gateway) -> None:
-    """Deal with what a former life left behind, before any door opens."""
-    store, config = gateway.store, gateway.config
-    if gateway.guard is not None:
-        await _end_leftovers(gateway, gateway.guard)
-    crashed = await gateway.database.write(_follows_a_crash, gateway.life)
-    if crashed and config.agent.crash_recovery == "suspend":
-        await store.suspend_recently_active()
-    for *chat, reason in await gateway.database.read(dead_chats.every):
-        gateway.dead[Chat(*chat)] = reason
-    gateway.home_channels = await gateway.database.read(home_channels_said)
-    cut = await settle_former_life(gateway)
-    await import_sessions(gateway)
-    limit, at = config.agent.stuck_after, gateway.world.time()
-    stuck = await gateway.database.write(_suspend_stuck, limit, at)
+async def _take_over(
+    home: Home, shutdown: Shutdown, connections: Mapping[Address, Connection], guard: Guard | None
+) -> None:
+    """Settle what a former life left behind, before any door opens."""
+    if guard is not None:
+        await _end_leftovers(home, shutdown, guard)
+    crashed = await home.database.write(_follows_a_crash, home.life)
+    if crashed and home.config.agent.crash_recovery == "suspend":
+        await home.store.suspend_recently_active()
+    cut = await end_former_turns(home, connections)
+    await import_sessions(home)
+    limit, at = home.config.agent.stuck_after, home.world.time()
+    stuck = await home.database.write(_suspend_stuck, limit, at)
     if cut:
-        log.info("a former life was cut", turns=len(cut), suspended=stuck)
+        log.info("turns of a former life cut", turns=len(cut), suspended=stuck)
 
 
 def _follows_a_crash(db: sqlite3.Connection, life: str) -> bool:
-    """Whether the life before this one was over before anything had been decided; this is the next one."""
+    """Store the id of this life. Return True if the former life has no ending."""
     former = meta.get(db, LIFE)
     meta.put(db, LIFE, life)
     return former is not None and endings.of_life(db, former) is None
 
 
 def _suspend_stuck(db: sqlite3.Connection, limit: int, at: float) -> int:
-    """Suspend who was cut too often in a row, and owe it to them to say so."""
+    """Suspend the sessions that were cut too often in a row, and owe their announcements. Return their
+    number."""
     stuck = settle.suspend_stuck(db, limit, at)
     owe_stuck(db, stuck, at)
     return len(stuck)
 
 
-async def _end_leftovers(gateway: Gateway, guard: Guard) -> None:
-    """End the processes that a former life left running, and note the end of all it had."""
-    rows = await gateway.database.read(processes.alive)
-    await end_leftovers(rows, guard.look, gateway.ending)
+async def _end_leftovers(home: Home, shutdown: Shutdown, guard: Guard) -> None:
+    """Kill the child processes that a former life left running, and note the end of all it had."""
+    rows = await home.database.read(processes.alive)
+    await end_leftovers(rows, guard.look, shutdown.begun)
     for row in rows:
-        await gateway.database.write(processes.end, row.process_id, None, gateway.world.time())
+        await home.database.write(processes.end, row.process_id, None, home.world.time())
 
 
 @asynccontextmanager
 async def _opened(
     agent: Agent | AbstractAsyncContextManager[Agent], control: Control
 ) -> AsyncIterator[Agent]:
-    """The agent itself: given as it is, or as a context that closes its memory and clients once."""
+    """Open the agent: a function as it is, or a context manager, which closes its memory and clients at the
+    end."""
     if not isinstance(agent, AbstractAsyncContextManager):
         yield agent
         return
@@ -263,17 +298,17 @@ async def _opened(
             async with agent as opened:
                 try:
                     yield checked_agent(opened)
-                except BaseException as error:  # kept: an agent that hangs now would hide it
+                except BaseException as error:  # kept: an agent that hangs while closing would hide it
                     crash = error
                     raise
                 finally:
                     is_left = True
                     patience.deadline = min(control.end_by - 1.5, trio.current_time() + MARGIN)
-    except Exception:  # an agent is anybody's code; that it cannot be closed makes no crash of a stop
+    except Exception:  # an agent is foreign code; an error in its closing must not make a crash of a stop
         if not is_left or crash is not None:
             raise
-        log.exception("the agent cannot be closed")
+        log.exception("agent not closed; it raised")
     if patience.cancelled_caught:
-        log.error("the agent hangs; left it unclosed")
+        log.error("agent not closed; it hangs")
         if crash is not None:
             raise crash

@@ -31,6 +31,19 @@ _HARMLESS_VALUE = re.compile(
 )
 
 
+class KnownSecrets:
+    """The secrets that one gateway knows. It may learn more while it runs, such as a key that was just
+    made."""
+
+    def __init__(self, masking: Masking) -> None:
+        self.masking = masking
+        """Mask of all secrets that are known now."""
+
+    def learn(self, secret: str) -> None:
+        """Mask this secret too, from now on."""
+        self.masking = self.masking.knowing(secret)
+
+
 def masking_of(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -> Masking:
     """The masking of the gateway in this home. Raises `ConfigInvalid` for an `.env` that cannot be read."""
     return Masking.of([*secrets_of(config, environ), *_secrets_in(home)])

@@ -8,8 +8,6 @@ an agent that does what it is told.
     .laws               what every adapter keeps to, as stories; imported apart, for it needs pytest
 """
 
-from .chats import Shown as Shown
-from .chats import ShownChat as ShownChat
 from .loopback import LoopbackAdapter as LoopbackAdapter
 from .loopback_server import LoopbackServer as LoopbackServer
 from .loopback_server import open_loopback as open_loopback
@@ -17,6 +15,8 @@ from .memory_platform import MemoryPlatform as MemoryPlatform
 from .script import Script as Script
 from .script import ScriptTurn as ScriptTurn
 from .script import perform as perform
+from .shown_chats import Shown as Shown
+from .shown_chats import ShownChat as ShownChat
 from .stage import Operation as Operation
 from .stage import Stage as Stage
 

@@ -19,7 +19,7 @@ import trio
 
 from ..base.messages import ChatType, MessageEvent, SessionSource
 from ..platform.contract import OutcomeUnknown, Outgoing, Preformatted, Refused, Traits
-from .chats import Chats, ShownChat
+from .shown_chats import Chats, ShownChat
 
 Call = Literal["connect", "send", "edit", "delete", "typing", "find", "fetch"]
 What = Call | Literal["disconnect", "accept"]

@@ -41,7 +41,7 @@ from .openai.completion_request import ChatCompletion
 from .page import page_files
 
 if TYPE_CHECKING:
-    from ..gateway.parts import Gateway
+    from ..gateway.facade import Gateway
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -88,16 +88,16 @@ class Web:
         self, gateway: Gateway, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Listen until the gateway's work is over, and whoever watches has seen the end of it."""
-        key = web_key(gateway.home, self._config)
+        key = web_key(gateway.home.path, self._config)
         listeners = await listen(self._config)
-        gateway.masking = gateway.masking.knowing(key)  # which was perhaps made just now
+        gateway.home.secrets.learn(key)  # which was perhaps made just now
         port = listeners[0].socket.getsockname()[1]
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         self.address = f"http://{host}:{port}"
         self.gateway, self.metrics = gateway, metrics.Metrics(gateway)
-        browsers = login_routes.Logins(gateway.database, gateway.world)
+        browsers = login_routes.Logins(gateway.home.database, gateway.home.world)
         await browsers.load()
-        self.auth = Auth(key, self._config.host, port, gateway.world, browsers)
+        self.auth = Auth(key, self._config.host, port, gateway.home.world, browsers)
         closed = trio.Event()
         async with trio.open_nursery() as noting:
             noting.start_soon(note_turns, gateway, self.changes)
@@ -105,11 +105,11 @@ class Web:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(serve_connections, listeners, application(self), closed)
                 log.info("listening", address=self.address)
-                gateway.board.set(web=self.address)
+                gateway.home.board.set(web=self.address)
                 task_status.started()
-                await gateway.over.wait()
+                await gateway.shutdown.work_over.wait()
                 closed.set()
-                await gateway.journals.nothing_more()
+                await gateway.home.journals.nothing_more()
             noting.cancel_scope.cancel(reason="nobody listens any more")
 
     def link(self) -> str:
@@ -188,7 +188,7 @@ def _route(
     async def endpoint(request: Request) -> ASGIApp:
         login = None if is_open else web.auth.check(request)
         if not is_open and method not in SAFE:
-            children, worker = web.owns_process, web.gateway.worker
+            children, worker = web.owns_process, web.gateway.home.worker
             await refuse_agents_processes(request, worker, children=children, may_be_gone=may_be_gone)
         app = await handler(web, request)
         return app if login is None else web.auth.logins.answering(login, app)

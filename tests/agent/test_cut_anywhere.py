@@ -239,7 +239,7 @@ async def second_life(home: Path) -> tuple[list[Request], list[str]]:
         await trio.sleep(30)
         stage.platform.post("and now?", message_id="later")
         await trio.sleep(30)
-        assert not gateway.sessions.running
+        assert not gateway.work.running
         assert stage.platform.chat("42").last == "Done."
     return model.requests, bench.done
 

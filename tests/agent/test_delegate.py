@@ -48,7 +48,7 @@ async def test_a_task_is_done_elsewhere_and_its_report_comes_back(tmp_path: Path
         assert theirs["messages"][0] != first["messages"][0]
         assert set(tools_of(first)) - set(tools_of(theirs)) == {"delegate_task"}
         assert "I spell." not in json.dumps(last), "what it said on the way is its own affair"
-        entry = await told.gateway.store.get_session_entry(KEY.format("42"))
+        entry = await told.gateway.home.store.get_session_entry(KEY.format("42"))
         assert entry is not None
         assert entry.usage.output_tokens == 10
         assert entry.usage.last_prompt_tokens == 200, "the length of this conversation, not of the other"
@@ -63,10 +63,10 @@ async def test_a_task_is_done_elsewhere_and_its_report_comes_back(tmp_path: Path
 
 async def events(told: Scene) -> list[dict[str, Any]]:
     """What is in the journals of the session."""
-    entry = await told.gateway.store.get_session_entry(KEY.format("42"))
+    entry = await told.gateway.home.store.get_session_entry(KEY.format("42"))
     assert entry is not None
     found = []
-    for file in sorted((told.gateway.home / "journal" / entry.session_id).iterdir()):
+    for file in sorted((told.gateway.home.path / "journal" / entry.session_id).iterdir()):
         for line in file.read_text().splitlines():
             record = json.loads(line)
             found.append({**record.get("payload", {}), "event": record["event"]})
@@ -103,7 +103,7 @@ async def test_it_ends_with_the_turn(tmp_path: Path) -> None:
         await told.platform.says("begin")
         await until(lambda: told.bench.done)
         await told.platform.says("/stop")
-        await until(lambda: not told.gateway.sessions.running)
+        await until(lambda: not told.gateway.work.running)
         asked = len(told.server.requests)
         told.bench.hold.set()
         await trio.sleep(0.1)

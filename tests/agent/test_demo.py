@@ -128,7 +128,7 @@ async def test_it_runs_a_tool_and_tells_what_came_of_it(demo: Demo, autojump_clo
         await trio.sleep(30)
         assert "Running a process" in last(stage)
         assert "ran time.sleep(1)'" in last(stage)
-        rows = await gateway.store.load_transcript(stage.entry().session_id)
+        rows = await gateway.home.store.load_transcript(stage.entry().session_id)
         assert [row.role for row in rows] == ["user", "assistant", "tool", "assistant"]
         assert json.loads(rows[1].tool_calls[0].arguments).keys() == {"command"}
 

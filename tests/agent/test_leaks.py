@@ -52,9 +52,9 @@ async def everybody_talks(told: Scene, how: str) -> None:
     if how == "stopped":
         for chat in range(CROWD):
             await told.platform.says("/stop", chat=str(chat))
-    await until(lambda: not told.gateway.sessions.running)
+    await until(lambda: not told.gateway.work.running)
     with trio.fail_after(60):
-        await told.gateway.lanes.flushed()
+        await told.gateway.chats.flushed()
         await told.server.until(lambda: told.server.open <= MOST_IDLE)
 
 

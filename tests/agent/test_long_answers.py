@@ -33,7 +33,7 @@ async def test_an_answer_without_an_end_is_ended_and_kept_so_far(tmp_path: Path,
         user, kept = await told.rows()
         assert (user.role, kept.role) == ("user", "assistant")
         assert kept.content == ENDLESS[:LONGEST_TEXT]
-        assert told.gateway.outcomes[Outcome.FAILED] == 1
+        assert told.gateway.work.outcomes[Outcome.FAILED] == 1
         assert len(told.server.requests) == 1, "nobody asks for it again"
         told.server.answers(Reply().says("Yes."))
         await told.says("are you there?", until="Yes.")

@@ -30,7 +30,7 @@ from hermes_trio.config.schema import (
     ModelConfig,
     PlatformConfig,
 )
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import Dialect, Traits
 from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
@@ -109,15 +109,15 @@ class Scene:
         """What the chat shows when the turn is over that says this."""
         with trio.fail_after(PATIENCE):
             await self.platform.until(lambda: part in (self.platform.chat("42").last or ""))
-        await until(lambda: not self.gateway.sessions.running)
+        await until(lambda: not self.gateway.work.running)
         with trio.fail_after(PATIENCE):
-            await self.gateway.lanes.flushed()
+            await self.gateway.chats.flushed()
         return self.platform.chat("42").last or ""
 
     async def rows(self) -> list[TranscriptRow]:
-        entry = await self.gateway.store.get_session_entry(KEY.format("42"))
+        entry = await self.gateway.home.store.get_session_entry(KEY.format("42"))
         assert entry is not None
-        return await self.gateway.store.load_transcript(entry.session_id)
+        return await self.gateway.home.store.load_transcript(entry.session_id)
 
     def check_requests(self) -> None:
         for asked in self.server.requests:
@@ -186,7 +186,7 @@ async def test_what_the_model_asks_for_is_done_and_told_to_it(tmp_path: Path, pr
         assert json.dumps(told.server.requests[2].body).count("c-a-t") >= 1, "it knows what has been"
         first, last = told.server.requests[0].body, told.server.requests[2].body
         assert first.get("system", first["messages"][0]) == last.get("system", last["messages"][0])
-        entry = await told.gateway.store.get_session_entry(KEY.format("42"))
+        entry = await told.gateway.home.store.get_session_entry(KEY.format("42"))
         assert entry is not None
         assert entry.usage.output_tokens >= 7
 
@@ -304,7 +304,7 @@ async def test_a_stop_while_something_is_written_loses_and_doubles_nothing(
 ) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.say("Let ")
-        task = turn._gateway.sessions.task(turn.entry.session_key)
+        task = turn._handle
         assert task is not None
         if moment == "it speaks":
             task.end(Outcome.STOPPED)
@@ -316,8 +316,8 @@ async def test_a_stop_while_something_is_written_loses_and_doubles_nothing(
     stage.agent = agent  # type: ignore[assignment]
     async with stage.life() as gateway:
         await stage.says("look")
-        await gateway.lanes.flushed()
-        rows = await gateway.store.load_transcript(stage.entry().session_id)
+        await gateway.chats.flushed()
+        rows = await gateway.home.store.load_transcript(stage.entry().session_id)
         assert contents(rows) == [("user", "look"), ("assistant", "Let me see.")]
 
 

@@ -58,7 +58,7 @@ async def test_a_model_that_stays_silent_is_given_up(stage: Stage, autojump_cloc
             await stage.platform.says("hello")
             await stage.platform.until(lambda: "Try again." in (stage.platform.chat("42").last or ""))
             assert trio.current_time() - began == pytest.approx(402, abs=2)
-            assert gateway.outcomes[Outcome.FAILED] == 1
+            assert gateway.work.outcomes[Outcome.FAILED] == 1
         assert len(server.requests) == 2
 
 

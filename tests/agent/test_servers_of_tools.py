@@ -61,7 +61,7 @@ async def test_the_model_uses_them_and_so_does_whom_it_hands_work_to(
 
 async def connected(told: Scene, tool: str) -> None:
     """Wait until this tool is there: a turn does not wait for it."""
-    agent = told.gateway.agent
+    agent = told.gateway.work.agent
     assert isinstance(agent, Agent)
     with trio.fail_after(PATIENCE):
         while tool not in (await agent.box.tools()).tools:  # noqa: ASYNC110 - it may come later
@@ -88,7 +88,7 @@ async def test_stop_ends_a_call_and_leaves_the_server(tmp_path: Path, mine: str)
         await told.platform.says("hang")
         await until(lambda: any("sleep" in " ".join(_words(pid)) for pid in alive(mine)), within=PATIENCE)
         await told.platform.says("/stop")
-        await until(lambda: not told.gateway.sessions.running, within=PATIENCE)
+        await until(lambda: not told.gateway.work.running, within=PATIENCE)
         await until(Path(mark + ".cancelled").exists, within=PATIENCE)
         told.server.answers(Reply().calls("mcp__small__spell", {"word": "cat"}), Reply().says("Spelled."))
         await told.says("spell", until="Spelled.")

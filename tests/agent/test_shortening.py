@@ -54,13 +54,13 @@ def split(told: Scene) -> tuple[list[Asked], list[Asked]]:
 
 
 async def entry_of(told: Scene) -> SessionEntry:
-    entry = await told.gateway.store.get_session_entry(KEY.format("42"))
+    entry = await told.gateway.home.store.get_session_entry(KEY.format("42"))
     assert entry is not None
     return entry
 
 
 async def compaction(told: Scene) -> Compaction:
-    return await told.gateway.database.read(compactions.get, (await entry_of(told)).session_id)
+    return await told.gateway.home.database.read(compactions.get, (await entry_of(told)).session_id)
 
 
 async def remember(told: Scene, turns: int) -> None:
@@ -81,7 +81,7 @@ async def test_it_goes_on_from_a_summary_in_the_next_turn_and_the_next_life(
         await remember(told, 2)
         assert split(told)[1] == []
         items = [Item("a", "Learn the words"), Item("b", "Forget them", "cancelled")]
-        await told.gateway.database.write(todos.put, (await entry_of(told)).session_id, items)
+        await told.gateway.home.database.write(todos.put, (await entry_of(told)).session_id, items)
         await told.says(f"remember 2: {LONG}", until="Heard 2.")
         asked, [minutes] = split(told)
         assert "remember 0" in said(minutes)

@@ -60,7 +60,7 @@ async def test_a_refusal_that_everybody_expects_is_one_short_line_of_the_log(
     async with scene(tmp_path, config=AgentConfig(api_max_retries=0)) as told:
         told.server.otherwise = refused("openai", 429, "rate_limit_error", "Slowly", retry_after="500")
         await told.says("hello", until="too many requests")
-    [line] = [record.getMessage() for record in caplog.records if "the agent raised" in record.getMessage()]
+    [line] = [record.getMessage() for record in caplog.records if "agent failed" in record.getMessage()]
     assert "too many requests" in line
     assert "Traceback" not in line
     assert "\n" not in line

@@ -44,7 +44,7 @@ async def test_cancel_background_tasks_cancels_inflight_message_processing(
         await stage.says("work")
         gateway.stop(grace=0)
     assert stage.agent.left == [("work", "cancelled", 0.0)]
-    assert not gateway.sessions.running
+    assert not gateway.work.running
     assert not stage.platform.connected
 
 
@@ -224,7 +224,7 @@ async def restarted(stage: Stage) -> int:
         gateway.stop(restart=True)
     ending = gateway.control.current
     assert ending is not None
-    return exit_code(gateway.what_follows(ending).exit)
+    return exit_code(gateway.shutdown.consequences(ending).exit)
 
 
 async def test_gateway_stop_systemd_service_restart_exits_cleanly(

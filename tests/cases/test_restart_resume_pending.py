@@ -14,8 +14,8 @@ import trio
 from trio.testing import MockClock
 
 from hermes_trio.base.messages import SessionSource
-from hermes_trio.gateway.startup.resume_rules import ends_in_tool_result, judge_tail
-from hermes_trio.gateway.turn.system_notes import NOTE_OPENING, with_note
+from hermes_trio.gateway.turn.system_notes import with_note
+from hermes_trio.gateway.turn.transcript_tail import NOTE_OPENING, ends_in_tool_result, judge_tail
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables.session_entry import Mark, SessionEntry

@@ -16,8 +16,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from hermes_trio.gateway.outbound import texts as words
-from hermes_trio.gateway.startup.resume_rules import Tail, judge_tail
-from hermes_trio.gateway.turn.system_notes import NOTE_OPENING, with_note
+from hermes_trio.gateway.turn.system_notes import with_note
+from hermes_trio.gateway.turn.transcript_tail import NOTE_OPENING, Tail, judge_tail
 from hermes_trio.state.tables import sessions, transcript
 from hermes_trio.state.tables.session_entry import Mark
 from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
@@ -206,9 +206,9 @@ async def say(bench: Bench, line: str, *, of: str = "42") -> None:
     """Give the youngest process of a chat's session a line, and see that it has been answered."""
     gateway = bench.gateway
     assert gateway is not None
-    entry = await gateway.store.get_session_entry(KEY.format(of))
+    entry = await gateway.home.store.get_session_entry(KEY.format(of))
     assert entry is not None
-    process = gateway.background.of(entry.session_id)[-1].process
+    process = gateway.work.background.of(entry.session_id)[-1].process
     assert process.stdin is not None
     await process.stdin.send_all(f"{line}\n".encode())
     await bench.until(lambda: f"READY {line}".encode() in process.output.tail)
@@ -220,7 +220,7 @@ async def test_match_carries_run_generation(stage: Stage, mine: str) -> None:
     bench = Bench(stage)
     async with bench.life() as gateway:
         await bench.begin({"sleep": 300}, chat="43")
-        await bench.until(lambda: gateway.sessions.running)
+        await bench.until(lambda: gateway.work.running)
         await bench.begin(waits_for_a_line(mine), {"until": "READY"})
         await bench.until(lambda: alive_in(bench))
         await say(bench, "one")

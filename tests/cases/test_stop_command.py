@@ -31,7 +31,7 @@ import trio
 from hermes_trio import load_config
 from hermes_trio.gateway.links.adapters import find_adapters
 from hermes_trio.gateway.ending.control import Control
-from hermes_trio.gateway.triggers import obey_signals
+from hermes_trio.gateway.ending.triggers import obey_signals
 from hermes_trio.gateway.serve import serve
 from hermes_trio.host.processes.process_identity import own
 from hermes_trio.base.world import World

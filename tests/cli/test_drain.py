@@ -18,9 +18,9 @@ from hermes_trio.base.world import World
 from hermes_trio.cli import main
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.control import Control
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.ending.triggers import watch_drain_request
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.triggers import watch_drain_request
 from hermes_trio.host.home.markers import DRAIN_REQUEST
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
@@ -173,7 +173,7 @@ async def test_a_gateway_that_takes_no_notice_is_told_of(tmp_path: Path) -> None
                     tmp_path, Agent(), MemoryPlatform(), watched=False, task_status=task_status
                 )
             )
-            await gateway.board.written()
+            await gateway.home.board.written()
             said = await trio.to_thread.run_sync(
                 lambda: CliRunner().invoke(main, ["drain", "begin"], env={"HERMES_HOME": str(tmp_path)})
             )

@@ -90,7 +90,7 @@ async def test_an_adapter_and_an_agent_that_speak_of_their_tokens(
         async with stage.life() as gateway:
             await gateway.control.ending()
     content = text(stage.home)
-    assert "the agent raised" in content
+    assert "agent failed" in content
     assert "***" in content
     assert SECRET not in content
     assert TOKEN not in content

@@ -78,11 +78,11 @@ async def test_it_is_the_same_while_the_gateway_runs_and_nothing_is_changed_by_l
     async with stage.life() as gateway:
         await stage.says("work")
         session_id = stage.entry().session_id
-        before = await gateway.database.read(everything)
+        before = await gateway.home.database.read(everything)
         assert cli("list").stdout.splitlines()[1].endswith("answering")
         for command in (["list", "--search", "work"], ["show", session_id], ["export", session_id]):
             assert cli(*command).exit_code == 0
-        assert await gateway.database.read(everything) == before
+        assert await gateway.home.database.read(everything) == before
 
 
 async def test_a_turn_that_a_kill_left_behind_does_not_run(
@@ -170,7 +170,7 @@ async def test_an_export_has_all_of_it(stage: Stage, autojump_clock: MockClock, 
             place=9,
             tool_calls=(ToolCall("c1", "terminal", '{"command": "ls"}'),),
         )
-        await gateway.database.write(transcript.append, stage.entry().session_id, row)
+        await gateway.home.database.write(transcript.append, stage.entry().session_id, row)
     lines = [json.loads(line) for line in cli("export", stage.entry().session_id).stdout.splitlines()]
     assert [line["type"] for line in lines] == ["session", "message", "message", "message"]
     assert lines[0]["session_key"] == "agent:main:memory:dm:42"
@@ -267,8 +267,8 @@ async def test_delete_is_refused_while_a_command_of_it_runs(
     me = own()
     async with stage.life() as gateway:
         row = ProcessRow("p1", old, "life", me.pid, me.started, "serve", True, 0.0)
-        await gateway.database.write(processes.add, row)
-        await gateway.database.write(
+        await gateway.home.database.write(processes.add, row)
+        await gateway.home.database.write(
             processes.add, ProcessRow("p2", old, "life", 2**30, 1.0, "ls", True, 0.0)
         )
     (stage.home / "spools").mkdir()
@@ -277,7 +277,7 @@ async def test_delete_is_refused_while_a_command_of_it_runs(
     assert result.exit_code == 1
     assert f"(pid {me.pid})" in result.stderr
     async with stage.life() as gateway:
-        await gateway.database.write(processes.end, "p1", 0, 1.0)
+        await gateway.home.database.write(processes.end, "p1", 0, 1.0)
     assert (await aside(cli, "delete", old, "--yes")).exit_code == 0
     assert not (stage.home / "spools" / "p2").exists()
 

@@ -90,8 +90,8 @@ async def test_one_that_was_killed_while_it_was_held(stage: Stage, autojump_cloc
         gateway.stop(asked_by="kim")
     async with stage.life() as gateway:
         gateway.control.hold(True)
-        await stage.platform.until(lambda: gateway.board.status.gateway_state is GatewayState.DRAINING)
-        held = gateway.board.status
+        await stage.platform.until(lambda: gateway.home.board.status.gateway_state is GatewayState.DRAINING)
+        held = gateway.home.board.status
         (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
         assert "\n  held: nothing begins until `hermes-trio drain cancel`\n" in status(stage.home)
     (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
@@ -116,8 +116,8 @@ async def test_one_that_was_killed_while_it_was_ending(stage: Stage, autojump_cl
     async with stage.life() as gateway:
         await stage.says("work")
         gateway.stop(asked_by="kim")
-        await stage.platform.until(lambda: gateway.board.status.gateway_state is GatewayState.DRAINING)
-        left.append(gateway.board.status)
+        await stage.platform.until(lambda: gateway.home.board.status.gateway_state is GatewayState.DRAINING)
+        left.append(gateway.home.board.status)
     assert left[0] is not None
     (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(left[0]))
     let(stage.home)

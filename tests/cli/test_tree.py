@@ -46,7 +46,7 @@ def test_it_shows_what_a_turn_waits_for(tmp_path: Path) -> None:
 
 async def test_a_program_that_cannot_be_asked_is_not_asked(tmp_path: Path) -> None:
     async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]) as gateway:
-        await gateway.board.written()
+        await gateway.home.board.written()
         shown = await trio.to_thread.run_sync(status, tmp_path, "--tree")
     assert shown.returncode == 1
     assert "runs inside another program" in shown.stderr

@@ -14,7 +14,7 @@ import trio
 
 from hermes_trio import open_gateway
 from hermes_trio.base.errors import GatewayError
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.tools.builtin.process import Processes
 from hermes_trio.tools.builtin.terminal import Terminal
@@ -109,7 +109,7 @@ class Bench:
     def busy(self) -> bool:
         assert self.gateway is not None
         waiting = self.rows("SELECT 1 FROM inbox WHERE state = 'pending'")
-        return bool(self.gateway.sessions.running or waiting)
+        return bool(self.gateway.work.running or waiting)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.stage.home / "gateway.db")) as db:

@@ -104,10 +104,10 @@ async def test_whichever_way_it_ends_nothing_is_left(tmp_path: Path, mine: str, 
                 around.cancel()
             await ends(told, tmp_path, mine, way)
             if way in ("stopped", "superseded"):
-                await until(lambda: not told.gateway.sessions.running, within=PATIENCE)
-                entry = await told.gateway.store.get_session_entry("agent:main:memory:dm:42")
+                await until(lambda: not told.gateway.work.running, within=PATIENCE)
+                entry = await told.gateway.home.store.get_session_entry("agent:main:memory:dm:42")
                 assert entry is not None
-                (kept,) = told.gateway.background.of(entry.session_id)
+                (kept,) = told.gateway.work.background.of(entry.session_id)
                 assert kept.is_running, "what runs in the background is the session's"
     assert alive(mine) == []
 

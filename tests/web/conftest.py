@@ -18,7 +18,7 @@ import trio
 
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import WebConfig
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.web.app import Web
 from tests.stage import Agent, Stage, everyone

@@ -30,13 +30,13 @@ from ...base.world import World
 from ...config.config_file import Loaded, home_directory
 from ...config.schema import GatewayConfig, PlatformConfig
 from ...gateway.commands import parse
-from ...gateway.commands.stop import let_go
+from ...gateway.commands.stop import stop_session
 from ...gateway.ending.control import Control
 from ...gateway.ending.endings_table import Cause, Ending, Supervisor, consequences
+from ...gateway.ending.triggers import signals_we_know, watch_drain_request
+from ...gateway.facade import Gateway
 from ...gateway.outbound.texts import database_damaged
-from ...gateway.parts import Gateway
 from ...gateway.serve import serve
-from ...gateway.triggers import signals_we_know, watch_drain_request
 from ...host.home.home_lock import refuse_if_busy
 from ...host.loop.task_tree import show_tree_when_asked, waits_noted
 from ...state.tables import inbox, turns
@@ -130,22 +130,22 @@ async def _chat(home: Path, loaded: Loaded, question: str | None) -> Ending | No
                 nursery.cancel_scope.cancel(reason="the gateway has ended")
 
             gateway = await nursery.start(serving)
-            if gateway.database.damaged_copy is not None:
-                tell(database_damaged(gateway.database.damaged_copy.name))
+            if gateway.home.database.damaged_copy is not None:
+                tell(database_damaged(gateway.home.database.damaged_copy.name))
 
             async def leave_after_the_last_message() -> None:
                 nonlocal answered
                 await no_more.wait()
                 if question is not None:
                     await _settled(gateway)
-                    answered = await gateway.database.read(_is_answered)
+                    answered = await gateway.home.database.read(_is_answered)
                 await _let_go(gateway)
                 leave()
 
             nursery.start_soon(leave_after_the_last_message)
             async for number in signals:
                 name = signal.Signals(number).name
-                tasks = [actor.task for actor in gateway.sessions.running if actor.task is not None]
+                tasks = gateway.work.running.handles()
                 if question is not None:
                     answered = False
                     await _let_go(gateway)
@@ -195,17 +195,19 @@ def _line_by_line(screen: Screen) -> Callable[[str], object]:
 async def _let_go(gateway: Gateway) -> None:
     """Stop the turn that runs, and drop what waits: nobody is here any more to read an answer."""
     with trio.move_on_after(LETS_GO_WITHIN):
-        await let_go(gateway, gateway.store.key_of(ME), all_beside=True)
+        await stop_session(
+            gateway.home, gateway.work.running, gateway.home.store.key_of(ME), with_background=True
+        )
 
 
 async def _settled(gateway: Gateway) -> None:
     """Wait until everything that was said here is dealt with, or until no turn may begin any more."""
-    while gateway.sessions.open:
-        version = gateway.board.version
-        waiting = await gateway.database.read(inbox.waiting_keys, Console.name, Console.account)
-        if not waiting and not gateway.sessions.running:
+    while gateway.control.takes_turns:
+        version = gateway.home.board.version
+        waiting = await gateway.home.database.read(inbox.waiting_keys, Console.name, Console.account)
+        if not waiting and not gateway.work.running:
             return
-        await gateway.board.changed_since(version)
+        await gateway.home.board.changed_since(version)
 
 
 def _is_answered(db: sqlite3.Connection) -> bool:

@@ -29,11 +29,11 @@ from ...gateway.ending.endings_table import (
     consequences,
     supervisor,
 )
+from ...gateway.ending.triggers import obey_signals, run_planned_stop_watcher, watch_drain_request
+from ...gateway.facade import Gateway
 from ...gateway.links.adapters import find_adapters
 from ...gateway.outbound.texts import database_damaged
-from ...gateway.parts import Gateway
 from ...gateway.serve import serve
-from ...gateway.triggers import obey_signals, run_planned_stop_watcher, watch_drain_request
 from ...host.home.home_lock import refuse_if_busy
 from ...host.home.state_file import PlatformState, is_wanted, read_status
 from ...host.home.status_board import StatusBoard, leave_failed_start
@@ -137,10 +137,10 @@ async def _run(
             beside.start_soon(keep_armed, control, arm)
             async with trio.open_nursery() as tree:
                 gateway: Gateway = await tree.start(serving)
-                beside.start_soon(keep_told, gateway.board, os.environ, world)
-                if gateway.database.damaged_copy is not None:
-                    _tell(database_damaged(gateway.database.damaged_copy.name))
-                beside.start_soon(_tell_of_refusals, gateway.board)
+                beside.start_soon(keep_told, gateway.home.board, os.environ, world)
+                if gateway.home.database.damaged_copy is not None:
+                    _tell(database_damaged(gateway.home.database.damaged_copy.name))
+                beside.start_soon(_tell_of_refusals, gateway.home.board)
                 _say_where_to_go(home, watched_by, web)
             beside.cancel_scope.cancel(reason="the gateway has ended")
     return gateway

@@ -1,42 +1,42 @@
-"""What somebody asks to be ended in a session: the turn that runs, what waits, the session itself.
+"""Ending work of a session on request: its running turn, its waiting messages, the session itself.
 
-The rows come first, in one transaction, and then the turn: whatever happens in between, nothing that was
-dropped begins, and nothing of it is taken up again.
+The rows come first, in one transaction, and then the turn. Whatever happens between the two, no dropped
+message begins a turn and no stopped turn is resumed.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
 
 from ...state.rules import settle
 from ...state.tables import inbox, sessions, turns
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.turns import Outcome
-from ..session.registry import BACKGROUND
+from ..home.open_home import Home
+from ..processes.background import Background
+from ..session.running_turns import BACKGROUND, RunningTurns
 
-if TYPE_CHECKING:
-    from ..parts import Gateway
 
-
-def stop(gateway: Gateway, key: str, how: Outcome) -> bool:
-    """End the turn that runs in a session. False if none does."""
-    task = gateway.sessions.task(key)
-    if task is None:
+def stop_turn(running: RunningTurns, key: str, outcome: Outcome) -> bool:
+    """End the turn that runs in a session. Return False if none does."""
+    handle = running.handle(key)
+    if handle is None:
         return False
-    task.end(how)
+    handle.end(outcome)
     return True
 
 
-async def let_go(gateway: Gateway, key: str, *, all_beside: bool = False) -> tuple[bool, int]:
-    """End what runs in a session, drop what waits there, and let nothing of it be taken up again; also
-    what works beside it, if that is asked. Returns whether anything was going on, and how many messages
-    were dropped."""
-    at, key_of = gateway.world.time(), gateway.store.key_of
-    keys = [key, *(actor.key for actor in gateway.sessions.beside(key) if all_beside)]
+async def stop_session(
+    home: Home, running: RunningTurns, key: str, *, with_background: bool = False
+) -> tuple[bool, int]:
+    """End the running turn of a session, drop its waiting messages, and let none of it be resumed; with
+    `with_background` also of the sessions in its background. Return whether anything ran or was to be
+    resumed, and the number of dropped messages."""
+    at, key_of = home.world.time(), home.store.key_of
+    keys = [key, *(other for other, _ in running.in_background(key) if with_background)]
 
     def step(db: sqlite3.Connection) -> tuple[int, int]:
-        if all_beside:
+        if with_background:
             waiting = (row for other in inbox.keys_with_pending(db) for row in inbox.pending(db, other)[:1])
             places = [(row.session_key, row.event.source) for row in waiting]
             places += [(entry.session_key, entry.origin) for entry in sessions.marked(db) if entry.origin]
@@ -50,15 +50,15 @@ async def let_go(gateway: Gateway, key: str, *, all_beside: bool = False) -> tup
                 cleared += settle.clear_mark(db, entry.session_id, at)
         return dropped, cleared
 
-    dropped, cleared = await gateway.database.write(step)
-    stopped = [stop(gateway, one, Outcome.STOPPED) for one in keys]
+    dropped, cleared = await home.database.write(step)
+    stopped = [stop_turn(running, one, Outcome.STOPPED) for one in keys]
     return any(stopped) or cleared > 0, dropped
 
 
-async def begin_anew(gateway: Gateway, key: str) -> int:
-    """End the session of a chat, with what runs in it, and drop what waits for it; returns how many
-    messages did."""
-    at = gateway.world.time()
+async def reset_session(home: Home, running: RunningTurns, background: Background, key: str) -> int:
+    """End the session of a chat with everything that runs in it, and drop its waiting messages. Return their
+    number."""
+    at = home.world.time()
 
     def step(db: sqlite3.Connection) -> tuple[SessionEntry | None, int]:
         entry = sessions.open_by_key(db, key)
@@ -66,8 +66,8 @@ async def begin_anew(gateway: Gateway, key: str) -> int:
             settle.end_session(db, entry.session_id, "session_reset", at)
         return entry, inbox.drop_pending(db, key, at)
 
-    entry, dropped = await gateway.database.write(step)
-    stop(gateway, key, Outcome.RESET)
+    entry, dropped = await home.database.write(step)
+    stop_turn(running, key, Outcome.RESET)
     if entry is not None:
-        gateway.background.end_of(entry.session_id)
+        background.end_of(entry.session_id)
     return dropped

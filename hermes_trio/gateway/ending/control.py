@@ -1,8 +1,8 @@
-"""The one place where it is decided that the gateway ends.
+"""The decision that the gateway ends, and the request to hold it.
 
-Whoever wants it to end (a signal, a marker file, `/restart`, the API, the program that embeds it) asks
-here. Nobody is cancelled by that: the ending is a value that one task waits for. The first cause wins,
-except that a stop turns a restart into a stop.
+A signal, a marker file, `/restart`, the API and the program that embeds the gateway all ask here. Asking
+cancels nothing: the ending is a value that one task waits for. The first cause wins, except that a stop turns
+a restart into a stop.
 """
 
 from __future__ import annotations
@@ -15,80 +15,89 @@ from .endings_table import MARGIN, Ending, combined
 
 
 class Control:
-    """Holds the ending, once there is one."""
+    """Holds the ending that is in force, and tells those who wait for it."""
 
     def __init__(self) -> None:
-        self._ending: Ending | None = None
+        self.current: Ending | None = None
+        """The ending that counts now; None while no ending was requested."""
         self.asked_at = math.inf
-        """When an ending was asked for first: the grace is counted from here."""
+        """Time of the first request for an ending. The grace is counted from here."""
         self.end_by = math.inf
-        """When all must be over, whatever hangs: nobody's patience may go beyond it."""
+        """Time when the process must be gone. No deadline of any step may be later."""
         self._decided = trio.Event()
         self._changed = trio.Event()
         self._hurried = trio.Event()
         self._turned = trio.Event()
+        self.takes_turns = True
+        """True if a turn may begin now. Checked in the same step in which a turn begins."""
+        self._refuses = False
         self.held = False
-        """Whether somebody asked from outside that no turn begins for now."""
+        """True while a drain request from outside keeps new turns from beginning."""
         self.quiet = False
-        """Whether whoever asked for that wants no home channel to hear of an ending."""
-
-    @property
-    def current(self) -> Ending | None:
-        """The ending that counts now; None while the gateway is to go on."""
-        return self._ending
+        """True if that drain request asks to leave the home channels without a shutdown notice."""
 
     def ask(self, ending: Ending, *, at: float | None = None) -> bool:
-        """Ask for an ending; `at` is when the request came, if that was before now. Return False if another
-        one counts already."""
-        before, self._ending = self._ending, combined(self._ending, ending)
-        if self._ending is before:
+        """Request an ending; `at` is the time of the request if it was earlier than now. Return False if an
+        earlier ending stays in force."""
+        before, self.current = self.current, combined(self.current, ending)
+        if self.current is before:
             return False
         self.asked_at = min(self.asked_at, trio.current_time() if at is None else at)
-        cut_at = max(self.asked_at + self._ending.grace, trio.current_time())
+        cut_at = max(self.asked_at + self.current.grace, trio.current_time())
         self.end_by = min(self.end_by, cut_at + MARGIN)
+        self._decide_turns()
         self._decided.set()
         self._changed.set()
         self._changed = trio.Event()
         return True
 
     def hurry(self) -> None:
-        """Let no turn go on any longer: somebody asked a second time, by hand."""
+        """Set the grace to zero: a person requested the stop a second time."""
         self._hurried.set()
         self.end_by = min(self.end_by, trio.current_time() + MARGIN)
         self._changed.set()
         self._changed = trio.Event()
 
     async def ending(self) -> Ending:
-        """Wait until the gateway is to end, and why."""
+        """Wait for an ending, and return it."""
         await self._decided.wait()
-        assert self._ending is not None  # noqa: S101 - that is what was decided
-        return self._ending
+        assert self.current is not None  # noqa: S101 - `ask` sets it before the event
+        return self.current
 
     async def changed(self, since: Ending) -> Ending:
-        """Wait until another ending counts than this one."""
-        while self._ending is since:
+        """Wait until an ending other than this one is in force, and return it."""
+        while self.current is since:
             await self._changed.wait()
-        assert self._ending is not None  # noqa: S101 - it changed to something
-        return self._ending
+        assert self.current is not None  # noqa: S101 - an ending is replaced, never taken back
+        return self.current
 
     async def ends_before(self, time: float) -> None:
-        """Wait until all must be over earlier than that."""
+        """Wait until `end_by` is earlier than this time."""
         while self.end_by >= time:
             await self._changed.wait()
 
     async def hurried(self) -> None:
-        """Wait until somebody cannot wait."""
+        """Wait for a second stop request, which sets the grace to zero."""
         await self._hurried.wait()
 
     def hold(self, held: bool, *, quiet: bool = False) -> None:
-        """Let no turn begin for now, or let turns begin again. An ending is stronger than this."""
+        """Keep new turns from beginning, or let them begin again. An ending overrides this."""
         self.quiet = quiet
         if held is not self.held:
             self.held = held
+            self._decide_turns()
             self._turned.set()
             self._turned = trio.Event()
 
+    def refuse_turns(self) -> None:
+        """Let no turn begin any more, although no ending was requested yet."""
+        self._refuses = True
+        self._decide_turns()
+
+    def _decide_turns(self) -> None:
+        self.takes_turns = not (self.current or self.held or self._refuses)
+
     async def turned(self, since: bool) -> None:
-        """Wait until it is held, or is not, where it was otherwise."""
+        """Wait until `held` differs from this value."""
         while self.held is since:
             await self._turned.wait()

@@ -23,7 +23,7 @@ from ...base.world import World
 from ...host.home.state_file import PlatformState
 from ...host.home.status_board import StatusBoard
 from ...log import Log
-from ...masking.redaction import Redact
+from ...masking.known_secrets import KnownSecrets
 from ...platform.contract import Adapter, CredentialsRefused, Link, LinkLost, OutcomeUnknown, PlatformError
 
 _E = TypeVar("_E", bound=Exception)
@@ -40,9 +40,9 @@ log = Log(__name__)
 class Connection:
     """One account on one platform, and the link to it while there is one."""
 
-    def __init__(self, adapter: Adapter, board: StatusBoard, redact: Redact) -> None:
+    def __init__(self, adapter: Adapter, board: StatusBoard, secrets: KnownSecrets) -> None:
         self.adapter = adapter
-        self._board, self._redact = board, redact
+        self._board, self._secrets = board, secrets
         self.link: Link | None = None
         self.state = PlatformState.CONNECTING
         self.times_up = 0
@@ -62,7 +62,7 @@ class Connection:
     def problem(self, error: BaseException) -> str:
         """The message of an error of this platform, without secrets: addresses with a token in them, above
         all."""
-        return self._redact(said_by(error))
+        return self._secrets.masking(said_by(error))
 
     async def up(self) -> Link:
         """The link, as soon as there is one."""
@@ -79,7 +79,9 @@ class Connection:
         """Note what has become of it, and wake who waits."""
         self.state, self.link = state, link
         self.times_up += link is not None
-        self._board.set_platform(self.adapter.name, state, self._redact(trouble) if trouble else trouble)
+        self._board.set_platform(
+            self.adapter.name, state, self._secrets.masking(trouble) if trouble else trouble
+        )
         self._changed.set()
         self._changed = trio.Event()
 

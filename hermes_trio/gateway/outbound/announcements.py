@@ -1,20 +1,18 @@
-"""What the gateway says of itself: that it goes down, that it is back, that it gave a session up.
+"""Announcements of the gateway about itself: it shuts down, it is back, it gave up a session.
 
-Who is in a chat with a running turn hears of the end at once or not at all; that is said by the lane and
-stored nowhere. What a later life has to say is owed like an answer, under a name of its own, so that it is
-said once for each incident, however often we come and go.
+A chat with a running turn hears of a shutdown at once or not at all: that is a notice, stored nowhere. An
+announcement of a later life is owed like an answer, under a key of its own, so that each incident is
+announced once, however often the gateway restarts.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import Protocol
 
 from ...base.errors import HomeUnusable
-from ...base.messages import HomeChannel, MessageEvent, SessionSource
+from ...base.messages import MessageEvent, SessionSource
 from ...host.home.markers import (
     RESTART_NOTIFY,
     RESTART_PENDING,
@@ -25,42 +23,50 @@ from ...host.home.markers import (
     write_restart_notify,
 )
 from ...log import Log
-from ...state.tables import meta, outbox
+from ...state.tables import outbox
+from ...state.tables.inbox import Received
 from ...state.tables.session_entry import SessionEntry
+from ...state.tables.turns import TurnRow
 from ..ending.endings_table import Ending
+from ..ending.shutdown import Shutdown
+from ..home.open_home import Home
 from ..links.link import Connection
-from ..turn.handle import TurnHandle
 from . import texts
+from .chats import Chats
 from .rows import Body, Chat, Place, owed, place_of
-
-if TYPE_CHECKING:
-    from ...state.tables.turns import TurnRow
-    from ..parts import Gateway
-
-HOME = "home:"
 
 log = Log(__name__)
 
 
-def notify_active_sessions_of_shutdown(gateway: Gateway, ending: Ending) -> None:
-    """Tell the chats in which a turn runs what is about to happen. Waits for none of them."""
-    text, told = gateway.what_follows(ending).told, set[Place]()
-    for actor in gateway.sessions.running:
-        source = actor.task.source if actor.task is not None else None
-        if source is not None and _may_notify(gateway, source.platform):
-            where = place_of(source)
-            if where not in told:
-                told.add(where)
-                anchor = _anchor(where, ending.requester, actor.task)
-                gateway.lanes.of(where[0]).notice(text, thread_id=where[1], reply_to=anchor)
-    if ending.requester is None and not gateway.control.quiet:
-        for chat, thread_id in _home_channels(gateway):
+class Running(Protocol):
+    """A running turn, as far as an announcement looks at it."""
+
+    @property
+    def source(self) -> SessionSource | None: ...
+    @property
+    def rows(self) -> Iterable[Received]: ...
+
+
+def notify_active_sessions_of_shutdown(
+    home: Home, chats: Chats, shutdown: Shutdown, running: Iterable[Running], ending: Ending
+) -> None:
+    """Announce the ending in the chats with a running turn, and in the home channels. Waits for no chat."""
+    text, told = shutdown.consequences(ending).told, set[Place]()
+    for turn in running:
+        if turn.source is not None and _may_notify(home, turn.source.platform):
+            place = place_of(turn.source)
+            if place not in told:
+                told.add(place)
+                anchor = _anchor(place, ending.requester, turn)
+                chats.lane(place[0]).notice(text, thread_id=place[1], reply_to=anchor)
+    if ending.requester is None and not shutdown.control.quiet:
+        for chat, thread_id in _connected_home_channels(home, chats):
             if (chat, thread_id) not in told:
-                gateway.lanes.of(chat).notice(text, thread_id=thread_id)
+                chats.lane(chat).notice(text, thread_id=thread_id)
 
 
-def remember_requester(gateway: Gateway, event: MessageEvent) -> None:
-    """See to it that the next life tells the chat that asked for the restart."""
+def remember_requester(home: Home, event: MessageEvent) -> None:
+    """Write the marker by which the next life tells the chat that requested the restart."""
     source = event.source
     notify = RestartNotify(
         platform=source.platform,
@@ -69,109 +75,83 @@ def remember_requester(gateway: Gateway, event: MessageEvent) -> None:
         chat_type=source.chat_type,
         thread_id=source.thread_id,
         message_id=event.message_id,
-        requested_at=gateway.world.now(),
+        requested_at=home.world.now(),
     )
     try:
-        write_restart_notify(gateway.home, notify, gateway.world)
-    except HomeUnusable as error:  # a disk that takes no file is no reason not to restart
-        log.error("who asked for the restart will not hear of it", error=str(error))
+        write_restart_notify(home.path, notify, home.world)
+    except HomeUnusable as error:  # a full disk is no reason to refuse the restart
+        log.error("restart requester not stored", error=str(error))
 
 
-async def tell_of_return(gateway: Gateway, connection: Connection) -> None:
-    """A platform is connected: tell those who are to know that we are back, and what became of them."""
-    asked = read_restart_notify(gateway.home, gateway.world).marker
+async def announce_return(home: Home, chats: Chats, connection: Connection) -> None:
+    """Announce on a platform that just connected that the gateway is back, and what happened to its
+    database."""
+    asked = read_restart_notify(home.path, home.world).marker
     if asked is not None and (asked.platform, asked.account) == connection.address:
-        chat = Chat(*connection.address, asked.chat_id)
+        place = Chat(*connection.address, asked.chat_id), asked.thread_id
         incident = f"restarted:{asked.requested_at}:{asked.chat_id}"
-        await _owe(gateway, incident, (chat, asked.thread_id), texts.restarted(), asked.message_id)
-        consume(gateway.home, RESTART_NOTIFY)
-    home = home_channel(gateway, connection)
-    damaged = gateway.database.damaged_copy
-    if damaged is not None and home is not None:
-        where = Chat(*connection.address, home.chat_id), home.thread_id
-        incident = f"{damaged.name}:{':'.join(connection.address)}:{home.chat_id}"
-        await _owe(gateway, incident, where, texts.database_damaged(damaged.name))
-    pending = read_restart_pending(gateway.home, gateway.world).marker
+        await _owe(home, chats, incident, place, texts.restarted(), asked.message_id)
+        consume(home.path, RESTART_NOTIFY)
+    channel = chats.home_channels.of(connection)
+    damaged = home.database.damaged_copy
+    if damaged is not None and channel is not None:
+        place = Chat(*connection.address, channel.chat_id), channel.thread_id
+        incident = f"{damaged.name}:{':'.join(connection.address)}:{channel.chat_id}"
+        await _owe(home, chats, incident, place, texts.database_damaged(damaged.name))
+    pending = read_restart_pending(home.path, home.world).marker
     if pending is None:
         return
-    if home is not None and _may_notify(gateway, connection.adapter.name):
-        incident = f"back:{pending.requested_at}:{':'.join(connection.address)}:{home.chat_id}"
-        where = Chat(*connection.address, home.chat_id), home.thread_id
-        await _owe(gateway, incident, where, texts.back())
-    others = (other for other in gateway.connections.values() if home_channel(gateway, other) is not None)
-    if all(other.link is not None for other in others):  # who connects later is told then
-        consume(gateway.home, RESTART_PENDING)
+    if channel is not None and _may_notify(home, connection.adapter.name):
+        incident = f"back:{pending.requested_at}:{':'.join(connection.address)}:{channel.chat_id}"
+        place = Chat(*connection.address, channel.chat_id), channel.thread_id
+        await _owe(home, chats, incident, place, texts.back())
+    others = (other for other in chats.connections.values() if chats.home_channels.of(other) is not None)
+    if all(other.link is not None for other in others):  # a platform that connects later is told then
+        consume(home.path, RESTART_PENDING)
 
 
 def owe_stuck(db: sqlite3.Connection, stuck: Iterable[SessionEntry], at: float) -> None:
-    """A step, of the transaction that suspends these sessions: their people are to be told."""
+    """Owe each suspended session its announcement, in the transaction that suspends it."""
     for entry in stuck:
-        _owe_its_person(db, entry, f"stuck:{entry.session_id}", texts.stuck(), at)
+        _owe_person(db, entry, f"stuck:{entry.session_id}", texts.stuck(), at)
 
 
 def owe_left_alone(db: sqlite3.Connection, entry: SessionEntry, cut: TurnRow, at: float) -> None:
-    """A step, of the transaction that closes what a cut turn held: its person is to be told."""
-    _owe_its_person(db, entry, f"left:{cut.turn_id}", texts.left_alone(), at)
+    """Owe the announcement that a cut turn is not resumed, in the transaction that closes its messages."""
+    _owe_person(db, entry, f"left:{cut.turn_id}", texts.left_alone(), at)
 
 
-def _owe_its_person(db: sqlite3.Connection, entry: SessionEntry, key: str, text: str, at: float) -> None:
+def _owe_person(db: sqlite3.Connection, entry: SessionEntry, key: str, text: str, at: float) -> None:
     if entry.origin is not None:
         chat, thread_id = place_of(entry.origin)
         outbox.owe(db, owed(chat, key, Body(text), thread_id=thread_id), at)
 
 
-def say_home(db: sqlite3.Connection, account: tuple[str, str], home: HomeChannel) -> None:
-    """Store that somebody said so with /sethome."""
-    meta.put(db, HOME + ":".join(account), msgspec.json.encode(home).decode())
+async def _owe(
+    home: Home, chats: Chats, incident: str, place: Place, text: str, reply_to: str | None = None
+) -> None:
+    row = owed(place[0], incident, Body(text), thread_id=place[1], reply_to=reply_to)
+    await home.database.write(outbox.owe, row, home.world.time())
+    chats.lane(place[0]).deliver()
 
 
-def home_channels_said(db: sqlite3.Connection) -> dict[tuple[str, str], HomeChannel]:
-    """Where people said that the home channels are, by platform and account."""
-    found = {}
-    for name, value in meta.every(db, HOME):
-        platform, _, account = name.removeprefix(HOME).partition(":")
-        found[platform, account] = msgspec.json.decode(value, type=HomeChannel)
-    return found
+def _connected_home_channels(home: Home, chats: Chats) -> Iterator[Place]:
+    """Yield the home channels of the connected platforms that are told of endings."""
+    for (platform, account), connection in chats.connections.items():
+        channel = chats.home_channels.of(connection)
+        if channel is not None and connection.link is not None and _may_notify(home, platform):
+            yield Chat(platform, account, channel.chat_id), channel.thread_id
 
 
-def home_channel(gateway: Gateway, connection: Connection) -> HomeChannel | None:
-    """The home channel of an account: where /sethome said, else, for the first account of a platform,
-    what the configuration says."""
-    said = gateway.home_channels.get(connection.address)
-    config = gateway.config.platforms.get(connection.adapter.name)
-    first = next(
-        other for other in gateway.connections.values() if other.adapter.name == connection.adapter.name
-    )
-    return said or (config.home_channel if config and first is connection else None)
-
-
-def address_of(source: SessionSource) -> tuple[str, str]:
-    """The platform and the account through which a source is reached."""
-    return source.platform, source.account
-
-
-async def _owe(gateway: Gateway, incident: str, where: Place, text: str, reply_to: str | None = None) -> None:
-    row = owed(where[0], incident, Body(text), thread_id=where[1], reply_to=reply_to)
-    await gateway.database.write(outbox.owe, row, gateway.world.time())
-    gateway.lanes.of(where[0]).deliver()
-
-
-def _home_channels(gateway: Gateway) -> Iterator[Place]:
-    """The home channels of the platforms that are connected, and may be told of endings."""
-    for (platform, account), connection in gateway.connections.items():
-        home = home_channel(gateway, connection)
-        if home is not None and connection.link is not None and _may_notify(gateway, platform):
-            yield Chat(platform, account, home.chat_id), home.thread_id
-
-
-def _may_notify(gateway: Gateway, platform: str) -> bool:
-    config = gateway.config.platforms.get(platform)
+def _may_notify(home: Home, platform: str) -> bool:
+    config = home.config.platforms.get(platform)
     return config is None or config.gateway_restart_notification
 
 
-def _anchor(where: Place, requester: MessageEvent | None, task: TurnHandle | None) -> str | None:
-    """Which message a notice answers: the command that asked for the restart if it stands in the same
-    place, else the message that the turn answers."""
-    if requester is not None and place_of(requester.source) == where:
+def _anchor(place: Place, requester: MessageEvent | None, turn: Running) -> str | None:
+    """Return the message to which a notice replies: the restart command if it was given in this place, else
+    the last message that the turn answers."""
+    if requester is not None and place_of(requester.source) == place:
         return requester.message_id
-    return task.rows[-1].event.message_id if task is not None and task.rows else None
+    rows = list(turn.rows)
+    return rows[-1].event.message_id if rows else None

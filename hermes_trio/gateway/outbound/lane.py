@@ -1,17 +1,18 @@
-"""The lane of a chat: the only one who sends there, one thing after the other.
+"""The lane of a chat: the one task that sends there, one message after the other.
 
-Three kinds of things come along. *Notices* are said once and forgotten. A *stream* is a message that
-grows while an answer is written: only its newest text counts, and it is edited no more often than the
-interval says. *Owed rows* are what the outbox holds; how they are delivered is said in `delivery`.
+It sends three kinds of things. A *notice* is sent once and not stored. A *stream* is a message that grows
+while an answer is written: only its newest text counts, and it is edited at most once per interval. *Owed
+rows* stand in the outbox; `delivery` says how one of them is delivered.
 
-A flood wait holds the whole lane, whatever call was refused: until it is over nothing is sent or edited in
-the chat, for each call within it would be refused too, and may make the wait longer.
+A flood wait holds the whole lane, whichever call was refused. Until it is over nothing is sent or edited in
+the chat: the platform would refuse each call, and might extend the wait.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import trio
 import trio.lowlevel
@@ -21,10 +22,10 @@ from ...base.world import World
 from ...log import Log
 from ...platform.contract import ChatGone, FloodWait, Link, LinkLost, Outgoing, PlatformError
 from ...state.db.database import Database
-from ...state.tables import dead_chats
 from ..links.link import Connection, calling
-from .delivery import FIRST_RETRY, SEND_WITHIN, Deliveries
-from .rows import Body, Chat, Stream, owed
+from .delivery import FIRST_RETRY, SEND_WITHIN, Delivery
+from .gone_chats import GoneChats
+from .rows import Body, Chat, owed
 
 NOTICE_WITHIN = 5.0
 STORE_AGAIN_AFTER = 30.0
@@ -32,39 +33,65 @@ STORE_AGAIN_AFTER = 30.0
 log = Log(__name__)
 
 
+@dataclass(slots=True)
+class Stream:
+    """A message that grows. A turn sets its text through `Lane.show`; the lane sends and edits it."""
+
+    key: str
+    thread_id: str | None
+    reply_to: str | None = None
+    cursor: str = ""
+    """Text after the newest words while more are to come. The first send has none: until its receipt is
+    stored, nobody could remove it again."""
+    text: str = ""
+    shown: str = ""
+    message_id: str | None = None
+    next_at: float = 0.0
+    interval: float = 0.8
+    closed: bool = False
+
+    @property
+    def up_to_date(self) -> bool:
+        """True if no edit is due."""
+        return self.closed or self.shown == self.text + self.cursor
+
+    def close(self) -> None:
+        """Never send or edit it again."""
+        self.closed = True
+
+
 class Lane:
-    """One chat's way out. Its task runs in the lanes' nursery and ends when it is idle."""
+    """The way out to one chat. Its task runs in the lanes' nursery and ends when it is idle."""
 
     def __init__(
-        self, chat: Chat, connection: Connection, database: Database, world: World, dead: dict[Chat, str]
+        self, chat: Chat, connection: Connection, database: Database, world: World, gone: GoneChats
     ) -> None:
         self.chat = chat
-        self._connection, self._database, self._world = connection, database, world
-        self._dead = dead
+        self._connection, self._world, self._gone = connection, world, gone
         self._notices: deque[tuple[str, str | None, str | None]] = deque()
         self._streams: dict[str, Stream] = {}
         self._owes = False
         self._deliver_at = 0.0
         self._held_until = 0.0
-        self._owed = Deliveries(chat, connection, database, world, dead, closes=self._close, floods=self.hold)
+        self._delivery = Delivery(chat, connection, database, world)
         self._hint = trio.Event()
         self._flushed = trio.Event()
 
-    # --- what others ask of it; none of it waits ---
+    # --- for other tasks; none of these waits ---
 
     @property
     def edits(self) -> bool:
-        """Whether a message that was sent here can be changed."""
+        """True if sent messages can be changed here."""
         return self._connection.adapter.traits.edits
 
     def notice(self, text: str, *, thread_id: str | None = None, reply_to: str | None = None) -> None:
-        """Say something once. It is not stored and may be lost."""
+        """Send a text once. It is not stored and may be lost."""
         self._notices.append((text, thread_id, reply_to))
         self._wake()
 
     def show(self, stream: Stream, text: str) -> None:
-        """Let the growing message say this, as soon as it may. The space around it is no part of it: the
-        answer will have none, and a model that began with a line break would have said something else."""
+        """Set the text of a stream, and show it as soon as the interval allows. Space around the text is left
+        out: the final answer has none, and some models begin with a line break."""
         stream.text = text.strip()
         if not stream.closed and stream.text:
             self._streams[stream.key] = stream
@@ -72,15 +99,15 @@ class Lane:
 
     @property
     def held_for(self) -> float:
-        """Seconds until a flood wait of this chat is over; 0 without one."""
+        """Seconds until the flood wait of this chat is over; 0 without one."""
         return max(self._held_until - trio.current_time(), 0.0)
 
     def hold(self, seconds: float) -> None:
-        """Send nothing for this long: the platform has asked for a pause in this chat."""
+        """Send nothing for this long: the platform demanded a pause in this chat."""
         self._held_until = max(self._held_until, trio.current_time() + seconds)
 
     def deliver(self) -> None:
-        """There is something in the outbox for this chat."""
+        """Look into the outbox: it has a new row for this chat."""
         self._owes = True
         self._wake()
 
@@ -89,15 +116,14 @@ class Lane:
         self._hint.set()
 
     async def flushed(self) -> None:
-        """Wait until there is nothing left that can go now."""
+        """Wait until nothing is left that can be sent now."""
         self._hint.set()
         await self._flushed.wait()
 
-    # --- its task ---
+    # --- the task ---
 
     async def run(self, *, leave: Callable[[], bool], idle: float = 60.0) -> None:
-        """Send what there is, until `leave`, asked when nothing has happened for `idle` seconds, says
-        that nobody needs the lane any more."""
+        """Send until `leave` returns True. `leave` is asked when nothing has happened for `idle` seconds."""
         while True:
             link = self._connection.link
             if link is None:
@@ -105,7 +131,7 @@ class Lane:
                 with trio.move_on_after(idle):
                     await self._connection.up()
                     self._owes = True
-                    self._owed.connected()
+                    self._delivery.reconnected()
                     continue
                 if not self._busy() and not self.held_for and leave():
                     return
@@ -116,10 +142,10 @@ class Lane:
             except LinkLost:
                 await trio.lowlevel.checkpoint()
                 wait = FIRST_RETRY
-            except StoreError as error:  # the disk is full, say: what we did is not forgotten
-                log.error("a delivery waits for the disk", chat=self.chat.chat_id, error=str(error))
+            except StoreError as error:  # a full disk, for example; receipts are kept in memory
+                log.error("delivery not stored; retrying", chat=self.chat.chat_id, error=str(error))
                 self._owes, wait = True, STORE_AGAIN_AFTER
-            # What is tried again later, or waits out a flood, is nothing that can go now.
+            # A later retry and a flood wait do not count as work that can be done now.
             if (wait is None or wait >= FIRST_RETRY) and not self._hint.is_set():
                 self._flushed.set()
             if await self._nothing_for(idle if wait is None else wait) and wait is None and leave():
@@ -131,68 +157,64 @@ class Lane:
     async def _nothing_for(self, seconds: float) -> bool:
         with trio.move_on_after(seconds):
             await self._hint.wait()
-        return not self._hint.is_set()  # it may have been set in the very moment patience ended
+        return not self._hint.is_set()  # it may have been set in the same moment in which the wait timed out
 
     async def _go_on(self, link: Link) -> float | None:
-        """Do what can be done now. Returns the seconds until there may be more; None for no more."""
-        wait = await self._send(link) if self.chat not in self._dead else None
-        if self.chat in self._dead:
-            await self._keep_silent()
+        """Send everything that can be sent now. Return the seconds until there may be more; None for
+        never."""
+        if self.chat in self._gone.reasons:
+            await self._discard()
             return None
-        return wait
-
-    async def _send(self, link: Link) -> float | None:
-        await self._owed.store_receipts()
-        wait = await self._send_unless_held(link) if not self.held_for else None
+        try:
+            if self._delivery.receipts:
+                await self._delivery.store_receipts()
+            wait = await self._send(link) if not self.held_for else None
+        except FloodWait as flood:
+            self._owes = True
+            self.hold(flood.seconds)
+            return self.held_for
+        except ChatGone as error:
+            self._gone.add(self.chat, self._connection.problem(error))
+            await self._discard()
+            return None
         return self.held_for or wait
 
-    async def _send_unless_held(self, link: Link) -> float | None:
-        """Send what can go now; a flood wait ends this early."""
-        while self._notices and self.chat not in self._dead and not self.held_for:
-            await self._say(link, *self._notices.popleft())
-        if self.held_for:
-            return None
+    async def _send(self, link: Link) -> float | None:
+        """Send notices, then owed rows, then streams. Raises `FloodWait` and `ChatGone`."""
+        while self._notices:
+            await self._send_notice(link, *self._notices.popleft())
         early = self._deliver_at - trio.current_time()
         if self._owes and early <= 0:
             self._owes = False
-            wait = await self._owed.deliver_all(link)
+            wait = await self._deliver_owed(link)
             if wait is not None:
                 self._owes, self._deliver_at = True, trio.current_time() + wait
                 return wait
         if self._owes:
             return max(early, 0.0)
-        streams = list(self._streams.values())
-        waits = [wait for one in streams if not self.held_for and (wait := await self._show(link, one))]
+        waits = [wait for one in list(self._streams.values()) if (wait := await self._show(link, one))]
         return min(waits, default=None)
 
-    def _close(self, key: str) -> None:
-        """A growing message is closed by what is owed now."""
-        stream = self._streams.pop(key, None)
-        if stream is not None:
-            stream.closed = True
+    async def _deliver_owed(self, link: Link) -> float | None:
+        """Deliver the owed rows in order. Return the seconds until the next try; None if nothing is left."""
+        for row, body in await self._delivery.due():
+            if body.closes is not None and (stream := self._streams.pop(body.closes, None)) is not None:
+                stream.close()
+            wait = await self._delivery.deliver(link, row, body)
+            if wait is not None:
+                return wait
+        return min((at - trio.current_time() for at in self._delivery.unsure.values()), default=None)
 
-    async def _keep_silent(self) -> None:
-        """Nothing can be sent here any more: it is given up what was to be."""
+    async def _discard(self) -> None:
+        """Drop what was to be sent, and store that the chat is gone."""
         self._notices.clear()
         for stream in self._streams.values():
-            stream.closed = True
+            stream.close()
         self._streams.clear()
         self._owes = False
-        reason = self._dead[self.chat]
-        await self._database.write(dead_chats.mark, *self.chat, reason=reason, at=self._world.time())
+        await self._gone.store(self.chat)
 
-    async def _show(self, link: Link, stream: Stream) -> float | None:
-        """Bring a growing message up to date. Returns the seconds until it may be edited again."""
-        if not stream.up_to_date:
-            if (early := stream.next_at - trio.current_time()) > 0:
-                return early
-            await self._grow(link, stream)
-        if stream.up_to_date:
-            self._streams.pop(stream.key, None)
-            return None
-        return max(stream.next_at - trio.current_time(), 0.001)
-
-    async def _say(self, link: Link, text: str, thread_id: str | None, reply_to: str | None) -> None:
+    async def _send_notice(self, link: Link, text: str, thread_id: str | None, reply_to: str | None) -> None:
         message = Outgoing(
             chat_id=self.chat.chat_id,
             text=text,
@@ -204,12 +226,24 @@ class Lane:
         try:
             with trio.move_on_after(NOTICE_WITHIN), calling(self._connection):
                 await link.send(message)
-        except FloodWait as flood:
-            self.hold(flood.seconds)
+        except FloodWait:
             self._notices.appendleft((text, thread_id, reply_to))
+            raise
         except PlatformError as error:
-            log.warning("a notice was not sent", chat=self.chat.chat_id, error=str(error))
-            self._note_death(error)
+            log.warning("notice not sent", chat=self.chat.chat_id, error=str(error))
+            if isinstance(error, ChatGone):
+                raise
+
+    async def _show(self, link: Link, stream: Stream) -> float | None:
+        """Bring a stream up to date. Return the seconds until it may be edited again."""
+        if not stream.up_to_date:
+            if (early := stream.next_at - trio.current_time()) > 0:
+                return early
+            await self._grow(link, stream)
+        if stream.up_to_date:
+            self._streams.pop(stream.key, None)
+            return None
+        return max(stream.next_at - trio.current_time(), 0.001)
 
     async def _grow(self, link: Link, stream: Stream) -> None:
         text = stream.text
@@ -222,30 +256,29 @@ class Lane:
                     with calling(self._connection):
                         await link.edit(self.chat.chat_id, stream.message_id, text + stream.cursor)
                     stream.shown = text + stream.cursor
-        except FloodWait as flood:
+        except FloodWait:
             stream.interval *= 2
-            self.hold(flood.seconds)
+            raise
         except (PlatformError, trio.TooSlowError) as error:
-            # The answer itself comes by the outbox; a message that cannot grow is left alone.
-            log.warning("a message stopped growing", chat=self.chat.chat_id, error=str(error))
-            stream.closed = True
-            self._note_death(error)
+            # The answer itself comes from the outbox; a stream that cannot be edited is left alone.
+            log.warning(
+                "stream not edited; waiting for the whole answer", chat=self.chat.chat_id, error=str(error)
+            )
+            stream.close()
+            if isinstance(error, ChatGone):
+                raise
 
     async def _begin(self, link: Link, stream: Stream, text: str) -> None:
-        """Send the message that will grow, and store its id before it is ever edited."""
+        """Send the first message of a stream, and store its id before it is ever edited."""
         placeholder = self._connection.adapter.traits.placeholder
         row = owed(self.chat, stream.key, Body(text), thread_id=stream.thread_id, reply_to=stream.reply_to)
         try:
-            stream.message_id = await self._owed.begin(link, row, placeholder or text)
+            stream.message_id = await self._delivery.begin(link, row, placeholder or text)
         except StoreError:
-            stream.closed = True  # it may be there, and is not sent twice: the answer finds it by its receipt
+            stream.close()  # it may have arrived and is not sent twice: the answer finds it by its receipt
             raise
         stream.shown = placeholder or text
         if stream.message_id is None:
-            stream.closed = True
+            stream.close()
         elif placeholder:
-            stream.next_at = trio.current_time()  # nobody has seen anything yet
-
-    def _note_death(self, error: Exception) -> None:
-        if isinstance(error, ChatGone):
-            self._dead[self.chat] = self._connection.problem(error)
+            stream.next_at = trio.current_time()  # nobody has seen any text yet

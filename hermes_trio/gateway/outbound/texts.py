@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...base.errors import GatewayError, said_by
 from ...base.plural import counted
 from ...config.schema import ModelConfig
 from ...masking.redaction import Redact
-
-if TYPE_CHECKING:
-    from ..turn.context import Shortened
 
 
 def still_working(seconds: float) -> str:
@@ -236,14 +231,14 @@ def not_while_held() -> str:
     return "⏳ The gateway begins nothing now. Try again when it goes on."
 
 
-def compressed(done: Shortened) -> str:
-    if done.trouble:
-        return f"⚠ The summary could not be written. {done.trouble}"
-    if done.after >= done.before:
+def compressed(before: int, after: int, trouble: str) -> str:
+    if trouble:
+        return f"⚠ The summary could not be written. {trouble}"
+    if after >= before:
         return "There is nothing in this session that could be made shorter."
     return (
-        f"🗜 What the model is sent of this session is shorter now: about {done.after:,} tokens in place "
-        f"of {done.before:,}. The transcript is as it was."
+        f"🗜 What the model is sent of this session is shorter now: about {after:,} tokens in place "
+        f"of {before:,}. The transcript is as it was."
     )
 
 

@@ -1,26 +1,26 @@
-"""The background processes of all sessions, and the watches that a turn has left behind.
+"""Background processes of all sessions, and the output watches that a turn has left behind.
 
-A process belongs to its session: it is a task under `background` and ends by itself, when somebody ends
-it, with its session, or when the gateway goes. Who has ended by itself is known for half an hour more.
+A background process belongs to its session. It is a task in the background nursery, and ends on its own, by
+the agent, with its session, or with the gateway. An ended process stays known for half an hour.
 
-Its end begins a turn, if that was asked for: as a message in the inbox, once, and in one step with the note
-that it was told. It waits until no turn of the session runs, because a running one may ask for itself;
-whoever has seen the end is not told of it, also where the message waits already. What ended with the
-gateway is told by the next life, from the rows.
+With `notify` its end begins a turn: a message in the inbox, stored once, in the transaction that notes that
+the end was told. That waits until no turn of the session runs, because a running turn may look at the process
+itself, and an end that the agent has seen is not told again. The next life tells the ends of processes that
+ended with the gateway, from their rows.
 
-A watch belongs to the turn that asked for it, and runs in its nursery. A turn that was answered hands it to
-the session, where it runs until the next turn begins. What it finds there begins a turn: as a message in the
-inbox, under a name of its own, once.
+An output watch belongs to the turn that started it, and runs in its nursery. An answered turn hands its
+watches to the session, where they run until its next turn begins. A match begins a turn: a message in the
+inbox, stored once under a name of its own.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
@@ -31,18 +31,18 @@ from ...state.tables import inbox, processes, sessions
 from ...state.tables.session_entry import SessionEntry
 from ...tools.background_process import Kept, Watch
 from ...tools.output import MARGIN, cleaned, latest
+from ..home.open_home import Home
 from ..outbound import texts
-from .command import Command, process_of
-
-if TYPE_CHECKING:
-    from ..parts import Gateway
+from ..outbound.chats import Chats
+from .command import Command, CommandRunner
 
 MOST = 64
-"""So many run at a time, and so many of those that have ended are remembered."""
+"""Limit of running processes, and of ended ones that are remembered."""
 KEPT_FOR = 1800.0
-"""Seconds for which an ended process can still be asked for."""
+"""Seconds for which an ended process stays known."""
 MOST_EVENTS, EVENTS_WITHIN, SILENCE = 15, 10.0, 30.0
-"""So many matches in so many seconds, of all processes together, bring so many seconds of silence."""
+"""This many matches of all processes within this many seconds are followed by this many seconds of
+silence."""
 TAIL = 2000
 STORE_AGAIN_AFTER = 30.0
 
@@ -50,17 +50,30 @@ log = Log(__name__)
 
 
 class TooManyProcesses(GatewayError):
-    """There is no room for another background process."""
+    """The limit of background processes is reached."""
 
     def __init__(self) -> None:
         super().__init__(f"{MOST} background processes are running. End one before you start another.")
 
 
-class Background:
-    """What runs in the background. Lives with the nursery of that name."""
+class Sleepers(Protocol):
+    """The sessions, as far as a background process needs them."""
 
-    def __init__(self, gateway: Gateway, nursery: trio.Nursery) -> None:
-        self._gateway, self._nursery = gateway, nursery
+    def wake(self, key: str) -> object:
+        """Make the session of this key look into its inbox."""
+
+    async def after_turn(self, key: str, job: Callable[[], Awaitable[None]]) -> None:
+        """Run a job as soon as no turn of this session runs."""
+
+
+class Background:
+    """The background processes and left-behind watches of a gateway. Lives with the background nursery."""
+
+    def __init__(
+        self, home: Home, chats: Chats, commands: CommandRunner, sessions: Sleepers, nursery: trio.Nursery
+    ) -> None:
+        self._home, self._chats, self.commands = home, chats, commands
+        self._sessions, self._nursery = sessions, nursery
         self._kept: dict[Kept, trio.CancelScope] = {}
         self._room = trio.CapacityLimiter(MOST)
         self._watching: dict[str, trio.CancelScope] = {}
@@ -72,36 +85,38 @@ class Background:
     async def start(
         self, entry: SessionEntry, command: Command, *, cwd: Path | None = None, notify: bool = False
     ) -> Kept:
-        """Start a command that goes on when the turn is over. Raises what `running` raises, and
+        """Start a command that goes on after the turn. Raises the errors of `CommandRunner.running`, and
         `TooManyProcesses`."""
         kept: Kept = await self._nursery.start(self._run, entry, command, cwd, notify)
         return kept
 
     def of(self, session_id: str) -> list[Kept]:
-        """Those of a session, the oldest first, also who has ended not long ago."""
+        """Return the processes of a session, oldest first, including those that ended lately."""
         self._forget_old()
         return [kept for kept in self._kept if kept.session_id == session_id]
 
     def end(self, kept: Kept) -> None:
-        """End one of them, with all that came of it. Whoever does so knows of the end."""
+        """Kill this process and its descendants. The caller knows, so no notification is sent."""
         kept.told = True
         if kept in self._kept:
-            self._kept[kept].cancel(reason="somebody ended it")
+            self._kept[kept].cancel(reason="ended by its session")
 
     def end_of(self, session_id: str) -> None:
-        """End all that a session has, which ends itself."""
+        """Kill all processes of a session that ends, and end its watches."""
         self.end_watches(session_id)
         for kept in self.of(session_id):
             self.end(kept)
 
     async def ended_of(self, session_id: str) -> None:
-        """As `end_of`, and wait until they are gone."""
+        """Like `end_of`, and wait until the processes are gone."""
         self.end_of(session_id)
         for kept in self.of(session_id):
             await kept.over.wait()
 
-    def end_former(self, entry: SessionEntry) -> None:
-        """End what the sessions had that were in this one's place before."""
+    def turn_begins(self, entry: SessionEntry) -> None:
+        """End the watches that former turns left behind, and kill the processes of the former sessions of
+        this session's key."""
+        self.end_watches(entry.session_id)
         for kept in list(self._kept):
             if kept.session_key == entry.session_key and kept.session_id != entry.session_id:
                 self.end_of(kept.session_id)
@@ -115,7 +130,7 @@ class Background:
         *,
         task_status: trio.TaskStatus[Kept] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        gateway, process_id = self._gateway, f"proc_{self._gateway.world.new_id()[:12]}"
+        world, process_id = self._home.world, f"proc_{self._home.world.new_id()[:12]}"
         try:
             self._room.acquire_nowait()
         except trio.WouldBlock:
@@ -123,14 +138,18 @@ class Background:
         kept: Kept | None = None
         try:
             with trio.CancelScope() as scope:
-                async with process_of(
-                    gateway, entry.session_id, command, cwd=cwd, process_id=process_id, background=True
+                async with self.commands.running(
+                    entry.session_id, command, cwd=cwd, process_id=process_id, background=True
                 ) as process:
-                    said = command if isinstance(command, str) else " ".join(command)
-                    at = gateway.world.time()
-                    where = cwd or Path.cwd()
                     kept = Kept(
-                        process_id, entry.session_id, entry.session_key, said, process, at, where, notify
+                        process_id,
+                        entry.session_id,
+                        entry.session_key,
+                        command if isinstance(command, str) else " ".join(command),
+                        process,
+                        world.time(),
+                        cwd or Path.cwd(),
+                        notify,
                     )
                     self._kept[kept] = scope
                     task_status.started(kept)
@@ -138,30 +157,30 @@ class Background:
         finally:
             self._room.release()
             if kept is not None:
-                kept.ended_at = gateway.world.time()
+                kept.ended_at = world.time()
                 kept.over.set()
         if kept is not None:
             await self._tell_end(entry, kept)
 
     async def _tell_end(self, entry: SessionEntry, kept: Kept) -> None:
-        """A process has ended: the chat may want to know, and the model, if that was by itself."""
+        """Tell the chat and the agent that a process has ended on its own."""
+        home = self._home
         if kept.told:
-            with suppress(StoreError):  # then the next life tells it once more
-                await self._gateway.database.write(processes.tell, kept.id, self._gateway.world.time())
+            with suppress(StoreError):  # the next life then tells it once more
+                await home.database.write(processes.tell, kept.id, home.world.time())
         if kept.told or entry.origin is None:
             return
-        code, command = kept.process.exit_code, self._gateway.masking(kept.command)
-        mode = self._gateway.config.display.background_process_notifications
+        code, command = kept.process.exit_code, home.masking(kept.command)
+        mode = home.config.display.background_process_notifications
         if mode in ("all", "result") or (mode == "error" and code):
-            text = texts.process_ended(command, code)
-            self._gateway.lane_of(entry.origin).notice(text, thread_id=entry.origin.thread_id)
+            self._chats.notice(entry.origin, texts.process_ended(command, code))
         if kept.notify:
             await self._no_turn_runs(entry.session_key)
             if not kept.told:
                 kept.told = True
-                end = latest(kept.last(TAIL + MARGIN), TAIL, self._gateway.masking)
+                end = latest(kept.last(TAIL + MARGIN), TAIL, home.masking)
                 text = texts.process_ended(command, code, kept.id, end)
-                await self._into_inbox(entry, processes.told_as(kept.id), text, ended=kept.id)
+                await self._store_message(entry, processes.told_as(kept.id), text, ended=kept.id)
 
     async def _no_turn_runs(self, session_key: str) -> None:
         """Wait until no turn of this session runs."""
@@ -170,11 +189,11 @@ class Background:
         async def job() -> None:
             free.set()
 
-        await self._gateway.sessions.after_turn(session_key, job)
+        await self._sessions.after_turn(session_key, job)
         await free.wait()
 
     def _forget_old(self) -> None:
-        before = self._gateway.world.time() - KEPT_FOR
+        before = self._home.world.time() - KEPT_FOR
         ended = [(kept, kept.ended_at) for kept in self._kept if kept.ended_at is not None]
         for number, (kept, ended_at) in enumerate(ended, start=1):
             if ended_at < before or number <= len(ended) - MOST:
@@ -183,14 +202,14 @@ class Background:
     # --- watches ---
 
     def take_over(self, entry: SessionEntry, watches: Iterable[Watch]) -> None:
-        """A turn was answered: its watches are the session's, until its next turn begins."""
+        """Let the watches of an answered turn run in its session, until the next turn begins."""
         left = [watch for watch in watches if not watch.is_over]
         if left:
             scope = self._watching[entry.session_id] = trio.CancelScope()
             self._nursery.start_soon(self._watch, entry, left, scope, name=f"watches {entry.session_key}")
 
     def end_watches(self, session_id: str) -> None:
-        """A turn begins: whatever was watched for before it is not watched for any more."""
+        """End the watches that former turns of a session left behind."""
         scope = self._watching.pop(session_id, None)
         if scope is not None:
             scope.cancel(reason="the next turn begins")
@@ -214,16 +233,16 @@ class Background:
                 try:
                     into.send_nowait((f"match:{watch.kept.id}:{watch.told}", heard))
                 except trio.WouldBlock:
-                    return  # it says more than anybody can hear
+                    return  # more matches than the agent can read
 
         return tell
 
     async def _pass_on(self, entry: SessionEntry, found: trio.MemoryReceiveChannel[tuple[str, str]]) -> None:
         async for name, text in found:
-            await self._into_inbox(entry, name, text)
+            await self._store_message(entry, name, text)
 
     def heard(self, text: str) -> str | None:
-        """What a watch has found, as it may be told; None where everything matches all the time."""
+        """Return a match as it may be told; None while too many matches arrive."""
         now = trio.current_time()
         if now < self._silent_until:
             return None
@@ -232,42 +251,42 @@ class Background:
             self._silent_until = now + SILENCE
         return self._read(text)
 
-    # --- what is told ---
+    # --- messages to the agent ---
 
     def named(self, process: processes.ProcessRow) -> str:
-        """A process of a former life, in one line."""
+        """Describe a process of a former life in one line."""
         code = "" if process.exit_code is None else f", exit code {process.exit_code}"
         return f"{process.process_id} ({self._read(process.command)[:100]!r}{code})"
 
     def _read(self, output: str) -> str:
-        return cleaned(output, self._gateway.masking)
+        return cleaned(output, self._home.masking)
 
-    async def _into_inbox(
+    async def _store_message(
         self, entry: SessionEntry, name: str, text: str, *, ended: str | None = None
     ) -> None:
-        """Let a session hear of something as if somebody had said it there, once; `ended` is the process
-        of whose end it hears. On a full disk that waits."""
-        gateway = self._gateway
+        """Store a message to a session once, as if a person had written it; `ended` is the id of the process
+        of whose end it tells. Retries while the disk is full."""
+        home = self._home
         if entry.origin is None:
             return
         event = MessageEvent(entry.origin, text, kind="internal")
         while True:
             try:
-                await gateway.database.write(_store, entry, event, name, gateway.world.time(), ended)
+                await home.database.write(_store, entry, event, name, home.world.time(), ended)
             except StoreError as error:
-                log.error("what a process did cannot be told; trying again", name=name, error=str(error))
+                log.error("message of a background process not stored; retrying", name=name, error=str(error))
             else:
                 break
             await trio.sleep(STORE_AGAIN_AFTER)
-        gateway.sessions.wake(entry.session_key)
+        self._sessions.wake(entry.session_key)
 
 
 def _store(
     db: sqlite3.Connection, entry: SessionEntry, event: MessageEvent, name: str, at: float, ended: str | None
 ) -> None:
-    """A step of the database: nobody is told in the place of a session that is over."""
+    """Store a message for a session, unless the session is over or the end was told already."""
     if ended is not None and not processes.tell(db, ended, at):
-        return  # whoever looked at what is known of former processes has seen it
-    there = sessions.open_by_key(db, entry.session_key)
-    if there is not None and there.session_id == entry.session_id:
+        return  # the agent saw it in the list of processes of a former life
+    current = sessions.open_by_key(db, entry.session_key)
+    if current is not None and current.session_id == entry.session_id:
         inbox.store(db, event, session_key=entry.session_key, own_key=name, at=at, message_key=name)

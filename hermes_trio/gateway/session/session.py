@@ -1,5 +1,18 @@
-"""One session that is being looked after: what it does now, what is asked of it next, and who has come
-meanwhile. It decides what becomes of a message that meets a turn; the task around it is in `session`.
+"""A session at work: its state, and the task that runs one turn after the other.
+
+The row in the database is the session; this object is a cache, started when there is work and gone after a
+while without any. The inbox is its queue, and a wake-up is only a hint to look there. So a session that
+leaves loses nothing, and a session that is woken twice does nothing twice.
+
+While a turn runs, the busy mode of a message decides:
+
+| mode | |
+|---|---|
+| interrupt | the turn is cancelled, and the message begins the next one |
+| queue | the message waits, in the order of arrival |
+| steer | the message joins the running turn after the next tool result; else it waits |
+
+While the agent is in a part that must not be interrupted, an interrupting message waits too.
 """
 
 from __future__ import annotations
@@ -7,85 +20,256 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import trio
 
+from ...base.errors import GatewayError
 from ...base.messages import MessageEvent
+from ...config.schema import reset_policy
+from ...log import Log
+from ...state.rules.reset_policy import KNOWN_REASONS, notice_due
+from ...state.tables import inbox, processes, sessions
+from ...state.tables.inbox import Received
+from ...state.tables.session_entry import SessionEntry
 from ...state.tables.turns import Outcome, TurnRow
+from ..ending.control import Control
+from ..home.open_home import Home
+from ..links.access import Access
 from ..outbound import texts
+from ..outbound.chats import Chats
+from ..outbound.rows import Chat
+from ..turn.attachments import with_files
+from ..turn.attribution import with_attribution
 from ..turn.handle import TurnHandle
+from ..turn.run import Turns
+from ..turn.system_notes import prompt_of, reset_notice
+from .batching import LONGEST_WAIT, next_batch
+from .running_turns import RunningTurns
 
-TELL_EVERY = 30.0
-"""Seconds in which nobody is told twice in a session what becomes of a message."""
+IDLE = 300.0
+RETRY_AFTER = 30.0
 FOLLOW_UP = 3.0
-"""Seconds after the begin of a turn in which another message is a part of what was being said."""
+"""Seconds after its begin in which an interruption of a turn is not announced: the message completes the one
+before."""
+TELL_EVERY = 30.0
+"""Seconds between two notices to people who have to wait."""
 
-Job = Callable[[], Awaitable[None]]
 Mode = Literal["interrupt", "queue", "steer"]
+Job = Callable[[], Awaitable[None]]
+
+log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    """The parts of the gateway that every session uses."""
+
+    home: Home
+    chats: Chats
+    control: Control
+    access: Access
+    running: RunningTurns
+    turns: Turns
 
 
 class Session:
-    """A session that is being looked after."""
+    """One session at work."""
 
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.task: TurnHandle | None = None
+    def __init__(self, key: str, parts: SessionParts, *, leave: Callable[[str], object]) -> None:
+        """`leave` is called with the key at the end of the task."""
+        self.key, self._leave = key, leave
+        self._home, self._chats = parts.home, parts.chats
+        self._control, self._access = parts.control, parts.access
+        self._running, self._turns = parts.running, parts.turns
+        self._handle: TurnHandle | None = None
         """The turn that runs now."""
-        self.resume: TurnRow | None = None
-        """The cut turn that is to be taken up first."""
-        self.jobs: deque[Job] = deque()
-        """What is to be done when the turn that runs has ended."""
-        self.came: list[tuple[MessageEvent, int, Mode]] = []
-        """Who came while no turn ran: the next one may begin without them."""
+        self._resume: TurnRow | None = None
+        """The cut turn that is resumed first."""
+        self._jobs: deque[Job] = deque()
+        """Jobs for the time between two turns."""
+        self._early: list[tuple[MessageEvent, int, Mode]] = []
+        """Messages that arrived while no turn ran. The next turn may have been read from the inbox before
+        them."""
         self._told_at = -math.inf
         self._hint = trio.Event()
 
-    @property
-    def is_woken(self) -> bool:
-        """Whether there may be something to do."""
-        return self._hint.is_set()
+    # --- for other tasks; none of these waits ---
 
-    def wake(self) -> None:
-        """There may be something to do."""
+    def wake(self, resume: TurnRow | None = None) -> None:
+        """Look for work; resume this cut turn first, if one is given."""
+        self._resume = resume or self._resume
         self._hint.set()
 
-    async def woken(self) -> None:
-        """Wait for that."""
-        await self._hint.wait()
-        self._hint = trio.Event()
+    def between_turns(self, job: Job) -> None:
+        """Run a job as soon as no turn runs. It is repeated until the disk takes what it stores."""
+        self._jobs.append(job)
+        self._hint.set()
+
+    @property
+    def runs_turn(self) -> bool:
+        return self._handle is not None
 
     def may_tell(self) -> bool:
-        """Whether somebody may be told here what becomes of a message: nobody was, a moment ago."""
+        """Return True at most every `TELL_EVERY` seconds: a person may be told that their message waits."""
         now = trio.current_time()
         if now - self._told_at < TELL_EVERY:
             return False
         self._told_at = now
         return True
 
-    def begin(self, task: TurnHandle) -> None:
-        """A turn begins. Who came too late for it meets it now."""
-        self.task = task
-        for one in self.came:
-            self.meet(*one)
-
     def meet(self, event: MessageEvent, inbox_id: int, mode: Mode) -> str | None:
-        """A message has come, and is stored: let it meet the turn that runs. Returns what to tell of it."""
-        task = self.task
+        """Apply the busy mode of a stored message. Return the text to tell its sender, if it has to wait."""
         if event.kind == "internal":
-            return None  # nobody is interrupted by it
-        if task is None:
-            self.came.append((event, inbox_id, mode))
+            return None  # nothing is interrupted by it
+        if self._handle is None:
+            self._early.append((event, inbox_id, mode))
             return None
-        if any(row.inbox_id == inbox_id for row in task.rows):
-            return None  # it has begun with this very message, while that was being stored
+        return self._met(self._handle, event, inbox_id, mode)
+
+    @staticmethod
+    def _met(handle: TurnHandle, event: MessageEvent, inbox_id: int, mode: Mode) -> str | None:
+        if any(row.inbox_id == inbox_id for row in handle.rows):
+            return None  # the turn answers this very message
         if mode == "steer" and event.text.strip() and not event.attachments:
-            task.steered.append(inbox_id)
+            handle.steered.append(inbox_id)
             return texts.steered()
         if mode != "interrupt":
             return texts.queued()
-        if task.not_now:
-            return texts.not_now(task.not_now[-1])
-        task.end(Outcome.SUPERSEDED)
-        # Just after the begin it is a part of what was being said, and nothing to speak of.
-        return texts.interrupting() if trio.current_time() - task.began > FOLLOW_UP else None
+        if handle.uninterruptible:
+            return texts.not_now(handle.uninterruptible[-1])
+        handle.end(Outcome.SUPERSEDED)
+        return texts.interrupting() if trio.current_time() - handle.began > FOLLOW_UP else None
+
+    # --- the task ---
+
+    async def run(self) -> None:
+        """Run turns and jobs until there are none for a while, or no turn may begin any more."""
+        try:
+            await self._run()
+        finally:
+            self._leave(self.key)
+
+    async def _run(self) -> None:
+        while self._control.takes_turns or self._jobs:
+            self._hint = trio.Event()
+            try:
+                while self._jobs:
+                    await self._jobs[0]()
+                    self._jobs.popleft()  # not before: it is repeated if the disk is full
+                if await self._next_turn():
+                    continue
+            except GatewayError as error:
+                # A full disk, for example. The message waits in the inbox.
+                log.error("turn not run; retrying", session=self.key, error=str(error))
+                with trio.move_on_after(RETRY_AFTER):
+                    await self._hint.wait()
+                continue
+            with trio.move_on_after(IDLE):
+                await self._hint.wait()
+            if not self._hint.is_set():  # it may have been set in the same moment in which the wait timed out
+                return
+
+    async def _next_turn(self) -> bool:
+        """Run the turn that is due. Return False if none is."""
+        home, running = self._home, self._running
+        resume = self._resume
+        if resume is not None:
+            async with running.resumes, running.limit:
+                self._early.clear()  # they come after the resumed turn
+                entry = await home.database.read(sessions.by_id, resume.session_id)
+                if entry is not None:  # else it was deleted meanwhile
+                    await self._run_turn(entry, [], resumes=resume.turn_id)
+            self._resume = None  # not before: it is repeated if the disk is full
+            return True
+        rows = await self._next_batch()
+        if not rows:
+            return False
+        waits = not running.limit.has_room
+        if waits and running.limit.is_reached and self.may_tell():
+            self._chats.reply(rows[0].event, texts.waits_for_room(running.limit.running))
+        async with running.limit:
+            if waits:  # meanwhile more messages may have arrived, or all may have been dropped
+                rows = await self._next_batch()
+            if rows:
+                entry = await home.store.get_or_create_session(rows[0].event.source, key=self.key)
+                await self._run_turn(entry, rows)
+        return True
+
+    async def _next_batch(self) -> list[Received]:
+        """Return the messages that the next turn answers, once the batch is complete."""
+        database, world = self._home.database, self._home.world
+        patience = trio.current_time() + LONGEST_WAIT  # bounds the wait if the time of day is set back
+        while True:
+            self._hint = trio.Event()
+            early, self._early = self._early, []
+            waiting = await database.read(inbox.pending, self.key)
+            if early:
+                ids = {row.inbox_id for row in waiting}
+                self._early = [one for one in early if one[1] in ids] + self._early
+            if not waiting:
+                return []
+            rows, complete_at = next_batch(waiting)
+            if not await self._has_access(rows[0]):
+                await database.write(inbox.drop, rows[0].inbox_id, world.time())
+                continue
+            wait = min(complete_at - world.time(), patience - trio.current_time())
+            if wait <= 0 or not self._control.takes_turns:
+                return rows
+            with trio.move_on_after(wait):
+                await self._hint.wait()
+
+    async def _has_access(self, row: Received) -> bool:
+        """Return True if the sender of a message, which may have waited long, still has access. A message
+        with a promised run came through a door that asks for a key."""
+        source = row.event.source
+        if row.event.run_id or await self._access.may_talk(source):
+            return True
+        log.info("access lost while a message waited", platform=source.platform, user=source.user_id)
+        return False
+
+    async def _run_turn(
+        self, entry: SessionEntry, rows: list[Received], *, resumes: int | None = None
+    ) -> None:
+        if not self._control.takes_turns:
+            return
+        home = self._home
+        source = rows[-1].event.source if rows else entry.origin
+        handle = self._handle = TurnHandle(rows, source, resumes)
+        early, self._early = self._early, []
+        for event, inbox_id, mode in early:
+            self._met(handle, event, inbox_id, mode)
+        try:
+            with self._running.turn(self.key, handle):
+                session = await home.reader.get_session(entry.session_id)
+                history = session.rows if session else ()
+                if any(row.event.attachments for row in rows):
+                    connection = self._chats.connection(Chat.of(rows[0].event.source))
+                    rows = await with_files(home, connection, entry.session_id, rows)
+                rows = [with_attribution(row, home.config) for row in rows]
+                handle.rows = rows
+                if rows and not history and entry.auto_reset_reason:
+                    self._tell_of_reset(entry, rows[0].event)
+                ended = await home.database.read(processes.untold, entry.session_id, home.life)
+                prompt = prompt_of(
+                    "\n\n".join(row.event.text for row in rows if row.event.text),
+                    entry,
+                    history,
+                    gone=[self._turns.background.named(process) for process in ended],
+                    now=home.world.time(),
+                    window=home.config.agent.gateway_auto_continue_freshness,
+                )
+                await self._turns.run(entry, handle, prompt=prompt, history=history)
+        finally:
+            self._handle = None
+
+    def _tell_of_reset(self, entry: SessionEntry, event: MessageEvent) -> None:
+        """Tell the sender of the first message that the session was reset automatically, if the policy says
+        so."""
+        reason = KNOWN_REASONS.get(entry.auto_reset_reason or "")
+        platform = event.source.platform
+        policy = reset_policy(self._home.config, platform, entry.chat_type)
+        activity = entry.reset_had_activity
+        if reason and notice_due(policy, reason=reason, platform=platform, had_activity=activity):
+            self._chats.reply(event, reset_notice(reason, policy))

@@ -1,14 +1,13 @@
-"""What a life that was killed left open: turns without an end, and messages that were growing.
+"""Turns that a killed life left without an end, and their streamed messages.
 
-The transaction that ends such a turn owes its chat the edit that closes the message, so that no cursor
-is left standing. What it says is what the run journal knows: that was written before it was shown.
+The transaction that ends such a turn owes its chat the edit that closes the streamed message, so that no
+cursor stays. The text of the edit comes from the run journal, which had every word before it was shown.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from ...base.errors import JournalError
 from ...base.events import MessageDelta
@@ -19,39 +18,36 @@ from ...state.rules import settle
 from ...state.tables import outbox, sessions, turns
 from ...state.tables.outbox import Owed
 from ...state.tables.turns import TurnRow
+from ..home.open_home import Home
+from ..links.link import Connection
 from ..outbound import texts
 from ..outbound.rows import Body, Chat, owed, stream_key
 from ..outbound.split import chunks
-from ..turn import questions
-
-if TYPE_CHECKING:
-    from ..parts import Gateway
+from ..turn.open_question import close_questions_of_turn
 
 log = Log(__name__)
 
 
-async def settle_former_life(gateway: Gateway) -> list[TurnRow]:
-    """End the turns that a former life left without an end, mark their sessions, and owe their chats
-    what closes a message that was growing."""
+async def end_former_turns(home: Home, connections: Mapping[tuple[str, str], Connection]) -> list[TurnRow]:
+    """End the turns that a former life left without an end, mark their sessions, and owe the edits that close
+    their streamed messages. Return the rows of these turns."""
     rows = []
-    for turn, origin in await gateway.database.read(_left_open):
+    for turn, origin in await home.database.read(_left_open):
         address = origin.platform, origin.account
-        if address in gateway.connections:
+        if address in connections:
             try:
-                reading = await gateway.journals.read(turn.session_id, turn.run_id)
-            except (
-                JournalError
-            ) as error:  # then the message stays as it was shown, which is more than nothing
-                log.warning("a run journal cannot be read", run=turn.run_id, error=str(error))
+                reading = await home.journals.read(turn.session_id, turn.run_id)
+            except JournalError as error:  # the message stays as it was shown
+                log.warning("run journal not readable", run=turn.run_id, error=str(error))
                 continue
             text = texts.cut_off(_said(reading.records))
-            fitting = chunks(text, gateway.connections[address].adapter.traits)[0]
+            fitting = chunks(text, connections[address].adapter.traits)[0]
             rows.append(_closing(turn, origin, fitting))
-    return await gateway.database.write(_settle, rows, gateway.world.time())
+    return await home.database.write(_settle, rows, home.world.time())
 
 
 def _left_open(db: sqlite3.Connection) -> list[tuple[TurnRow, SessionSource]]:
-    """The turns without an end that had a message growing, and where."""
+    """Return the turns without an end that had a streamed message, each with its chat."""
     found = []
     for turn in turns.unended(db):
         entry = sessions.by_id(db, turn.session_id)
@@ -80,7 +76,7 @@ def _closing(turn: TurnRow, origin: SessionSource, text: str) -> Owed:
 
 def _settle(db: sqlite3.Connection, closing: Iterable[Owed], at: float) -> list[TurnRow]:
     for turn in turns.unended(db):
-        questions.close_of_turn(db, turn.turn_id, at)
+        close_questions_of_turn(db, turn.turn_id, at)
     cut = settle.settle_cut_turns(db, at)
     for row in closing:
         outbox.owe(db, row, at)

@@ -1,33 +1,30 @@
-"""Taking over the sessions of an original at the first start in its home."""
+"""Import of the sessions of hermes-agent, the original, at the first start in its home."""
 
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
 
 from ...config.schema import GatewayConfig
 from ...host.loop.worker import finished
 from ...log import Log
 from ...state.rules.original_sessions import Imported, Original, import_original, is_imported, read_original
+from ..home.open_home import Home
 from ..outbound.announcements import owe_stuck
-
-if TYPE_CHECKING:
-    from ..parts import Gateway
 
 log = Log(__name__)
 
 
-async def import_sessions(gateway: Gateway) -> None:
-    """Take over what the files of an original tell, if that was not done yet."""
-    if await gateway.database.read(is_imported):
+async def import_sessions(home: Home) -> None:
+    """Import the sessions that the files of the original list, once per home."""
+    if await home.database.read(is_imported):
         return
-    with gateway.worker("import") as runner:
-        original = await finished(runner, lambda: read_original(gateway.home))
+    with home.worker("import") as runner:
+        original = await finished(runner, lambda: read_original(home.path))
     if original is None:
         return
-    imported = await gateway.database.write(_import, original, gateway.config, gateway.world.time())
+    imported = await home.database.write(_import, original, home.config, home.world.time())
     log.info(
-        "sessions of the original taken over, without their messages",
+        "sessions of the original imported, without their messages",
         taken=imported.taken,
         refused=imported.refused,
         known=imported.known,

@@ -1,9 +1,9 @@
-"""What people send along: fetched when a turn is about to answer it, kept in the home, and named to the
-agent. And what is sent to them.
+"""Attachments: files that people send, and files that are sent to them.
 
-A message is accepted before its files are there, so that no large file keeps others waiting. They are fetched
-once the turn is next; what cannot be had is named too, and why. Each session has a directory of its own, and
-only its agent may read there. A file's name is made of its id: fetched again, it is the same file.
+A message is accepted before its files are downloaded, so that a large file delays nobody. They are downloaded
+when the turn that answers them is next, stored in the home, and named in the text for the agent; a file that
+cannot be downloaded is named with the reason. Each session has a directory of its own, and only its agent may
+read there. The name of a file is made from its id, so downloading it again yields the same file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -27,20 +26,17 @@ from ...host.loop.worker import finished
 from ...log import Log
 from ...state.tables.inbox import Received
 from ...tools.paths import files_of
-from ..links.link import calling
-from ..outbound.rows import Chat
-
-if TYPE_CHECKING:
-    from ..parts import Gateway
+from ..home.open_home import Home
+from ..links.link import Connection, calling
 
 MOST_BYTES = 20_000_000
 MOST_FILES = 20
-"""Of one turn: what else was sent along is named, and not fetched."""
+"""Limit of files per turn; the others are named and not downloaded."""
 FETCH_WITHIN = 60.0
-"""Seconds for all of a turn's."""
+"""Seconds for all files of a turn."""
 
 MOST_OF_A_PICTURE = 10_000_000
-"""What is larger is sent as a document."""
+"""A larger picture is sent as a document."""
 
 _PICTURES = ("image/png", "image/jpeg", "image/webp")
 _UNUSUAL = re.compile(r"[^\w.-]+")
@@ -49,20 +45,25 @@ _ENDINGS = {"photo": ".jpg", "voice": ".ogg", "audio": ".mp3", "video": ".mp4", 
 log = Log(__name__)
 
 
-async def with_files(gateway: Gateway, session_id: str, rows: Sequence[Received]) -> list[Received]:
-    """The messages, with the files they bring on this machine and named in their texts."""
+async def with_files(
+    home: Home, connection: Connection, session_id: str, rows: Sequence[Received]
+) -> list[Received]:
+    """Return the messages of a chat with their files downloaded, and named in their texts."""
     left, told = MOST_FILES, list[Received]()
     with trio.move_on_after(FETCH_WITHIN) as patience:
         for row in rows:
             files, notes = list[Attachment](), list[str]()
             for file in row.event.attachments:
                 left -= 1
-                fetched, trouble = await _fetched(gateway, session_id, row, file) if left >= 0 else (file, "")
+                if left >= 0:
+                    fetched, trouble = await _fetched(home, connection, session_id, file)
+                else:
+                    fetched, trouble = file, ""
                 files.append(fetched)
                 notes.append(_named(fetched, trouble))
             told.append(_telling(row, files, notes))
     if patience.cancelled_caught:
-        log.warning("what was sent along did not come in time", session=session_id)
+        log.warning("attachments not downloaded in time", session=session_id)
         for row in rows[len(told) :]:
             files = [*row.event.attachments]
             told.append(_telling(row, files, [_named(one, "it did not come in time") for one in files]))
@@ -70,29 +71,28 @@ async def with_files(gateway: Gateway, session_id: str, rows: Sequence[Received]
 
 
 async def _fetched(
-    gateway: Gateway, session_id: str, row: Received, file: Attachment
+    home: Home, connection: Connection, session_id: str, file: Attachment
 ) -> tuple[Attachment, str]:
-    """The file where it is on this machine; or as it was, and why."""
-    connection = gateway.connection(Chat.of(row.event.source))
+    """Return the downloaded file and an empty text; or the file unchanged, and why it was not downloaded."""
     if file.path or file.url or not file.file_id:
         return file, ""
     if not connection.adapter.traits.fetches:
         return file, "this platform hands out no files"
     if file.size is not None and file.size > MOST_BYTES:
         return file, f"it has {_size(file.size)}, and the limit is {_size(MOST_BYTES)}"
-    place = files_of(gateway.home, session_id) / _name(file)
+    place = files_of(home.path, session_id) / _name(file)
     try:
         with calling(connection):
             data = await (await connection.up()).fetch(file.file_id, MOST_BYTES)
-        await _store(gateway, place, data)
+        await _store(home, place, data)
     except (GatewayError, OSError) as error:
-        log.warning("what was sent along cannot be had", session=session_id, error=str(error))
+        log.warning("attachment not downloaded", session=session_id, error=str(error))
         return file, connection.problem(error)
     return replace(file, path=str(place), size=len(data)), ""
 
 
-async def keep(gateway: Gateway, session_id: str, file_id: str, name: str, data: bytes) -> Attachment:
-    """A file that is going to be sent, kept as it is now."""
+async def keep(home: Home, session_id: str, file_id: str, name: str, data: bytes) -> Attachment:
+    """Store a copy of a file that is going to be sent."""
     mime_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
     kind: AttachmentKind = "document"
     if mime_type in _PICTURES and len(data) <= MOST_OF_A_PICTURE:
@@ -100,13 +100,13 @@ async def keep(gateway: Gateway, session_id: str, file_id: str, name: str, data:
     elif mime_type == "audio/ogg":
         kind = "voice"
     file = Attachment(kind, name, mime_type, len(data), file_id=file_id)
-    place = files_of(gateway.home, session_id) / _name(file)
-    await _store(gateway, place, data)
+    place = files_of(home.path, session_id) / _name(file)
+    await _store(home, place, data)
     return replace(file, path=str(place), file_id=None)
 
 
-async def _store(gateway: Gateway, place: Path, data: bytes) -> None:
-    with gateway.worker("files") as runner:
+async def _store(home: Home, place: Path, data: bytes) -> None:
+    with home.worker("files") as runner:
         await finished(runner, partial(_write, place, data))
 
 
@@ -117,7 +117,8 @@ def _write(place: Path, data: bytes) -> None:
 
 
 def _name(file: Attachment) -> str:
-    """What it is called here: never what somebody made up, but with as much of that as is harmless."""
+    """Return the name under which a file is stored: made from its id, with the harmless characters of its own
+    name."""
     given = _UNUSUAL.sub("_", file.name or file.kind).strip("._")[-60:] or file.kind
     if "." not in given:
         given += _ENDINGS.get(file.kind, "")
@@ -125,7 +126,7 @@ def _name(file: Attachment) -> str:
 
 
 def _named(file: Attachment, trouble: str) -> str:
-    """A line that says to the agent what was sent along. Names are data, and end nothing."""
+    """Return the line that names a file to the agent. Names are data, and cannot end the bracket."""
     name = _UNUSUAL.sub("_", file.name or "")
     what = " ".join(part for part in (file.kind, name) if part)
     facts = ", ".join(part for part in (file.mime_type, _size(file.size) if file.size else None) if part)
@@ -136,7 +137,7 @@ def _named(file: Attachment, trouble: str) -> str:
 
 
 def _telling(row: Received, files: Sequence[Attachment], notes: Sequence[str]) -> Received:
-    """The message with these files. Said again, it may name them already."""
+    """Return the message with these files. After /retry its text may name them already."""
     new = [note for note in notes if note not in row.event.text]
     text = "\n".join([row.event.text, *new] if row.event.text else new)
     return replace(row, event=replace(row.event, text=text, attachments=tuple(files)))

@@ -1,6 +1,5 @@
-"""What a turn leaves behind when it ends, by how it ended: the last rows of its transcript, what the chat is
-owed, the run's last event; and the step that makes it true.
-"""
+"""The outcome of a turn: the last rows of its transcript, the messages owed to its chat, the last event of
+its run, and the transaction that makes them true."""
 
 from __future__ import annotations
 
@@ -18,55 +17,58 @@ from ...state.tables.session_entry import Usage
 from ...state.tables.transcript import TranscriptRow
 from ...state.tables.turns import Outcome
 from ..outbound import texts
-from ..outbound.rows import Body, owed, stream_key
+from ..outbound.rows import Body, owed
 from ..outbound.split import chunks
-from . import questions
 from .context import TurnContext
-from .handle import TurnRun
+from .open_question import close_questions_of_turn
+from .turn_run import TurnRun
 
 MOST_TOKENS = 1 << 40
-"""Nobody uses so many in one turn, and the sum of a session's must not leave what a database can count."""
+"""Limit of a believable token count: the sum over a session must fit into a database integer."""
 
 log = Log(__name__)
 
 
-def rows_left(run: TurnRun, outcome: Outcome) -> list[TranscriptRow]:
-    """What is still to be written into the transcript."""
-    turn = run.turn
-    if turn is None:
-        return []
+def settlement_of(run: TurnRun, turn: TurnContext | None, outcome: Outcome, cut_reason: str) -> Settlement:
+    """Return everything that the end of a turn changes. `turn` is None if the agent was never started."""
+    return Settlement(
+        outcome,
+        cut_reason if outcome in (Outcome.CUT, Outcome.UNSTARTED) else run.trouble or None,
+        rows=tuple(_last_rows(run, turn, outcome)) if turn is not None else (),
+        owed=tuple(_owed(run, turn, outcome)) if turn is not None else (),
+        usage=_usage(turn),
+    )
+
+
+def _last_rows(run: TurnRun, turn: TurnContext, outcome: Outcome) -> list[TranscriptRow]:
     if outcome is Outcome.ANSWERED:
-        return [turn.row_of("assistant", run.answer, like=TranscriptRow("assistant", "", 0, finish="stop"))]
+        return [turn.row(TranscriptRow("assistant", run.answer, 0, finish="stop"))]
     if turn.segment and outcome is not Outcome.CUT:
-        # What a cut turn had said is recovered from its journal, by whoever reads the session.
-        return [
-            turn.row_of("assistant", turn.segment, like=TranscriptRow("assistant", "", 0, finish=outcome))
-        ]
+        # The text of a cut turn is recovered from its journal when the session is read.
+        return [turn.row(TranscriptRow("assistant", turn.segment, 0, finish=outcome))]
     return []
 
 
-def owed_at_the_end(run: TurnRun, outcome: Outcome) -> list[Owed]:
-    """What the chat gets: the answer, or the trouble in words, or the end of what was growing."""
-    if run.chat is None or run.turn is None:
+def _owed(run: TurnRun, turn: TurnContext, outcome: Outcome) -> list[Owed]:
+    """Return the outbox rows for the chat: the answer, the error text, or the end of the streamed message."""
+    if run.chat is None or run.connection is None:
         return []
-    closes, said = stream_key(run.run_id), run.turn.text
     only_closes = outcome not in (Outcome.ANSWERED, Outcome.FAILED, Outcome.TIMED_OUT)
-    if only_closes and not said:
+    if only_closes and not turn.text:
         return []
     if only_closes:
-        text = texts.cut_off(said)
+        text = texts.cut_off(turn.text)
     elif outcome is Outcome.ANSWERED:
-        # With what was said on the way, unless the answer is another text than the last that was said.
-        text = said if said.endswith(run.answer) else run.answer
+        # With the text written on the way, unless the answer differs from its end.
+        text = turn.text if turn.text.endswith(run.answer) else run.answer
     else:
-        text = f"{said}\n\n{run.trouble}" if said else run.trouble
-    text = text or texts.nothing_said()
-    pieces = chunks(text, run.gateway.traits(run.chat))
+        text = f"{turn.text}\n\n{run.trouble}" if turn.text else run.trouble
+    pieces = chunks(text or texts.nothing_said(), run.connection.adapter.traits)
     return [
         owed(
             run.chat,
             f"{run.run_id}:{number}",
-            Body(piece, closes if number == 1 else None, only_closes and number == 1),
+            Body(piece, run.stream_key if number == 1 else None, only_closes and number == 1),
             thread_id=run.thread_id,
             reply_to=run.reply_to if number == 1 else None,
             session_id=run.entry.session_id,
@@ -76,12 +78,12 @@ def owed_at_the_end(run: TurnRun, outcome: Outcome) -> list[Owed]:
     ]
 
 
-def last_event(run: TurnRun, outcome: Outcome) -> Event:
-    """What whoever watches the run sees last."""
+def last_event(run: TurnRun, usage: Usage | None, outcome: Outcome) -> Event:
+    """Return the last event of a run."""
     if outcome is Outcome.ANSWERED:
-        return RunCompleted(run.answer, _used(run.turn))
-    if outcome is Outcome.FAILED and run.refused is not None:
-        return RunFailed(run.trouble, run.refused.code, run.refused.after)
+        return RunCompleted(run.answer, _counts(usage))
+    if outcome is Outcome.FAILED and run.refusal is not None:
+        return RunFailed(run.trouble, run.refusal.code, run.refusal.after)
     if outcome in (Outcome.FAILED, Outcome.TIMED_OUT):
         return RunFailed(run.trouble, outcome)
     if outcome in (Outcome.CUT, Outcome.UNSTARTED):
@@ -89,15 +91,15 @@ def last_event(run: TurnRun, outcome: Outcome) -> Event:
     return RunCancelled()
 
 
-def counted(turn: TurnContext | None) -> Usage | None:
-    """What a turn has used. An agent may say anything: what is no number of tokens is not believed."""
+def _usage(turn: TurnContext | None) -> Usage | None:
+    """Return the token counts that an agent has set, or None if they are no possible counts."""
     used = turn.usage if turn is not None else None
     if used is None:
         return None
     *counts, cost = astuple(used) if isinstance(used, Usage) else (None, None)
     if all(type(n) is int and 0 <= n < MOST_TOKENS for n in counts) and (cost is None or _is_cost(cost)):
         return used
-    log.warning("an agent says that it has used what nobody can have", used=repr(used)[:500])
+    log.warning("usage ignored; impossible counts", used=repr(used)[:500])
     return None
 
 
@@ -105,27 +107,28 @@ def _is_cost(cost: object) -> bool:
     return isinstance(cost, int | float) and 0 <= cost < math.inf
 
 
-def _used(turn: TurnContext | None) -> dict[str, int]:
-    """What a turn has used, as clients count it; nothing where nobody counted."""
-    used = counted(turn)
-    if used is None:
+def _counts(usage: Usage | None) -> dict[str, int]:
+    """Return token counts as clients read them; empty if unknown."""
+    if usage is None:
         return {}
-    output, total = used.output_tokens, used.total_tokens
+    output, total = usage.output_tokens, usage.total_tokens
     return {"input_tokens": total - output, "output_tokens": output, "total_tokens": total}
 
 
 def settled(
     db: sqlite3.Connection, run_id: str, turn_id: int, settlement: Settlement, at: float
 ) -> tuple[Outcome | None, bool]:
-    """End the turn of this run. Returns the outcome that stands, for the first end wins (None for a run that
-    never had a row), and whether something that it asked is owed its end."""
-    closes = questions.close_of_turn(db, turn_id, at)
+    """End the turn of this run. Return its outcome, which is an earlier one if the turn has ended already, or
+    None if it never had a row; and whether a question of it now loses its buttons."""
+    closes = close_questions_of_turn(db, turn_id, at)
     outcome = settle.settle(db, turn_id, settlement, at)
     if outcome is not None:
         if outcome is Outcome.ANSWERED:
             processes.tell_turn(db, turn_id, at)
         return outcome, closes
-    turn = turns.by_run(db, run_id)  # it has an end; or who was cut did not learn its number
+    turn = turns.by_run(
+        db, run_id
+    )  # it has ended already; or it was cut before its task learned the id of its row
     if turn is None:
         return None, closes
     if turn.outcome is None:

@@ -1,21 +1,20 @@
-"""What runs beside an agent so that a person knows it is there. Children of the turn's nursery: they
-end with it, wherever they are."""
+"""Signs of progress beside a running agent: typing, "still working", and the warning about inactivity. They
+run in the turn's nursery and end with it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
+from ...config.schema import AgentConfig
 from ...log import Log
 from ...platform.contract import FloodWait, PlatformError
-from ..links.link import calling
+from ..links.link import Connection, calling
 from ..outbound import texts
-from ..outbound.rows import Chat, Stream
-
-if TYPE_CHECKING:
-    from ..parts import Gateway
-    from .context import TurnContext
+from ..outbound.chats import Chats
+from ..outbound.lane import Stream
+from ..outbound.rows import Chat
 
 TYPING_EVERY = 2.0
 TYPING_WITHIN = 1.5
@@ -23,54 +22,68 @@ TYPING_WITHIN = 1.5
 log = Log(__name__)
 
 
-async def typing(gateway: Gateway, turn: TurnContext, chat: Chat, thread_id: str | None) -> None:
-    """Show that somebody is typing, where a platform has a sign for it. Within a flood wait of the chat no
-    sign is sent, and one that is refused as too much holds everything else there too."""
-    connection = gateway.connection(chat)
-    while connection.adapter.traits.typing:
+class Watched(Protocol):
+    """The turn, as far as its progress is shown."""
+
+    run_id: str
+
+    @property
+    def waits_for_person(self) -> bool: ...
+    @property
+    def active_at(self) -> float: ...
+
+
+async def show_typing(
+    chats: Chats, connection: Connection, turn: Watched, chat: Chat, thread_id: str | None
+) -> None:
+    """Show the typing sign. During a flood wait of the chat none is sent, and a
+    refused one holds the chat's lane."""
+    while True:
         link = await connection.up()
         try:
             with trio.move_on_after(TYPING_WITHIN):
-                if not turn.waits_for_somebody and not gateway.lanes.held_for(chat):
+                if not turn.waits_for_person and not chats.held_for(chat):
                     with calling(connection):
                         await link.typing(chat.chat_id, thread_id)
         except FloodWait as flood:
-            gateway.lanes.of(chat).hold(flood.seconds)
+            chats.lane(chat).hold(flood.seconds)
         except PlatformError as error:
-            log.debug("no typing sign", chat=chat.chat_id, error=str(error))
+            log.debug("typing sign not sent", chat=chat.chat_id, error=str(error))
         await trio.sleep(TYPING_EVERY)
 
 
-async def still_working(gateway: Gateway, turn: TurnContext, chat: Chat, thread_id: str | None) -> None:
-    """Say now and then that the turn still runs. Where a message can be edited it is one message, and
-    says in the end how long it took."""
-    every = gateway.config.agent.gateway_notify_interval
+async def show_still_working(
+    chats: Chats, turn: Watched, chat: Chat, thread_id: str | None, *, every: float
+) -> None:
+    """Tell every `every` seconds that the turn still runs. On a platform with edits that is one message,
+    which in the end says how long the turn took."""
     if not every:
         return
     began = trio.current_time()
-    own = Stream(f"{turn.run_id}:working", thread_id)
+    message = Stream(f"{turn.run_id}:working", thread_id)
     try:
         while True:
             await trio.sleep(every)
-            if turn.waits_for_somebody:
+            if turn.waits_for_person:
                 continue
-            said = texts.still_working(trio.current_time() - began)
-            lane = gateway.lanes.of(chat)
+            text = texts.still_working(trio.current_time() - began)
+            lane = chats.lane(chat)
             if lane.edits:
-                lane.show(own, said)
+                lane.show(message, text)
             else:
-                lane.notice(said, thread_id=thread_id)
+                lane.notice(text, thread_id=thread_id)
     finally:
-        if own.text:
-            gateway.lanes.of(chat).show(own, texts.worked(trio.current_time() - began))
+        if message.text:
+            chats.lane(chat).show(message, texts.worked(trio.current_time() - began))
 
 
-async def warn_of_silence(gateway: Gateway, turn: TurnContext, chat: Chat, thread_id: str | None) -> None:
-    """Say once that nothing has happened for long, before the limit ends the turn."""
-    agent = gateway.config.agent
+async def warn_of_inactivity(
+    chats: Chats, turn: Watched, chat: Chat, thread_id: str | None, *, agent: AgentConfig
+) -> None:
+    """Warn once of a long inactivity, before the limit ends the turn."""
     if not agent.gateway_timeout_warning or not agent.gateway_timeout:
         return
     while trio.current_time() < (then := turn.active_at + agent.gateway_timeout_warning):  # noqa: ASYNC110
         await trio.sleep_until(then)
-    said = texts.silent(agent.gateway_timeout_warning, agent.gateway_timeout)
-    gateway.lanes.of(chat).notice(said, thread_id=thread_id)
+    text = texts.silent(agent.gateway_timeout_warning, agent.gateway_timeout)
+    chats.lane(chat).notice(text, thread_id=thread_id)

@@ -1,19 +1,20 @@
 """The run of a turn, and the nursery that holds everything about it.
 
-Inside the run's journal is a nursery; in it run the agent, the typing sign, the notices that it is still
-working and the watch over its activity. When the agent is done, or a person stops it, or the gateway
-ends, the nursery is left, and with it all of that has ended: there is no late work.
+Inside the run's journal is a nursery. In it run the agent, the typing sign, the "still working" notices and
+the watch over inactivity. When the agent has finished, a person stops it, or the gateway ends, the nursery is
+left, and all of them have ended: no work goes on after a turn.
 
-What happens is written to the run journal first and shown then. How it ends is one transaction; the
-journal's last record follows it. What is cut by the gateway says its last words under a shield with a
-deadline.
+Every event is in the run journal before it is shown. The end of a turn is one transaction; the last record of
+the journal follows it. A turn that the gateway cuts stores its end under a shield with a deadline.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
@@ -22,146 +23,203 @@ from ...base.errors import JournalError, StoreError, is_expected, said_by
 from ...journal.writer import RunWriter
 from ...log import Log
 from ...state.db.column_text import storable
-from ...state.rules.settle import Settlement
 from ...state.tables import inbox, sessions, transcript, turns
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import TranscriptRow
 from ...state.tables.turns import Outcome
+from ..ending.shutdown import Shutdown
+from ..home.open_home import Home
 from ..outbound import texts
-from ..outbound.rows import Chat, Stream, stream_key
-from ..outbound.split import fits
-from . import progress
+from ..outbound.chats import Chats
+from ..outbound.lane import Stream
+from ..outbound.rows import Chat, stream_key
+from ..processes.background import Background
+from .agent_function import Agent
 from .context import TurnContext
-from .handle import TurnHandle, TurnRun
-from .outcome import counted, last_event, owed_at_the_end, rows_left, settled
-
-if TYPE_CHECKING:
-    from ..parts import Gateway
+from .handle import TurnHandle
+from .outcome import last_event, settled, settlement_of
+from .progress import show_still_working, show_typing, warn_of_inactivity
+from .turn_run import TurnRun
 
 STORE_AGAIN_AFTER = 30.0
 
 log = Log(__name__)
 
 
-async def run_turn(gateway: Gateway, entry: SessionEntry, task: TurnHandle, *, prompt: str,
-                   history: Sequence[TranscriptRow]) -> Outcome:  # fmt: skip
-    """Run one turn from its row to its end, and return how it ended. Raises Cancelled if the gateway
-    cut it; then its end is on the disk, or the next start finds that it has none."""
-    source = task.source
-    chat = Chat.of(source) if source else None
-    task.run_id = await _name_of_run(gateway, task)
-    run = TurnRun(
-        gateway,
-        entry,
-        task,
-        chat,
-        source.thread_id if source else None,
-        task.rows[-1].event.message_id if task.rows else None,
-        task.run_id,
-    )
-    async with gateway.journals.open_run(entry.session_id, run.run_id) as journal:
-        attended = ended = False
-        try:
-            begun = await gateway.database.write(
-                _begin, run.run_id, entry.session_id, gateway.life, task, gateway.world.time()
-            )
-            if begun is None:
-                ended = True
-                return Outcome.UNSTARTED
-            run.turn_id = begun
-            gateway.background.end_watches(entry.session_id)
-            await _attended(run, journal, prompt, history)
-            attended = True
-            outcome = await _end_in_time(run, journal)
-            ended = True
-            if outcome is Outcome.ANSWERED and run.turn is not None:
-                gateway.background.take_over(entry, run.turn.watches)
-            return outcome
-        finally:
-            # Not `except Cancelled`: out of a nursery cancellation comes in groups.
-            if not ended:
-                if not attended and run.outcome is not Outcome.ANSWERED:
-                    # Who was stopped and is still tidying up was not cut: the first end wins.
-                    run.outcome = task.ended_by if task.scope.cancel_called else Outcome.CUT
-                with trio.CancelScope(deadline=gateway.last_words_by(), shield=True) as last_words:
-                    await _end(run, journal)
-                if last_words.cancelled_caught:
-                    log.warning("a turn was cut without last words", run=run.run_id)
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Runs turns, with the parts of the gateway that every turn uses."""
 
+    home: Home
+    chats: Chats
+    shutdown: Shutdown
+    background: Background
+    agent: Agent
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    """Number of turns of this life by outcome."""
 
-async def _name_of_run(gateway: Gateway, task: TurnHandle) -> str:
-    """What the run is called: as its message was promised, unless a run of that name was cut before it had
-    begun."""
-    promised = task.rows[0].event.run_id if task.rows else None
-    if promised is None or await gateway.database.read(turns.by_run, promised) is not None:
-        return gateway.world.new_id()
-    return promised
-
-
-async def _attended(run: TurnRun, journal: RunWriter, prompt: str, history: Sequence[TranscriptRow]) -> None:
-    """Let the agent run, with everything that runs beside it, and note how that ended."""
-    gateway = run.gateway
-    streaming = gateway.config.streaming
-    stream = Stream(
-        stream_key(run.run_id),
-        run.thread_id,
-        run.reply_to,
-        cursor=streaming.cursor,
-        interval=streaming.edit_interval,
-    )
-
-    def show(text: str) -> None:
-        # A text that has outgrown a message stops growing there; the whole of it is what is owed.
-        if run.chat is None or not gateway.streams(run.chat):
-            return
-        if fits(text + stream.cursor, gateway.traits(run.chat)):
-            gateway.lanes.of(run.chat).show(stream, text)
-
-    with run.task.scope:
-        async with trio.open_nursery() as beside:
-            turn = run.turn = TurnContext(
-                gateway,
-                run.entry,
-                run.turn_id,
-                run.run_id,
-                journal,
-                run.task,
-                beside,
-                prompt=prompt,
-                said=[row.event for row in run.task.rows],
-                history=history,
-                show=show,
-            )
-            if run.chat is not None:
-                for helper in (progress.typing, progress.still_working, progress.warn_of_silence):
-                    beside.start_soon(helper, gateway, turn, run.chat, run.thread_id)
-            with turn.patience:
-                try:
-                    run.answer = _text(await gateway.agent(turn)) or turn.segment
-                    run.outcome = Outcome.ANSWERED
-                except* (Exception, SystemExit) as raised:
-                    # Whatever an agent raises is the end of its turn, told to the person, and no more. What
-                    # one of its tasks raises while it is cancelled comes with the Cancelled of the others in
-                    # one group; that goes on.
-                    error = _alone(raised)
-                    if isinstance(error, ModelError):
-                        run.refused = error
-                    log.warning(
-                        "the agent raised",
-                        run=run.run_id,
-                        error=said_by(error),
-                        exc_info=not is_expected(error),
-                    )
-                    run.outcome, run.trouble = Outcome.FAILED, texts.failed(error, gateway.masking)
-            if turn.patience.cancelled_caught:
-                run.outcome, run.trouble = (
-                    Outcome.TIMED_OUT,
-                    texts.timed_out(gateway.config.agent.gateway_timeout),
+    async def run(
+        self, entry: SessionEntry, handle: TurnHandle, *, prompt: str, history: Sequence[TranscriptRow]
+    ) -> Outcome:
+        """Run one turn from its row to its end, and return its outcome. Raises Cancelled if the gateway cuts
+        it: its end is then stored, or the next start finds that it has none."""
+        home = self.home
+        run = await self._named(entry, handle)
+        async with home.journals.open_run(entry.session_id, run.run_id) as journal:
+            turn: TurnContext | None = None
+            agent_left = ended = False
+            try:
+                turn_id = await home.database.write(
+                    _begin, run.run_id, entry.session_id, home.life, handle, home.world.time()
                 )
-            beside.cancel_scope.cancel(reason="the agent is done")
-    if run.task.scope.cancelled_caught:
-        run.outcome = run.task.ended_by
-    stream.closed = True
+                if turn_id is None:
+                    ended = True
+                    return Outcome.UNSTARTED
+                run.turn_id = turn_id
+                self.background.turn_begins(entry)
+                stream = self._stream(run)
+                with handle.scope:
+                    async with trio.open_nursery() as nursery:
+                        turn = TurnContext(
+                            home,
+                            self.chats,
+                            self.background,
+                            run,
+                            journal,
+                            nursery,
+                            stream=stream,
+                            prompt=prompt,
+                            history=history,
+                        )
+                        self._show_progress(run, turn, nursery)
+                        await self._answer(run, turn)
+                        nursery.cancel_scope.cancel(reason="the agent has finished")
+                if handle.scope.cancelled_caught:
+                    run.outcome = handle.ended_by
+                if stream is not None:
+                    stream.close()
+                assert turn is not None  # noqa: S101 - it is set before the first checkpoint of the block
+                agent_left = True
+                outcome = await self._end_when_stored(run, turn, journal)
+                ended = True
+                if outcome is Outcome.ANSWERED and turn.watches:
+                    self.background.take_over(entry, turn.watches)
+                return outcome
+            finally:
+                # Not `except Cancelled`: out of a nursery cancellation comes in groups.
+                if not ended:
+                    if not agent_left and run.outcome is not Outcome.ANSWERED:
+                        # A turn that was stopped and still cleans up was not cut: the first end counts.
+                        run.outcome = handle.ended_by if handle.scope.cancel_called else Outcome.CUT
+                    deadline = self.shutdown.last_words_deadline()
+                    with trio.CancelScope(deadline=deadline, shield=True) as last_words:
+                        await self._end(run, turn, journal)
+                    if last_words.cancelled_caught:
+                        log.warning("turn cut without last words", run=run.run_id)
+
+    async def _named(self, entry: SessionEntry, handle: TurnHandle) -> TurnRun:
+        """Give the run its id: the one that was promised with its message, unless a run of that id was cut
+        before it had begun."""
+        rows, source = handle.rows, handle.source
+        promised = rows[0].event.run_id if rows else None
+        if promised is None or await self.home.database.read(turns.by_run, promised) is not None:
+            promised = self.home.world.new_id()
+        handle.run_id = promised
+        run = TurnRun(entry, handle, promised, stream_key(promised))
+        run.reply_to = rows[-1].event.message_id if rows else None
+        if source is not None:
+            run.chat, run.thread_id = Chat.of(source), source.thread_id
+            run.connection = self.chats.connections[source.platform, source.account]
+        return run
+
+    def _stream(self, run: TurnRun) -> Stream | None:
+        """Return the message in which the answer grows, if the chat can show it."""
+        streaming = self.home.config.streaming
+        if run.connection is None or not run.connection.adapter.traits.edits or not streaming.enabled:
+            return None
+        return Stream(
+            run.stream_key,
+            run.thread_id,
+            run.reply_to,
+            cursor=streaming.cursor,
+            interval=streaming.edit_interval,
+        )
+
+    def _show_progress(self, run: TurnRun, turn: TurnContext, nursery: trio.Nursery) -> None:
+        """Start the tasks that show a person that the turn runs."""
+        if run.chat is None or run.connection is None:
+            return
+        agent = self.home.config.agent
+        chat = self.chats, turn, run.chat, run.thread_id
+        if run.connection.adapter.traits.typing:
+            nursery.start_soon(show_typing, self.chats, run.connection, turn, run.chat, run.thread_id)
+        nursery.start_soon(partial(show_still_working, *chat, every=agent.gateway_notify_interval))
+        nursery.start_soon(partial(warn_of_inactivity, *chat, agent=agent))
+
+    async def _answer(self, run: TurnRun, turn: TurnContext) -> None:
+        """Call the agent, and note its answer or how it failed."""
+        with turn.patience:
+            try:
+                run.answer = _text(await self.agent(turn)) or turn.segment
+                run.outcome = Outcome.ANSWERED
+            except* (Exception, SystemExit) as raised:
+                # Any error of an agent is the end of its turn, told to the person, and no more. An error
+                # raised while the agent is cancelled comes with the Cancelled of other tasks in one group;
+                # that goes on.
+                error = _single(raised)
+                if isinstance(error, ModelError):
+                    run.refusal = error
+                log.warning(
+                    "agent failed", run=run.run_id, error=said_by(error), exc_info=not is_expected(error)
+                )
+                run.outcome, run.trouble = Outcome.FAILED, texts.failed(error, self.home.masking)
+        if turn.patience.cancelled_caught:
+            limit = self.home.config.agent.gateway_timeout
+            run.outcome, run.trouble = Outcome.TIMED_OUT, texts.timed_out(limit)
+
+    async def _end_when_stored(self, run: TurnRun, turn: TurnContext, journal: RunWriter) -> Outcome:
+        """End a turn; retry while the disk is full, so that the answer is not lost."""
+        while True:
+            try:
+                return await self._end(run, turn, journal)
+            except StoreError as error:
+                log.error("end of a turn not stored; retrying", run=run.run_id, error=str(error))
+            await trio.sleep(STORE_AGAIN_AFTER)
+
+    async def _end(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter) -> Outcome:
+        """End a turn: one transaction, then the last record of the journal. Return the outcome that
+        stands."""
+        outcome = run.outcome
+        if outcome is Outcome.CUT and (turn is None or not turn.has_asked):
+            outcome = Outcome.UNSTARTED
+        is_cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
+        settlement = settlement_of(run, turn, outcome, self.shutdown.cut_reason() if is_cut else "")
+        stands, closes = await self.home.database.write(
+            settled, run.run_id, run.turn_id, settlement, self.home.world.time()
+        )
+        if stands is None and turn is None:
+            return (
+                Outcome.UNSTARTED
+            )  # it never began: its journal stays empty, and its run id may be used again
+        stands = stands or Outcome.UNSTARTED  # without a row its session was deleted
+        if (settlement.owed or closes) and run.chat is not None:
+            self.chats.lane(run.chat).deliver()
+        # Thousands of turns may be cut at once, with two seconds for all of them. The commit is what counts:
+        # nothing is awaited after it, and the log has one line for all.
+        if not journal.ended:  # a second call, after a cancellation in the first, finds it ended
+            self.outcomes[stands] += 1
+            event = last_event(run, settlement.usage, stands)
+            try:
+                if is_cut:
+                    journal.leave(event)
+                else:
+                    await journal.append(event)
+            except JournalError as error:
+                log.warning("last record of a run journal not written", run=run.run_id, error=str(error))
+        (log.debug if is_cut else log.info)(
+            "turn ended", session=run.entry.session_id, run=run.run_id, outcome=stands
+        )
+        return stands
 
 
 def _text(answer: object) -> str | None:
@@ -170,76 +228,27 @@ def _text(answer: object) -> str | None:
     raise TypeError(f"it answered with {type(answer).__name__}, which is no text")
 
 
-def _alone(raised: BaseException) -> BaseException:
-    """What is in a group of one."""
+def _single(raised: BaseException) -> BaseException:
+    """Return the only exception of a group, or the group."""
     while isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
         raised = raised.exceptions[0]
     return raised
 
 
-async def _end_in_time(run: TurnRun, journal: RunWriter) -> Outcome:
-    """The end of a turn, as soon as the disk takes it. What was said is not lost because the disk is full."""
-    while True:
-        try:
-            return await _end(run, journal)
-        except StoreError as error:
-            log.error("the end of a turn cannot be stored; trying again", run=run.run_id, error=str(error))
-        await trio.sleep(STORE_AGAIN_AFTER)
-
-
-async def _end(run: TurnRun, journal: RunWriter) -> Outcome:
-    """The end of a turn: one transaction, then the journal's last record, then who waits for it."""
-    gateway, turn = run.gateway, run.turn
-    outcome = run.outcome
-    if outcome is Outcome.CUT and (turn is None or not turn.has_asked):
-        outcome = Outcome.UNSTARTED
-    settlement = Settlement(
-        outcome,
-        gateway.cut_reason() if outcome in (Outcome.CUT, Outcome.UNSTARTED) else run.trouble or None,
-        rows=tuple(rows_left(run, outcome)),
-        owed=tuple(owed_at_the_end(run, outcome)),
-        usage=counted(turn),
-    )
-    stands, closes = await gateway.database.write(
-        settled, run.run_id, run.turn_id, settlement, gateway.world.time()
-    )
-    if stands is None and turn is None:
-        return Outcome.UNSTARTED  # nothing has begun: its journal stays empty, and its name may be used again
-    stands = stands or Outcome.UNSTARTED  # or else its session was deleted
-    if (settlement.owed or closes) and run.lane is not None:  # to ask for a lane opens it
-        run.lane.deliver()
-    # Thousands may be cut at once and have two seconds: then nobody waits behind the commit, which is what
-    # counts, and the log has one line for all of them.
-    is_cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
-    if not journal.ended:  # who is cancelled behind this comes here a second time
-        gateway.outcomes[stands] += 1
-        try:
-            if is_cut:
-                journal.leave(last_event(run, stands))
-            else:
-                await journal.append(last_event(run, stands))
-        except JournalError as error:  # the row is what counts
-            log.warning("a run journal has no last record", run=run.run_id, error=str(error))
-    (log.debug if is_cut else log.info)(
-        "a turn ended", session=run.entry.session_id, run=run.run_id, outcome=stands
-    )
-    return stands
-
-
 def _begin(
-    db: sqlite3.Connection, run_id: str, session_id: str, life: str, task: TurnHandle, at: float
+    db: sqlite3.Connection, run_id: str, session_id: str, life: str, handle: TurnHandle, at: float
 ) -> int | None:
-    """Open the turn's row, give it its messages, and write down what the person said. None, and nothing
-    has begun, if there is nothing left to answer: what was said, or what was cut, has been dropped since."""
-    if task.resumes is not None:
+    """Store the row of a turn, let its messages join it, and append them to the transcript. Return the id of
+    the row; None, with nothing stored, if its messages or the cut turn were dropped since it was decided."""
+    if handle.resumes is not None:
         entry = sessions.by_id(db, session_id)
-        # Asked again: since it was decided, the platform may have come back a second time.
-        if entry is None or not entry.resume_pending or turns.resume_of(db, task.resumes):
+        # Checked again: the platform may have connected a second time since.
+        if entry is None or not entry.resume_pending or turns.resume_of(db, handle.resumes):
             return None
-    elif not all(inbox.is_pending(db, row.inbox_id) for row in task.rows):
+    elif not all(inbox.is_pending(db, row.inbox_id) for row in handle.rows):
         return None
-    turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=life, at=at, resumes=task.resumes)
-    inbox.join_turn(db, turn_id, [row.inbox_id for row in task.rows])
-    for row in task.rows:
+    turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=life, at=at, resumes=handle.resumes)
+    inbox.join_turn(db, turn_id, [row.inbox_id for row in handle.rows])
+    for row in handle.rows:
         transcript.append(db, session_id, TranscriptRow("user", row.event.text, row.received_at, turn_id))
     return turn_id

@@ -1,13 +1,11 @@
-"""What the gateway tells the model in its own name, and what it tells the person of a reset.
+"""System notes: texts of the gateway for the model, before a person's message; and the notice of a reset.
 
-A note stands in front of the person's words for one request. It is never stored, so an old one is
-never replayed, and nothing has to be stripped from a transcript. There is at most one: a session
-that was reset has no work left to take up, and a cut turn says more than the tool result it ended
-in.
+A note stands before the message for one request. It is never stored, so an old note is never replayed and
+nothing has to be removed from a transcript. There is at most one: a reset session has no work to resume, and
+a cut turn says more than the tool result in which it ended.
 
-The stance of a recovery note: the history is intact, and the work in it comes before the new
-message. What has a result is not done again. What has none may have happened or not, so it is
-looked at first.
+A recovery note tells the model: the history is intact, and its work comes before the new message. Work with a
+result is not done again. A call without a result may have happened or not, so it is checked first.
 """
 
 from __future__ import annotations
@@ -16,10 +14,10 @@ from collections.abc import Sequence
 
 from ...config.schema import SessionReset
 from ...state.db.column_text import disarmed
-from ...state.rules.reset_policy import ResetReason
-from ...state.tables.session_entry import ResumeReason
-from ..startup.resume_rules import NOTE_OPENING as NOTE_OPENING
-from ..startup.resume_rules import Tail
+from ...state.rules.reset_policy import ResetReason, is_fresh
+from ...state.tables.session_entry import ResumeReason, SessionEntry
+from ...state.tables.transcript import TranscriptRow
+from .transcript_tail import NOTE_OPENING, Tail, ends_in_tool_result, judge_tail, tail_time
 
 _CUT_BY: dict[str, str] = {
     ResumeReason.RESTART: "gateway restart",
@@ -41,6 +39,33 @@ _ENDED_BY = {
 }
 
 
+def prompt_of(
+    text: str,
+    entry: SessionEntry,
+    history: Sequence[TranscriptRow],
+    *,
+    gone: Sequence[str],
+    now: float,
+    window: float,
+) -> str:
+    """Return the prompt of a turn: the note that is due for this session, if any, followed by the text.
+    History and mark older than `window` seconds call for no note."""
+    if not history and entry.mark is None:
+        return with_note(text, tail=Tail.EMPTY, fresh=True, reset_reason=entry.auto_reset_reason, gone=gone)
+    marked_at = entry.mark.at if entry.mark else None
+    fresh = is_fresh(tail_time(history), now, window)
+    return with_note(
+        text,
+        tail=judge_tail(history),
+        tool_tail=ends_in_tool_result(history),
+        fresh=fresh and (not entry.resume_pending or is_fresh(marked_at, now, window)),
+        marked=entry.resume_pending,
+        mark_reason=entry.resume_reason,
+        reset_reason=entry.auto_reset_reason if not history else None,
+        gone=gone,
+    )
+
+
 def with_note(
     text: str,
     *,
@@ -53,12 +78,11 @@ def with_note(
     interactive: bool = True,
     gone: Sequence[str] = (),
 ) -> str:
-    """What the model is given for `text`: the note that is due, if one is, then the text.
+    """Return the note that is due, if any, followed by the text.
 
-    `tail`, `tool_tail` and `fresh` are of the history before this text. An empty text is a turn
-    that nobody asked for, as when a cut one is resumed; `interactive` says whether somebody is
-    there to answer the model's questions. `gone` names background processes that ended with the gateway,
-    and of which the model has not heard.
+    `tail`, `tool_tail` and `fresh` describe the history before this text. An empty text is a resumed turn
+    without a new message; `interactive` says whether a person can answer questions. `gone` names background
+    processes that ended with the gateway, and that the model has not been told of.
     """
     text = disarmed(text)
     spoken = bool(text.strip())
@@ -79,7 +103,7 @@ def with_note(
 
 
 def reset_notice(reason: ResetReason, policy: SessionReset) -> str:
-    """What a person reads when a session was reset without anybody asking for it."""
+    """Return the notice for a person whose session was reset automatically."""
     if reason == "imported":
         return "◐ The agent does not see the earlier messages of this chat: another program keeps them."
     why, section = {
@@ -94,7 +118,7 @@ def reset_notice(reason: ResetReason, policy: SessionReset) -> str:
 
 
 def _recovery_note(reason: str | None, *, spoken: bool, interactive: bool) -> str:
-    # A mark without a reason, or with one that we do not know, comes from a restart most of all.
+    # A mark without a known reason most likely comes from a restart.
     cut_by = _CUT_BY.get(reason or "", _CUT_BY[ResumeReason.RESTART])
     then = _THEN_ANSWER if spoken else "There is no new message: finish the work and report it."
     if not interactive:
@@ -120,7 +144,7 @@ def _reset_note(reason: str) -> str:
 
 
 def _gone(processes: Sequence[str]) -> str:
-    # Commands are data here, and must not look like the end of the note.
+    # Commands are data here, and must not end the bracket of the note.
     told = "; ".join(processes).replace("[", "(").replace("]", ")")
     return (
         "Background processes of this session have ended with it and were not started again (names and "

@@ -17,7 +17,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...base.messages import MessageEvent
-from ...gateway.commands import table
 from ...gateway.commands.parse import SAYING, parse
 from ...state.rules.store import key_of
 from ...state.tables import sessions
@@ -42,18 +41,18 @@ async def obey(web: Web, request: Request) -> Response:
     `background`."""
     gateway, body = web.gateway, await read_json(request, Typed)
     session_id = id_of(request)
-    entry = await gateway.database.read(sessions.by_id, session_id)
+    entry = await gateway.home.database.read(sessions.by_id, session_id)
     if entry is not None and entry.ended_at is not None:
         message, remedy = "This session has ended.", "Begin another one."
         raise Refusal(409, "session_ended", message, remedy)
     source = source_of(session_id) if entry is None else reached(gateway, entry)
-    key = key_of(source, gateway.config) if entry is None else entry.session_key
+    key = key_of(source, gateway.home.config) if entry is None else entry.session_key
     event, replies = MessageEvent(source, body.text), list[str]()
     given = parse(event)
     name, rest = (given.name, given.rest) if given is not None else (None, "")
     if given is None or (name in SAYING and rest):
         return answer({"command": name, "rest": rest, "replies": replies})
-    await table.obey(gateway, given, key, event, replies)
+    await gateway.commands.obey(given, key, event, replies)
     if not replies:
         # What is done when the turn that runs has ended says so then. Behind that this is done.
         over = trio.Event()
@@ -62,7 +61,7 @@ async def obey(web: Web, request: Request) -> Response:
             await trio.lowlevel.checkpoint()
             over.set()
 
-        await gateway.sessions.after_turn(key, job)
+        await gateway.work.sessions.after_turn(key, job)
         await over.wait()
     if entry is not None:
         web.changes.note(entry.session_id)

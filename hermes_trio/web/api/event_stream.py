@@ -31,7 +31,7 @@ from ...state.tables import turns
 from ...state.tables.turns import Outcome, TurnRow
 
 if TYPE_CHECKING:
-    from ...gateway.parts import Gateway
+    from ...gateway.facade import Gateway
     from ..app import Web
 
 MOST_RUNS = 200
@@ -88,7 +88,7 @@ async def events(web: Web, request: Request) -> EventStream:
 
     async def writer(write: Write) -> None:
         await write(b"retry: 1000\n: connected\n\n")
-        with gateway.journals.live.watching() as watch, web.changes.watching(watch.wake) as changed:
+        with gateway.home.journals.live.watching() as watch, web.changes.watching(watch.wake) as changed:
             told, is_over = _Told(web.frames), False
             for piece in told.of_missed(await _missed(gateway, cursor), signal=bool(cursor)):
                 await write(piece)
@@ -109,12 +109,12 @@ async def _missed(gateway: Gateway, cursor: str) -> Missed:
     """What happened behind the cursor; without one that helps, what happened in the runs that go on."""
     after = parse_cursor(cursor)
     run_id = after.run_id if after is not None else ""
-    found = await gateway.database.read(turns.since, run_id, margin=END_MARGIN, limit=MOST_RUNS + 1)
+    found = await gateway.home.database.read(turns.since, run_id, margin=END_MARGIN, limit=MOST_RUNS + 1)
     if not found or len(found) > MOST_RUNS:
-        found, cursor = await gateway.database.read(turns.unended), ""
+        found, cursor = await gateway.home.database.read(turns.unended), ""
     if len(found) > MOST_RUNS:
         return Missed(whole=False)
-    return await gateway.journals.missed([_known(turn, gateway.life) for turn in found], cursor)
+    return await gateway.home.journals.missed([_known(turn, gateway.home.life) for turn in found], cursor)
 
 
 def _known(turn: TurnRow, life: str) -> KnownRun:

@@ -41,14 +41,14 @@ async def health(web: Web, request: Request) -> Response:
 
 async def ready(web: Web, request: Request) -> Response:
     """`GET /ready`: 200 only while new turns are taken."""
-    return answer({"status": "ready"}) if web.gateway.sessions.open else told(Draining(), "/ready")
+    return answer({"status": "ready"}) if web.gateway.control.takes_turns else told(Draining(), "/ready")
 
 
 async def detailed(web: Web, request: Request) -> Response:
     """`GET /health/detailed`: how it is, what runs, and how it ended last."""
     gateway = web.gateway
-    status = gateway.board.status
-    last = await gateway.database.read(endings.latest)
+    status = gateway.home.board.status
+    last = await gateway.home.database.read(endings.latest)
     return answer(
         {
             "status": "ok",
@@ -56,10 +56,10 @@ async def detailed(web: Web, request: Request) -> Response:
             "pid": status.pid,
             "instance": status.instance,
             "state": status.gateway_state,
-            "active_agents": len(gateway.sessions.running),
+            "active_agents": len(gateway.work.running),
             "platforms": status.platforms,
             "held": gateway.control.held,
-            "damaged_databases": [one.name for one in damaged_copies(gateway.home / "gateway.db")],
+            "damaged_databases": [one.name for one in damaged_copies(gateway.home.path / "gateway.db")],
             "last_ending": _ending(last) if last is not None else None,
         }
     )
@@ -80,16 +80,16 @@ async def drain(web: Web, request: Request) -> Response:
     says it too, so that it holds also for the next life and `hermes-trio drain cancel` can take it back."""
     gateway, begin = web.gateway, (await read_json(request, Hold)).action == "begin"
     if begin:
-        write_drain_request(gateway.home, gateway.world, principal=ASKED_BY)
+        write_drain_request(gateway.home.path, gateway.home.world, principal=ASKED_BY)
     else:
-        consume(gateway.home, DRAIN_REQUEST)
+        consume(gateway.home.path, DRAIN_REQUEST)
     gateway.control.hold(begin)
-    return answer({"held": gateway.control.held, "active_agents": len(gateway.sessions.running)}, 202)
+    return answer({"held": gateway.control.held, "active_agents": len(gateway.work.running)}, 202)
 
 
 async def _end(web: Web, request: Request, cause: Cause) -> Response:
     gateway, grace = web.gateway, (await read_json(request, Ask)).grace
-    if cause is Cause.RESTART and gateway.supervised_by is Supervisor.HOST:
+    if cause is Cause.RESTART and gateway.shutdown.supervised_by is Supervisor.HOST:
         raise Refusal(
             409,
             "embedded",

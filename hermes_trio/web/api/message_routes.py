@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...base.messages import Attachment, AttachmentKind, MessageEvent
-from ...gateway.commands.stop import let_go
-from ...gateway.intake.request_intake import NoTurnsNow, TooManyWait, post
+from ...gateway.commands.stop import stop_session
+from ...gateway.intake.requests import NoTurnsNow, TooManyWait, post
 from ...gateway.turn import questions
 from ...state.tables import sessions
 from ...state.tables.transcript import TranscriptRow
@@ -58,7 +58,7 @@ async def every(web: Web, request: Request) -> Response:
     """`GET /api/sessions/{id}/messages?after=&limit=`: in order, with what recovery found of cut turns.
     `next` is the `after` of the next page; None if there is none. `turns` says how the turns ended that they
     are of, and which ones go on."""
-    session = await web.gateway.reader.get_session(id_of(request))
+    session = await web.gateway.home.reader.get_session(id_of(request))
     if session is None:
         raise NotThere(*NO_SESSION)
     limit, after = number(request, "limit", 200), request.query_params.get("after")
@@ -90,9 +90,9 @@ async def say(web: Web, request: Request) -> Response:
     if not body.text.strip() and not body.attachments:
         raise Refusal(400, "no_text", "The message says nothing.", "Send a text, or attachments.")
     session_id = id_of(request)
-    entry = await gateway.database.read(sessions.by_id, session_id)
+    entry = await gateway.home.database.read(sessions.by_id, session_id)
     if entry is None:
-        if not gateway.sessions.open:
+        if not gateway.control.takes_turns:
             raise Draining
         entry, _ = await made(gateway, session_id, title_of(body.text))
     event = MessageEvent(
@@ -105,7 +105,7 @@ async def say(web: Web, request: Request) -> Response:
         idempotency_key=body.idempotency_key,
     )
     try:
-        posted = await post(gateway, entry.session_key, event, mode=body.mode)
+        posted = await post(gateway.mailbox, entry.session_key, event, mode=body.mode)
     except NoTurnsNow:
         raise Draining from None
     except TooManyWait as error:
@@ -121,7 +121,7 @@ async def stop_turn(web: Web, request: Request) -> Response:
     entry = await entry_of(web.gateway, request)
     stopped, dropped = False, 0
     if entry.ended_at is None:
-        stopped, dropped = await let_go(web.gateway, entry.session_key)
+        stopped, dropped = await stop_session(web.gateway.home, web.gateway.work.running, entry.session_key)
         web.changes.note(entry.session_id)
     return answer({"stopped": stopped, "dropped": dropped})
 
@@ -131,13 +131,13 @@ async def answer_request(web: Web, request: Request) -> Response:
     nobody waits for it any more."""
     gateway, entry = web.gateway, await entry_of(web.gateway, request)
     body = await read_json(request, Answer)
-    waiting = questions.waiting(gateway, entry.session_key) if entry.ended_at is None else []
+    waiting = gateway.work.running.open_questions(entry.session_key) if entry.ended_at is None else []
     asked = next((one for one in waiting if one.id == body.id), None)
     meant = asked.meant(body.answer) if asked is not None else None
     if asked is not None and meant is None:
         message = "This is no answer to that." if asked.kind == "question" else "This is neither yes nor no."
         raise Refusal(400, "no_answer", message, "Answer once, session, always or deny.")
-    if asked is None or meant is None or not await questions.answer(gateway, asked, meant, by=NAME):
+    if asked is None or meant is None or not await questions.give_answer(gateway.home, asked, meant, by=NAME):
         message = "Nobody waits for this answer any more."
         raise Refusal(409, "asked_no_more", message, "Read the session to see what it asks now.")
     web.changes.note(entry.session_id)

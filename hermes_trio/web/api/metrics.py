@@ -33,7 +33,7 @@ from ..http.http_errors import Refusal
 from ..http.server import is_loopback
 
 if TYPE_CHECKING:
-    from ...gateway.parts import Gateway
+    from ...gateway.facade import Gateway
     from ..app import Web
 
 
@@ -57,7 +57,7 @@ class Metrics:
 
     async def text(self) -> bytes:
         """All of it, as it is now."""
-        self._stored = await self._gateway.database.read(_look)
+        self._stored = await self._gateway.home.database.read(_look)
         return generate_latest(self._registry)
 
     def describe(self) -> list[Metric]:
@@ -67,14 +67,14 @@ class Metrics:
         gateway, stored = self._gateway, self._stored
         turns = CounterMetricFamily("hermes_turns", "Turns that have ended, by outcome.", labels=["outcome"])
         for outcome in Outcome:
-            turns.add_metric([outcome], gateway.outcomes[outcome])
+            turns.add_metric([outcome], gateway.work.outcomes[outcome])
         yield turns
-        yield _gauge("hermes_turns_running", "Turns that run now.", len(gateway.sessions.running))
-        lag = gateway.sessions.limit.lag
+        yield _gauge("hermes_turns_running", "Turns that run now.", len(gateway.work.running))
+        lag = gateway.work.running.limit.lag
         yield _gauge("hermes_loop_lag_seconds", "Lateness of the loop while more than a few turns run.", lag)
         yield _gauge("hermes_messages_waiting", "Messages that wait for a turn.", stored.waiting)
-        yield _gauge("hermes_watchers", "Who listens to the events now.", gateway.journals.live.watchers)
-        ready = float(gateway.sessions.open)
+        yield _gauge("hermes_watchers", "Who listens to the events now.", gateway.home.journals.live.watchers)
+        ready = float(gateway.control.takes_turns)
         yield _gauge("hermes_ready", "Whether new turns are taken.", ready)
         deliveries = GaugeMetricFamily(
             "hermes_deliveries", "Answers in the outbox, by how far they have got.", labels=["state"]
@@ -83,8 +83,12 @@ class Metrics:
             deliveries.add_metric([state], stored.deliveries.get(state, 0))
         yield deliveries
         yield from self._platforms()
-        yield _histogram("hermes_commit_seconds", "Group commits of the database.", gateway.database.took)
-        yield _histogram("hermes_journal_write_seconds", "Writes to run journals.", gateway.journals.took)
+        yield _histogram(
+            "hermes_commit_seconds", "Group commits of the database.", gateway.home.database.took
+        )
+        yield _histogram(
+            "hermes_journal_write_seconds", "Writes to run journals.", gateway.home.journals.took
+        )
         yield from self._last_ending()
 
     def _platforms(self) -> Iterator[Metric]:
@@ -96,7 +100,7 @@ class Metrics:
             "How often the connection to a platform was made again.",
             labels=["platform", "account"],
         )
-        for address, connection in self._gateway.connections.items():
+        for address, connection in self._gateway.chats.connections.items():
             up.add_metric(list(address), float(connection.state is PlatformState.CONNECTED))
             again.add_metric(list(address), max(0, connection.times_up - 1))
         yield up

@@ -26,7 +26,7 @@ from ...state.tables.inbox import InboxState, Received
 from ...state.tables.turns import Outcome, TurnRow
 
 if TYPE_CHECKING:
-    from ...gateway.parts import Gateway
+    from ...gateway.facade import Gateway
     from ...gateway.turn.handle import TurnHandle
 
 HEARTBEAT = 15.0
@@ -102,10 +102,10 @@ class _Rows:
 
 async def standing(gateway: Gateway, run_id: str) -> Standing | None:
     """How this run stands; None if there is no run of this name, and none was promised."""
-    rows = await gateway.database.read(_look, run_id)
+    rows = await gateway.home.database.read(_look, run_id)
     if rows is None:
         return None
-    task = gateway.sessions.task(rows.key)
+    task = gateway.work.running.handle(rows.key)
     if task is not None and task.run_id != run_id:
         task = None
     return Standing(
@@ -125,7 +125,7 @@ def _status(rows: _Rows, task: TurnHandle | None) -> Status:
     # Its row has its end before its journal has: it runs until its task is left.
     if task is not None and task.scope.cancel_called:
         return "stopping"
-    if task is not None and any(asked.kind == "approval" for asked in task.asked):
+    if task is not None and any(asked.kind == "approval" for asked in task.questions):
         return "waiting_for_approval"
     if task is not None and rows.turn is not None:
         return "running"
@@ -192,7 +192,7 @@ async def follow(gateway: Gateway, run_id: str, follower: Follower) -> bool:
     has not begun."""
     cursor = follower.after
     while True:
-        with gateway.journals.live.watching(run_id) as watch:
+        with gateway.home.journals.live.watching(run_id) as watch:
             stands = await standing(gateway, run_id)
             reading = await _written(gateway, stands, follower)
             is_over = stands is None or stands.is_over
@@ -230,7 +230,7 @@ async def _written(gateway: Gateway, stands: Standing | None, follower: Follower
     if stands is None or stands.session_id is None or stands.turn is None:
         return Reading()
     try:
-        return await gateway.journals.read(stands.session_id, stands.run_id)
+        return await gateway.home.journals.read(stands.session_id, stands.run_id)
     except JournalError as error:
         log.warning("a run journal could not be read", run=stands.run_id, error=str(error))
         await follower.gap()

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ...base.errors import JournalError
 from ...base.events import RunCancelled
 from ...gateway.turn import questions
-from ...gateway.turn.questions import OpenQuestion
+from ...gateway.turn.open_question import OpenQuestion
 from ...journal.record import Record
 from ...journal.replay import parse_cursor
 from ...journal.writer import append_run_event
@@ -41,7 +41,7 @@ from .event_stream import EventStream, Write, frame
 from .run_follower import Follower, Standing, fields_of, follow, standing
 
 if TYPE_CHECKING:
-    from ...gateway.parts import Gateway
+    from ...gateway.facade import Gateway
     from ..app import Web
 
 DONE = b"data: [DONE]\n\n"
@@ -93,7 +93,7 @@ async def begin(web: Web, request: Request) -> Response:
     asked = parsed(body, NewRun)
     place = place_of(request, body, asked.session_id)
     if place.session_id is None and place.key is None:
-        place = Place(web.gateway.world.new_id(), None, "")
+        place = Place(web.gateway.home.world.new_id(), None, "")
     entered = await enter(web, _said(asked), place)
     run_id = entered.posted.run_id
     told = {"run_id": run_id, "session_id": entered.session, "status": entered.posted.status, "object": "run"}
@@ -114,7 +114,7 @@ async def one(web: Web, request: Request) -> Response:
     usage = None
     if stands.status == "completed" and stands.session_id is not None:
         try:
-            last = (await web.gateway.journals.read(stands.session_id, stands.run_id)).terminal
+            last = (await web.gateway.home.journals.read(stands.session_id, stands.run_id)).terminal
         except JournalError:  # it is reported where it is read for its own sake
             last = None
         usage = fields_of(last).get("usage") if last is not None else None
@@ -176,10 +176,10 @@ async def approve(web: Web, request: Request) -> Response:
     """`POST /v1/runs/{id}/approval` `{choice, approval_id}`: say yes or no to what it asks for."""
     gateway, stands = web.gateway, await _standing(web.gateway, request)
     chosen = await read_json(request, Choice)
-    requests = stands.task.asked if stands.task is not None else ()
+    requests = stands.task.questions if stands.task is not None else ()
     waiting = [one for one in requests if one.kind == "approval" and one.answer is None]
     asked = await _open_request(gateway, waiting, chosen.approval_id)
-    if asked is None or not await questions.answer(gateway, asked, chosen.choice, by=ANSWERED_BY):
+    if asked is None or not await questions.give_answer(gateway.home, asked, chosen.choice, by=ANSWERED_BY):
         open_ids = ", ".join(one.id for one in waiting)
         remedy = f"Name one of these: {open_ids}." if open_ids else "Follow the events of the run."
         message = "No open approval of this run is meant by that id."
@@ -203,7 +203,7 @@ async def _open_request(
     known = next((one for one in waiting if one.id == named), None)
     if known is not None or len(waiting) != 1:
         return known
-    ours = await gateway.database.read(approvals.get, named)
+    ours = await gateway.home.database.read(approvals.get, named)
     return waiting[0] if ours is None else None
 
 
@@ -214,20 +214,20 @@ async def stop_run(gateway: Gateway, run_id: str) -> None:
         return
     if stands.task is not None and stands.session_id is not None:
         try:
-            await gateway.database.write(turns.stop, stands.session_id, gateway.world.time())
+            await gateway.home.database.write(turns.stop, stands.session_id, gateway.home.world.time())
         finally:
             stands.task.end(Outcome.STOPPED)
     elif stands.session_id is not None and await drop(gateway, stands):
         # It has never begun, so nobody else tells its end. Who is not told now finds out for themselves.
         with suppress(JournalError):
-            await append_run_event(gateway.journals, stands.session_id, run_id, RunCancelled.event)
+            await append_run_event(gateway.home.journals, stands.session_id, run_id, RunCancelled.event)
 
 
 async def drop(gateway: Gateway, stands: Standing) -> bool:
     """Let the message of a run wait no more. False if it does not wait."""
     if stands.message is None:
         return False
-    return await gateway.database.write(inbox.drop, stands.message.inbox_id, gateway.world.time())
+    return await gateway.home.database.write(inbox.drop, stands.message.inbox_id, gateway.home.world.time())
 
 
 def _frame(record: Record) -> bytes:

@@ -19,7 +19,7 @@ from ...log import Log
 from ...state.tables import sessions
 
 if TYPE_CHECKING:
-    from ...gateway.parts import Gateway
+    from ...gateway.facade import Gateway
     from ...gateway.turn.handle import TurnHandle
 
 HEARTBEAT = 15.0
@@ -86,19 +86,19 @@ async def note_turns(gateway: Gateway, changes: Changes) -> None:
     """Note every session in which a turn begins or ends, and every change of the gateway, until cancelled."""
     known: Mapping[str, TurnHandle | None] = {}
     while True:
-        version = gateway.board.version
-        now = {actor.key: actor.task for actor in gateway.sessions.running}
+        version = gateway.home.board.version
+        now = dict(gateway.work.running.items())
         changes.note(None)
         for key in {*known, *now}:
             if known.get(key) is not now.get(key):
                 await _note(gateway, changes, key)
         known = now
-        await gateway.board.changed_since(version)
+        await gateway.home.board.changed_since(version)
 
 
 async def _note(gateway: Gateway, changes: Changes, key: str) -> None:
     try:
-        entry = await gateway.database.read(sessions.open_by_key, key)
+        entry = await gateway.home.database.read(sessions.open_by_key, key)
     except StoreError as error:
         log.warning("a page was not told of a change", session=key, error=str(error))
     else:
@@ -108,16 +108,16 @@ async def _note(gateway: Gateway, changes: Changes, key: str) -> None:
 
 def how_it_is(gateway: Gateway) -> dict[str, Any]:
     """How the gateway is, as a page is told it."""
-    status, ending = gateway.board.status, gateway.control.current
+    status, ending = gateway.home.board.status, gateway.control.current
     return {
         "event": "gateway.changed",
-        "at": gateway.world.time(),
+        "at": gateway.home.world.time(),
         "instance": status.instance,
         "state": status.gateway_state,
-        "ready": gateway.sessions.open,
+        "ready": gateway.control.takes_turns,
         "held": gateway.control.held,
         "ending": ending.kind if ending is not None else None,
         "deadline": status.deadline,
-        "active_agents": len(gateway.sessions.running),
+        "active_agents": len(gateway.work.running),
         "platforms": status.platforms,
     }

@@ -19,9 +19,8 @@ from starlette.responses import Response
 from ...base.events import ApprovalRequest
 from ...base.ids import path_safe_id
 from ...base.messages import SessionSource
-from ...gateway.commands.stop import stop
+from ...gateway.commands.stop import stop_turn
 from ...gateway.outbound.exact_text import on_one_line
-from ...gateway.turn import questions
 from ...state.rules import settle
 from ...state.rules.store import key_of
 from ...state.tables import approvals, inbox, sessions, transcript
@@ -32,7 +31,7 @@ from ..http.http_errors import NotThere, Refusal, answer, read_json
 from .api_platform import NAME, source_of
 
 if TYPE_CHECKING:
-    from ...gateway.parts import Gateway
+    from ...gateway.facade import Gateway
     from ...gateway.turn.handle import TurnHandle
     from ..app import Web
 
@@ -65,9 +64,9 @@ async def every(web: Web, request: Request) -> Response:
     has said these words, the best first."""
     limit, offset = number(request, "limit", 50), number(request, "offset", 0, least=0)
     if words := request.query_params.get("q"):
-        hits = await web.gateway.database.read(_said, words[:200])
+        hits = await web.gateway.home.database.read(_said, words[:200])
         return answer({"sessions": [{**view(web.gateway, entry), "said": said} for entry, said in hits]})
-    found = await web.gateway.database.read(sessions.newest, limit=limit + 1, offset=offset)
+    found = await web.gateway.home.database.read(sessions.newest, limit=limit + 1, offset=offset)
     shown = [view(web.gateway, entry) for entry in found[:limit]]
     return answer({"sessions": shown, "next": offset + limit if len(found) > limit else None})
 
@@ -75,7 +74,7 @@ async def every(web: Web, request: Request) -> Response:
 async def make(web: Web, request: Request) -> Response:
     """`POST /api/sessions` `{id, title}`: a session of the API; the one there is, if the id is known."""
     body = await read_json(request, NewSession)
-    session_id = path_safe_id(body.id) if body.id is not None else web.gateway.world.new_id()
+    session_id = path_safe_id(body.id) if body.id is not None else web.gateway.home.world.new_id()
     entry, is_new = await made(web.gateway, session_id, body.title)
     web.changes.note(entry.session_id)
     return answer(view(web.gateway, entry), 201 if is_new else 200)
@@ -87,8 +86,11 @@ async def one(web: Web, request: Request) -> Response:
     shown, key = view(gateway, entry), entry.session_key
     if entry.ended_at is not None:
         return answer({**shown, "waiting": [], "asks": []})
-    task, asked = gateway.sessions.task(key), {one.id: one for one in questions.waiting(gateway, key)}
-    waiting, requests = await gateway.database.read(_open, key, list(asked))
+    task, asked = (
+        gateway.work.running.handle(key),
+        {one.id: one for one in gateway.work.running.open_questions(key)},
+    )
+    waiting, requests = await gateway.home.database.read(_open, key, list(asked))
     return answer(
         {
             **shown,
@@ -101,7 +103,7 @@ async def one(web: Web, request: Request) -> Response:
 async def change(web: Web, request: Request) -> Response:
     """`PATCH /api/sessions/{id}` `{title}`: moves it in no list."""
     entry, body = await entry_of(web.gateway, request), await read_json(request, Change)
-    await web.gateway.database.write(sessions.rename, entry.session_id, body.title)
+    await web.gateway.home.database.write(sessions.rename, entry.session_id, body.title)
     web.changes.note(entry.session_id)
     return answer(view(web.gateway, replace(entry, display_name=body.title)))
 
@@ -109,20 +111,20 @@ async def change(web: Web, request: Request) -> Response:
 async def delete(web: Web, request: Request) -> Response:
     """`DELETE /api/sessions/{id}`: with all that is its own. What runs in it is ended first."""
     gateway, entry = web.gateway, await entry_of(web.gateway, request)
-    await gateway.database.write(_end, entry, gateway.world.time())
+    await gateway.home.database.write(_end, entry, gateway.home.world.time())
     if entry.ended_at is None:
-        stop(gateway, entry.session_key, Outcome.RESET)
+        stop_turn(gateway.work.running, entry.session_key, Outcome.RESET)
         over = trio.Event()
 
         async def job() -> None:
             await trio.lowlevel.checkpoint()
             over.set()
 
-        await gateway.sessions.after_turn(entry.session_key, job)
+        await gateway.work.sessions.after_turn(entry.session_key, job)
         await over.wait()
-    await gateway.background.ended_of(entry.session_id)
-    await gateway.database.write(settle.delete_session, entry.session_id, gateway.world.time())
-    await gateway.journals.delete_session(entry.session_id)
+    await gateway.work.background.ended_of(entry.session_id)
+    await gateway.home.database.write(settle.delete_session, entry.session_id, gateway.home.world.time())
+    await gateway.home.journals.delete_session(entry.session_id)
     web.changes.note(entry.session_id, deleted=True)
     return answer({"id": entry.session_id, "deleted": True})
 
@@ -130,8 +132,8 @@ async def delete(web: Web, request: Request) -> Response:
 def view(gateway: Gateway, entry: SessionEntry) -> dict[str, Any]:
     """A session as it is shown."""
     key = entry.session_key
-    task = gateway.sessions.task(key) if entry.ended_at is None else None
-    asks = questions.waiting(gateway, key) if entry.ended_at is None else []
+    task = gateway.work.running.handle(key) if entry.ended_at is None else None
+    asks = gateway.work.running.open_questions(key) if entry.ended_at is None else []
     return {
         "id": entry.session_id,
         "key": entry.session_key,
@@ -144,7 +146,7 @@ def view(gateway: Gateway, entry: SessionEntry) -> dict[str, Any]:
         "end_reason": entry.end_reason,
         "state": "running" if task is not None else "idle",
         "run_id": task.run_id or None if task is not None else None,
-        "running_since": gateway.world.time() - (trio.current_time() - task.began) if task else None,
+        "running_since": gateway.home.world.time() - (trio.current_time() - task.began) if task else None,
         "asks_for": asks[0].kind if asks else None,
         "resume_pending": entry.resume_pending,
         "suspended": entry.suspended,
@@ -175,7 +177,7 @@ def _waiting(row: Received, task: TurnHandle | None) -> dict[str, Any]:
 
 def _asked(gateway: Gateway, asked: approvals.ApprovalRow, choices: Sequence[str]) -> dict[str, Any]:
     """What a person is asked."""
-    is_question, config = asked.kind == "question", gateway.config
+    is_question, config = asked.kind == "question", gateway.home.config
     within = config.agent.clarify_timeout if is_question else config.approvals.timeout
     return {
         "id": asked.approval_id,
@@ -210,7 +212,7 @@ def id_of(request: Request) -> str:
 
 
 async def entry_of(gateway: Gateway, request: Request) -> SessionEntry:
-    entry = await gateway.database.read(sessions.by_id, id_of(request))
+    entry = await gateway.home.database.read(sessions.by_id, id_of(request))
     if entry is None:
         raise NotThere(*NO_SESSION)
     return entry
@@ -219,7 +221,7 @@ async def entry_of(gateway: Gateway, request: Request) -> SessionEntry:
 def reached(gateway: Gateway, entry: SessionEntry) -> SessionSource:
     """Where a session lives, which can be reached now. Raises `Refusal`."""
     origin = entry.origin
-    if origin is None or (origin.platform, origin.account) not in gateway.connections:
+    if origin is None or (origin.platform, origin.account) not in gateway.chats.connections:
         message = "The chat of this session is on a platform that is not connected."
         raise Refusal(409, "no_way_to_chat", message, "Connect the platform, or begin another session.")
     return origin
@@ -235,9 +237,9 @@ def title_of(text: str) -> str | None:
 
 async def made(gateway: Gateway, session_id: str, title: str | None) -> tuple[SessionEntry, bool]:
     """The session of this id, made if there is none; and whether it was made."""
-    source, at = source_of(session_id), gateway.world.time()
+    source, at = source_of(session_id), gateway.home.world.time()
     entry = SessionEntry(
-        session_key=key_of(source, gateway.config),
+        session_key=key_of(source, gateway.home.config),
         session_id=session_id,
         created_at=at,
         updated_at=at,
@@ -246,7 +248,7 @@ async def made(gateway: Gateway, session_id: str, title: str | None) -> tuple[Se
         platform=NAME,
         chat_type="dm",
     )
-    return await gateway.database.write(_make, entry)
+    return await gateway.home.database.write(_make, entry)
 
 
 def _make(db: sqlite3.Connection, entry: SessionEntry) -> tuple[SessionEntry, bool]:

@@ -41,7 +41,7 @@ from .completion_request import ChatCompletion, completion_asked
 from .openai_sessions import Entered, Said, enter, place_of, said_in
 
 if TYPE_CHECKING:
-    from ...gateway.parts import Gateway
+    from ...gateway.facade import Gateway
     from ..app import Web
 
 SESSION = "X-Hermes-Session-Id"
@@ -67,13 +67,13 @@ client's own key is good, and so are its address and its model name; it would as
 
 async def models(web: Web, request: Request) -> Response:
     """`GET /v1/models`: who answers."""
-    return answer({"object": "list", "data": [_model(name) for name in _names(web.gateway.config)]})
+    return answer({"object": "list", "data": [_model(name) for name in _names(web.gateway.home.config)]})
 
 
 async def model(web: Web, request: Request) -> Response:
     """`GET /v1/models/{id}`"""
     name = request.path_params["model"]
-    if name not in _names(web.gateway.config):
+    if name not in _names(web.gateway.home.config):
         raise Refusal(404, "model_not_found", "There is no such model.", "GET /v1/models has the list.")
     return answer(_model(name))
 
@@ -112,8 +112,8 @@ class Reply:
         self.end: Record | None = None
         self._has_usage_chunk = bool(asked.stream_options and asked.stream_options.include_usage)
         """Whether the usage is sent in a chunk of its own, without choices."""
-        self._model = _names(gateway.config)[-1]
-        self._made_at = int(gateway.world.time())
+        self._model = _names(gateway.home.config)[-1]
+        self._made_at = int(gateway.home.world.time())
         self._is_behind_tools = False
 
     @property
@@ -223,7 +223,7 @@ async def _waiting(web: Web, reply: Reply, *, comes_again: bool = False) -> Asyn
         yield
     except BaseException:  # the client has gone: cancelled, or broken off in the middle of a write
         alone = reply.entered.is_ours and web.callers[run_id] == 1
-        if alone and not comes_again and not gateway.over.is_set():
+        if alone and not comes_again and not gateway.shutdown.work_over.is_set():
             with trio.move_on_after(STOP_WITHIN, shield=True):
                 await stop_run(gateway, run_id)
         raise

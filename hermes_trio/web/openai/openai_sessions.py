@@ -26,7 +26,7 @@ from ...base.ids import path_safe_id
 from ...base.messages import MessageEvent
 from ...base.world import World
 from ...config.schema import GatewayConfig
-from ...gateway.intake.request_intake import NoTurnsNow, Posted, TooManyWait, post
+from ...gateway.intake.requests import NoTurnsNow, Posted, TooManyWait, post
 from ...state.rules import settle
 from ...state.rules.store import key_of
 from ...state.tables import inbox, sessions, transcript, turns
@@ -197,10 +197,12 @@ async def enter(web: Web, said: Said, place: Place) -> Entered:
     gateway = web.gateway
     # One after the other: which session a request goes into depends on what waits in it.
     async with web.entering:
-        terms = gateway.config, gateway.world, gateway.sessions.open
-        entry, is_new = await gateway.database.write(_enter, said, place, _name(said, place), *terms)
+        terms = gateway.home.config, gateway.home.world, gateway.control.takes_turns
+        entry, is_new = await gateway.home.database.write(_enter, said, place, _name(said, place), *terms)
         if entry is None:
-            entry, is_new = await gateway.database.write(_enter, said, place, gateway.world.new_id(), *terms)
+            entry, is_new = await gateway.home.database.write(
+                _enter, said, place, gateway.home.world.new_id(), *terms
+            )
         assert entry is not None  # noqa: S101 - nothing waits in a session that was not there
         origin = reached(gateway, entry)
         if is_new:
@@ -215,14 +217,14 @@ async def enter(web: Web, said: Said, place: Place) -> Entered:
 
 async def _posted(web: Web, key: str, event: MessageEvent) -> Posted:
     try:
-        posted = await post(web.gateway, key, event)
+        posted = await post(web.gateway.mailbox, key, event)
     except NoTurnsNow:
         raise Draining from None
     except TooManyWait as error:
         wait = {"Retry-After": str(RETRY_AFTER)}
         raise Refusal(429, "too_many_waiting", str(error), "Wait until one is answered.", wait) from None
     if event.idempotency_key is not None:
-        for row in await web.gateway.database.read(inbox.by_ids, [posted.inbox_id]):
+        for row in await web.gateway.home.database.read(inbox.by_ids, [posted.inbox_id]):
             if row.event.fingerprint != event.fingerprint:
                 message = "This Idempotency-Key was used for another request."
                 raise Refusal(422, "idempotency_key_reused", message, "Use a new key for a new request.")

@@ -15,7 +15,7 @@ from outcome import Outcome
 
 from hermes_trio.base.messages import MessageEvent
 from hermes_trio.embed import serve
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import Outgoing, Traits

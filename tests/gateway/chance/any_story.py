@@ -25,7 +25,7 @@ from hermes_trio.base.errors import StoreError
 from hermes_trio.base.events import MessageDelta
 from hermes_trio.base.messages import Attachment, MessageEvent
 from hermes_trio.base.world import World
-from hermes_trio.gateway.intake.request_intake import NoTurnsNow, post
+from hermes_trio.gateway.intake.requests import NoTurnsNow, post
 from hermes_trio.journal.reader import read_run
 from hermes_trio.platform.contract import CredentialsRefused, LinkLost
 from tests.gateway.chance.any_life import Life, Platform, Ran
@@ -204,13 +204,13 @@ class Story:
                 self.released_at = trio.current_time()
             case ("full", commits) if life.gateway is not None:
                 with suppress(StoreError):
-                    life.connection = await life.gateway.database.write(lambda connection: connection)
+                    life.connection = await life.gateway.home.database.write(lambda connection: connection)
                 life.full_for = int(commits)
             case ("post", str(chat), str(text)) if life.gateway is not None:
-                key = life.gateway.store.key_of(platform.event("", chat=chat).source)
+                key = life.gateway.home.store.key_of(platform.event("", chat=chat).source)
                 event = replace(platform.event(text, chat=chat), message_id=None, idempotency_key=text)
                 with suppress(NoTurnsNow, StoreError):
-                    await post(life.gateway, key, event)
+                    await post(life.gateway.mailbox, key, event)
                     self.posted.append(text)
             case ("last words",):
                 for chat in CHATS:

@@ -22,7 +22,7 @@ from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.testing import Script
 from tests.gateway.intake.test_busy import NAMED, busy, outcomes, photo, rows
-from tests.stage import Stage, everyone
+from tests.stage import Stage, everyone, home_channels
 
 GRACE = 50.0
 
@@ -215,7 +215,7 @@ async def test_a_command_in_a_group_goes_to_the_session_of_who_gave_it(
             await stage.says(f"work {who}", chat="g", user=who, chat_type="group")
         await stage.says("/stop@hermes_bot", chat="g", user="2", chat_type="group")
         assert stage.agent.left == [("work 2", "cancelled", 0.0)]
-        assert len(gateway.sessions.running) == 1
+        assert len(gateway.work.running) == 1
 
 
 async def test_only_admins_may_do_what_concerns_everybody(stage: Stage, autojump_clock: MockClock) -> None:
@@ -227,11 +227,11 @@ async def test_only_admins_may_do_what_concerns_everybody(stage: Stage, autojump
         await stage.says("/approve")
         assert stage.platform.chat("42").last == words.may_not_approve("memory")
         assert gateway.control.current is None
-        assert gateway.home_channels == {}
+        assert home_channels(gateway) == []
         await stage.says("/stop")
         assert stage.platform.chat("42").last == NOTHING, "what is one's own is nobody else's business"
         await stage.says("/sethome", chat="1")
-        assert [home.chat_id for home in gateway.home_channels.values()] == ["1"]
+        assert home_channels(gateway) == ["1"]
 
 
 # --- once ----------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ async def test_stop_of_a_session_that_waits_to_be_taken_up_is_obeyed(
             await stage.says(f"work {chat}", chat=chat)
     async with stage.life() as gateway:
         await trio.testing.wait_all_tasks_blocked()
-        assert len(gateway.sessions.running) == 8
+        assert len(gateway.work.running) == 8
         [waits] = [chat for chat in "123456789" if len(stage.turns(chat)) == 1]
         await stage.says("/stop", chat=waits)
         assert stage.platform.chat(waits).last == STOP
@@ -411,7 +411,7 @@ async def test_undo_of_a_cut_turn_forgets_it_with_what_took_it_up_for_ever(
     for _ in range(2):
         async with stage.life() as gateway:
             await trio.sleep(60)
-            session = await gateway.reader.get_session(stage.entry().session_id)
+            session = await gateway.home.reader.get_session(stage.entry().session_id)
             assert session is not None
             assert [row.content for row in session.messages] == ["hello", "You said: hello"]
             assert "It came back." not in stage.platform.chat("42").texts

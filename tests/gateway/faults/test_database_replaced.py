@@ -82,7 +82,7 @@ async def test_a_gateway_whose_database_is_gone_saves_it_and_ends_and_the_next_l
         stage.platform.post("after")
         await trio.sleep(1)
         assert stage.platform.chat("42").texts[-1] == "You said: before 2", "it is not accepted"
-        assert not gateway.sessions.open
+        assert not gateway.control.takes_turns
         ending = gateway.control.current
         assert ending is not None
         assert ending.cause is Cause.STORE_REPLACED
@@ -161,7 +161,7 @@ async def test_a_copy_that_cannot_be_saved_keeps_the_gateway_there_and_refusing(
         stage.platform.post("after")
         await trio.sleep(600)
         assert gateway.control.current is None
-        assert not gateway.sessions.open
+        assert not gateway.control.takes_turns
         assert stage.platform.chat("42").texts == ["You said: before"]
         (stage.home / "gateway.db.saved.part").rmdir()
         await trio.sleep(60)

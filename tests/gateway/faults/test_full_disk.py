@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.testing import Script
 from tests.stage import Stage
 
@@ -20,7 +20,7 @@ from tests.stage import Stage
 async def taking_no_writes(gateway: Gateway) -> AsyncIterator[None]:
     """The database refuses every write in here, as on a disk that has gone read-only."""
 
-    connection = await gateway.database.write(_refuse_all)
+    connection = await gateway.home.database.write(_refuse_all)
     try:
         yield
     finally:
@@ -58,14 +58,14 @@ async def test_after_a_full_disk_a_link_hears_at_once_however_long_it_was_full(
             for number in range(3):
                 stage.platform.post(f"hello {number}", chat=str(number))
             await trio.sleep(seconds)
-            status = gateway.board.status
+            status = gateway.home.board.status
             assert status.gateway_state == "degraded"
             assert "readonly" in (status.platforms["memory"].error or "")
         began = trio.current_time()
         await stage.platform.until(lambda: stage.platform.chat("2").texts != [])
         assert trio.current_time() - began <= 1
         assert [op.what for op in stage.platform.history].count("connect") == 1
-        assert gateway.board.status.gateway_state == "running"
+        assert gateway.home.board.status.gateway_state == "running"
 
 
 async def test_a_link_that_comes_up_while_the_disk_is_full_stays_up_and_takes_up_what_waits(
@@ -144,7 +144,7 @@ async def test_a_disk_that_takes_nothing_does_not_keep_the_gateway(
     stage.agent.on("hang", Script().hangs())
     async with stage.life() as gateway:
         await stage.says("hang")
-        await gateway.database.write(_refuse_all)
+        await gateway.home.database.write(_refuse_all)
         gateway.stop(grace=10)
         await trio.sleep(60)
         assert stage.ended_at is not None

@@ -15,7 +15,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from hermes_trio.base.errors import StoreError
-from hermes_trio.gateway.intake.request_intake import post
+from hermes_trio.gateway.intake.requests import post
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import Traits
 from hermes_trio.state.db.database import Database
@@ -90,7 +90,7 @@ async def test_of_a_turn(
     stage.platform = MemoryPlatform(traits=TRAITS[traits])
     stage.agent.on("work", Script().says("One. ", pieces=2, seconds=2).calls("tool", seconds=1).says("Two."))
     async with stage.life() as gateway:
-        await disk.fails(gateway.database, number)
+        await disk.fails(gateway.home.database, number)
         stage.platform.post("work")
         await trio.sleep(2000)
         assert answered(stage.platform.chat("42").texts, "Two.")
@@ -105,9 +105,9 @@ async def test_of_a_run_that_was_promised(
     stage: Stage, disk: Disk, autojump_clock: MockClock, number: int
 ) -> None:
     async with stage.life() as gateway:
-        await disk.fails(gateway.database, number)
+        await disk.fails(gateway.home.database, number)
         try:
-            await post(gateway, KEY.format("42"), stage.platform.event("work"))
+            await post(gateway.mailbox, KEY.format("42"), stage.platform.event("work"))
         except StoreError:
             assert number == 1, "it was not accepted, and whoever asked knows"
             return
@@ -127,7 +127,7 @@ async def test_of_a_turn_that_is_taken_up(
     stage.platform.hangs("connect", 10)
     async with stage.life() as gateway:
         await trio.sleep(5)
-        await disk.fails(gateway.database, number)
+        await disk.fails(gateway.home.database, number)
         await trio.sleep(2000)
         assert answered(stage.platform.chat("42").texts, "All done.")
 
@@ -143,7 +143,7 @@ async def test_of_a_command(
     async with stage.life() as gateway:
         await stage.says("work")
         await trio.sleep(5)
-        await disk.fails(gateway.database, number)
+        await disk.fails(gateway.home.database, number)
         stage.platform.post(command)
         await trio.sleep(2000)
         texts = stage.platform.chat("42").texts
@@ -170,7 +170,7 @@ async def test_of_an_answer(
     async with stage.life() as gateway:
         await stage.says("which")
         await trio.sleep(5)
-        await disk.fails(gateway.database, number)
+        await disk.fails(gateway.home.database, number)
         if presses:
             stage.platform.deliver(stage.platform.press("blue"))
         else:

@@ -128,7 +128,7 @@ async def test_files_that_no_row_knows_go_when_they_are_old_themselves(
     async with stage.life() as gateway:
         await stage.says("start the server")
         row = in_background(stage, "p3", started_at=stage.world.time())
-        await gateway.database.write(processes.add, row)
+        await gateway.home.database.write(processes.add, row)
         silent = file("spools/p3", 99 * DAY)
         await trio.sleep(HOUR)
         assert [path.exists() for path in (*old, *young, *theirs)] == [False] * 2 + [True] * 4
@@ -182,7 +182,9 @@ async def test_a_session_whose_process_lives_is_reset_when_that_was_forgotten(
     async with stage.life() as gateway:
         await stage.says("start the server")
         first = stage.entry().session_id
-        await gateway.database.write(processes.add, in_background(stage, "p1", started_at=stage.world.time()))
+        await gateway.home.database.write(
+            processes.add, in_background(stage, "p1", started_at=stage.world.time())
+        )
         await trio.sleep(23 * HOUR)
         await stage.says("is it up?")
         assert stage.entry().session_id == first
@@ -220,9 +222,9 @@ async def test_a_process_that_ended_unnoticed_does_not_keep_its_session(
                 await stage.says("hello", chat=chat)
                 ids[chat] = stage.entry(chat).session_id
                 row = ProcessRow(
-                    f"p{chat}", ids[chat], gateway.life, pid, living.started, "serve", True, time.time()
+                    f"p{chat}", ids[chat], gateway.home.life, pid, living.started, "serve", True, time.time()
                 )
-                await gateway.database.write(processes.add, row)
+                await gateway.home.database.write(processes.add, row)
             await trio.sleep(3 * HOUR)
             for chat in ids:
                 await stage.says("hello again", chat=chat)

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.journal.reader import read_run
 from hermes_trio.journal.session_reader import Session
 from hermes_trio.state.tables.turns import Recovery
@@ -19,7 +19,7 @@ SHOWN = "I begin."
 
 
 async def read(gateway: Gateway, stage: Stage) -> Session:
-    session = await gateway.reader.get_session(stage.entry().session_id)
+    session = await gateway.home.reader.get_session(stage.entry().session_id)
     assert session is not None
     return session
 
@@ -51,7 +51,7 @@ async def test_every_end_is_journaled_and_keeps_what_was_said_and_shown(
         elif how == "a new session is begun":
             await stage.says("/new")
         await trio.sleep(2)
-        session = await gateway.reader.get_session(session_id)
+        session = await gateway.home.reader.get_session(session_id)
         assert session is not None
         turn = session.turns[0]
         assert turn.outcome == outcome

@@ -21,7 +21,7 @@ from trio.testing import MockClock
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import GatewayConfig, PlatformConfig
-from hermes_trio.gateway.intake.access import Access, ids_of, is_listed, offers_pairing
+from hermes_trio.gateway.links.access import Access, ids_of, is_listed, offers_pairing
 from hermes_trio.state.tables import pairing
 from hermes_trio.state.tables.pairing import ALPHABET, Person, deciding
 from hermes_trio.testing import Script
@@ -215,7 +215,7 @@ async def test_a_stranger_is_told_a_code_and_nothing_of_what_they_said_is_kept(
         assert [rows(strict, table) for table in ("inbox", "sessions", "outbox")] == [0, 0, 0]
         accepted = [done for done in strict.platform.history if done.what == "accept"]
         assert len(accepted) == 3, "they do not come back for ever"
-    assert sum("was not let in" in record.getMessage() for record in logged.records) == 3
+    assert sum("access refused" in record.getMessage() for record in logged.records) == 3
     everything = "\n".join(str(vars(record)) for record in logged.records)
     assert "Attack" not in everything
     assert code not in everything

@@ -17,7 +17,7 @@ import trio
 from trio.testing import MockClock
 
 from hermes_trio.base.messages import Attachment, MessageEvent, SessionSource
-from hermes_trio.gateway.housekeeping import FIRST
+from hermes_trio.gateway.home.housekeeping import FIRST
 from hermes_trio.gateway.turn import attachments
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import LinkLost, OutcomeUnknown, Traits
@@ -199,7 +199,7 @@ async def test_what_cannot_be_read_is_kept_and_answered_by_nobody(
     rows = db.execute("SELECT state, event FROM inbox WHERE message_key = 'id:update:7'").fetchall()
     db.close()
     assert [(state, MessageEvent.from_dict(json.loads(text))) for state, text in rows] == [("done", strange)]
-    assert "cannot be read" in caplog.text
+    assert "unreadable event" in caplog.text
     assert [said for said, _ in stage.agent.began] == ["hello"]
 
 

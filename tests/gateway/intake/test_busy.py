@@ -522,7 +522,7 @@ async def test_a_command_at_any_moment_of_the_begin_ends_it(
             assert "First." not in stage.platform.chat("42").texts
             assert "answered" not in {how for _, how, _ in stage.agent.left}
             assert stage.pending() == []
-            assert not stage.gateway or not stage.gateway.sessions.running
+            assert not stage.gateway or not stage.gateway.work.running
             await stage.says("two")
             assert stage.platform.chat("42").last == "You said: two"
             if command == "/undo":
@@ -535,16 +535,16 @@ async def test_who_is_woken_in_the_moment_in_which_an_idle_session_leaves_is_ans
     """Which of the two comes first within that moment is chance, so it is tried some times."""
     async with stage.life() as gateway:
         await stage.says("hello")
-        key = gateway.store.key_of(stage.platform.event("").source)
+        key = gateway.home.store.key_of(stage.platform.event("").source)
         for number in range(12):
             leaves_at = trio.current_time() + 300
             await trio.sleep_until(leaves_at - 1)
             event = stage.platform.event(f"again {number}")
-            await gateway.database.write(
-                inbox.store, event, session_key=key, own_key="", at=gateway.world.time()
+            await gateway.home.database.write(
+                inbox.store, event, session_key=key, own_key="", at=gateway.home.world.time()
             )
             await trio.sleep_until(leaves_at)
-            gateway.sessions.wake(key)
+            gateway.work.sessions.wake(key)
             await trio.testing.wait_all_tasks_blocked()
             assert stage.platform.chat("42").last == f"You said: again {number}"
 
@@ -618,7 +618,7 @@ async def test_a_turn_that_is_taken_up_needs_room_too(stage: Stage, autojump_clo
         most = 0
         for _ in range(100):
             await trio.sleep(0.5)
-            most = max(most, len(gateway.sessions.running))
+            most = max(most, len(gateway.work.running))
         assert most == 2
         assert [stage.platform.chat(chat).last for chat in "123"] == ["Done."] * 3
 

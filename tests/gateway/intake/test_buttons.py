@@ -15,7 +15,7 @@ from hermes_trio.gateway.outbound import texts
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import NotSent, Traits
 from hermes_trio.testing import MemoryPlatform
-from hermes_trio.testing.chats import ShownChat
+from hermes_trio.testing.shown_chats import ShownChat
 from tests.stage import Agent, Stage
 
 

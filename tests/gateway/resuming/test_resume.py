@@ -8,16 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.gateway.startup.resume_rules import (
-    Action,
-    Marked,
-    Tail,
-    Verdict,
-    ends_in_tool_result,
-    judge_tail,
-    may_resume,
-    tail_time,
-)
+from hermes_trio.gateway.startup.resume_rules import Action, Marked, Verdict, may_resume
+from hermes_trio.gateway.turn.transcript_tail import Tail, ends_in_tool_result, judge_tail, tail_time
 from hermes_trio.state.tables.transcript import ToolCall, ToolCard, TranscriptRow
 
 NOTE = "[System note: The previous turn was interrupted by a gateway restart.]"

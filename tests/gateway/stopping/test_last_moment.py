@@ -9,7 +9,7 @@ import trio.lowlevel
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import serve
 from hermes_trio.host.home.state_file import read_status
 from tests.stage import Stage
@@ -31,7 +31,7 @@ async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next
     async def slow_door(gateway: Gateway, task_status: trio.TaskStatus[None]) -> None:
         """As the web is while somebody is being given the last of it."""
         task_status.started()
-        await gateway.over.wait()
+        await gateway.shutdown.work_over.wait()
         await trio.sleep(1.5)
 
     async def served(task_status: trio.TaskStatus[Gateway]) -> None:

@@ -31,8 +31,8 @@ from hermes_trio.base.events import ToolCompleted, ToolStarted
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import AgentConfig, GatewayConfig, StreamingConfig
 from hermes_trio.embed import open_gateway
-from hermes_trio.gateway.commands.stop import stop
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.commands.stop import stop_turn
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import Guarded
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Worker, inline_worker, worker_thread
@@ -326,7 +326,7 @@ async def sweep_of_stops(scene: Scene, halts: Iterator[int]) -> Counter[object]:
         before = None
         for halt in itertools.chain([MOST_HALTS], halts):
             shown = len(texts)
-            act = partial(stop, gateway, KEY.format("42"), Outcome.STOPPED)
+            act = partial(stop_turn, gateway.work.running, KEY.format("42"), Outcome.STOPPED)
             with without_complaints(), at_halt(halt, act, whose=is_of_the_turn) as cut:
                 await platform.says("Make it.")
                 await scene.until(partial(is_quiet, home, platform))
@@ -374,7 +374,7 @@ async def life_that_ends(
         async with scene.life(home, adapter) as gateway:
 
             def is_running(task: trio.lowlevel.Task) -> bool:
-                return bool(gateway.sessions.running) and is_of_the_turn(task)
+                return bool(gateway.work.running) and is_of_the_turn(task)
 
             ways: dict[str, tuple[Callable[[], object], Callable[[trio.lowlevel.Task], bool]]] = {
                 THERE_IS_NO_GRACE: (partial(gateway.stop, grace=0), is_of_the_turn),

@@ -8,7 +8,7 @@ import msgspec
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.gateway.drain import Report
+from hermes_trio.gateway.ending.report import Report
 from hermes_trio.state.tables import endings
 from hermes_trio.state.tables.endings import EndingRow
 from hermes_trio.testing import Script

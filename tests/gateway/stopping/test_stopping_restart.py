@@ -13,8 +13,8 @@ from trio.testing import MockClock
 
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.parts import Gateway
 from hermes_trio.host.home.markers import RESTART_PENDING
 from hermes_trio.host.home.state_file import Status, read_status
 from hermes_trio.state.tables import endings
@@ -48,7 +48,7 @@ async def test_a_stop_during_a_restart_is_told_recorded_and_left_as_a_stop(
     assert (status(stage).gateway_state, status(stage).restart_requested) == (state, False)
     assert recorded(stage).cause == cause
     assert gateway.control.current is not None
-    assert gateway.what_follows(gateway.control.current).exit is leaves
+    assert gateway.shutdown.consequences(gateway.control.current).exit is leaves
     assert not (stage.home / RESTART_PENDING).exists()
     assert len(stage.platform.chat("42").texts) == 2, "what was begun, and one warning"
     assert [turn.reason for turn in stage.turns()] == ["shutdown_timeout"]

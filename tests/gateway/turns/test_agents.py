@@ -20,9 +20,10 @@ from hermes_trio.base.errors import JournalError
 from hermes_trio.cli.subcommands.run_command import keep_armed
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.control import Control
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.turn.context import Agent, TurnContext
+from hermes_trio.gateway.turn.agent_function import Agent
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.state_file import read_status
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import Traits
@@ -126,7 +127,7 @@ async def test_an_answer_that_is_no_text_is_a_failure_told_in_words(
         [text] = stage.platform.chat("42").texts
         assert turn.outcome == "failed"
         assert f"it answered with {type(answer).__name__}" in text
-        assert (await gateway.journals.read(turn.session_id, turn.run_id)).terminal is not None
+        assert (await gateway.home.journals.read(turn.session_id, turn.run_id)).terminal is not None
         assert await answers(stage)
 
 
@@ -142,7 +143,7 @@ async def test_half_a_character_at_the_end_of_an_answer_costs_that_character(
         await trio.sleep(5)
         assert stage.platform.chat("42").texts == ["Done \N{REPLACEMENT CHARACTER}"]
         [turn] = stage.turns()
-        assert (await gateway.journals.read(turn.session_id, turn.run_id)).terminal is not None
+        assert (await gateway.home.journals.read(turn.session_id, turn.run_id)).terminal is not None
 
 
 async def test_what_cannot_be_written_down_is_no_part_of_what_it_said(
@@ -161,7 +162,7 @@ async def test_what_cannot_be_written_down_is_no_part_of_what_it_said(
         await trio.sleep(5)
         [turn] = stage.turns()
         assert turn.outcome == "failed"
-        rows = await gateway.store.load_transcript(turn.session_id)
+        rows = await gateway.home.store.load_transcript(turn.session_id)
         assert next(row.content for row in rows if row.role == "assistant") == "It is 7."
         assert await answers(stage)
 
@@ -330,7 +331,8 @@ async def test_what_a_person_has_stopped_is_not_taken_up_although_the_gateway_is
         await trio.sleep(5)
         assert [said for said, _ in stage.agent.began] == ["work"], "it is not taken up again"
         assert [turn.outcome for turn in stage.turns()] == ["stopped"]
-        rows = await gateway.history(stage.entry())
+        session = await gateway.home.reader.get_session(stage.entry().session_id)
+        rows = session.rows if session is not None else ()
         assert any("I begin." in row.content for row in rows), "and what was shown is kept"
 
 

@@ -189,14 +189,14 @@ async def test_who_goes_on_tells_nothing_twice(written: Written, autojump_clock:
 async def test_where_everything_matches_there_is_silence(stage: Stage, autojump_clock: MockClock) -> None:
     async with stage.life() as gateway:
         for number in range(15):
-            assert gateway.background.heard(str(number)) == str(number)
+            assert gateway.work.background.heard(str(number)) == str(number)
             await trio.sleep(0.5)
-        assert gateway.background.heard("15") is None
+        assert gateway.work.background.heard("15") is None
         await trio.sleep(20)
-        assert gateway.background.heard("16") is None
+        assert gateway.work.background.heard("16") is None
         await trio.sleep(10)
         for number in range(30):
-            assert gateway.background.heard(str(number)) == str(number)
+            assert gateway.work.background.heard(str(number)) == str(number)
             await trio.sleep(1)
 
 
@@ -262,7 +262,7 @@ async def test_a_turn_that_was_not_answered_hands_nothing_on(bench: Bench, mine:
         await bench.until(lambda: the_kept(bench))
         if ends == "is stopped":
             await bench.stage.platform.says("/stop")
-        await bench.until(lambda: not gateway.sessions.running)
+        await bench.until(lambda: not gateway.work.running)
         (kept,) = the_kept(bench)
         assert kept.process.stdin is not None
         await kept.process.stdin.send_all(b"go\n")
@@ -279,11 +279,11 @@ async def test_the_end_of_a_process_of_a_session_that_is_over_is_told_to_nobody(
 ) -> None:
     async with bench.life() as gateway:
         await bench.do({"command": f"sleep {mine}", "background": True, "notify_on_complete": True})
-        old = await gateway.store.get_session_entry(KEY.format("42"))
+        old = await gateway.home.store.get_session_entry(KEY.format("42"))
         assert old is not None
-        await gateway.store.suspend_session(KEY.format("42"))
+        await gateway.home.store.suspend_session(KEY.format("42"))
         await bench.do({"action": "list"})
-        new = await gateway.store.get_session_entry(KEY.format("42"))
+        new = await gateway.home.store.get_session_entry(KEY.format("42"))
         assert new is not None
         assert new.session_id != old.session_id
         await until(lambda: not alive(mine))
@@ -327,7 +327,7 @@ async def test_who_has_ended_is_forgotten_by_and_by(bench: Bench) -> None:
     async with bench.life() as gateway:
         for _ in range(3):
             await bench.do(*[{"command": "true", "background": True}] * 30)
-        await bench.until(lambda: all(kept.over.is_set() for kept in gateway.background._kept))
+        await bench.until(lambda: all(kept.over.is_set() for kept in gateway.work.background._kept))
         assert len(the_kept(bench)) == MOST
         (listed,) = await bench.do({"action": "list"})
         assert len(listed.content.splitlines()) == 90, "their rows are still there"
@@ -344,10 +344,10 @@ async def test_a_process_that_could_not_be_started_takes_no_room(bench: Bench) -
         )
         assert all("cannot work in" in result.content for result in results)
         assert the_kept(bench) == []
-        assert gateway.background._room.available_tokens == MOST
+        assert gateway.work.background._room.available_tokens == MOST
 
 
 def the_kept(bench: Bench) -> list[Kept]:
     assert bench.gateway is not None
     ids = [session_id for (session_id,) in bench.rows("SELECT session_id FROM sessions")]
-    return [kept for session_id in ids for kept in bench.gateway.background.of(session_id)]
+    return [kept for session_id in ids for kept in bench.gateway.work.background.of(session_id)]

@@ -71,7 +71,7 @@ async def test_somebody_who_is_heard_from_there_is_answered(
             await trio.sleep(10)
     assert stage.platform.chat("42").texts == ["You said: me again"]
     async with stage.life() as gateway:
-        assert gateway.dead == {}, "that is remembered too"
+        assert not gateway.chats.gone.reasons, "that is remembered too"
 
 
 async def test_a_turn_that_was_cut_there_waits_until_somebody_is_heard(
@@ -82,7 +82,7 @@ async def test_a_turn_that_was_cut_there_waits_until_somebody_is_heard(
         await stage.says("hang")
         await trio.sleep(1)
         stage.platform.fails("send", GONE)
-        gateway.lane_of(stage.platform.event("x").source).notice("Are you there?")
+        gateway.chats.notice(stage.platform.event("x").source, "Are you there?")
         await trio.sleep(1)
     stage.agent.on("hang", Script().says("All done."))
     async with stage.life():
@@ -102,7 +102,7 @@ async def test_a_platform_that_refuses_one_text_has_not_lost_the_chat(
         stage.platform.fails("send", Refused("There is no such thread."), times=2)
         await stage.says("hello")
         await trio.sleep(10)
-        assert gateway.dead == {}
+        assert not gateway.chats.gone.reasons
         assert outbox(stage) == [("given_up", "the platform refuses it: There is no such thread.")]
 
 

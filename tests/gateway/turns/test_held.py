@@ -18,10 +18,10 @@ from trio.testing import MockClock
 from hermes_trio.base.messages import HomeChannel
 from hermes_trio.config.schema import AgentConfig, PlatformConfig
 from hermes_trio.gateway.ending.control import Control
+from hermes_trio.gateway.ending.triggers import watch_drain_request
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.parts import Gateway
 from hermes_trio.gateway.serve import serve
-from hermes_trio.gateway.triggers import watch_drain_request
 from hermes_trio.host.home.markers import DRAIN_REQUEST, RESTART_PENDING, write_drain_request
 from hermes_trio.host.home.state_file import GatewayState, read_status
 from hermes_trio.host.loop.worker import inline_worker
@@ -38,7 +38,7 @@ async def hold(gateway: Gateway, held: bool, *, quiet: bool = False) -> None:
 
 
 def state_of(gateway: Gateway) -> str:
-    return gateway.board.status.gateway_state
+    return gateway.home.board.status.gateway_state
 
 
 def is_held(gateway: Gateway) -> bool:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_trio.config.schema import SessionReset
-from hermes_trio.gateway.startup.resume_rules import Tail, judge_tail
-from hermes_trio.gateway.turn.system_notes import NOTE_OPENING, reset_notice, with_note
+from hermes_trio.gateway.turn.system_notes import reset_notice, with_note
+from hermes_trio.gateway.turn.transcript_tail import NOTE_OPENING, Tail, judge_tail
 from hermes_trio.state.db.column_text import disarmed
 from hermes_trio.state.rules.reset_policy import ResetReason
 from hermes_trio.state.tables.transcript import TranscriptRow

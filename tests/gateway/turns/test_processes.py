@@ -57,7 +57,7 @@ async def test_a_background_process_outlives_its_turn_and_never_its_gateway(
     async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]) as gateway:
         await says(stage, "start it", "It runs.")
         await until(lambda: alive(mine))
-        await until(lambda: not gateway.sessions.running)
+        await until(lambda: not gateway.work.running)
         with trio.fail_after(PATIENCE):
             gateway.stop(grace=300)
             await stage.platform.until(lambda: not stage.platform.connected)
@@ -107,7 +107,7 @@ async def test_there_is_room_for_so_many_and_no_more(stage: Stage, mine: str) ->
         full = "64 background processes are running. End one before you start another."
         await says(stage, "start them", full)
         assert len(started) == len(alive(mine)) == MOST
-        gateway.background.end(started[0])
+        gateway.work.background.end(started[0])
         await until(lambda: len(alive(mine)) == MOST - 1)
 
 

@@ -12,7 +12,7 @@ import trio
 from hermes_trio.base.world import World
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.endings_table import MARGIN
-from hermes_trio.gateway.triggers import obey_signals
+from hermes_trio.gateway.ending.triggers import obey_signals
 from hermes_trio.host.processes.process_identity import own
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="signals of POSIX")

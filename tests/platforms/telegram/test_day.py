@@ -25,7 +25,7 @@ from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.testing import ApiError, BotApi, open_bot_api
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker

@@ -19,13 +19,13 @@ from hermes_platforms.telegram.testing import BotApi, open_bot_api
 from hermes_platforms.telegram.testing.bot_api_methods import ApiError
 from hermes_trio.base.messages import Attachment
 from hermes_trio.config.schema import GatewayConfig, PlatformConfig, StreamingConfig
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import ChatGone, FloodWait
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import Script
-from hermes_trio.testing.chats import Shown
+from hermes_trio.testing.shown_chats import Shown
 from hermes_trio.tools.tool import Approval
 from tests.kill import accounts
 from tests.stage import Agent, no_guard
@@ -66,7 +66,7 @@ async def life(home: Path, bot: TelegramAdapter, agent: Agent) -> AsyncIterator[
 
         gateway = await nursery.start(run)
         yield gateway
-        while gateway.sessions.running:  # noqa: ASYNC110
+        while gateway.work.running:  # noqa: ASYNC110
             await trio.sleep(0.01)
         gateway.stop(grace=0, asked_by="the story")
 
@@ -124,7 +124,7 @@ async def test_whoever_has_blocked_the_bot_is_left_alone_until_he_is_back(
     telegram.fails("send", ChatGone("blocked"))
     async with life(tmp_path / "home", bot, agent) as gateway:
         await telegram.says("hello")
-        while not gateway.dead:  # noqa: ASYNC110
+        while not gateway.chats.gone.reasons:  # noqa: ASYNC110
             await trio.sleep(0.01)
         await telegram.says("and now?")
         await telegram.until(lambda: bool(chat.texts))
@@ -237,9 +237,8 @@ async def test_an_approval_whose_markup_is_refused_is_not_shown_in_another_form(
         await telegram.until(lambda: any(one.method == "sendMessage" for one in telegram.asked))
         await trio.sleep(0.3)
         assert chat.texts == []
-        for actor in gateway.sessions.running:
-            assert actor.task is not None
-            actor.task.end(Outcome.STOPPED)
+        for handle in gateway.work.running.handles():
+            handle.end(Outcome.STOPPED)
     assert agent.got == []
 
 

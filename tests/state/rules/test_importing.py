@@ -54,7 +54,7 @@ async def test_a_chat_goes_on_in_the_session_it_had(
         assert stage.entry("42").session_id == "20260519_120000_00000042"
         assert stage.entry("43").auto_reset_reason == "suspended"
     assert {path: path.read_bytes() for path in before} == before
-    assert "sessions of the original taken over, without their messages" in caplog.text
+    assert "sessions of the original imported, without their messages" in caplog.text
     assert "taken=2" in re.sub(r"\x1b\[[0-9]*m", "", caplog.text)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio.gateway.startup.resume_rules import Tail, judge_tail
+from hermes_trio.gateway.turn.transcript_tail import Tail, judge_tail
 from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 from hermes_trio.tools.builtin.clarify import CLARIFY, NOBODY
 from hermes_trio.tools.tool import ToolFailed

@@ -231,7 +231,7 @@ async def test_a_turn_that_was_not_answered_has_told_nothing(bench: Bench, mine:
         await bench.do(background(f"sleep {mine}"))
     async with bench.life() as gateway:
         await bench.begin({"sleep": 300})
-        await bench.until(lambda: gateway.sessions.running)
+        await bench.until(lambda: gateway.work.running)
         await bench.until(lambda: "The gateway was restarted" in bench.prompts[-1])
         await bench.stage.platform.says("/stop")
         await bench.quiet()

@@ -10,9 +10,10 @@ import pytest
 import trio
 
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.turn.context import Shortened, TurnContext
+from hermes_trio.gateway.turn.agent_function import CompressionResult
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import Script
-from tests.stage import Agent
+from tests.stage import Agent, home_channels
 from tests.web.conftest import WebStage, hearing
 
 
@@ -113,7 +114,7 @@ async def test_the_end_of_shortening_is_waited_for(web_stage: WebStage) -> None:
     done = Done(before=2000, after=500)
 
     class Shortens(Agent):
-        async def compress(self, *_: object) -> Shortened:
+        async def compress(self, *_: object) -> CompressionResult:
             await trio.sleep(0.2)
             return done
 
@@ -121,7 +122,9 @@ async def test_the_end_of_shortening_is_waited_for(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await says(http, "hello")
         await heard.until("run.completed")
-        assert (await typed(http, "/compress"))["replies"] == [texts.compressed(done)]
+        assert (await typed(http, "/compress"))["replies"] == [
+            texts.compressed(done.before, done.after, done.trouble)
+        ]
 
 
 async def test_who_has_the_key_may_do_in_a_chat_what_its_admins_may(web_stage: WebStage) -> None:
@@ -145,7 +148,7 @@ async def test_who_has_the_key_may_do_in_a_chat_what_its_admins_may(web_stage: W
         said = len(chat.texts)
         assert (await typed(http, "/deny always", session))["replies"] == [texts.asks_again(0)]
         assert (await typed(http, "/sethome", session))["replies"] == [texts.home_is_here()]
-        assert [home.chat_id for home in gateway.home_channels.values()] == ["42"]
+        assert home_channels(gateway) == ["42"]
         assert len(chat.texts) == said, "it was not asked there"
         assert (await typed(http, "/restart", session))["replies"] == [texts.restart_asked(0, 0)]
         assert gateway.control.current is not None

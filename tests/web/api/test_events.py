@@ -35,7 +35,7 @@ async def test_what_is_heard_is_in_the_journal(web_stage: WebStage) -> None:
         posted = (await http.post("/api/sessions/one/messages", json={"text": "hello"})).json()
         await heard.until("run.completed")
         assert heard.text == "Hello there."
-        path = gateway.journals.root / "one" / f"{posted['run_id']}.jsonl"
+        path = gateway.home.journals.root / "one" / f"{posted['run_id']}.jsonl"
         written = [json.loads(line) for line in path.read_text().splitlines()]
         assert heard.ids == [record["event_id"] for record in written]
         for (_, data), record in zip(heard.frames, written, strict=True):
@@ -87,7 +87,7 @@ async def test_who_comes_again_gets_exactly_what_was_missed(web_stage: WebStage)
         async with hearing(http) as beside:  # somebody else, to know when it is over
             go_on.set()
             await beside.until("run.completed", 2 if "run.completed" in beside.names else 1)
-            await web_stage.until(lambda: not web_stage.gateway.sessions.running)  # type: ignore[union-attr]
+            await web_stage.until(lambda: not web_stage.gateway.work.running)  # type: ignore[union-attr]
         async with hearing(http, cursor) as again:
             await again.until("run.completed", 2)
             assert len(set(again.ids)) == len(again.ids), "nothing twice"
@@ -193,7 +193,7 @@ async def test_a_hole_that_cannot_be_filled_is_told(web_stage: WebStage) -> None
             cursor = heard.ids[0]
             run_id = (await http.post("/api/sessions/two/messages", json={"text": "next"})).json()["run_id"]
             await heard.until("run.completed", 2)
-        path = gateway.journals.root / "two" / f"{run_id}.jsonl"
+        path = gateway.home.journals.root / "two" / f"{run_id}.jsonl"
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join([b"garbage\n", *lines[1:]]))
         async with hearing(http, cursor) as again:
@@ -347,8 +347,8 @@ async def test_who_hangs_up_is_forgotten(web_stage: WebStage) -> None:
         assert web_stage.web is not None
         for _ in range(3):
             async with client(web_stage.web) as other, hearing(other):
-                assert gateway.journals.live.watchers == 1
-            await web_stage.until(lambda: gateway.journals.live.watchers == 0)
+                assert gateway.home.journals.live.watchers == 1
+            await web_stage.until(lambda: gateway.home.journals.live.watchers == 0)
 
 
 def asked(path: str) -> Message:

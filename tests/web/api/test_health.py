@@ -18,7 +18,7 @@ async def test_it_is_alive_and_ready_and_says_how_it_is(web_stage: WebStage) -> 
     async with web_stage.served() as (gateway, http):
         assert (await http.get("/health")).json() == {"status": "ok"}
         assert (await http.get("/ready")).status_code == 200
-        await web_stage.until(lambda: all(one.link for one in gateway.connections.values()))
+        await web_stage.until(lambda: all(one.link for one in gateway.chats.connections.values()))
         detailed = (await http.get("/health/detailed")).json()
         assert detailed["state"] == "running"
         assert detailed["active_agents"] == 0
@@ -39,7 +39,7 @@ async def test_while_it_drains_it_is_alive_and_not_ready_and_takes_no_turn(web_s
         await heard.until("message.delta")
         asked = await http.post("/api/admin/stop", json={"grace": 3600})
         assert (asked.status_code, asked.json()["ending"], asked.json()["grace"]) == (202, "stop", 3600)
-        await web_stage.until(lambda: not gateway.sessions.open)
+        await web_stage.until(lambda: not gateway.control.takes_turns)
         assert (await http.get("/health")).status_code == 200
         for answer in (
             await http.get("/ready"),
@@ -69,7 +69,9 @@ async def test_a_question_can_be_answered_while_it_drains(web_stage: WebStage) -
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         await http.post("/api/sessions/one/messages", json={"text": "go"})
         key = "agent:main:api:dm:one"
-        await web_stage.until(lambda: (task := gateway.sessions.task(key)) is not None and bool(task.asked))
+        await web_stage.until(
+            lambda: (task := gateway.work.running.handle(key)) is not None and bool(task.questions)
+        )
         gateway.stop(grace=3600)
         answered = await http.post("/api/sessions/one/messages", json={"text": "this"})
         assert answered.json()["status"] == "steered"
@@ -82,12 +84,12 @@ async def test_it_is_held_and_let_go_on(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
         held = await http.post("/api/admin/drain")
         assert (held.status_code, held.json()["held"]) == (202, True)
-        assert (gateway.home / DRAIN_REQUEST).exists()
+        assert (gateway.home.path / DRAIN_REQUEST).exists()
         assert (await http.get("/ready")).status_code == 503
         refused = await http.post("/api/sessions/one/messages", json={"text": "hello"})
         assert refused.json()["error"]["code"] == "gateway_draining"
         assert (await http.post("/api/admin/drain", json={"action": "cancel"})).json()["held"] is False
-        assert not (gateway.home / DRAIN_REQUEST).exists()
+        assert not (gateway.home.path / DRAIN_REQUEST).exists()
         assert (await http.get("/ready")).status_code == 200
         assert (await http.post("/api/sessions/one/messages", json={"text": "hello"})).status_code == 202
 
@@ -109,8 +111,8 @@ async def test_while_the_web_serves_the_gateway_goes_on_when_every_platform_refu
     async with web_stage.served() as (gateway, http):
         await web_stage.until(
             lambda: (
-                gateway.board.status.platforms.get("memory") is not None
-                and gateway.board.status.platforms["memory"].state == "fatal"
+                gateway.home.board.status.platforms.get("memory") is not None
+                and gateway.home.board.status.platforms["memory"].state == "fatal"
             )
         )
         assert gateway.control.current is None
@@ -149,7 +151,7 @@ async def test_what_is_counted_and_measured(web_stage: WebStage) -> None:
 
 async def test_a_connection_that_was_made_again_is_counted(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
-        connection = gateway.connections["memory", "main"]
+        connection = gateway.chats.connections["memory", "main"]
         await web_stage.until(lambda: connection.link is not None)
         assert (await read_metrics(http))["hermes_platform_reconnects_total", ("main", "memory")] == 0
         connection.becomes(connection.state, connection.link)
@@ -170,8 +172,8 @@ async def read_metrics(http) -> dict[tuple[str, tuple[str, ...]], float]:  # typ
 
 async def test_what_we_cannot_do_is_told_in_the_same_shape(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
-        (gateway.home / DRAIN_REQUEST).mkdir()  # where a file is to be written
-        (gateway.home / DRAIN_REQUEST / "x").mkdir()
+        (gateway.home.path / DRAIN_REQUEST).mkdir()  # where a file is to be written
+        (gateway.home.path / DRAIN_REQUEST / "x").mkdir()
         asked = await http.post("/api/admin/drain")
         assert asked.status_code == 500
         assert sorted(asked.json()["error"]) == ["code", "message", "remedy"]

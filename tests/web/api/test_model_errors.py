@@ -62,7 +62,7 @@ async def test_a_refusal_for_good_is_not_asked_for_again(
                 await client.chat.completions.create(model="x", messages=HELLO)
             assert (refusal.value.status_code, refusal.value.code) == (status, code)
             assert "test-model" in refusal.value.message, "it says which model, and what to do about it"
-            assert gateway.outcomes[Outcome.FAILED] == 1, "the client has asked once"
+            assert gateway.work.outcomes[Outcome.FAILED] == 1, "the client has asked once"
             with pytest.raises(openai.APIError) as streamed:
                 async for _ in await client.chat.completions.create(model="x", messages=HELLO, stream=True):
                     pass

@@ -185,7 +185,7 @@ async def test_a_run_is_over_when_all_of_it_is_in_its_journal(web_stage: WebStag
     async with web_stage.served() as (gateway, http):
         run = await begun(http, input="x")
         await web_stage.until(lambda: bool(held))
-        assert gateway.outcomes[Outcome.ANSWERED] == 1
+        assert gateway.work.outcomes[Outcome.ANSWERED] == 1
         assert (await stands(http, run))["status"] == "running"
         async with listening(http, run) as followed:
             await followed.until("message.delta")
@@ -230,7 +230,7 @@ async def test_while_another_turn_runs_it_waits(web_stage: WebStage) -> None:
             await followed.over.wait()
         assert followed.names == ["message.delta", "run.completed"]
         assert (await stands(http, first))["status"] == "cancelled"
-        assert gateway.outcomes[Outcome.STOPPED] == 1
+        assert gateway.work.outcomes[Outcome.STOPPED] == 1
 
 
 async def test_what_is_brought_along_stands_in_place_of_what_is_stored(web_stage: WebStage) -> None:
@@ -322,7 +322,7 @@ async def test_a_stop_is_answered_before_the_end_is_told(web_stage: WebStage) ->
 
             async def send(message: Message) -> None:
                 await trio.sleep(0.1)  # time enough for an end that would come too early
-                before.append(followed.names == ["message.delta"] and len(gateway.sessions.running) == 1)
+                before.append(followed.names == ["message.delta"] and len(gateway.work.running) == 1)
 
             await app(stop_of(http, run), trio.sleep_forever, send)
             assert before == [True, True]
@@ -354,8 +354,8 @@ async def test_a_run_that_was_stopped_is_not_taken_up_by_a_life_after_a_kill(web
         run = await begun(http, input="hang")
         await web_stage.until(lambda: len(web_stage.agent.began) == 1)
         assert (await http.post(f"/v1/runs/{run['run_id']}/stop")).status_code == 200
-        [actor] = gateway.sessions.running
-        await web_stage.until(lambda: actor.task is not None and actor.task.scope.cancel_called)
+        [handle] = gateway.work.running.handles()
+        await web_stage.until(lambda: handle.scope.cancel_called)
         shutil.copytree(web_stage.home, left)  # as a kill leaves it while the turn tidies up
     web_stage.home = left
     async with web_stage.served() as (_, http):
@@ -376,7 +376,7 @@ async def test_a_run_that_has_not_begun_is_stopped_and_never_begins(web_stage: W
         assert followed.is_done
         assert (await stands(http, second))["status"] == "cancelled"
         await http.post(f"/v1/runs/{first['run_id']}/stop")
-        await web_stage.until(lambda: not gateway.sessions.running)
+        await web_stage.until(lambda: not gateway.work.running)
         assert [one[0] for one in web_stage.agent.began] == ["first"]
 
 
@@ -613,7 +613,7 @@ async def test_damage_costs_the_events_it_hit_and_is_told(web_stage: WebStage) -
     async with web_stage.served() as (gateway, http):
         run = await begun(http, input="x", session_id="one")
         whole = await events(http, run)
-        path = gateway.journals.root / "one" / f"{run['run_id']}.jsonl"
+        path = gateway.home.journals.root / "one" / f"{run['run_id']}.jsonl"
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join([b"garbage\n", *lines[1:]]))
         told = await events(http, run)

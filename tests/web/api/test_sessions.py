@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from hermes_trio.config.schema import DisplayConfig, TurnLimits
-from hermes_trio.gateway.intake.chat_intake import MOST_WAITING
+from hermes_trio.gateway.intake.mailbox import MOST_WAITING
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import worker_thread
 from hermes_trio.host.processes.guard import open_guard
@@ -121,7 +121,7 @@ async def test_while_a_turn_runs_messages_wait_and_each_has_its_own_run(web_stag
         assert shown["state"] == "running"
         # Stopped by hand, what waits is dropped too; so only the turn is ended here, as by a timeout.
         assert web_stage.gateway is not None
-        web_stage.gateway.sessions.task("agent:main:api:dm:one").scope.cancel()  # type: ignore[union-attr]
+        web_stage.gateway.work.running.handle("agent:main:api:dm:one").scope.cancel()  # type: ignore[union-attr]
         await heard.until("run.completed", 2)
         ended = [data["run_id"] for _, data in heard.frames if data["event"] == "run.completed"]
         assert ended == [posted["run_id"] for posted in queued], "in order, one run for each"
@@ -169,9 +169,9 @@ async def test_a_question_is_answered_by_a_message(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         first = (await http.post("/api/sessions/one/messages", json={"text": "paint"})).json()
         await asks.wait()
-        task = gateway.sessions.task("agent:main:api:dm:one")
+        task = gateway.work.running.handle("agent:main:api:dm:one")
         assert task is not None
-        await web_stage.until(lambda: bool(task.asked))
+        await web_stage.until(lambda: bool(task.questions))
         answered = (await http.post("/api/sessions/one/messages", json={"text": "2"})).json()
         assert (answered["status"], answered["run_id"]) == ("steered", first["run_id"])
         await heard.until("run.completed")
@@ -246,7 +246,7 @@ async def test_a_session_with_a_running_turn_is_deleted_with_all_that_is_its_own
         for path in ("/api/sessions/one", "/api/sessions/one/messages"):
             assert (await http.get(path)).status_code == 404
         assert (await http.delete("/api/sessions/one")).status_code == 404
-        assert not (gateway.journals.root / "one").exists()
+        assert not (gateway.home.journals.root / "one").exists()
         await http.post("/api/sessions/one/messages", json={"text": "again"})
         await web_stage.until(lambda: ("again", "answered") in [left[:2] for left in web_stage.agent.left])
         assert "waits" not in [said for said, _ in web_stage.agent.began]
@@ -343,7 +343,7 @@ async def test_what_was_cut_is_taken_up_in_the_next_life_and_shown_with_its_mark
     web_stage.agent.on("hang", Script().says("All done."))
     async with web_stage.served() as (_, http):
         await web_stage.until(lambda: ("hang", "answered") in [left[:2] for left in web_stage.agent.left])
-        await web_stage.until(lambda: not web_stage.gateway.sessions.running)  # type: ignore[union-attr]
+        await web_stage.until(lambda: not web_stage.gateway.work.running)  # type: ignore[union-attr]
         read = (await http.get("/api/sessions/one/messages")).json()["messages"]
         assert [row["content"] for row in read][:2] == ["hang", "I begin."]
         assert read[-1]["content"] == "All done."
@@ -366,11 +366,11 @@ async def test_a_session_of_the_api_is_not_resumed_where_there_is_no_api(web_sta
     async with web_stage.life() as gateway:
         await web_stage.platform.says("hello")
         await web_stage.until(lambda: len(web_stage.agent.began) == began + 1)
-        entry = await gateway.store.get_session_entry("agent:main:api:dm:one")
+        entry = await gateway.home.store.get_session_entry("agent:main:api:dm:one")
         assert entry is not None
         assert entry.resume_pending, "it waits for a life that has one"
         assert entry.origin is not None
-        assert not await gateway.access.may_talk(entry.origin)
+        assert not await gateway.mailbox.access.may_talk(entry.origin)
 
 
 async def test_a_message_that_waited_is_answered_by_the_next_life_in_the_run_it_was_promised(
@@ -384,7 +384,7 @@ async def test_a_message_that_waited_is_answered_by_the_next_life_in_the_run_it_
     web_stage.agent.before_asking = 0.0
     async with web_stage.served() as (_, http):
         await web_stage.until(lambda: ("second", "answered") in [left[:2] for left in web_stage.agent.left])
-        await web_stage.until(lambda: not web_stage.gateway.sessions.running)  # type: ignore[union-attr]
+        await web_stage.until(lambda: not web_stage.gateway.work.running)  # type: ignore[union-attr]
         read = (await http.get("/api/sessions/one/messages")).json()["messages"]
         runs = {row["content"]: row["run_id"] for row in read}
         assert runs["second"] == second["run_id"]
@@ -418,6 +418,6 @@ async def test_a_cut_session_that_is_deleted_before_its_turn_comes_is_not_missed
         assert (await http.post(f"/api/sessions/{first}/stop")).json()["stopped"]
         await http.post("/api/sessions/three/messages", json={"text": "hello"})
         await web_stage.until(lambda: ("hello", "answered") in [left[:2] for left in web_stage.agent.left])
-        await web_stage.until(lambda: not gateway.sessions.running)
+        await web_stage.until(lambda: not gateway.work.running)
         assert (await http.get("/health")).status_code == 200
         assert len(web_stage.agent.began) == begun + 2

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import trio
 
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.processes.guard import open_guard
 from hermes_trio.host.processes.process_groups import running

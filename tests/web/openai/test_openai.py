@@ -20,7 +20,7 @@ from hermes_trio.agent.model_agent import open_agent
 from hermes_trio.base.events import ToolCompleted, ToolStarted
 from hermes_trio.config.config_file import Loaded
 from hermes_trio.config.schema import ModelConfig
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.state.tables.turns import Outcome
@@ -51,7 +51,7 @@ def left(stage: WebStage) -> list[tuple[str, str]]:
 
 
 async def at_rest(stage: WebStage, gateway: Gateway) -> None:
-    await stage.until(lambda: not gateway.sessions.running)
+    await stage.until(lambda: not gateway.work.running)
 
 
 async def using(turn: TurnContext) -> str:
@@ -216,11 +216,11 @@ async def test_who_goes_away_in_the_middle_stops_the_turn(web_stage: WebStage) -
         async for chunk in stream:
             if chunk.choices[0].delta.content:
                 break
-        assert len(gateway.sessions.running) == 1
+        assert len(gateway.work.running) == 1
         await stream.close()
         await at_rest(web_stage, gateway)
         assert left(web_stage) == [("hello", "cancelled")]
-        assert gateway.outcomes[Outcome.STOPPED] == 1
+        assert gateway.work.outcomes[Outcome.STOPPED] == 1
         assert not web_stage.web.callers  # type: ignore[union-attr]
 
 

@@ -148,7 +148,7 @@ async def test_a_message_of_a_chat_is_told_as_well(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         await web_stage.platform.says("hello")
         await heard.until("run.completed")
-        entry = await gateway.store.get_session_entry("agent:main:memory:dm:42")
+        entry = await gateway.home.store.get_session_entry("agent:main:memory:dm:42")
         assert entry is not None
         await told(heard, "session.changed", session_id=entry.session_id)
 
@@ -163,7 +163,7 @@ async def test_how_the_gateway_is_is_told_first_and_whenever_that_changes(web_st
         await told(heard, "gateway.changed", state="running", ready=True, held=False)
         web_stage.agent.before_asking = 1000.0
         await http.post("/api/sessions/one/messages", json={"text": "go"})
-        await web_stage.until(lambda: bool(gateway.sessions.running))
+        await web_stage.until(lambda: bool(gateway.work.running))
         gateway.stop(restart=True, grace=60)
         await told(heard, "gateway.changed", state="draining", ready=False, ending="restart", active_agents=1)
         gateway.control.hurry()
@@ -177,7 +177,7 @@ async def test_how_the_gateway_is_is_told_first_and_whenever_that_changes(web_st
 async def asks(web_stage: WebStage, http: httpx.AsyncClient) -> dict[str, Any]:
     """What the session `one` asks, once it does."""
     await web_stage.until(
-        lambda: bool(web_stage.gateway and (t := web_stage.gateway.sessions.task(ONE)) and t.asked)
+        lambda: bool(web_stage.gateway and (t := web_stage.gateway.work.running.handle(ONE)) and t.questions)
     )
     [asked] = (await http.get("/api/sessions/one")).json()["asks"]
     assert isinstance(asked, dict)

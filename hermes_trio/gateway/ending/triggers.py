@@ -12,14 +12,14 @@ from pathlib import Path
 
 import trio
 
-from ..base.world import World
-from ..host.home.markers import PLANNED_STOP, PlannedStop, consume, read_drain_request, read_planned_stop
-from ..host.processes.process_identity import ProcessId, boot_time
-from ..host.processes.signal_arrivals import arrivals_noted
-from ..log import Log
-from ..state.db.database import Database
-from .ending.control import Control
-from .ending.endings_table import Cause, Ending
+from ...base.world import World
+from ...host.home.markers import PLANNED_STOP, PlannedStop, consume, read_drain_request, read_planned_stop
+from ...host.processes.process_identity import ProcessId, boot_time
+from ...host.processes.signal_arrivals import arrivals_noted
+from ...log import Log
+from ...state.db.database import Database
+from .control import Control
+from .endings_table import Cause, Ending
 
 LOOK_EVERY = 0.5
 SIGNAL_WITHIN = 5.0
@@ -125,6 +125,7 @@ async def end_with_database(control: Control, database: Database, world: World) 
     """When the files of the database are removed or replaced, save what it holds and ask for the ending.
     The copy comes first: the open file is all there is, and is gone with this process."""
     await database.replaced()
+    control.refuse_turns()
     log.error("database files removed or replaced; nothing more is accepted")
     while True:
         try:

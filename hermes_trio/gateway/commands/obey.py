@@ -1,0 +1,321 @@
+"""The chat commands at work. A command is obeyed at once, also in the middle of a turn, and never sent to a
+model. It is done when it is stored: it happens once and never replays.
+
+The reply is given before the effect becomes visible: a person who stops a turn reads that before the turn's
+last words.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import trio
+
+from ...base.errors import is_expected, said_by
+from ...base.messages import HomeChannel, MessageEvent
+from ...log import Log
+from ...state.rules.undo import Said, undo
+from ...state.tables import inbox, meta, sessions
+from ...state.tables.approvals import ALWAYS
+from ...state.tables.inbox import Stored
+from ...state.tables.turns import Outcome
+from ..ending.endings_table import Cause, Ending, Supervisor
+from ..ending.shutdown import Shutdown
+from ..home.open_home import Home
+from ..intake.mailbox import Mailbox
+from ..links.access import ADMIN_COMMANDS, Access
+from ..outbound import texts
+from ..outbound.announcements import remember_requester
+from ..outbound.chats import Chats
+from ..outbound.rows import Chat
+from ..session.running_turns import BACKGROUND
+from ..session.session import Mode
+from ..session.work import Work
+from ..turn.agent_function import Compresses, TellsModel
+from ..turn.open_question import DENY, OpenQuestion
+from ..turn.questions import give_answer
+from . import status
+from .parse import Command
+from .stop import reset_session, stop_session, stop_turn
+from .table import COMMANDS
+
+log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A command as a person gave it: who, where, and where the replies go."""
+
+    key: str
+    event: MessageEvent
+    rest: str
+    access: Access
+    reply: Callable[[str], None]
+    """Send a reply: to the chat, or to the client that gave the command."""
+    is_owner: bool = False
+    """True if it came through a door that asks for the owner's key."""
+
+    async def is_admin(self) -> bool:
+        return self.is_owner or await self.access.is_admin(self.event.source)
+
+    async def may_approve(self, question: OpenQuestion) -> bool:
+        """Return True if this person may answer this approval."""
+        return self.is_owner or await self.access.may_approve(self.event.source, question.asked_of)
+
+    def message(self, text: str, name: str) -> tuple[MessageEvent, str | None]:
+        """Return a message of the same person with this text, and its message key, which differs from the
+        command's: both are recognised when the command comes again."""
+        key = self.event.message_key
+        return replace(self.event, text=text, kind="text"), f"{name}:{key}" if key else None
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Obeys the chat commands of a gateway."""
+
+    home: Home
+    chats: Chats
+    shutdown: Shutdown
+    access: Access
+    mailbox: Mailbox
+    work: Work
+
+    async def obey(
+        self, command: Command, key: str, event: MessageEvent, replies: list[str] | None = None
+    ) -> None:
+        """Do what a command asks, and reply in the chat. With `replies`, it came through a door that asks for
+        the key, and the replies go there."""
+        reply = replies.append if replies is not None else partial(self.chats.reply, event)
+        given = Invocation(key, event, command.rest, self.access, reply, is_owner=replies is not None)
+        if command.name not in COMMANDS:
+            given.reply(texts.unknown_command(command.name))
+        elif command.name in ADMIN_COMMANDS and not await given.is_admin():
+            given.reply(texts.only_admins(command.name, event.source.platform))
+        else:
+            await _HANDLERS[command.name](self, given)
+
+    # --- asking about things ---
+
+    async def help(self, given: Invocation) -> None:
+        await trio.lowlevel.checkpoint()
+        given.reply("\n".join(f"/{name} {known.help}" for name, known in COMMANDS.items() if known.help))
+
+    async def status(self, given: Invocation) -> None:
+        given.reply(await status.status(self.home, self.chats, self.shutdown, self.work.running, given.key))
+
+    async def usage(self, given: Invocation) -> None:
+        given.reply(status.usage(await self.home.store.get_session_entry(given.key)))
+
+    async def whoami(self, given: Invocation) -> None:
+        source, is_admin = given.event.source, await given.is_admin()
+        given.reply(status.whoami(source, given.key, is_admin=is_admin))
+
+    async def model(self, given: Invocation) -> None:
+        await trio.lowlevel.checkpoint()
+        agent: object = self.work.agent
+        about = agent.about if isinstance(agent, TellsModel) else ""
+        given.reply(texts.model(self.home.config.model, about, given.rest))
+
+    # --- ending and repeating ---
+
+    async def stop(self, given: Invocation) -> None:
+        everything = given.rest.lower() == "all"
+        running, dropped = await stop_session(
+            self.home, self.work.running, given.key, with_background=everything
+        )
+        # The turn is cancelled, and its last words follow this reply.
+        given.reply(texts.stopped(running, dropped))
+
+    async def new(self, given: Invocation) -> None:
+        work = self.work
+        dropped = await reset_session(self.home, work.running, work.background, given.key)
+        given.reply(texts.new_session(dropped))
+
+    async def undo(self, given: Invocation) -> None:
+        home = self.home
+        unread = await home.database.write(inbox.drop_newest, given.key, home.world.time())
+        if unread is not None:  # no turn has begun with it
+            given.reply(texts.taken_back(unread.text))
+            return
+
+        async def job() -> None:
+            said = await home.database.write(_take_back, given.key, home.world.time())
+            given.reply(texts.nothing_to_take_back() if said is None else texts.taken_back(said.text))
+
+        stop_turn(self.work.running, given.key, Outcome.STOPPED)
+        await self.work.sessions.after_turn(given.key, job)
+
+    async def retry(self, given: Invocation) -> None:
+        home = self.home
+        if await home.database.read(inbox.count_pending, given.key):
+            given.reply(texts.waits_still())
+            return
+
+        async def job() -> None:
+            own_key, at = home.world.new_id(), home.world.time()
+            event, stored = await home.database.write(_say_again, given, own_key, at)
+            if stored is None:
+                given.reply(texts.nothing_to_take_back())
+                return
+            told = self.mailbox.meet(given.key, event, stored, "queue")
+            if told is not None:
+                given.reply(told)
+
+        stop_turn(self.work.running, given.key, Outcome.STOPPED)
+        await self.work.sessions.after_turn(given.key, job)
+
+    # --- messages with a mode ---
+
+    async def queue(self, given: Invocation) -> None:
+        await self._say(given, "queue")
+
+    async def steer(self, given: Invocation) -> None:
+        await self._say(given, "steer")
+
+    async def _say(self, given: Invocation, mode: Mode) -> None:
+        if not given.rest:
+            given.reply(texts.needs_text(mode))
+            return
+        event, name = given.message(given.rest, mode)
+        told = await self.mailbox.take(given.key, event, mode, message_key=name)
+        if told is not None:
+            given.reply(told)
+
+    async def background(self, given: Invocation) -> None:
+        if not given.rest:
+            given.reply(texts.needs_text("background"))
+            return
+        event, name = given.message(given.rest, "background")
+        key = BACKGROUND + self.home.world.new_id()
+        told = await self.mailbox.take(key, event, "queue", message_key=name, at_once=texts.works_beside())
+        if told is not None:
+            given.reply(told)
+
+    # --- approvals ---
+
+    async def approve(self, given: Invocation) -> None:
+        words = given.rest.lower().split()
+        await self._decide(given, next((word for word in words if word in ("session", "always")), "once"))
+
+    async def deny(self, given: Invocation) -> None:
+        if given.rest.lower() != "always":
+            await self._decide(given, DENY)
+        elif await given.is_admin():
+            given.reply(texts.asks_again(await self.home.database.write(meta.drop, ALWAYS)))
+        else:
+            given.reply(texts.may_not_approve(given.event.source.platform))
+
+    async def _decide(self, given: Invocation, decision: str) -> None:
+        source = given.event.source
+        open_here = self._approvals(given)
+        approvals = [question for question in open_here if await given.may_approve(question)]
+        if not approvals and (open_here or not await given.is_admin()):
+            given.reply(texts.may_not_approve(source.platform))
+            return
+        chosen = approvals if "all" in given.rest.lower().split() else approvals[:1]
+        by = source.participant or ""
+        answered = [await give_answer(self.home, question, decision, by=by) for question in chosen]
+        given.reply(texts.decided(decision, sum(answered)) if any(answered) else texts.nothing_asked())
+
+    def _approvals(self, given: Invocation) -> list[OpenQuestion]:
+        """Return the open approvals, oldest first: of this conversation, else of anybody in this place. In a
+        group where each person has a session, the one who may approve is not the one who asked."""
+        running = self.work.running
+        own = [one for one in running.open_questions(given.key) if one.kind == "approval"]
+        return own or sorted(running.approvals_in(given.event.source), key=lambda one: one.at)
+
+    # --- the gateway ---
+
+    async def restart(self, given: Invocation) -> None:
+        await trio.lowlevel.checkpoint()
+        control, running = self.shutdown.control, len(self.work.running)
+        grace = self.home.config.agent.restart_drain_timeout
+        if control.current is not None:
+            given.reply(texts.ending_already(running))
+        elif self.shutdown.supervised_by is Supervisor.HOST:
+            given.reply(texts.restart_is_for_the_host())
+        else:
+            given.reply(texts.restart_asked(running, grace))
+            remember_requester(self.home, given.event)
+            control.ask(Ending(Cause.RESTART, grace, asked_by=given.key, requester=given.event))
+
+    async def sethome(self, given: Invocation) -> None:
+        source = given.event.source
+        if self.chats.traits(Chat.of(source)).own_door:
+            await trio.lowlevel.checkpoint()
+            given.reply(texts.no_chat_here())
+            return
+        channel = HomeChannel(source.platform, source.chat_id, source.chat_name, source.thread_id)
+        await self.chats.home_channels.set((source.platform, source.account), channel)
+        given.reply(texts.home_is_here())
+
+    async def compress(self, given: Invocation) -> None:
+        home = self.home
+        agent: object = self.work.agent
+        entry = await home.store.get_session_entry(given.key)
+        if entry is None or not isinstance(agent, Compresses):
+            given.reply(texts.nothing_to_compress())
+            return
+
+        async def job() -> None:
+            try:
+                session = await home.reader.get_session(entry.session_id)
+                rows = session.rows if session is not None else ()
+                done = await agent.compress(entry, rows, home.database, given.rest)
+            except Exception as error:  # as in a turn: any error of an agent is told, and no more
+                log.warning(
+                    "agent failed",
+                    session=entry.session_id,
+                    error=said_by(error),
+                    exc_info=not is_expected(error),
+                )
+                given.reply(texts.failed(error, home.masking))
+            else:
+                given.reply(
+                    home.masking(texts.compressed(done.before, done.after, done.trouble))
+                    if done
+                    else texts.nothing_to_compress()
+                )
+            finally:
+                over.set()
+
+        # A model takes its time, and the session waits for it. The sender of the command is a link, which has
+        # other messages to receive, or a client, which waits for the reply.
+        over = trio.Event()
+        session = self.work.sessions.wake(given.key)
+        if session is None:
+            given.reply(texts.not_while_held())
+        else:
+            session.between_turns(job)
+            if given.is_owner:
+                await over.wait()
+
+    async def start(self, given: Invocation) -> None:
+        """Ignore the text that some platforms send when a person opens a chat."""
+        await trio.lowlevel.checkpoint()
+
+
+_HANDLERS: dict[str, Callable[[Commands, Invocation], Awaitable[None]]] = {
+    name: getattr(Commands, name) for name in COMMANDS
+}
+
+
+def _take_back(db: sqlite3.Connection, key: str, at: float) -> Said | None:
+    """Remove the last exchange of a session, and return what was said in it."""
+    entry = sessions.open_by_key(db, key)
+    return undo(db, entry.session_id, at) if entry is not None else None
+
+
+def _say_again(
+    db: sqlite3.Connection, given: Invocation, own_key: str, at: float
+) -> tuple[MessageEvent, Stored | None]:
+    """Remove the last exchange and store its message anew: both, or neither."""
+    said = _take_back(db, given.key, at)
+    if said is None:
+        return given.event, None
+    event, name = given.message(said.text, "retry")
+    event = replace(event, attachments=said.attachments, reply_to_text=None)
+    return event, inbox.store(db, event, session_key=given.key, own_key=own_key, at=at, message_key=name)

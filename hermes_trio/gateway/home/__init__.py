@@ -1,0 +1,1 @@
+"""The open home of a gateway, and what keeps it small."""

@@ -1,0 +1,44 @@
+"""The home of one gateway while it is open: its directory, configuration, stores and status board.
+
+`serve` opens the stores, builds one `Home` and hands it on. Nothing here knows chats or turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...base.world import World
+from ...config.schema import GatewayConfig
+from ...host.home.status_board import StatusBoard
+from ...host.loop.worker import Worker
+from ...journal.session_reader import SessionReader
+from ...journal.writer import Journals
+from ...masking.known_secrets import KnownSecrets
+from ...masking.redaction import Masking
+from ...state.db.database import Database
+from ...state.rules.store import SessionStore
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """An open home."""
+
+    path: Path
+    config: GatewayConfig
+    world: World
+    life: str
+    """Id of this run of the gateway, from its start to its end."""
+    database: Database
+    journals: Journals
+    store: SessionStore
+    reader: SessionReader
+    board: StatusBoard
+    worker: Worker
+    """Opens threads for work that blocks."""
+    secrets: KnownSecrets
+
+    @property
+    def masking(self) -> Masking:
+        """Mask of all secrets that are known now."""
+        return self.secrets.masking

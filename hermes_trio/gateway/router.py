@@ -1,0 +1,145 @@
+"""The router: one event in, one decision, and its effects.
+
+A sender without access is refused first. `route` is pure: it decides from the event and the open questions
+what the event is. `Router.accept` performs the effects. A message is stored before its platform hears that it
+was received. A command is obeyed at once, also in the middle of a turn. An answer goes to the turn that
+asked. Any other message waits in the inbox for its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+from ..base.errors import GatewayError
+from ..base.messages import MessageEvent
+from ..log import Log
+from ..state.tables import pairing
+from .commands.obey import Commands
+from .commands.parse import SAYING, Command, parse
+from .home.open_home import Home
+from .intake.mailbox import Mailbox
+from .links.access import Access
+from .links.link import Connection
+from .outbound import texts
+from .outbound.chats import Chats
+from .outbound.rows import Chat
+from .turn.open_question import PRESS, OpenQuestion, pressed
+from .turn.questions import give_answer
+
+log = Log(__name__)
+
+
+class Kind(Enum):
+    """What an event is, besides a command."""
+
+    UNREADABLE = "unreadable"
+    PRESS = "press"
+    ANSWER = "answer"
+    MESSAGE = "message"
+
+
+def route(event: MessageEvent, questions: Iterable[OpenQuestion]) -> Kind | Command:
+    """Decide what an event of a sender with access is. `questions` are the open questions of its session."""
+    if event.kind == "unreadable":
+        return Kind.UNREADABLE
+    if event.kind == "callback" and event.text.startswith(PRESS):
+        return Kind.PRESS
+    command = parse(event)
+    if command is not None:
+        return command
+    if event.kind != "internal" and any(question.meant(event.text) is not None for question in questions):
+        return Kind.ANSWER
+    return Kind.MESSAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """Takes in the events of all links."""
+
+    home: Home
+    chats: Chats
+    access: Access
+    mailbox: Mailbox
+    commands: Commands
+
+    async def accept(self, connection: Connection, event: MessageEvent) -> None:
+        """Take in an event. It is stored when this returns, so it can be acknowledged."""
+        source, running = event.source, self.mailbox.work.running
+        if event.kind != "unreadable" and not await self.access.may_talk(source):
+            await self._refuse(event)
+            return
+        key = self.home.store.key_of(source)
+        kind = route(event, running.open_questions(key))
+        if kind is Kind.UNREADABLE:
+            why = event.text.partition("\n")[0]
+            log.error("unreadable event kept in the inbox", platform=source.platform, why=why)
+            await self.mailbox.store_done(key, event)
+            return
+        if self.chats.gone.reasons:
+            await self.chats.gone.remove(Chat.of(source))
+        if isinstance(kind, Command):
+            await self._obey(kind, key, event)
+        elif kind is Kind.PRESS:
+            await self._press(connection, key, event)
+        else:
+            await self._message(connection, key, event, answers=kind is Kind.ANSWER)
+
+    async def _message(self, connection: Connection, key: str, event: MessageEvent, *, answers: bool) -> None:
+        mailbox = self.mailbox
+        stored = await mailbox.store(key, event)
+        if stored.seen_before:
+            return
+        if answers:
+            # A stored event never comes again, so later steps that the disk refuses are repeated here.
+            answer = partial(mailbox.answer, key, stored.inbox_id, event)
+            if await connection.stored(answer):
+                return
+        told = mailbox.meet(key, event, stored, self.home.config.display.busy_input_mode)
+        if told is not None:
+            mailbox.tell(key, event, told)
+
+    async def _obey(self, command: Command, key: str, event: MessageEvent) -> None:
+        stored = await self.mailbox.store_done(key, event)
+        # The message after a command is a row of its own, which may be missing when the command comes again.
+        if stored.seen_before and not (command.name in SAYING and command.rest):
+            return
+        try:
+            await self.commands.obey(command, key, event)
+        except GatewayError as error:
+            log.error("command failed", command=command.name, error=str(error))
+            self.chats.reply(event, texts.not_obeyed(command.name, error))
+
+    async def _press(self, connection: Connection, key: str, event: MessageEvent) -> None:
+        """Take a press of a button as an answer. A press that answers nothing now never will, so it waits for
+        no turn."""
+        stored = await self.mailbox.store_done(key, event)
+        if stored.seen_before:
+            return
+        running = self.mailbox.work.running
+        question_id, value = pressed(event.text)
+        # People with the right to approve may do so for others; a question is asked of one person.
+        here = [*running.open_questions(key), *running.approvals_in(event.source)]
+        question = next((one for one in here if one.id == question_id), None)
+        if question is not None and not await self.mailbox.may_answer(event, question):
+            self.chats.reply(event, texts.may_not_approve(event.source.platform))
+            return
+        answer = question.meant(value) if question is not None else None
+        if question is not None and answer is not None:
+            by = event.source.participant or ""
+            give = partial(give_answer, self.home, question, answer, by=by)
+            if await connection.stored(give):
+                return
+        self.chats.reply(event, texts.pressed_in_vain())
+
+    async def _refuse(self, event: MessageEvent) -> None:
+        """Store nothing of a sender without access. The event is acknowledged all the same, or it would come
+        again for ever. A stranger may be shown a pairing code."""
+        source = event.source
+        log.info("access refused", platform=source.platform, user=source.user_id)
+        code = await self.access.new_code(source)
+        if code is not None:
+            # A notice is stored nowhere, and so the code is not stored either.
+            self.chats.reply(event, texts.pairing_code(code, pairing.VALID))

@@ -1,0 +1,37 @@
+"""The run of a turn as data: its ids, its chat, and how it ends. `run` fills it in, `outcome` reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...agent.providers.model_errors import ModelError
+from ...state.tables.session_entry import SessionEntry
+from ...state.tables.turns import Outcome
+from ..links.link import Connection
+from ..outbound.rows import Chat
+from .handle import TurnHandle
+
+
+@dataclass(slots=True)
+class TurnRun:
+    """A running turn."""
+
+    entry: SessionEntry
+    handle: TurnHandle
+    run_id: str
+    stream_key: str
+    """Delivery key of its streamed message."""
+    chat: Chat | None = None
+    """Chat that gets the answer; None for a session without one."""
+    connection: Connection | None = None
+    """Connection to that chat's platform."""
+    thread_id: str | None = None
+    reply_to: str | None = None
+    turn_id: int = 0
+    """Id of its row, once it has begun."""
+    outcome: Outcome = Outcome.CUT
+    answer: str = ""
+    trouble: str = ""
+    """Error text for the person, if it failed or timed out."""
+    refusal: ModelError | None = None
+    """Error of the model, if that is why it failed."""
