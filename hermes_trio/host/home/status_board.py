@@ -20,6 +20,7 @@ import msgspec
 import trio
 
 from ...base.errors import EXIT_CONFIG, GatewayError
+from ...base.pulse import Pulse, Wakeup
 from ...base.world import World
 from ...log import Log
 from ..loop.worker import Runner, finished
@@ -72,8 +73,8 @@ class StatusBoard:
         self._version = 1
         self._tried = self._saved = 0  # versions
         self._began = -math.inf  # the last write
-        self._changed, self._urgent, self._progress = trio.Event(), trio.Event(), trio.Event()
-        self._news = trio.Event()
+        self._to_write, self._urgent = Wakeup(), Wakeup()
+        self._changed, self._tried_to_write = Pulse(), Pulse()
 
     def set(self, **facts: Unpack[Facts]) -> None:
         """Note facts; those that are not named stay as they are."""
@@ -129,24 +130,24 @@ class StatusBoard:
     async def changed_since(self, version: int) -> None:
         """Wait until something has been set since then."""
         while self._version == version:
-            await self._news.wait()
+            await self._changed.wait()
 
     async def written(self) -> None:
         """Wait until the file holds what is set now, or could not be written. Who must not wait for a
         disk that hangs puts a deadline around this."""
         version = self._version
         while self._tried < version:
-            await self._progress.wait()
+            await self._tried_to_write.wait()
 
     def _note_change(self) -> None:
         self._version += 1
+        self._to_write.set()
         self._changed.set()
-        self._news.set()
-        self._news = trio.Event()
 
     async def _write(self, path: Path, runner: Runner, lock: HomeLock) -> None:
         version, data = self._version, msgspec.json.encode(self.status)
-        self._changed, self._urgent = trio.Event(), trio.Event()
+        self._to_write.clear()
+        self._urgent.clear()
         self._began = trio.current_time()
 
         def write() -> None:
@@ -164,12 +165,11 @@ class StatusBoard:
         else:
             self._saved = version
         self._tried = version
-        self._progress.set()
-        self._progress = trio.Event()
+        self._tried_to_write.set()
 
     async def _keep(self, path: Path, runner: Runner, lock: HomeLock) -> None:
         while True:
-            await self._changed.wait()
+            await self._to_write.wait()
             with trio.move_on_at(self._began + WRITE_EVERY):
                 await self._urgent.wait()
             await trio.lowlevel.checkpoint_if_cancelled()  # whoever leaves writes once, below
