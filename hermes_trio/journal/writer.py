@@ -23,7 +23,7 @@ import trio
 from ..base.errors import JournalClosed, JournalError
 from ..base.events import Event
 from ..base.world import World
-from ..host.loop.worker import Batcher, Runner, Took, Worker, each, finished, worker_thread
+from ..host.loop.worker import Batcher, BatchTimes, Runner, Worker, finished, perform_each, worker_thread
 from ..log import Log
 from .broadcast import Live
 from .reader import Reading, journals_here, read_run, runs_here, unreadable
@@ -129,12 +129,12 @@ class Journals:
         self._fsync = fsync
         self.live = Live(world)
         """What happens in all runs, for whoever watches."""
-        self._jobs: Jobs = Batcher(self.live.telling(writer), each, limit=MAX_BATCH)
+        self._jobs: Jobs = Batcher(self.live.telling(writer), perform_each, limit=MAX_BATCH)
         self._reader = reader
         self._open = True
 
     @property
-    def took(self) -> Took:
+    def took(self) -> BatchTimes:
         """How long writing has taken."""
         return self._jobs.took
 

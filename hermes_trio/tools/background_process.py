@@ -10,7 +10,7 @@ from pathlib import Path
 
 import trio
 
-from ..host.processes.process_groups import Process
+from ..host.processes.process_groups import ChildProcess
 
 MATCH_EVERY = 15.0
 """Seconds between two matches that are told, at least."""
@@ -43,7 +43,7 @@ class Kept:
     session_id: str
     session_key: str
     command: str
-    process: Process
+    process: ChildProcess
     started_at: float
     """By the time of day, as is `ended_at`."""
     cwd: Path

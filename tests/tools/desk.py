@@ -17,7 +17,7 @@ import trio
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.host.processes.guard import Guard
-from hermes_trio.host.processes.process_groups import Process, running
+from hermes_trio.host.processes.process_groups import ChildProcess, running
 from hermes_trio.masking.known_secrets import masking_of
 from hermes_trio.masking.redaction import Masking
 from hermes_trio.state.db.database import Database
@@ -54,7 +54,7 @@ class Desk:
 
     def running(
         self, command: Sequence[str] | str, *, cwd: Path | None = None
-    ) -> AbstractAsyncContextManager[Process]:
+    ) -> AbstractAsyncContextManager[ChildProcess]:
         assert self.guard is not None, "this test starts no processes"
         name = f"desk-{secrets.token_hex(8)}"
         return running(

@@ -32,7 +32,15 @@ from ...host.home.home_lock import LOCK_FILE, is_locked, recorded_holder
 from ...host.home.private_files import is_read_only
 from ...host.home.state_file import PlatformState, Status, read_status
 from ...host.service import systemd
-from ...host.service.service_files import UNIT, Scope, Standing, setting, stop_timeout, version_of, words
+from ...host.service.service_files import (
+    UNIT,
+    Scope,
+    ServiceFileState,
+    setting,
+    stop_timeout,
+    version_of,
+    words,
+)
 from ...platform.doctor_checks import GROUP as CHECKS_OF_PLATFORMS
 from ...platform.doctor_checks import Check as AsksPlatform
 from ...platform.doctor_checks import Finding, Level
@@ -332,10 +340,10 @@ def service(patient: Patient) -> Iterator[Finding]:
         if not file_of(scope).exists() or (place := look(scope)).found is None:
             continue
         again = "Run `hermes-trio service install" + (" --system`." if scope == "system" else "`.")
-        if place.standing is Standing.ANOTHER_HOME:
+        if place.standing is ServiceFileState.ANOTHER_HOME:
             yield Finding("warning", f"{place.file} is the service of another home")
             continue
-        if place.standing is Standing.EDITED:
+        if place.standing is ServiceFileState.EDITED:
             yield Finding("warning", f"somebody has edited {place.file}", "Use `systemctl edit` for changes.")
         elif (version := version_of(place.found)) != __version__:
             yield Finding("warning", f"{place.file} was written by version {version}", again)

@@ -18,7 +18,14 @@ from ...host.home.json_files import write_small
 from ...host.home.markers import Kind, write_planned_stop_marker
 from ...host.home.private_files import make_private_dir
 from ...host.service import launchd, systemd
-from ...host.service.service_files import Scope, Service, Standing, launchd_plist, standing, systemd_unit
+from ...host.service.service_files import (
+    Scope,
+    Service,
+    ServiceFileState,
+    launchd_plist,
+    service_file_state,
+    systemd_unit,
+)
 
 PUBLIC_FILE = 0o644
 """systemd has a word to say about files that only it may read."""
@@ -41,7 +48,7 @@ class NoServiceManager(GatewayError):
 class NotOurs(GatewayError):
     """What is there is somebody else's."""
 
-    def __init__(self, file: Path, found: Standing) -> None:
+    def __init__(self, file: Path, found: ServiceFileState) -> None:
         super().__init__(f"{file} is {found.value}. Look at it, then call this again with --force.")
         self.file, self.found = file, found
 
@@ -64,8 +71,8 @@ class Place:
     found: str | None
 
     @property
-    def standing(self) -> Standing:
-        return standing(self.found, self.text, self.service.home)
+    def standing(self) -> ServiceFileState:
+        return service_file_state(self.found, self.text, self.service.home)
 
 
 _system = click.option(
@@ -87,7 +94,7 @@ def install(force: bool, scope: Scope) -> None:
     place = look(scope)
     if not ON_A_MAC and not systemd.answers(scope, os.environ):
         raise NoServiceManager(scope)
-    if place.standing in (Standing.EDITED, Standing.ANOTHER_HOME) and not force:
+    if place.standing in (ServiceFileState.EDITED, ServiceFileState.ANOTHER_HOME) and not force:
         raise NotOurs(place.file, place.standing)
     home = place.service.home
     try:
@@ -127,10 +134,10 @@ def show(scope: Scope) -> None:
 def uninstall(force: bool, scope: Scope) -> None:
     """Stop the service, and remove its file."""
     place = look(scope)
-    if place.standing is Standing.NOTHING:
+    if place.standing is ServiceFileState.NOTHING:
         click.echo(f"{place.file}: {place.standing.value}")
         return
-    if place.standing in (Standing.EDITED, Standing.ANOTHER_HOME) and not force:
+    if place.standing in (ServiceFileState.EDITED, ServiceFileState.ANOTHER_HOME) and not force:
         raise NotOurs(place.file, place.standing)
     if ON_A_MAC:
         launchd.disable(scope)

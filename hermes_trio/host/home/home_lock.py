@@ -36,7 +36,7 @@ import msgspec
 from ...base.errors import HomeBusy, home_error
 from ..processes.process_identity import ProcessId, is_alive, own
 from .file_lock import try_lock
-from .json_files import Unreadable, read_small
+from .json_files import UnreadableFile, read_small
 from .private_files import make_private_dir, open_private
 from .state_file import read_status
 
@@ -113,7 +113,7 @@ def recorded_holder(home: Path) -> ProcessId | None:
     """The gateway of this home by its own record, if that very process lives. Where the record is lost, the
     state file tells, as long as a gateway surely holds the home."""
     process = None
-    with suppress(OSError, Unreadable, msgspec.MsgspecError):
+    with suppress(OSError, UnreadableFile, msgspec.MsgspecError):
         data, _ = read_small(home / LOCK_FILE)
         process = msgspec.json.decode(data, type=ProcessId)
     if process is not None and is_alive(process):

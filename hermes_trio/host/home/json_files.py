@@ -18,7 +18,7 @@ from pathlib import Path
 LARGEST = 64 * 1024
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """What lies at a path is no small file: what is wrong, and its facts."""
 
     def __init__(self, problem: str, facts: os.stat_result) -> None:
@@ -27,20 +27,20 @@ class Unreadable(Exception):
 
 
 def read_small(path: Path) -> tuple[bytes, os.stat_result]:
-    """A small file and its facts. Raises `Unreadable` or OSError; never waits for anybody."""
+    """A small file and its facts. Raises `UnreadableFile` or OSError; never waits for anybody."""
     # Opening a pipe would wait for who writes into it.
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         facts = os.fstat(fd)
         if not stat.S_ISREG(facts.st_mode):
-            raise Unreadable("is not a file", facts)
+            raise UnreadableFile("is not a file", facts)
         data = b""
         while len(data) <= LARGEST and (more := os.read(fd, LARGEST + 1 - len(data))):
             data += more
     finally:
         os.close(fd)
     if len(data) > LARGEST:
-        raise Unreadable(f"is larger than {LARGEST} bytes", facts)
+        raise UnreadableFile(f"is larger than {LARGEST} bytes", facts)
     return data, facts
 
 

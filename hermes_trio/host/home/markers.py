@@ -4,7 +4,7 @@ A marker says who wants it, for whom it is, and when it was written, and it expi
 life that is over must not act on the next one. Whether one counts is decided by pure functions of what
 it says, when it was written and what time it is.
 
-A reader gets a `Found`, never an exception: what lies there may be half written, of another shape,
+A reader gets a `MarkerReading`, never an exception: what lies there may be half written, of another shape,
 huge, a directory or a pipe. A marker that counts stays where it is until it is consumed, and one for
 another living process is left to it; what can never count again is removed.
 """
@@ -24,7 +24,7 @@ import msgspec
 from ...base.errors import home_error
 from ...base.world import World
 from ..processes.process_identity import ProcessId, boot_epoch, find, may_be_one_boot
-from .json_files import Unreadable, read_small, remove_if_same, write_small
+from .json_files import UnreadableFile, read_small, remove_if_same, write_small
 
 PLANNED_STOP = ".gateway-planned-stop.json"
 DRAIN_REQUEST = ".drain_request.json"
@@ -88,7 +88,7 @@ class RestartNotify(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[Marker]):
+class MarkerReading(Generic[Marker]):
     """What a look at a marker came to."""
 
     marker: Marker | None = None
@@ -97,7 +97,7 @@ class Found(Generic[Marker]):
     """What a person may want to know: something lay there that does not count, or not as it should."""
 
 
-class Verdict(Enum):
+class MarkerVerdict(Enum):
     """What a marker is to the process that reads it."""
 
     COUNTS = "counts"
@@ -110,35 +110,35 @@ class Verdict(Enum):
 
 def judge_planned_stop(
     stop: PlannedStop, me: ProcessId, *, lies_since: float, now: float, booted: float, target_lives: bool
-) -> Verdict:
+) -> MarkerVerdict:
     """Whether a planned stop counts for `me`. All times are seconds since 1970."""
     written = seconds(stop.written_at, lies_since)
     if written < booted or not may_be_one_boot(stop.target_boot, me.boot):
-        return Verdict.BEFORE_BOOT
+        return MarkerVerdict.BEFORE_BOOT
     if now - written >= PLANNED_STOP_AGE:
-        return Verdict.OLD
+        return MarkerVerdict.OLD
     if written - now > FUTURE:
-        return Verdict.FUTURE
+        return MarkerVerdict.FUTURE
     if stop.target_pid != me.pid:
-        return Verdict.FOREIGN if target_lives else Verdict.ENDED
+        return MarkerVerdict.FOREIGN if target_lives else MarkerVerdict.ENDED
     # Our pid with another start time: it was for somebody who had our pid before us.
-    return Verdict.COUNTS if stop.target_start_time in (None, me.started) else Verdict.ENDED
+    return MarkerVerdict.COUNTS if stop.target_start_time in (None, me.started) else MarkerVerdict.ENDED
 
 
-def judge_drain(request: DrainRequest, *, lies_since: float, now: float, epoch: str) -> Verdict:
+def judge_drain(request: DrainRequest, *, lies_since: float, now: float, epoch: str) -> MarkerVerdict:
     """Whether a drain request is in force, here and now."""
     if not may_be_one_boot(request.epoch, epoch):
-        return Verdict.BEFORE_BOOT
+        return MarkerVerdict.BEFORE_BOOT
     # The older of both times, so that no wrong clock makes it last for ever.
     asked = min(seconds(request.requested_at, lies_since), lies_since)
-    return Verdict.OLD if now - asked >= DRAIN_AGE else Verdict.COUNTS
+    return MarkerVerdict.OLD if now - asked >= DRAIN_AGE else MarkerVerdict.COUNTS
 
 
-def judge_restart(requested: Moment, *, lies_since: float, now: float) -> Verdict:
+def judge_restart(requested: Moment, *, lies_since: float, now: float) -> MarkerVerdict:
     """Whether somebody still wants to hear of the restart. A clock that went back is no reason not to
     tell: a machine may have its time only after we started."""
     distance = abs(now - seconds(requested, lies_since))
-    return Verdict.OLD if distance >= RESTART_AGE else Verdict.COUNTS
+    return MarkerVerdict.OLD if distance >= RESTART_AGE else MarkerVerdict.COUNTS
 
 
 def write_planned_stop_marker(
@@ -159,10 +159,12 @@ def write_planned_stop_marker(
     return stop
 
 
-def read_planned_stop(home: Path, me: ProcessId, world: World, *, booted: float) -> Found[PlannedStop]:
+def read_planned_stop(
+    home: Path, me: ProcessId, world: World, *, booted: float
+) -> MarkerReading[PlannedStop]:
     """The planned stop for this process. One for another living process is left to it."""
 
-    def judge(stop: PlannedStop, lies_since: float) -> Verdict:
+    def judge(stop: PlannedStop, lies_since: float) -> MarkerVerdict:
         target = find(stop.target_pid)
         lives = target is not None and stop.target_start_time in (None, target.started)
         return judge_planned_stop(
@@ -186,18 +188,18 @@ def write_drain_request(
     return request
 
 
-def read_drain_request(home: Path, world: World) -> Found[DrainRequest]:
+def read_drain_request(home: Path, world: World) -> MarkerReading[DrainRequest]:
     """The drain request in force. One that cannot be read is one: better quiet than wrong."""
     epoch = boot_epoch()
 
-    def judge(request: DrainRequest, lies_since: float) -> Verdict:
+    def judge(request: DrainRequest, lies_since: float) -> MarkerVerdict:
         return judge_drain(request, lies_since=lies_since, now=world.time(), epoch=epoch)
 
     found = _read(home / DRAIN_REQUEST, DrainRequest, judge, world, unread=DrainRequest())
     if found.marker is None or (epoch and found.marker.epoch == epoch):
         return found
     # To keep people uninformed takes a request that is surely of now.
-    return Found(msgspec.structs.replace(found.marker, suppress_notification=False), found.problem)
+    return MarkerReading(msgspec.structs.replace(found.marker, suppress_notification=False), found.problem)
 
 
 def write_restart_pending(home: Path, world: World, *, asked_by: str | None = None) -> None:
@@ -205,10 +207,10 @@ def write_restart_pending(home: Path, world: World, *, asked_by: str | None = No
     _leave(home, RESTART_PENDING, RestartPending(requested_at=world.now(), asked_by=asked_by))
 
 
-def read_restart_pending(home: Path, world: World) -> Found[RestartPending]:
+def read_restart_pending(home: Path, world: World) -> MarkerReading[RestartPending]:
     """Whether the home chats are to be told."""
 
-    def judge(pending: RestartPending, lies_since: float) -> Verdict:
+    def judge(pending: RestartPending, lies_since: float) -> MarkerVerdict:
         return judge_restart(pending.requested_at, lies_since=lies_since, now=world.time())
 
     return _read(home / RESTART_PENDING, RestartPending, judge, world)
@@ -219,10 +221,10 @@ def write_restart_notify(home: Path, notify: RestartNotify, world: World) -> Non
     _leave(home, RESTART_NOTIFY, msgspec.structs.replace(notify, requested_at=world.now()))
 
 
-def read_restart_notify(home: Path, world: World) -> Found[RestartNotify]:
+def read_restart_notify(home: Path, world: World) -> MarkerReading[RestartNotify]:
     """Which chat is to be told."""
 
-    def judge(notify: RestartNotify, lies_since: float) -> Verdict:
+    def judge(notify: RestartNotify, lies_since: float) -> MarkerVerdict:
         return judge_restart(notify.requested_at, lies_since=lies_since, now=world.time())
 
     return _read(home / RESTART_NOTIFY, RestartNotify, judge, world)
@@ -254,11 +256,11 @@ def _leave(home: Path, name: str, marker: msgspec.Struct) -> None:
 def _read(
     path: Path,
     shape: type[Marker],
-    judge: Callable[[Marker, float], Verdict],
+    judge: Callable[[Marker, float], MarkerVerdict],
     world: World,
     *,
     unread: Marker | None = None,
-) -> Found[Marker]:
+) -> MarkerReading[Marker]:
     """Look at a marker. It stays where it is if it counts, or may count for somebody else; what never
     can is removed. `unread` stands in for one that cannot be read."""
     marker, facts, damage = unread, None, None
@@ -266,10 +268,10 @@ def _read(
         data, facts = read_small(path)
         marker = msgspec.json.decode(data, type=shape)
     except FileNotFoundError:
-        return Found()
+        return MarkerReading()
     except OSError as error:
         damage = f"cannot be read ({error.strerror})"
-    except Unreadable as error:
+    except UnreadableFile as error:
         damage, facts = str(error), error.facts
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         damage = f"is damaged ({error})"
@@ -277,11 +279,19 @@ def _read(
     lies_since = facts.st_mtime if facts else world.time()
     if marker is None:
         in_somebodys_hands = facts is not None and 0 <= world.time() - lies_since < SETTLED
-        return Found() if in_somebodys_hands else Found(problem=_removed(path, facts, str(damage)))
+        return (
+            MarkerReading()
+            if in_somebodys_hands
+            else MarkerReading(problem=_removed(path, facts, str(damage)))
+        )
     verdict = judge(marker, lies_since)
-    if verdict is Verdict.COUNTS:
-        return Found(marker, damage and f"{path.name} {damage}, and counts all the same")
-    return Found() if verdict is Verdict.FOREIGN else Found(problem=_removed(path, facts, verdict.value))
+    if verdict is MarkerVerdict.COUNTS:
+        return MarkerReading(marker, damage and f"{path.name} {damage}, and counts all the same")
+    return (
+        MarkerReading()
+        if verdict is MarkerVerdict.FOREIGN
+        else MarkerReading(problem=_removed(path, facts, verdict.value))
+    )
 
 
 def _removed(path: Path, facts: os.stat_result | None, why: str) -> str:

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from ..processes.process_identity import ProcessId
-from .json_files import Unreadable, read_small
+from .json_files import UnreadableFile, read_small
 
 STATUS_FILE = "gateway_state.json"
 
@@ -109,5 +109,5 @@ def read_status(home: Path) -> Status | None:
     try:
         data, _ = read_small(home / STATUS_FILE)
         return msgspec.json.decode(data, type=Status)
-    except (OSError, Unreadable, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (OSError, UnreadableFile, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None

@@ -41,7 +41,7 @@ class TaskLine:
     infinite if it is cancelled already."""
 
 
-class Waits(trio.abc.Instrument):
+class WaitTimes(trio.abc.Instrument):
     """Notes since when each task waits. It costs each step of a task nearly a microsecond, so only
     a program of our own has it."""
 
@@ -58,9 +58,9 @@ class Waits(trio.abc.Instrument):
 
 
 @contextmanager
-def waits_noted() -> Iterator[Waits]:
+def waits_noted() -> Iterator[WaitTimes]:
     """For as long as the block it is noted since when each task waits."""
-    waits = Waits()
+    waits = WaitTimes()
     trio.lowlevel.add_instrument(waits)
     try:
         yield waits
@@ -68,7 +68,7 @@ def waits_noted() -> Iterator[Waits]:
         trio.lowlevel.remove_instrument(waits)
 
 
-def task_tree(root: trio.lowlevel.Task | None = None, waits: Waits | None = None) -> list[TaskLine]:
+def task_tree(root: trio.lowlevel.Task | None = None, waits: WaitTimes | None = None) -> list[TaskLine]:
     """All tasks, each before those that it waits for. Another thread must name the root, and sees what
     may be changing."""
     since = waits.since if waits else {}
@@ -104,7 +104,11 @@ def _places(task: trio.lowlevel.Task) -> tuple[str, ...]:
 
 
 async def show_tree_when_asked(
-    home: Path, world: World, waits: Waits, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    home: Path,
+    world: World,
+    waits: WaitTimes,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Write the tree into the home now, and whenever the signal for it comes, until cancelled. The file is
     there as long as it may be asked for: a program that does not know the signal would die of it."""

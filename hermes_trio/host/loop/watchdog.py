@@ -26,7 +26,7 @@ from ...base.errors import EXIT_FAILURE, home_error
 from ...base.world import World
 from ...log import Log
 from ..home.private_files import make_private_dir, open_private
-from .task_tree import Waits, task_tree, tree_text
+from .task_tree import WaitTimes, task_tree, tree_text
 
 WATCHDOG_LOG = Path("logs", "gateway-watchdog.log")
 LARGEST_LOG = 5_000_000
@@ -61,7 +61,7 @@ def last_resort(path: Path) -> Iterator[Callable[[float], None]]:
 async def watch_loop(
     path: Path,
     world: World,
-    waits: Waits | None = None,
+    waits: WaitTimes | None = None,
     *,
     stalled_after: float = 10.0,
     exit_after: float | None = None,

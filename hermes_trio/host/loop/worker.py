@@ -73,7 +73,7 @@ def inline_worker(name: str) -> Iterator[Runner]:
     yield lambda job, done: token.run_sync_soon(done, outcome.capture(job))
 
 
-class Took:
+class BatchTimes:
     """How long the batches of somebody have taken."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class Batcher(Generic[Item, T]):
         self._runner, self._perform, self._limit = runner, perform, limit
         self._waiting: list[Pending[Item, T]] = []
         self._busy = False
-        self.took = Took()
+        self.took = BatchTimes()
 
     def hand_over(self, item: Item, task: trio.lowlevel.Task | None = None) -> Pending[Item, T]:
         """Let `item` be performed behind all that was handed over before it, and wait for nothing."""
@@ -167,7 +167,7 @@ class Batcher(Generic[Item, T]):
             self._busy = False
 
 
-def each(batch: Sequence[Pending[Callable[[], Any], Any]]) -> None:
+def perform_each(batch: Sequence[Pending[Callable[[], Any], Any]]) -> None:
     """For a batcher of jobs: do each of them, whatever comes of the others."""
     for pending in batch:
         pending.result = outcome.capture(pending.item)

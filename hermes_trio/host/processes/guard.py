@@ -158,9 +158,9 @@ class Lookout:
         self._turn = trio.Lock()
         self._asked = self._answered = 0
         self._next = 0.0
-        self._table: sweep.Table | None = None
+        self._table: sweep.ProcessTable | None = None
 
-    async def look(self) -> sweep.Table:
+    async def look(self) -> sweep.ProcessTable:
         """All processes at some moment after this call."""
         self._asked += 1
         mine = self._asked
@@ -174,7 +174,7 @@ class Lookout:
                 self._next = now + min(LONGEST_REST, REST * (now - begun))
             return self._table
 
-    async def _looked(self) -> sweep.Table:
+    async def _looked(self) -> sweep.ProcessTable:
         """Tried again while the machine has no descriptor left; whoever waits has a deadline."""
         while True:
             with suppress(OSError):

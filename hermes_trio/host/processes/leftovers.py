@@ -24,7 +24,7 @@ CLOCK_SLACK = 1.0
 log = Log(__name__)
 
 
-class Row(Protocol):
+class RecordedGroup(Protocol):
     """What has to be known of a group that was started in an earlier life."""
 
     @property
@@ -46,7 +46,7 @@ class Leftover:
     ended: bool
 
 
-async def end_leftovers(rows: Iterable[Row], look: Look, ending: trio.Event) -> list[Leftover]:
+async def end_leftovers(rows: Iterable[RecordedGroup], look: Look, ending: trio.Event) -> list[Leftover]:
     """End what is left of these groups, all at the same time; returns those of which something was. It
     takes no longer than the end of one group, whatever hangs."""
     rows = list(rows)
@@ -55,7 +55,7 @@ async def end_leftovers(rows: Iterable[Row], look: Look, ending: trio.Event) -> 
     table = await look()
     ended: list[Leftover] = []
 
-    async def end(group: sweep.Group, pids: tuple[int, ...]) -> None:
+    async def end(group: sweep.ProcessGroup, pids: tuple[int, ...]) -> None:
         leftover = Leftover(group.id, pids, await end_group(group, look, ending))
         log.warning(
             "ended what an earlier life left running", group=group.id, pids=pids, ended=leftover.ended
@@ -70,10 +70,10 @@ async def end_leftovers(rows: Iterable[Row], look: Look, ending: trio.Event) -> 
     return ended
 
 
-def group_of(row: Row, table: sweep.Table) -> sweep.Group:
+def group_of(row: RecordedGroup, table: sweep.ProcessTable) -> sweep.ProcessGroup:
     """The group of this row among these processes."""
     leader = table.by_pid.get(row.pid)
     same_boot = row.started_at > boot_time() - CLOCK_SLACK
     if leader is not None and same_boot and float(leader.born) == row.pid_time:
-        return sweep.Group(row.process_id, leader.pid, leader.born)
-    return sweep.Group(row.process_id)
+        return sweep.ProcessGroup(row.process_id, leader.pid, leader.born)
+    return sweep.ProcessGroup(row.process_id)

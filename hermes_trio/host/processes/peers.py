@@ -109,7 +109,7 @@ def is_from_agent(theirs: Place, ours: Place) -> bool:
     return is_on_this_machine(theirs[0]) and sender_of(theirs, ours, children=False) is not Sender.OTHER
 
 
-def _agents(table: sweep.Table, *, children: bool) -> set[int]:
+def _agents(table: sweep.ProcessTable, *, children: bool) -> set[int]:
     """The processes that the agent runs."""
     own, me = os.environ.get(sweep.MARKER), os.getpid()
     above = set(_ancestors(me, table))
@@ -138,7 +138,7 @@ def _is_guard(pid: int) -> bool:
         return False
 
 
-def _ancestors(pid: int, table: sweep.Table) -> Iterator[int]:
+def _ancestors(pid: int, table: sweep.ProcessTable) -> Iterator[int]:
     """This process and those above it: what started the gateway is not run by it."""
     seen: set[int] = set()
     while pid in table.by_pid and pid not in seen:

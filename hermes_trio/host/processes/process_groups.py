@@ -46,7 +46,7 @@ _OF_ITS_OWN: dict[str, Any] = {"start_new_session": True}
 if sys.platform == "win32":  # pragma: no cover
     _OF_ITS_OWN = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 
-Look = Callable[[], Awaitable[sweep.Table]]
+Look = Callable[[], Awaitable[sweep.ProcessTable]]
 
 log = Log(__name__)
 
@@ -75,10 +75,10 @@ class SpoolUnwritable(ProcessUnstartable):
     pass
 
 
-class Process:
+class ChildProcess:
     """A command that runs, or has run, with everything that came of it."""
 
-    def __init__(self, child: trio.Process, group: sweep.Group, output: Output) -> None:
+    def __init__(self, child: trio.Process, group: sweep.ProcessGroup, output: Output) -> None:
         self._child, self._group = child, group
         self._ended = trio.Event()
         self.output = output
@@ -155,7 +155,7 @@ async def running(
     ending: trio.Event,
     talk: bool = False,
     hear: bool = False,
-) -> AsyncIterator[Process]:
+) -> AsyncIterator[ChildProcess]:
     """Run a command (a text is for the shell) in `cwd` with this environment and nothing of ours.
 
     `group_id` is unique for all gateways of this machine and is the marker that members are found by.
@@ -173,11 +173,11 @@ async def running(
             await _open_spool(file, command, runner)
             child = await _start(command, cwd, {**env, sweep.MARKER: group_id}, talk, hear)
             # No checkpoint from here to the `finally` that ends it.
-            group = sweep.Group(group_id, child.pid, sweep.born(child.pid) or "")
+            group = sweep.ProcessGroup(group_id, child.pid, sweep.born(child.pid) or "")
             guard.started(group_id, child.pid, group.born or "?")
             written = child.stderr if hear else child.stdout
             assert written is not None  # noqa: S101 - `_start` made a pipe
-            process = Process(child, group, Output(written, file, runner))
+            process = ChildProcess(child, group, Output(written, file, runner))
             try:
                 async with beside(process._attend):
                     yield process
@@ -196,7 +196,7 @@ async def running(
                 log.error("a process group could not be ended", group=group_id, command=_name(command))
 
 
-async def end_group(group: sweep.Group, look: Look, ending: trio.Event) -> bool:
+async def end_group(group: sweep.ProcessGroup, look: Look, ending: trio.Event) -> bool:
     """End every member of a group; True is the proof that none is alive."""
     members = group.living(table := await look())
     if not members:
@@ -217,7 +217,7 @@ async def _hurry(patience: trio.CancelScope, ending: trio.Event) -> None:
     patience.cancel(reason="the gateway is ending")
 
 
-async def _gone(group: sweep.Group, look: Look, number: int) -> None:
+async def _gone(group: sweep.ProcessGroup, look: Look, number: int) -> None:
     """Send the signal to every member, also to those who appear meanwhile, until there is none."""
     while members := group.living(table := await look()):
         group.signal(number, members, table)

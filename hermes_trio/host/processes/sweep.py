@@ -48,7 +48,7 @@ BEGINS_WITHIN = (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008)
 """Seconds between looks at a process that is just becoming another program."""
 
 
-class Seen:
+class SeenProcess:
     """One process as the system showed it; `born` names its start in the system's own words."""
 
     __slots__ = ("alive", "born", "group", "marker", "parent", "pid", "session")
@@ -60,15 +60,15 @@ class Seen:
         self.born, self.alive, self.marker = born, alive, marker
 
 
-class Table:
+class ProcessTable:
     """All processes of one moment."""
 
-    def __init__(self, seen: Iterable[Seen]) -> None:
+    def __init__(self, seen: Iterable[SeenProcess]) -> None:
         self.by_pid = {one.pid: one for one in seen}
-        self._living: dict[int, Seen] = {}
-        self._by_session: dict[int, list[Seen]] = {}
-        self._by_parent: dict[int, list[Seen]] = {}
-        self._by_marker: dict[str, list[Seen]] = {}
+        self._living: dict[int, SeenProcess] = {}
+        self._by_session: dict[int, list[SeenProcess]] = {}
+        self._by_parent: dict[int, list[SeenProcess]] = {}
+        self._by_marker: dict[str, list[SeenProcess]] = {}
         # A gateway may itself run below a group that it looks for: an agent started it. It never
         # ends itself, nor who waits for it.
         mine = _and_above(os.getpid(), self.by_pid)
@@ -86,7 +86,7 @@ class Table:
         leader = self.by_pid.get(pid)
         return leader is None or leader.born == born or (not born and leader.parent == os.getpid())
 
-    def members(self, group: Group) -> list[Seen]:
+    def members(self, group: ProcessGroup) -> list[SeenProcess]:
         """Who of the group is alive."""
         known = (self._living.get(pid) for pid in group.known)
         waiting = [one for one in known if one and group.known[one.pid] == one.born]
@@ -95,7 +95,7 @@ class Table:
             waiting += self._by_session.get(group.pid, [])
             if leader := self._living.get(group.pid):
                 waiting.append(leader)
-        found: dict[int, Seen] = {}
+        found: dict[int, SeenProcess] = {}
         while waiting:
             one = waiting.pop()
             if one.pid not in found:
@@ -104,7 +104,7 @@ class Table:
         return list(found.values())
 
 
-class Group:
+class ProcessGroup:
     """A group that is to be ended; `pid` is 0 while only its marker is known."""
 
     def __init__(self, id: str, pid: int = 0, born: str = "") -> None:
@@ -112,13 +112,13 @@ class Group:
         self.known: dict[int, str] = {}
         self._asked: set[int] = set()
 
-    def living(self, table: Table) -> list[Seen]:
+    def living(self, table: ProcessTable) -> list[SeenProcess]:
         """Who of the group is alive, remembered from now on."""
         members = table.members(self)
         self.known.update((one.pid, one.born) for one in members)
         return members
 
-    def signal(self, number: int, members: Iterable[Seen], table: Table) -> None:
+    def signal(self, number: int, members: Iterable[SeenProcess], table: ProcessTable) -> None:
         """Send a signal to these members. A politer one than KILL reaches each of them once: a second
         TERM makes many programs drop what they were tidying up."""
         fresh = [one for one in members if number == KILL or one.pid not in self._asked]
@@ -142,9 +142,9 @@ class Group:
         return True
 
 
-def look() -> Table:
+def look() -> ProcessTable:
     """All processes as they are now: some 20 microseconds for each. Raises OSError."""
-    return Table(_from_proc() if HAS_PROC else _from_psutil())
+    return ProcessTable(_from_proc() if HAS_PROC else _from_psutil())
 
 
 def born(pid: int) -> str | None:
@@ -156,7 +156,7 @@ def born(pid: int) -> str | None:
     return seen.born if seen else None
 
 
-def _and_above(pid: int, by_pid: dict[int, Seen]) -> set[int]:
+def _and_above(pid: int, by_pid: dict[int, SeenProcess]) -> set[int]:
     chain: set[int] = set()
     while pid in by_pid and pid not in chain:
         chain.add(pid)
@@ -164,7 +164,7 @@ def _and_above(pid: int, by_pid: dict[int, Seen]) -> set[int]:
     return chain
 
 
-def _from_proc() -> Iterable[Seen]:
+def _from_proc() -> Iterable[SeenProcess]:
     listed: set[str] = set()
     for _ in range(MOST_LISTS):
         names = [name for name in os.listdir("/proc") if name.isdigit() and name not in listed]
@@ -181,7 +181,7 @@ def _from_proc() -> Iterable[Seen]:
         listed.update(names)
 
 
-def _read_stat(pid: int) -> Seen | None:
+def _read_stat(pid: int) -> SeenProcess | None:
     data = _read(f"/proc/{pid}/stat")
     if not data:
         return None
@@ -190,7 +190,7 @@ def _read_stat(pid: int) -> Seen | None:
     # A process whose first thread has ended looks like a dead one, but has other threads. A thread of the
     # kernel is nobody's. (It has no session, but in a container that is true of others, too.)
     alive = (rest[0] not in (b"Z", b"X") or int(rest[17]) > 1) and not int(rest[6]) & KERNEL_THREAD
-    return Seen(pid, int(rest[1]), int(rest[2]), int(rest[3]), rest[19].decode(), alive, None)
+    return SeenProcess(pid, int(rest[1]), int(rest[2]), int(rest[3]), rest[19].decode(), alive, None)
 
 
 def _read_marker(pid: int) -> str | None:
@@ -238,7 +238,7 @@ def _nothing(error: OSError) -> bytes:
     raise error
 
 
-def _from_psutil() -> Iterable[Seen]:
+def _from_psutil() -> Iterable[SeenProcess]:
     import psutil
 
     for one in psutil.process_iter(["pid", "ppid", "create_time", "status"]):
@@ -249,10 +249,10 @@ def _from_psutil() -> Iterable[Seen]:
         except (psutil.Error, OSError):  # another user's, or just gone
             group, session, marker = 0, 0, None
         alive = status not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-        yield Seen(pid, parent or 0, group, session, repr(time_born), alive, marker)
+        yield SeenProcess(pid, parent or 0, group, session, repr(time_born), alive, marker)
 
 
-def end_all(groups: list[Group], within: float = WITHIN) -> list[Group]:
+def end_all(groups: list[ProcessGroup], within: float = WITHIN) -> list[ProcessGroup]:
     """TERM, a moment later KILL, until nobody of these groups is left or the time is over; returns the
     groups of which somebody is. A group that was only announced may be about to appear."""
     start = time.monotonic()
@@ -274,9 +274,9 @@ def end_all(groups: list[Group], within: float = WITHIN) -> list[Group]:
     return left
 
 
-def listen(gateway: int) -> list[Group]:
+def listen(gateway: int) -> list[ProcessGroup]:
     """The groups that were not over when the gateway fell silent."""
-    groups: dict[str, Group] = {}
+    groups: dict[str, ProcessGroup] = {}
     rest = b""
     for data in _heard(gateway):
         *lines, rest = (rest + data).split(b"\n")
@@ -285,7 +285,7 @@ def listen(gateway: int) -> list[Group]:
             if what == "over":
                 groups.pop(group_id, None)
             else:
-                groups[group_id] = Group(group_id, *((int(more[0]), more[1]) if more else ()))
+                groups[group_id] = ProcessGroup(group_id, *((int(more[0]), more[1]) if more else ()))
     return list(groups.values())
 
 

@@ -71,7 +71,7 @@ class Service:
         return "user" if self.user is None else "system"
 
 
-class Standing(Enum):
+class ServiceFileState(Enum):
     """What is there already where a file of ours is to be."""
 
     NOTHING = "nothing is installed"
@@ -160,15 +160,15 @@ def launchd_plist(service: Service) -> str:
     return _sealed(text.decode(), service, "<!-- {} -->\n", line=2)
 
 
-def standing(found: str | None, wanted: str, home: Path) -> Standing:
+def service_file_state(found: str | None, wanted: str, home: Path) -> ServiceFileState:
     """What `found` is to us who want to write `wanted`."""
     if found is None:
-        return Standing.NOTHING
+        return ServiceFileState.NOTHING
     if found == wanted:
-        return Standing.SAME
+        return ServiceFileState.SAME
     if version_of(found) is None:
-        return Standing.EDITED
-    return Standing.OURS if home_of(found) == home else Standing.ANOTHER_HOME
+        return ServiceFileState.EDITED
+    return ServiceFileState.OURS if home_of(found) == home else ServiceFileState.ANOTHER_HOME
 
 
 def version_of(text: str) -> str | None:

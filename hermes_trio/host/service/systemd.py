@@ -16,7 +16,7 @@ LINGERING = Path("/var/lib/systemd/linger")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SystemctlAnswer:
     """What systemctl said, be it why it refused."""
 
     ok: bool
@@ -56,7 +56,7 @@ def answers(scope: Scope, environ: Mapping[str, str]) -> bool:
     return ask(scope, "show-environment", environ=environ).ok
 
 
-def disable(scope: Scope, environ: Mapping[str, str]) -> Answer:
+def disable(scope: Scope, environ: Mapping[str, str]) -> SystemctlAnswer:
     """Stop our unit, however long it may take, and have it started no more."""
     return ask(scope, "disable", "--now", UNIT, environ=environ, within=None)
 
@@ -101,22 +101,22 @@ def is_restarting(environ: Mapping[str, str]) -> bool:
     return [unit.name, "restart"] in listed
 
 
-def queue_restart(environ: Mapping[str, str]) -> Answer:
+def queue_restart(environ: Mapping[str, str]) -> SystemctlAnswer:
     """Queue the restart of our own unit and return without waiting for it. If it was not queued, our exit
     code has to ask for it. Our units say their name and whose they are."""
     unit = _own(environ)
     if unit is None:
-        return Answer(False, "this unit is not ours")
+        return SystemctlAnswer(False, "this unit is not ours")
     return ask(unit.scope, "--no-block", "restart", unit.name, environ=environ)
 
 
 def ask(
     scope: Scope, *arguments: str, environ: Mapping[str, str], within: float | None = ANSWER_WITHIN
-) -> Answer:
+) -> SystemctlAnswer:
     """Ask systemctl. Not to be there is an answer too."""
     program = shutil.which("systemctl", path=environ.get("PATH"))
     if program is None:
-        return Answer(False, "there is no systemctl")
+        return SystemctlAnswer(False, "there is no systemctl")
     whose = ["--user"] if scope == "user" else []
     try:
         done = subprocess.run(  # noqa: S603 - fixed commands, and names that units have
@@ -129,8 +129,8 @@ def ask(
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Answer(False, str(error))
-    return Answer(done.returncode == 0, (done.stderr if done.returncode else done.stdout).strip())
+        return SystemctlAnswer(False, str(error))
+    return SystemctlAnswer(done.returncode == 0, (done.stderr if done.returncode else done.stdout).strip())
 
 
 def _own(environ: Mapping[str, str]) -> Unit | None:

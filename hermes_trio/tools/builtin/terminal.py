@@ -20,7 +20,7 @@ import trio
 from msgspec import Meta
 
 from ...host.loop.scoped_task import beside
-from ...host.processes.process_groups import Process
+from ...host.processes.process_groups import ChildProcess
 from ..approval import Permissions
 from ..output import MARGIN, MOST, fitted, redaction
 from ..safety.command_line import LONGEST, Command, Unreadable
@@ -206,7 +206,7 @@ def _why_not_here(commands: list[Command]) -> str | None:
     return None
 
 
-async def stir(process: Process, place: Workplace) -> None:
+async def stir(process: ChildProcess, place: Workplace) -> None:
     """While a process writes, the turn is not idle."""
     seen = 0
     while (total := await process.output.beyond(seen)) > seen:
@@ -214,7 +214,7 @@ async def stir(process: Process, place: Workplace) -> None:
         place.active()
 
 
-async def shown(process: Process, place: Workplace) -> str:
+async def shown(process: ChildProcess, place: Workplace) -> str:
     """What a process has written so far, as a model may be sent it."""
     output = process.output
     total, tail = output.total, output.tail

@@ -18,7 +18,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
 from ...base.errors import GatewayError
-from ...host.processes.process_groups import Process
+from ...host.processes.process_groups import ChildProcess
 from ...log import Log
 
 LONGEST_MESSAGE = 16 << 20
@@ -42,7 +42,7 @@ class MessageTooLong(GatewayError):
 
 @asynccontextmanager
 async def talking(
-    started: AbstractAsyncContextManager[Process], gone: Callable[[], object]
+    started: AbstractAsyncContextManager[ChildProcess], gone: Callable[[], object]
 ) -> AsyncIterator[TransportStreams]:
     """The messages to and from a process that is started with the block. `gone` is called when it has said
     its last word."""
@@ -59,7 +59,7 @@ async def talking(
         await _sees_its_end(process)
 
 
-async def _hear(process: Process, incoming: Incoming, gone: Callable[[], object]) -> None:
+async def _hear(process: ChildProcess, incoming: Incoming, gone: Callable[[], object]) -> None:
     assert process.stdout is not None  # noqa: S101 - it is started to be heard
     rest, pace = bytearray(), _Pace()
     with incoming:
@@ -111,7 +111,7 @@ async def _hand_over(line: bytes, incoming: Incoming, pace: _Pace) -> None:
     await incoming.send(SessionMessage(message))
 
 
-async def _say(process: Process, outgoing: Outgoing) -> None:
+async def _say(process: ChildProcess, outgoing: Outgoing) -> None:
     assert process.stdin is not None  # noqa: S101 - it is started to be talked to
     with outgoing:
         try:
@@ -122,7 +122,7 @@ async def _say(process: Process, outgoing: Outgoing) -> None:
             log.debug("a server reads no longer")
 
 
-async def _sees_its_end(process: Process) -> None:
+async def _sees_its_end(process: ChildProcess) -> None:
     assert process.stdin is not None  # noqa: S101 - it is started to be talked to
     await process.stdin.aclose()
     with trio.move_on_after(GOES_WITHIN):

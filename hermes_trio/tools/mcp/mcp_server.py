@@ -30,7 +30,7 @@ from ...base.errors import GatewayError
 from ...base.tls import trusted
 from ...config.schema import McpServerConfig
 from ...host.loop.scoped_task import beside
-from ...host.processes.process_groups import Process
+from ...host.processes.process_groups import ChildProcess
 from ...log import Log
 from ..tool import Tool, ToolFailed
 from .mcp_program import LONGEST_MESSAGE, Outgoing, talking
@@ -59,7 +59,7 @@ class Server:
         self,
         name: str,
         config: McpServerConfig,
-        start: Callable[[str, McpServerConfig], AbstractAsyncContextManager[Process]],
+        start: Callable[[str, McpServerConfig], AbstractAsyncContextManager[ChildProcess]],
         changed: Callable[[], object],
         told: Callable[[str], object],
     ) -> None:

@@ -21,7 +21,7 @@ from ...base.world import World
 from ...config.schema import GatewayConfig, McpServerConfig
 from ...host.loop.scoped_task import beside
 from ...host.processes.guard import Guard, open_guard
-from ...host.processes.process_groups import Process, running
+from ...host.processes.process_groups import ChildProcess, running
 from ...masking.redaction import Redact
 from ..tool import Tool
 from .offered_tools import plain
@@ -130,7 +130,7 @@ def _start(
     leaving: trio.Event,
     name: str,
     server: McpServerConfig,
-) -> AbstractAsyncContextManager[Process]:
+) -> AbstractAsyncContextManager[ChildProcess]:
     """Start the program of a server. It sees nothing of our environment but what everybody may, and what it
     is given; what it complains of is in a log of its own."""
     from mcp.client.stdio import get_default_environment

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...host.home.state_file import PlatformState
-from ...host.loop.worker import STEPS, Took
+from ...host.loop.worker import STEPS, BatchTimes
 from ...state.tables import endings, inbox, outbox
 from ...state.tables.endings import EndingRow
 from ...state.tables.outbox import OutboxState
@@ -136,7 +136,7 @@ def _gauge(name: str, told: str, value: float) -> Metric:
     return GaugeMetricFamily(name, told, value=value)
 
 
-def _histogram(name: str, told: str, took: Took) -> Metric:
+def _histogram(name: str, told: str, took: BatchTimes) -> Metric:
     steps = [*map(str, STEPS), "+Inf"]
     buckets = list(zip(steps, map(float, itertools.accumulate(took.counts)), strict=True))
     return HistogramMetricFamily(name, told, buckets=buckets, sum_value=took.seconds)

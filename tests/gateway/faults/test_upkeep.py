@@ -197,7 +197,7 @@ async def test_a_session_whose_process_lives_is_reset_when_that_was_forgotten(
 class Watching:
     """A guard that only looks: nothing is started here."""
 
-    async def look(self) -> sweep.Table:
+    async def look(self) -> sweep.ProcessTable:
         await trio.lowlevel.checkpoint()
         return sweep.look()
 

@@ -18,7 +18,7 @@ from trio.testing import MemorySendStream, MockClock, memory_stream_one_way_pair
 from hermes_trio.config.schema import DisplayConfig
 from hermes_trio.gateway.processes.background import KEPT_FOR, MOST
 from hermes_trio.host.loop.worker import inline_worker
-from hermes_trio.host.processes.process_groups import Process
+from hermes_trio.host.processes.process_groups import ChildProcess
 from hermes_trio.host.processes.spool import TAIL, Output, Spool
 from hermes_trio.tools.background_process import LONGEST_LINE, Kept, Watch
 from tests.host.children.kinds import alive, soon, token, until
@@ -42,7 +42,7 @@ class Written:
     kept: Kept = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kept = Kept("proc_1", "s", "key", "make", cast(Process, self), 0.0, Path())
+        self.kept = Kept("proc_1", "s", "key", "make", cast(ChildProcess, self), 0.0, Path())
 
     async def writes(self, text: str | bytes) -> None:
         await self.into.send_all(text.encode() if isinstance(text, str) else text)

@@ -28,12 +28,12 @@ from hermes_trio.host.home.markers import (
     RESTART_NOTIFY,
     RESTART_PENDING,
     DrainRequest,
-    Found,
+    MarkerReading,
+    MarkerVerdict,
     Moment,
     PlannedStop,
     RestartNotify,
     RestartPending,
-    Verdict,
     consume,
     judge_drain,
     judge_planned_stop,
@@ -69,37 +69,42 @@ def for_me(**changes: Any) -> PlannedStop:
 @pytest.mark.parametrize(
     ("stop", "verdict"),
     [
-        (for_me(), Verdict.COUNTS),
-        (for_me(kind="restart"), Verdict.COUNTS),
-        (for_me(target_start_time=None, target_boot="", stopper_pid=None), Verdict.COUNTS),
-        (for_me(written_at=at(0)), Verdict.COUNTS),
-        (for_me(written_at=at(5)), Verdict.COUNTS),
-        (for_me(written_at=at(5.001)), Verdict.FUTURE),
-        (for_me(written_at=at(-30)), Verdict.COUNTS),
-        (for_me(written_at=at(-30.001)), Verdict.BEFORE_BOOT),
-        (for_me(target_boot="boot-1"), Verdict.BEFORE_BOOT),
-        (for_me(target_start_time=4710.0), Verdict.ENDED),
-        (for_me(target_pid=813), Verdict.FOREIGN),
-        (for_me(target_pid=813, target_start_time=None), Verdict.FOREIGN),
-        (for_me(target_pid=813, written_at=at(6)), Verdict.FUTURE),
-        (for_me(written_at=NOW - 1), Verdict.COUNTS),
-        (for_me(written_at=NOW + 6), Verdict.FUTURE),
-        (for_me(written_at=at(-1).replace(tzinfo=None)), Verdict.COUNTS),
-        (for_me(written_at=at(-1).astimezone(None)), Verdict.COUNTS),
-        (for_me(written_at=1e300), Verdict.FUTURE),
-        (for_me(written_at=-1e300), Verdict.BEFORE_BOOT),
+        (for_me(), MarkerVerdict.COUNTS),
+        (for_me(kind="restart"), MarkerVerdict.COUNTS),
+        (for_me(target_start_time=None, target_boot="", stopper_pid=None), MarkerVerdict.COUNTS),
+        (for_me(written_at=at(0)), MarkerVerdict.COUNTS),
+        (for_me(written_at=at(5)), MarkerVerdict.COUNTS),
+        (for_me(written_at=at(5.001)), MarkerVerdict.FUTURE),
+        (for_me(written_at=at(-30)), MarkerVerdict.COUNTS),
+        (for_me(written_at=at(-30.001)), MarkerVerdict.BEFORE_BOOT),
+        (for_me(target_boot="boot-1"), MarkerVerdict.BEFORE_BOOT),
+        (for_me(target_start_time=4710.0), MarkerVerdict.ENDED),
+        (for_me(target_pid=813), MarkerVerdict.FOREIGN),
+        (for_me(target_pid=813, target_start_time=None), MarkerVerdict.FOREIGN),
+        (for_me(target_pid=813, written_at=at(6)), MarkerVerdict.FUTURE),
+        (for_me(written_at=NOW - 1), MarkerVerdict.COUNTS),
+        (for_me(written_at=NOW + 6), MarkerVerdict.FUTURE),
+        (for_me(written_at=at(-1).replace(tzinfo=None)), MarkerVerdict.COUNTS),
+        (for_me(written_at=at(-1).astimezone(None)), MarkerVerdict.COUNTS),
+        (for_me(written_at=1e300), MarkerVerdict.FUTURE),
+        (for_me(written_at=-1e300), MarkerVerdict.BEFORE_BOOT),
     ],
 )
-def test_planned_stop(stop: PlannedStop, verdict: Verdict) -> None:
+def test_planned_stop(stop: PlannedStop, verdict: MarkerVerdict) -> None:
     judged = judge_planned_stop(stop, ME, lies_since=NOW + 99, now=NOW, booted=BOOTED, target_lives=True)
     assert judged is verdict
 
 
 @pytest.mark.parametrize(
     ("age", "verdict"),
-    [(59.999, Verdict.COUNTS), (60, Verdict.OLD), (1e9, Verdict.OLD), (-6, Verdict.FUTURE)],
+    [
+        (59.999, MarkerVerdict.COUNTS),
+        (60, MarkerVerdict.OLD),
+        (1e9, MarkerVerdict.OLD),
+        (-6, MarkerVerdict.FUTURE),
+    ],
 )
-def test_a_planned_stop_counts_for_less_than_a_minute(age: float, verdict: Verdict) -> None:
+def test_a_planned_stop_counts_for_less_than_a_minute(age: float, verdict: MarkerVerdict) -> None:
     for stop, lies_since in (
         (for_me(written_at=NOW - age), NOW + 99),
         (for_me(written_at=None), NOW - age),  # then the file's own time counts
@@ -116,53 +121,53 @@ def test_a_time_without_a_zone_is_utc_wherever_we_are(monkeypatch: pytest.Monkey
         time.tzset()
         judged = judge_planned_stop(stop, ME, lies_since=0, now=NOW, booted=BOOTED, target_lives=True)
     time.tzset()
-    assert judged is Verdict.COUNTS
+    assert judged is MarkerVerdict.COUNTS
 
 
 def test_a_planned_stop_for_somebody_who_has_ended_is_nobodys() -> None:
     stop = for_me(target_pid=813)
     judged = judge_planned_stop(stop, ME, lies_since=NOW, now=NOW, booted=BOOTED, target_lives=False)
-    assert judged is Verdict.ENDED
+    assert judged is MarkerVerdict.ENDED
 
 
 def test_where_boots_are_not_known_they_make_no_difference() -> None:
     me = replace(ME, boot="")
     judged = judge_planned_stop(for_me(), me, lies_since=NOW, now=NOW, booted=BOOTED, target_lives=True)
-    assert judged is Verdict.COUNTS
+    assert judged is MarkerVerdict.COUNTS
 
 
 @pytest.mark.parametrize(
     ("requested", "file_age", "epoch", "verdict"),
     [
-        (at(-60), 60, "here", Verdict.COUNTS),
-        (at(-60), 60, "before", Verdict.BEFORE_BOOT),
-        (at(-60), 60, "", Verdict.COUNTS),
-        (at(-DRAIN_AGE + 1), 0, "here", Verdict.COUNTS),
-        (at(-DRAIN_AGE), 0, "here", Verdict.OLD),
-        (None, DRAIN_AGE - 1, "here", Verdict.COUNTS),
-        (None, DRAIN_AGE, "here", Verdict.OLD),
-        (at(1e9), 60, "here", Verdict.COUNTS),
-        (at(1e9), DRAIN_AGE, "here", Verdict.OLD),
+        (at(-60), 60, "here", MarkerVerdict.COUNTS),
+        (at(-60), 60, "before", MarkerVerdict.BEFORE_BOOT),
+        (at(-60), 60, "", MarkerVerdict.COUNTS),
+        (at(-DRAIN_AGE + 1), 0, "here", MarkerVerdict.COUNTS),
+        (at(-DRAIN_AGE), 0, "here", MarkerVerdict.OLD),
+        (None, DRAIN_AGE - 1, "here", MarkerVerdict.COUNTS),
+        (None, DRAIN_AGE, "here", MarkerVerdict.OLD),
+        (at(1e9), 60, "here", MarkerVerdict.COUNTS),
+        (at(1e9), DRAIN_AGE, "here", MarkerVerdict.OLD),
     ],
 )
-def test_drain(requested: Moment, file_age: float, epoch: str, verdict: Verdict) -> None:
+def test_drain(requested: Moment, file_age: float, epoch: str, verdict: MarkerVerdict) -> None:
     request = DrainRequest(requested_at=requested, epoch=epoch)
     assert judge_drain(request, lies_since=NOW - file_age, now=NOW, epoch="here") is verdict
-    elsewhere = Verdict.COUNTS if verdict is Verdict.BEFORE_BOOT else verdict
+    elsewhere = MarkerVerdict.COUNTS if verdict is MarkerVerdict.BEFORE_BOOT else verdict
     assert judge_drain(request, lies_since=NOW - file_age, now=NOW, epoch="") is elsewhere
 
 
 @pytest.mark.parametrize(
     ("age", "verdict"),
     [
-        (0, Verdict.COUNTS),
-        (RESTART_AGE - 1, Verdict.COUNTS),
-        (RESTART_AGE, Verdict.OLD),
-        (1 - RESTART_AGE, Verdict.COUNTS),
-        (-RESTART_AGE, Verdict.OLD),
+        (0, MarkerVerdict.COUNTS),
+        (RESTART_AGE - 1, MarkerVerdict.COUNTS),
+        (RESTART_AGE, MarkerVerdict.OLD),
+        (1 - RESTART_AGE, MarkerVerdict.COUNTS),
+        (-RESTART_AGE, MarkerVerdict.OLD),
     ],
 )
-def test_restart(age: float, verdict: Verdict) -> None:
+def test_restart(age: float, verdict: MarkerVerdict) -> None:
     assert judge_restart(NOW - age, lies_since=0.0, now=NOW) is verdict
     assert judge_restart(None, lies_since=NOW - age, now=NOW) is verdict
 
@@ -182,7 +187,7 @@ class Desk:
         os.utime(path, (self.calendar.time - age,) * 2)
         return path
 
-    def planned_stop(self) -> Found[PlannedStop]:
+    def planned_stop(self) -> MarkerReading[PlannedStop]:
         return read_planned_stop(self.home, self.me, self.world, booted=self.calendar.time - 1000)
 
     @property
@@ -203,14 +208,14 @@ def somebody_else() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_stop_is_announced_read_and_consumed(desk: Desk) -> None:
-    assert desk.planned_stop() == Found()
+    assert desk.planned_stop() == MarkerReading()
     written = write_planned_stop_marker(desk.home, desk.me.pid, desk.world, asked_by="the console")
     for _ in range(3):
-        assert desk.planned_stop() == Found(written)
+        assert desk.planned_stop() == MarkerReading(written)
     assert (written.target_start_time, written.target_boot) == (desk.me.started, desk.me.boot)
     assert (written.kind, written.asked_by, written.stopper_pid) == ("stop", "the console", os.getpid())
     assert consume(desk.home, PLANNED_STOP)
-    assert desk.planned_stop() == Found()
+    assert desk.planned_stop() == MarkerReading()
     assert not consume(desk.home, PLANNED_STOP)
     assert desk.names == []
 
@@ -227,13 +232,13 @@ def test_an_announced_stop_is_over_after_a_minute(desk: Desk) -> None:
     desk.calendar.sleep(seconds=59)
     assert desk.planned_stop().marker is not None
     desk.calendar.sleep(seconds=1)
-    assert desk.planned_stop() == Found(problem=f"{PLANNED_STOP} is too old; it was removed")
+    assert desk.planned_stop() == MarkerReading(problem=f"{PLANNED_STOP} is too old; it was removed")
     assert desk.names == []
 
 
 def test_the_least_that_another_program_must_write(desk: Desk) -> None:
     desk.lay(PLANNED_STOP, {"target_pid": desk.me.pid}, age=59)
-    assert desk.planned_stop() == Found(PlannedStop(target_pid=desk.me.pid))
+    assert desk.planned_stop() == MarkerReading(PlannedStop(target_pid=desk.me.pid))
     desk.lay(PLANNED_STOP, {"target_pid": desk.me.pid}, age=60)
     assert desk.planned_stop().marker is None
 
@@ -255,7 +260,7 @@ def test_a_stop_for_another_living_process_is_left_to_it(
     desk: Desk, somebody_else: subprocess.Popen[bytes]
 ) -> None:
     write_planned_stop_marker(desk.home, somebody_else.pid, desk.world)
-    assert desk.planned_stop() == Found()
+    assert desk.planned_stop() == MarkerReading()
     assert desk.names == [PLANNED_STOP]
     target = find(somebody_else.pid)
     assert target is not None
@@ -307,13 +312,13 @@ def test_a_damaged_marker_is_reported_and_removed(desk: Desk, content: bytes) ->
     assert found.marker is None
     assert str(found.problem).endswith("it was removed")
     assert desk.names == []
-    assert desk.planned_stop() == Found()
+    assert desk.planned_stop() == MarkerReading()
 
 
 def test_a_marker_that_is_just_being_written_gets_its_time(desk: Desk) -> None:
     """Not everybody renames: a shell empties the file first."""
     path = desk.lay(PLANNED_STOP, b"", age=0.5)
-    assert desk.planned_stop() == Found()
+    assert desk.planned_stop() == MarkerReading()
     assert path.exists()
     desk.lay(PLANNED_STOP, {"target_pid": desk.me.pid}, age=0)
     assert desk.planned_stop().marker is not None
@@ -329,7 +334,9 @@ def test_what_is_no_file_is_reported_and_left(desk: Desk, lay: Callable[[Path], 
     lay(desk.home / PLANNED_STOP)
     began = time.monotonic()
     for _ in range(2):
-        assert desk.planned_stop() == Found(problem=f"{PLANNED_STOP} is not a file; it was left there")
+        assert desk.planned_stop() == MarkerReading(
+            problem=f"{PLANNED_STOP} is not a file; it was left there"
+        )
     assert time.monotonic() - began < 5  # nobody was waited for
     assert desk.names == [PLANNED_STOP]
 
@@ -395,19 +402,19 @@ def test_a_marker_that_cannot_be_written_is_an_error_with_a_remedy(desk: Desk) -
 
 
 def test_a_drain_lasts_until_it_is_taken_back(desk: Desk) -> None:
-    assert read_drain_request(desk.home, desk.world) == Found()
+    assert read_drain_request(desk.home, desk.world) == MarkerReading()
     request = write_drain_request(desk.home, desk.world, principal="kim", suppress_notification=True)
     desk.calendar.sleep(hours=23)
-    assert read_drain_request(desk.home, desk.world) == Found(request)
+    assert read_drain_request(desk.home, desk.world) == MarkerReading(request)
     assert consume(desk.home, DRAIN_REQUEST)
-    assert read_drain_request(desk.home, desk.world) == Found()
+    assert read_drain_request(desk.home, desk.world) == MarkerReading()
 
 
 def test_a_forgotten_drain_ends_by_itself(desk: Desk) -> None:
     write_drain_request(desk.home, desk.world)
     desk.calendar.sleep(hours=24)
     found = read_drain_request(desk.home, desk.world)
-    assert found == Found(problem=f"{DRAIN_REQUEST} is too old; it was removed")
+    assert found == MarkerReading(problem=f"{DRAIN_REQUEST} is too old; it was removed")
     assert desk.names == []
 
 
@@ -453,7 +460,7 @@ def test_who_asked_for_a_restart_is_told_once_it_can_be_done(desk: Desk) -> None
     assert (marker.platform, marker.chat_id, marker.chat_type) == ("telegram", "42", "dm")
     assert (marker.thread_id, marker.message_id) == ("7", "99")
     assert consume(desk.home, RESTART_NOTIFY)
-    assert read_restart_notify(desk.home, desk.world) == Found()
+    assert read_restart_notify(desk.home, desk.world) == MarkerReading()
 
 
 def test_after_an_hour_nobody_wants_to_hear_of_it(desk: Desk) -> None:
@@ -471,7 +478,7 @@ def test_home_chats_are_told_until_the_marker_is_consumed(desk: Desk) -> None:
         marker = read_restart_pending(desk.home, desk.world).marker
         assert marker == RestartPending(requested_at=desk.world.now(), asked_by="kim")
     assert consume(desk.home, RESTART_PENDING)
-    assert read_restart_pending(desk.home, desk.world) == Found()
+    assert read_restart_pending(desk.home, desk.world) == MarkerReading()
 
 
 def test_markers_of_the_original_are_understood(desk: Desk) -> None:

@@ -21,9 +21,9 @@ from hermes_trio.host.loop.worker import (
     Pending,
     Runner,
     Worker,
-    each,
     finished,
     inline_worker,
+    perform_each,
     worker_thread,
 )
 from tests.logs import capture_logs
@@ -247,7 +247,7 @@ async def test_what_waits_together_is_one_job(worker: Worker) -> None:
 
 async def test_in_a_batch_everybody_gets_what_came_of_his_own(worker: Worker) -> None:
     with worker("store") as runner, capture_logs() as logs:
-        batcher: Batcher[Callable[[], object], object] = Batcher(runner, each, limit=10)
+        batcher: Batcher[Callable[[], object], object] = Batcher(runner, perform_each, limit=10)
         results: list[object] = []
 
         async def use(job: Callable[[], object]) -> None:

@@ -180,7 +180,7 @@ def test_a_command_that_is_only_about_to_be_there(tmp_path: Path) -> None:
     if not sweep.HAS_PROC:
         pytest.skip("needs the environments of other processes")
     mark = token()
-    sweeping = threading.Thread(target=sweep.end_all, args=([sweep.Group(mark)],))
+    sweeping = threading.Thread(target=sweep.end_all, args=([sweep.ProcessGroup(mark)],))
     sweeping.start()
     time.sleep(0.3)
     env = {**os.environ, sweep.MARKER: mark}
@@ -201,7 +201,7 @@ def test_who_cannot_be_seen_is_not_dead(monkeypatch: pytest.MonkeyPatch, way: st
         raise OSError(getattr(errno, way), "refused", path)
 
     with stranger(token()) as process:
-        group = sweep.Group("x", process.pid, sweep.born(process.pid) or "")
+        group = sweep.ProcessGroup("x", process.pid, sweep.born(process.pid) or "")
         with monkeypatch.context() as broken:
             broken.setattr(os, "open", refuse)
             with pytest.raises(OSError, match="refused"):
@@ -434,7 +434,7 @@ async def test_a_look_is_never_older_than_its_question() -> None:
 async def test_a_look_waits_for_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     real, tries = sweep.look, []
 
-    def scarce() -> sweep.Table:
+    def scarce() -> sweep.ProcessTable:
         tries.append(1)
         if len(tries) < 3:
             raise OSError(errno.EMFILE, "Too many open files")
@@ -456,13 +456,13 @@ async def test_who_leaves_while_a_look_is_due_holds_up_nobody() -> None:
 
 def test_who_leaves_the_process_group_in_this_moment_is_signalled_too() -> None:
     with stranger(token()) as leader, stranger(token()) as left:
-        table = sweep.Table(
+        table = sweep.ProcessTable(
             [
-                sweep.Seen(leader.pid, 1, leader.pid, leader.pid, "5", True, None),
-                sweep.Seen(left.pid, 1, leader.pid, leader.pid, "5", True, None),
+                sweep.SeenProcess(leader.pid, 1, leader.pid, leader.pid, "5", True, None),
+                sweep.SeenProcess(left.pid, 1, leader.pid, leader.pid, "5", True, None),
             ]
         )
-        group = sweep.Group("x", leader.pid, "5")
+        group = sweep.ProcessGroup("x", leader.pid, "5")
         group.signal(sweep.TERM, group.living(table), table)
         soon(lambda: is_gone(leader.pid) and is_gone(left.pid))
 
@@ -515,7 +515,7 @@ async def test_a_leader_without_its_marker_is_known_by_pid_and_start(tmp_path: P
 async def test_a_group_that_cannot_be_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermes_trio.host.processes.process_groups.PATIENCE", 0.1)
     monkeypatch.setattr("hermes_trio.host.processes.process_groups.PROOF", 0.1)
-    monkeypatch.setattr(sweep.Group, "signal", lambda *_: None)
+    monkeypatch.setattr(sweep.ProcessGroup, "signal", lambda *_: None)
     with stranger(token()) as process:
         (leftover,) = await swept(Row("x", process.pid, float(sweep.born(process.pid) or 0)))
         assert not leftover.ended
@@ -538,9 +538,9 @@ def test_the_guard_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_guard_gives_up_at_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep.Group, "signal", lambda *_: None)
+    monkeypatch.setattr(sweep.ProcessGroup, "signal", lambda *_: None)
     with stranger(token()) as process:
-        group = sweep.Group("x", process.pid, sweep.born(process.pid) or "")
+        group = sweep.ProcessGroup("x", process.pid, sweep.born(process.pid) or "")
         assert sweep.end_all([group], within=0.1) == [group]
         assert not is_gone(process.pid)
 

@@ -26,10 +26,10 @@ from hermes_trio.base.errors import GatewayError, InvalidId
 from hermes_trio.host.processes import process_groups, spool, sweep
 from hermes_trio.host.processes.guard import Guard, open_guard
 from hermes_trio.host.processes.process_groups import (
+    ChildProcess,
     CommandNotFound,
     DirectoryUnusable,
     NotExecutable,
-    Process,
     ProcessUnstartable,
     SpoolUnwritable,
     running,
@@ -55,7 +55,7 @@ class Place:
     def spool(self) -> Path:
         return self.directory / "spools" / "one"
 
-    def run(self, command: Command, **how: object) -> AbstractAsyncContextManager[Process]:
+    def run(self, command: Command, **how: object) -> AbstractAsyncContextManager[ChildProcess]:
         options = {
             "cwd": self.directory,
             "env": dict(os.environ),
@@ -265,8 +265,8 @@ async def test_what_cannot_be_ended_is_told_and_stays_with_the_guard(
     # Stands for another user's process, or one that hangs in the kernel: signals do nothing.
     for name in ("PATIENCE", "PROOF"):
         monkeypatch.setattr(process_groups, name, 0.2)
-    monkeypatch.setattr(sweep.Group, "signal", lambda *_: None)
-    monkeypatch.setattr(sweep.Group, "signal_whole", lambda *_: None)
+    monkeypatch.setattr(sweep.ProcessGroup, "signal", lambda *_: None)
+    monkeypatch.setattr(sweep.ProcessGroup, "signal_whole", lambda *_: None)
     mark = token()
     with capture_logs() as logs:
         async with place.run(["sleep", mark]) as process:
@@ -705,7 +705,7 @@ async def test_no_descriptor_is_left_when_it_has_to_end(
     assert not alive(mark)
 
 
-def _out_of_descriptors() -> sweep.Table:
+def _out_of_descriptors() -> sweep.ProcessTable:
     raise OSError(errno.EMFILE, "Too many open files")
 
 
@@ -720,16 +720,16 @@ async def test_somebody_else_reaps_our_child(place: Place) -> None:
 
 def seen(
     pid: int, parent: int = 1, session: int = 0, born: str = "5", marker: str | None = None
-) -> sweep.Seen:
-    return sweep.Seen(pid, parent, session, session, born, True, marker)
+) -> sweep.SeenProcess:
+    return sweep.SeenProcess(pid, parent, session, session, born, True, marker)
 
 
-def found(group: sweep.Group, *rows: sweep.Seen) -> set[int]:
-    return {one.pid for one in group.living(sweep.Table(rows))}
+def found(group: sweep.ProcessGroup, *rows: sweep.SeenProcess) -> set[int]:
+    return {one.pid for one in group.living(sweep.ProcessTable(rows))}
 
 
 def test_members_are_of_the_session_marked_or_children_of_members() -> None:
-    group = sweep.Group("mine", 100, "5")
+    group = sweep.ProcessGroup("mine", 100, "5")
     rows = [
         seen(100, session=100),
         seen(101, 100, 100),
@@ -743,30 +743,30 @@ def test_members_are_of_the_session_marked_or_children_of_members() -> None:
 
 def test_a_number_that_is_somebody_elses_by_now_is_left_alone() -> None:
     stranger = [seen(100, session=100, born="6"), seen(101, 100, 100, born="7")]
-    assert found(sweep.Group("mine", 100, "5"), *stranger) == set()
-    assert found(sweep.Group("mine", 100, "6"), *stranger) == {100, 101}
+    assert found(sweep.ProcessGroup("mine", 100, "5"), *stranger) == set()
+    assert found(sweep.ProcessGroup("mine", 100, "6"), *stranger) == {100, 101}
 
 
 def test_a_number_whose_birth_could_not_be_seen_is_that_of_our_child() -> None:
     # A command that has only just begun shows no marker yet.
-    group = sweep.Group("mine", 100, "")
+    group = sweep.ProcessGroup("mine", 100, "")
     assert found(group, seen(os.getpid()), seen(100, os.getpid(), 100), seen(101, 100, 100)) == {100, 101}
-    assert found(sweep.Group("mine", 100, ""), seen(100, 1, 100)) == set()
+    assert found(sweep.ProcessGroup("mine", 100, ""), seen(100, 1, 100)) == set()
 
 
 def test_a_session_without_its_leader_is_still_ours() -> None:
-    assert found(sweep.Group("mine", 100, "5"), seen(101, 1, 100, born="7")) == {101}
+    assert found(sweep.ProcessGroup("mine", 100, "5"), seen(101, 1, 100, born="7")) == {101}
 
 
 def test_a_member_is_known_again_but_not_its_number() -> None:
-    group = sweep.Group("mine", 100, "5")
+    group = sweep.ProcessGroup("mine", 100, "5")
     assert found(group, seen(100, session=100), seen(101, 100, 101)) == {100, 101}
     assert found(group, seen(101, 1, 101)) == {101}
     assert found(group, seen(101, 1, 101, born="8")) == set()
 
 
 def test_only_the_marker_is_known() -> None:
-    assert found(sweep.Group("mine"), seen(7, session=0), seen(8, session=8, marker="mine")) == {8}
+    assert found(sweep.ProcessGroup("mine"), seen(7, session=0), seen(8, session=8, marker="mine")) == {8}
 
 
 def test_a_gateway_below_the_group_ends_neither_itself_nor_who_waits_for_it() -> None:
@@ -777,7 +777,7 @@ def test_a_gateway_below_the_group_ends_neither_itself_nor_who_waits_for_it() ->
         seen(102, us, 100, marker="mine"),
         seen(103, 100, 100, marker="mine"),
     ]
-    assert found(sweep.Group("mine", 100, "5"), *rows) == {102, 103}
+    assert found(sweep.ProcessGroup("mine", 100, "5"), *rows) == {102, 103}
 
 
 def test_the_two_ways_to_look_see_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

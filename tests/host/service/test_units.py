@@ -25,12 +25,12 @@ from hermes_trio.host.service.service_files import (
     ROOM_TO_STOP,
     WATCHDOG,
     Service,
-    Standing,
+    ServiceFileState,
     UnfitForUnit,
     home_of,
     launchd_plist,
+    service_file_state,
     setting,
-    standing,
     stop_timeout,
     systemd_unit,
     version_of,
@@ -133,16 +133,16 @@ def test_what_is_there_is_ours_or_somebodys(form: object) -> None:
     other_home: str = form(ODD)  # type: ignore[operator]
     by_hand = wanted.replace("90", "10")
     assert [
-        standing(found, wanted, SERVICE.home)
+        service_file_state(found, wanted, SERVICE.home)
         for found in (None, wanted, other_grace, other_home, by_hand, "[Service]\n", "")
     ] == [
-        Standing.NOTHING,
-        Standing.SAME,
-        Standing.OURS,
-        Standing.ANOTHER_HOME,
-        Standing.EDITED,
-        Standing.EDITED,
-        Standing.EDITED,
+        ServiceFileState.NOTHING,
+        ServiceFileState.SAME,
+        ServiceFileState.OURS,
+        ServiceFileState.ANOTHER_HOME,
+        ServiceFileState.EDITED,
+        ServiceFileState.EDITED,
+        ServiceFileState.EDITED,
     ]
 
 
