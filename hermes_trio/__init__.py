@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .embed import open_gateway as open_gateway
     from .embed import serve as serve
     from .gateway.commands.table import COMMANDS as COMMANDS
-    from .host.home.file_lock import sole_use as sole_use
+    from .host.files.file_lock import sole_use as sole_use
     from .host.processes.peers import is_from_agent as is_from_agent
     from .state.rules.store import SessionStore as SessionStore
     from .state.tables.session_entry import SessionEntry as SessionEntry
@@ -98,7 +98,7 @@ _HOMES = {
     "load_config": "config.config_file",
     "open_gateway": "embed",
     "serve": "embed",
-    "sole_use": "host.home.file_lock",
+    "sole_use": "host.files.file_lock",
 }
 
 

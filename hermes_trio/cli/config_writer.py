@@ -18,8 +18,8 @@ from ..base.errors import ConfigInvalid, home_error
 from ..config.config_file import load_config
 from ..config.config_text import parse_env, read_text
 from ..gateway.links.adapters import GROUP, make_adapter
-from ..host.home.json_files import write_small
-from ..host.home.private_files import make_private_dir
+from ..host.files.json_files import write_small
+from ..host.files.private_files import make_private_dir
 
 _NEW = "# What `hermes-trio setup` was told. `hermes-trio config show` explains every key.\n"
 

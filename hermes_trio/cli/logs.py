@@ -23,7 +23,7 @@ from click.exceptions import Exit
 
 from ..base.errors import EXIT_FAILURE, GatewayError, home_error
 from ..config.schema import GatewayConfig
-from ..host.home.private_files import make_private_dir, open_private
+from ..host.files.private_files import make_private_dir, open_private
 from ..log import PACKAGES, Log
 from ..masking.known_secrets import masking_of
 from ..masking.redaction import Redact, redacted

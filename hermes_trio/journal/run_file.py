@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from ..base.errors import JournalBusy, JournalUnwritable
-from ..host.home.file_lock import try_lock
-from ..host.home.private_files import make_private_dir, open_private, sync_dir
+from ..host.files.file_lock import try_lock
+from ..host.files.private_files import make_private_dir, open_private, sync_dir
 from ..log import Log
 from .reader import Reading, read_run
 from .record import TerminalState, journal_path

@@ -18,8 +18,8 @@ from hermes_trio.base.world import World
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.endings_table import Cause, Ending
 from hermes_trio.gateway.ending.triggers import run_planned_stop_watcher
+from hermes_trio.host.files.private_files import make_private_dir
 from hermes_trio.host.home.markers import PLANNED_STOP, write_planned_stop_marker
-from hermes_trio.host.home.private_files import make_private_dir
 from hermes_trio.host.processes.process_identity import own
 
 WORLD = World(now=lambda: datetime.now(UTC))

@@ -28,8 +28,8 @@ from ...base.errors import ConfigInvalid, GatewayError, StoreDamaged, StoreError
 from ...config.config_file import Loaded, home_directory, load_config
 from ...config.schema import PlatformConfig
 from ...gateway.links.adapters import GROUP, make_adapter
+from ...host.files.private_files import is_read_only
 from ...host.home.home_lock import LOCK_FILE, is_locked, recorded_holder
-from ...host.home.private_files import is_read_only
 from ...host.home.state_file import PlatformState, Status, read_status
 from ...host.service import systemd
 from ...host.service.service_files import (

@@ -14,9 +14,9 @@ from ... import __version__
 from ...base.errors import GatewayError, home_error
 from ...base.world import World
 from ...config.config_file import home_directory, load_config
-from ...host.home.json_files import write_small
+from ...host.files.json_files import write_small
+from ...host.files.private_files import make_private_dir
 from ...host.home.markers import Kind, write_planned_stop_marker
-from ...host.home.private_files import make_private_dir
 from ...host.service import launchd, systemd
 from ...host.service.service_files import (
     Scope,

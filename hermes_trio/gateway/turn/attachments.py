@@ -21,7 +21,7 @@ import trio
 
 from ...base.errors import GatewayError
 from ...base.messages import Attachment, AttachmentKind
-from ...host.home.private_files import make_private_dir, open_private
+from ...host.files.private_files import make_private_dir, open_private
 from ...host.loop.worker import finished
 from ...log import Log
 from ...state.tables.inbox import Received

@@ -34,10 +34,10 @@ from pathlib import Path
 import msgspec
 
 from ...base.errors import HomeBusy, home_error
+from ..files.file_lock import try_lock
+from ..files.json_files import UnreadableFile, read_small
+from ..files.private_files import make_private_dir, open_private
 from ..processes.process_identity import ProcessId, is_alive, own
-from .file_lock import try_lock
-from .json_files import UnreadableFile, read_small
-from .private_files import make_private_dir, open_private
 from .state_file import read_status
 
 LOCK_FILE = "gateway.lock"

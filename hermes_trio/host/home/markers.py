@@ -23,8 +23,8 @@ import msgspec
 
 from ...base.errors import home_error
 from ...base.world import World
+from ..files.json_files import UnreadableFile, read_small, remove_if_same, write_small
 from ..processes.process_identity import ProcessId, boot_epoch, find, may_be_one_boot
-from .json_files import UnreadableFile, read_small, remove_if_same, write_small
 
 PLANNED_STOP = ".gateway-planned-stop.json"
 DRAIN_REQUEST = ".drain_request.json"

@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
+from ..files.json_files import UnreadableFile, read_small
 from ..processes.process_identity import ProcessId
-from .json_files import UnreadableFile, read_small
 
 STATUS_FILE = "gateway_state.json"
 

@@ -23,10 +23,10 @@ from ...base.errors import EXIT_CONFIG, GatewayError
 from ...base.pulse import Pulse, Wakeup
 from ...base.world import World
 from ...log import Log
+from ..files.json_files import write_small
 from ..loop.worker import Runner, finished
 from ..processes.process_identity import ProcessId
 from .home_lock import LOCK_FILE, HomeLock, locked_home
-from .json_files import write_small
 from .state_file import (
     START_FAILED,
     STATUS_FILE,

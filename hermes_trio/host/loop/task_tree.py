@@ -18,7 +18,7 @@ import trio
 
 from ...base.world import World
 from ...log import Log
-from ..home.json_files import write_small
+from ..files.json_files import write_small
 
 TREE_FILE = "gateway_tree.txt"
 

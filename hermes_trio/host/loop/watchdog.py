@@ -25,7 +25,7 @@ import trio
 from ...base.errors import EXIT_FAILURE, home_error
 from ...base.world import World
 from ...log import Log
-from ..home.private_files import make_private_dir, open_private
+from ..files.private_files import make_private_dir, open_private
 from .task_tree import WaitTimes, task_tree, tree_text
 
 WATCHDOG_LOG = Path("logs", "gateway-watchdog.log")

@@ -22,7 +22,7 @@ from typing import BinaryIO
 import trio
 
 from ...log import Log
-from ..home.private_files import make_private_dir, open_private
+from ..files.private_files import make_private_dir, open_private
 from ..loop.worker import Runner, finished
 
 LIMIT = 10 << 20

@@ -21,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ...base.world import World
-from ...host.home.private_files import make_private_dir, open_private, sync_dir
+from ...host.files.private_files import make_private_dir, open_private, sync_dir
 
 _LOGS = ("-wal", "-shm")
 

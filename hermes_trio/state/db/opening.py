@@ -26,7 +26,7 @@ from pathlib import Path
 
 from ...base.errors import StoreUnusable
 from ...base.world import World
-from ...host.home.private_files import PRIVATE_FILE, is_read_only, make_private_dir, open_private
+from ...host.files.private_files import PRIVATE_FILE, is_read_only, make_private_dir, open_private
 from ...log import Log
 from .damaged import LOGS
 from .file_identity import FileIdentity

@@ -20,8 +20,8 @@ import msgspec
 import trio
 from msgspec import Meta
 
-from ...host.home.json_files import UnreadableFile, read_small, write_small
-from ...host.home.private_files import make_private_dir
+from ...host.files.json_files import UnreadableFile, read_small, write_small
+from ...host.files.private_files import make_private_dir
 from ...log import Log
 from ...masking.redaction import Redact
 from ..output import redaction

@@ -34,7 +34,7 @@ from starlette.responses import RedirectResponse, Response
 from ...base.errors import HomeUnusable, home_error
 from ...base.world import World
 from ...config.schema import WebConfig
-from ...host.home.private_files import make_private_dir, open_private
+from ...host.files.private_files import make_private_dir, open_private
 from ...masking.known_secrets import WEB_KEY_FILE
 from ...state.tables.logins import Login
 from ..api.login_routes import Logins

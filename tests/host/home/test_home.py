@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from hermes_trio.base.errors import HomeBusy, HomeError, HomeFull, HomeUnusable, home_error
-from hermes_trio.host.home.file_lock import try_lock
+from hermes_trio.host.files.file_lock import try_lock
 from hermes_trio.host.home.home_lock import LOCK_FILE, is_locked, locked_home, recorded_holder
 from hermes_trio.host.processes.process_identity import own
 

@@ -19,7 +19,7 @@ import pytest
 
 from hermes_trio.base.errors import HomeUnusable
 from hermes_trio.base.world import World
-from hermes_trio.host.home.json_files import LARGEST, read_small, remove_if_same, write_small
+from hermes_trio.host.files.json_files import LARGEST, read_small, remove_if_same, write_small
 from hermes_trio.host.home.markers import (
     DRAIN_AGE,
     DRAIN_REQUEST,

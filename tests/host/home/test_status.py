@@ -18,8 +18,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hermes_trio.base.world import World
+from hermes_trio.host.files.json_files import LARGEST, write_small
 from hermes_trio.host.home.home_lock import LOCK_FILE, locked_home
-from hermes_trio.host.home.json_files import LARGEST, write_small
 from hermes_trio.host.home.state_file import (
     STATUS_FILE,
     GatewayState,

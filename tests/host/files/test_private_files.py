@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio.host.home.private_files import make_private_dir, open_private, sync_dir
+from hermes_trio.host.files.private_files import make_private_dir, open_private, sync_dir
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="this system has no such modes")
 

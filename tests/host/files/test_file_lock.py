@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio.host.home.file_lock import lock_by_byte, lock_by_file, try_lock
+from hermes_trio.host.files.file_lock import lock_by_byte, lock_by_file, try_lock
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_locked_file_can_be_read_and_written(tmp_path: Path, fd: int) -> None:
 
 HOLDS = """
 import os, sys
-from hermes_trio.host.home.file_lock import try_lock
+from hermes_trio.host.files.file_lock import try_lock
 print(try_lock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)), flush=True)
 sys.stdin.read()
 """
