@@ -1,14 +1,14 @@
-"""The guard: a process of its own that ends our process groups when we are killed.
+"""The guard: a separate process that ends our process groups when we are killed.
 
-It is told of a group *before* its command is started and again when the pid is known, so that there is
-no moment in which a command runs that the guard could not find. It reads its list from a pipe. The
-pipe closes when we end, in whatever way, and then the guard ends every group that is not over. So there
-is no goodbye: a gateway that ended its groups leaves an empty list. (`PR_SET_PDEATHSIG` would follow the
+The guard is told of a group *before* its command is started and again when the pid is known, so there is no
+moment in which a command runs that the guard could not find. It reads its list from a pipe. The pipe closes
+when this process ends, in whatever way, and then the guard ends every group that is not over. So it needs no
+farewell message: a gateway that ended its groups leaves an empty list. (`PR_SET_PDEATHSIG` would follow the
 thread that forked, and Trio's threads come and go.)
 
-If the guard itself is lost, a new one is started and gets the whole list; until then, some 20 ms, or as
-long as the system refuses to start one, a kill of the gateway leaves groups behind that the next
-start finds. A guard that does not read counts as lost: telling it never waits.
+If the guard itself is lost, a new one is started and gets the whole list. Until then, some 20 ms or as long
+as the system refuses to start one, a kill of the gateway leaves groups behind, which the next start finds. A
+guard that does not read its pipe counts as lost: writing to it never waits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
@@ -25,31 +25,38 @@ import trio
 from ...log import Log
 from ..loop.scoped_task import beside
 from . import sweep
+from .lookout import Lookout
 
 # Room for some 20,000 messages that the guard has not read yet.
 PIPE_SIZE = 1 << 20
 LONGEST_PAUSE = 30.0
 STEADY = 60.0
 LAST_SWEEP = 2.0
-REST = 9
-LONGEST_REST = 0.05
 
 log = Log(__name__)
 
 
 class Guard:
-    """What the guard process knows, and the eyes that all groups share. Made by `open_guard`."""
+    """The list that the guard process has, and the view of the system that all groups share. Made by
+    `open_guard`; one that was made without it keeps its list and runs no process."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        system: sweep.System = sweep.THIS_SYSTEM,
+        pipe_size: int = PIPE_SIZE,
+        last_sweep: float = LAST_SWEEP,
+    ) -> None:
+        self.system = system
+        self._pipe_size, self._last_sweep = pipe_size, last_sweep
         self._groups: dict[str, str] = {}
         self._process: trio.Process | None = None
         self._pipe: int | None = None
-        self._lookout = Lookout()
-        self.look = self._lookout.look
+        self._lookout = Lookout(system)
 
     @property
     def pid(self) -> int | None:
-        """The guard process; None while there is none."""
+        """The pid of the guard process; None while there is none."""
         return self._process.pid if self._process else None
 
     @property
@@ -57,16 +64,20 @@ class Guard:
         """The groups that are not over."""
         return tuple(self._groups)
 
+    async def look(self) -> sweep.ProcessTable:
+        """Return a snapshot of all processes that was taken after this call."""
+        return await self._lookout.look()
+
     def expect(self, group_id: str) -> None:
-        """A command is about to be started with this id as its marker."""
+        """List a group whose command is about to be started with this id as its marker."""
         self._note(group_id, f"group {group_id}\n")
 
     def started(self, group_id: str, pid: int, born: str) -> None:
-        """It runs, and leads a session of its own."""
+        """Note the pid of the command, which runs and leads its own session."""
         self._note(group_id, f"group {group_id} {pid} {born}\n")
 
     def over(self, group_id: str) -> None:
-        """None of this group is alive."""
+        """Remove a group of which no member is alive."""
         if self._groups.pop(group_id, None) is not None:
             self._tell(f"over {group_id}\n")
 
@@ -80,13 +91,13 @@ class Guard:
         try:
             os.write(self._pipe, line.encode("ascii"))  # whole or not at all: it is short
         except BlockingIOError:
-            log.error("the process guard does not listen; a new one is started", pid=self.pid)
+            log.error("process guard does not read; starting another", pid=self.pid)
             self._drop()
         except BrokenPipeError:
             return  # `keep` is about to see its end
 
     def _drop(self) -> None:
-        """Be rid of the guard. It is killed first: a closed pipe would make it end our groups."""
+        """Kill the guard process, then close its pipe: in the other order it would end our groups."""
         if self._process is not None:
             self._process.kill()
         self._close()
@@ -97,25 +108,25 @@ class Guard:
             self._pipe = None
 
     async def keep(self, begun: trio.Event) -> None:
-        """See to it that there always is one; `begun` is set when the first is started, or was refused."""
+        """Start a guard process, and another after each that ends. Set `begun` after the first attempt."""
         for pause in _pauses():
             since = trio.current_time()
             try:
                 await self._start()
             except OSError as error:
-                log.error("no process guard", error=str(error), retry_in=pause)
+                log.error("process guard not started; retrying", error=str(error), retry_in=pause)
             begun.set()
             if self._process is not None:
                 code = await self._process.wait()
                 self._close()
-                log.error("the process guard ended", pid=self.pid, code=code, groups=len(self._groups))
+                log.error("process guard ended", pid=self.pid, code=code, groups=len(self._groups))
                 self._process = None
             await trio.sleep(0 if trio.current_time() - since > STEADY else pause)
 
     async def _start(self) -> None:
         reading, writing = os.pipe()
         try:
-            _make_roomy(writing)
+            _make_roomy(writing, self._pipe_size)
             self._process = await trio.lowlevel.open_process(
                 _command(),
                 stdin=reading,
@@ -134,89 +145,63 @@ class Guard:
             self._tell(line)
 
     async def leave(self) -> None:
-        """Close the pipe. The guard ends what is still on its list, and then itself."""
+        """Close the pipe and wait for the guard process, which ends the groups that are still listed."""
         self._close()
         if self._process is None:
             return
-        with trio.move_on_after(LAST_SWEEP):
+        with trio.move_on_after(self._last_sweep):
             await self._process.wait()
             return
-        log.error("the process guard goes on without us", pid=self.pid, groups=len(self._groups))
+        log.error("process guard did not end in time", pid=self.pid, groups=len(self._groups))
         if not self._groups:
             self._process.kill()
             await self._process.wait()
 
 
-class Lookout:
-    """Looks at all processes for everybody who wants to know.
-
-    A look costs what the machine has processes, and a drain of 200 turns asks for 200 of them at a time.
-    So those who ask while one is due share it, and one that took long is not followed by the next at once.
-    """
-
-    def __init__(self) -> None:
-        self._turn = trio.Lock()
-        self._asked = self._answered = 0
-        self._next = 0.0
-        self._table: sweep.ProcessTable | None = None
-
-    async def look(self) -> sweep.ProcessTable:
-        """All processes at some moment after this call."""
-        self._asked += 1
-        mine = self._asked
-        async with self._turn:
-            if self._table is None or self._answered < mine:
-                await trio.sleep_until(self._next)
-                self._answered = self._asked
-                begun = trio.current_time()
-                self._table = await self._looked()
-                now = trio.current_time()
-                self._next = now + min(LONGEST_REST, REST * (now - begun))
-            return self._table
-
-    async def _looked(self) -> sweep.ProcessTable:
-        """Tried again while the machine has no descriptor left; whoever waits has a deadline."""
-        while True:
-            with suppress(OSError):
-                return sweep.look()
-            await trio.sleep(LONGEST_REST)
-
-
 @asynccontextmanager
-async def open_guard() -> AsyncIterator[Guard]:
-    """A guard for the groups of this block, which `running` tells it of."""
-    guard = Guard()
+async def open_guard(
+    *,
+    system: sweep.System = sweep.THIS_SYSTEM,
+    pipe_size: int = PIPE_SIZE,
+    last_sweep: float = LAST_SWEEP,
+) -> AsyncIterator[Guard]:
+    """Yield a guard for the groups that `running` starts in this block.
+
+    `pipe_size` is the number of bytes that may wait for the guard process. At the end of the block the guard
+    process has `last_sweep` seconds to end the groups that are still listed.
+    """
+    guard = Guard(system=system, pipe_size=pipe_size, last_sweep=last_sweep)
     begun = trio.Event()
     try:
         async with beside(lambda: guard.keep(begun)):
             await begun.wait()
             yield guard
     finally:
-        with trio.move_on_after(2 * LAST_SWEEP, shield=True):
+        with trio.move_on_after(2 * last_sweep, shield=True):
             await guard.leave()
 
 
 def _command() -> list[str]:
-    # Without /proc it is psutil that looks, which has to be found.
+    # Without /proc the guard needs psutil, which is a site package.
     alone = ["-I", "-S"] if sweep.HAS_PROC else ["-I"]
     return [sys.executable, *alone, str(Path(sweep.__file__)), str(os.getpid())]
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without the marker: where an agent's command started this gateway, its guard must outlive
-    the end of that command by the moment that it takes to end our groups."""
+    """Return our environment without the marker. An agent's command may have started this gateway: its guard
+    must outlive the end of that command for the moment that it takes to end our groups."""
     return {name: value for name, value in os.environ.items() if name != sweep.MARKER}
 
 
-def _make_roomy(pipe: int) -> None:
+def _make_roomy(pipe: int, size: int) -> None:
     if os.name == "posix":
         os.set_blocking(pipe, False)
     if sys.platform == "linux":
         import fcntl
 
         try:
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
-        except OSError:  # the user's pipes are full already; the usual 64 KB hold 1,500 messages
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, size)
+        except OSError:  # this user's pipes have no more room; the usual 64 KB hold 1,500 messages
             return
 
 

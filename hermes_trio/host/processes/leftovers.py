@@ -1,8 +1,8 @@
-"""What a gateway left running that was killed together with its guard.
+"""Process groups that are still running after a gateway was killed together with its guard.
 
-The list is the `processes` table: rows without an end. A leader is only touched if its pid *and* the
-moment it began are those of the row, and the row is from this boot. Where the leader is gone, or is
-somebody else by now, only processes that carry the marker of the row are its group.
+They are listed in the `processes` table: its rows without an end. A leader is signalled only if its pid *and*
+its start time are those of the row, and the row is from this boot. Where the leader is gone or its pid was
+reused, the group is only the processes that carry the marker of the row.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import trio
 
 from ...log import Log
 from . import sweep
-from .process_groups import Look, end_group
+from .process_groups import PATIENCE, Look, Patience, end_group
 from .process_identity import boot_time
 
-# Boots are told apart by the time of day, which is not read in one instant with that of the machine.
+# Boots are told apart by the time of day; it and the machine's uptime are not read at the same instant.
 CLOCK_SLACK = 1.0
 
 log = Log(__name__)
 
 
 class RecordedGroup(Protocol):
-    """What has to be known of a group that was started in an earlier life."""
+    """A row of the `processes` table: a group that was started in an earlier life."""
 
     @property
     def process_id(self) -> str: ...
@@ -39,16 +39,23 @@ class RecordedGroup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A group of which somebody was still alive, and whether nobody is now."""
+    """A group that still had living members, and whether it was ended."""
 
     process_id: str
     pids: tuple[int, ...]
     ended: bool
 
 
-async def end_leftovers(rows: Iterable[RecordedGroup], look: Look, ending: trio.Event) -> list[Leftover]:
-    """End what is left of these groups, all at the same time; returns those of which something was. It
-    takes no longer than the end of one group, whatever hangs."""
+async def end_leftovers(
+    rows: Iterable[RecordedGroup],
+    look: Look,
+    ending: trio.Event,
+    *,
+    patience: Patience = PATIENCE,
+    system: sweep.System = sweep.THIS_SYSTEM,
+) -> list[Leftover]:
+    """End the living members of these groups, all groups at the same time. Return the groups that had living
+    members. This takes no longer than the end of one group, whatever hangs."""
     rows = list(rows)
     if not rows:
         return []
@@ -56,24 +63,25 @@ async def end_leftovers(rows: Iterable[RecordedGroup], look: Look, ending: trio.
     ended: list[Leftover] = []
 
     async def end(group: sweep.ProcessGroup, pids: tuple[int, ...]) -> None:
-        leftover = Leftover(group.id, pids, await end_group(group, look, ending))
-        log.warning(
-            "ended what an earlier life left running", group=group.id, pids=pids, ended=leftover.ended
-        )
+        leftover = Leftover(group.id, pids, await end_group(group, look, ending, patience))
+        event = "process group of an earlier life " + ("ended" if leftover.ended else "not ended")
+        log.warning(event, group=group.id, pids=pids)
         ended.append(leftover)
 
     async with trio.open_nursery() as nursery:
         for row in rows:
-            group = group_of(row, table)
+            group = group_of(row, table, system)
             if members := group.living(table):
                 nursery.start_soon(end, group, tuple(sorted(one.pid for one in members)))
     return ended
 
 
-def group_of(row: RecordedGroup, table: sweep.ProcessTable) -> sweep.ProcessGroup:
-    """The group of this row among these processes."""
+def group_of(
+    row: RecordedGroup, table: sweep.ProcessTable, system: sweep.System = sweep.THIS_SYSTEM
+) -> sweep.ProcessGroup:
+    """Return the group of this row; its leader is known only if it is in the table."""
     leader = table.by_pid.get(row.pid)
     same_boot = row.started_at > boot_time() - CLOCK_SLACK
     if leader is not None and same_boot and float(leader.born) == row.pid_time:
-        return sweep.ProcessGroup(row.process_id, leader.pid, leader.born)
-    return sweep.ProcessGroup(row.process_id)
+        return sweep.ProcessGroup(row.process_id, leader.pid, leader.born, system)
+    return sweep.ProcessGroup(row.process_id, system=system)

@@ -86,21 +86,21 @@ def sender_of(theirs: Place, ours: Place, *, children: bool) -> Sender:
     Where the kernel tells nothing of its connections, every sender is the agent's while it runs anything.
     Raises OSError if the machine is out of descriptors. Blocks: for a worker thread.
     """
-    if not sweep.HAS_PROC:
-        agents = _agents(sweep.look(), children=children)
+    if not sweep.THIS_SYSTEM.has_proc:
+        agents = _agents(sweep.THIS_SYSTEM.look(), children=children)
         is_agents = any(_is_connected(pid, theirs[1], ours[1]) for pid in agents)
         return Sender.AGENT if is_agents else Sender.OTHER
     try:
         end = _other_end(_parsed(theirs), _parsed(ours))
         if end is None or end.inode == 0:
             return Sender.GONE
-        agents = _agents(sweep.look(), children=children)
+        agents = _agents(sweep.THIS_SYSTEM.look(), children=children)
         if any(_holds(pid, end) for pid in agents):
             return Sender.AGENT
         # A process that ends while we look is seen in none of its places. One that is there still was seen.
         return Sender.OTHER if _other_end(_parsed(theirs), _parsed(ours)) == end else Sender.GONE
     except OSError:
-        return Sender.AGENT if _agents(sweep.look(), children=children) else Sender.OTHER
+        return Sender.AGENT if _agents(sweep.THIS_SYSTEM.look(), children=children) else Sender.OTHER
 
 
 def is_from_agent(theirs: Place, ours: Place) -> bool:

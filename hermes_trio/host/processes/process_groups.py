@@ -1,14 +1,14 @@
-"""A command and all that comes of it live as long as a block.
+"""A command whose whole process group lives as long as a block.
 
     async with running(["make", "test"], ..., guard=guard, ending=ending) as process:
         code = await process.wait()
 
-The command leads a session of its own. Leaving the block in any way ends every member of the group: TERM,
-KILL to who is there after two seconds, and then a look at all processes that proves that none is alive.
-While the gateway is ending nobody gets the two seconds. A command that has ended by itself is not waited
-for (not *reaped*) until then: its number cannot go to a stranger while we may still have to signal it.
+The command leads its own session. Leaving the block in any way ends every member of the group: TERM, KILL to
+the members that are alive after two seconds, and then a look at all processes that proves that none is left.
+While the gateway is ending, KILL follows at once. A command that has ended is not reaped before the block is
+left: its pid cannot be reused while we may still have to signal it.
 
-Who counts as a member, and who is not found, is said in `sweep`.
+`sweep` defines the members of a group, and names the processes that are not found.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,25 +35,40 @@ from ..loop.worker import Runner, finished, worker_thread
 from . import sweep
 from .guard import Guard
 from .process_identity import ProcessId, boot_epoch
-from .spool import Output, Spool
+from .spool import OpenFile, Output, Spool, open_spool_file
 
-# While the gateway is ending there is no patience, and the rest is the two seconds of a cut turn.
-PATIENCE = 2.0
-PROOF = 1.0
-LAST_WORDS = 0.5
-CAN_PEEK = hasattr(os, "waitid") and hasattr(os, "pidfd_open")
-
-_OF_ITS_OWN: dict[str, Any] = {"start_new_session": True}
+_OWN_SESSION: dict[str, Any] = {"start_new_session": True}
 if sys.platform == "win32":  # pragma: no cover
-    _OF_ITS_OWN = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    _OWN_SESSION = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
 
 Look = Callable[[], Awaitable[sweep.ProcessTable]]
+"""Returns a snapshot of all processes that was taken after the call."""
 
 log = Log(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds for each step of ending a process group.
+
+    While the gateway is ending, the first step is left out: the rest fits into the two seconds that a cut
+    turn has.
+    """
+
+    after_term: float = 2.0
+    """From TERM to KILL."""
+    after_kill: float = 1.0
+    """From KILL to the proof that no member is alive."""
+    last_words: float = 0.5
+    """For reading the last output, for closing its file, and for reaping the command; each may take as
+    long."""
+
+
+PATIENCE = Patience()
+
+
 class ProcessUnstartable(GatewayError):
-    """A command that could not be started; nothing of it runs."""
+    """A command that could not be started; no process of it runs."""
 
     def __init__(self, command: str, problem: str, remedy: str) -> None:
         super().__init__(f"{command}: {problem}. {remedy}")
@@ -60,49 +76,51 @@ class ProcessUnstartable(GatewayError):
 
 
 class CommandNotFound(ProcessUnstartable):
-    pass
+    """There is no such program, or a script names an interpreter that is missing."""
 
 
 class NotExecutable(ProcessUnstartable):
-    pass
+    """The file exists and cannot be executed."""
 
 
 class DirectoryUnusable(ProcessUnstartable):
-    pass
+    """The working directory is missing, or is no directory."""
 
 
 class SpoolUnwritable(ProcessUnstartable):
-    pass
+    """The file for the output cannot be made."""
 
 
 class ChildProcess:
-    """A command that runs, or has run, with everything that came of it."""
+    """A command that runs or has run, with its process group and its output."""
 
     def __init__(self, child: trio.Process, group: sweep.ProcessGroup, output: Output) -> None:
         self._child, self._group = child, group
         self._ended = trio.Event()
         self.output = output
         self.is_over = False
-        """It is proven that none of the group is alive."""
+        """True once it is proven that no member of the group is alive."""
         self.exit_code: int | None = None
-        """Of the command itself; minus the number of the signal that ended it; None while it runs."""
+        """The exit code of the command itself; minus the number of the signal that ended it; None while it
+        runs."""
         born = float(group.born or 0)
         self.id = ProcessId(child.pid, born, boot_epoch())
-        """Names this process for as long as anything may have to find it."""
+        """Identifies the command's process, also after its pid was reused."""
 
     @property
     def stdin(self) -> trio.abc.SendStream | None:
-        """What the command reads, if it was started to be talked to."""
+        """The command's standard input, if it was started with `talk`."""
         return self._child.stdin
 
     @property
     def stdout(self) -> trio.abc.ReceiveStream | None:
-        """What it says, if it was started to be heard: then `output` is what it complains of."""
+        """The command's standard output, if it was started with `hear`; then `output` is its standard
+        error."""
         return self._child.stdout
 
     async def wait(self) -> int | None:
-        """Wait until the command itself has ended and what it wrote has been read; its exit code, None
-        where nobody could see it."""
+        """Wait until the command itself has ended and its output so far was read. Return its exit code, or
+        None if another part of this program reaped it."""
         await self._ended.wait()
         await self.output.settled()
         return self.exit_code
@@ -110,37 +128,38 @@ class ChildProcess:
     async def _attend(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.output.pump)
-            self._note_end(await _ended(self._child))
+            self._note_end(await _ended(self._child, self._group.system))
 
     def _note_end(self, code: int | None) -> None:
         self.exit_code = code
         self._ended.set()
 
-    async def _end(self, look: Look, ending: trio.Event) -> None:
-        """End the group and have its last words."""
-        async with beside(self.output.pump):  # who is asked to end may have to say something first
-            self.is_over = await end_group(self._group, look, ending)
-            with trio.move_on_after(LAST_WORDS):
+    async def _end(self, look: Look, ending: trio.Event, patience: Patience) -> None:
+        """End the group and read its last output."""
+        async with beside(self.output.pump):  # a program that is asked to end may write something first
+            self.is_over = await end_group(self._group, look, ending, patience)
+            with trio.move_on_after(patience.last_words):
                 await self.output.settled()
-        with trio.move_on_after(LAST_WORDS):
+        with trio.move_on_after(patience.last_words):
             await self.output.close()
 
     async def _reap(self) -> None:
-        """Have the command's end, which its number is kept for until here."""
-        if not self.is_over and CAN_PEEK:
-            self._group.signal_whole(sweep.KILL)  # blindly, the last we can do; its number is still ours
-        if self._child.poll() is None:  # it is on its way out
+        """Reap the command, whose pid was reserved for us until now."""
+        if not self.is_over and self._group.system.can_peek:
+            # The last resort, without a look: the pid is still ours.
+            self._group.signal_whole(self._group.system.kill_signal)
+        if self._child.poll() is None:  # it is about to end
             await self._child.wait()
 
     def _let_go(self) -> None:
-        """Close what we hold of the command."""
+        """Close our ends of the command's pipes."""
         code = self._child.returncode
         self.output.stop()
         if not self._ended.is_set():
             self._note_end(code)
         for stream in (self._child.stdin, self._child.stdout, self._child.stderr):
             if stream is not None:
-                stream.close()  # type: ignore[union-attr]  # Trio's for processes all have it, and need no await
+                stream.close()  # type: ignore[union-attr]  # all process streams of Trio have it; needs no await
 
 
 @asynccontextmanager
@@ -155,17 +174,19 @@ async def running(
     ending: trio.Event,
     talk: bool = False,
     hear: bool = False,
+    patience: Patience = PATIENCE,
+    open_file: OpenFile = open_spool_file,
 ) -> AsyncIterator[ChildProcess]:
-    """Run a command (a text is for the shell) in `cwd` with this environment and nothing of ours.
+    """Run a command in `cwd` with exactly this environment. A string is a command line for the shell.
 
-    `group_id` is unique for all gateways of this machine and is the marker that members are found by.
-    What it writes goes to `spool`; with `talk` it can be written to, with `hear` its stdout is the caller's
-    to read and only its stderr is spooled. `ending` is set when the gateway ends. Raises
-    `ProcessUnstartable`, before the block. A member that nothing can end (it hangs in the kernel, it is
-    another user's) is logged, and stays on the list of the guard.
+    `group_id` is unique among all gateways of this machine and is the marker by which members are found. The
+    output goes to the file `spool`. With `talk` the caller can write to the command; with `hear` its stdout
+    is the caller's to read and only its stderr goes to the file. `ending` is set when the gateway ends.
+    Raises `ProcessUnstartable`, before the block. A member that cannot be ended (it hangs in the kernel, it
+    is another user's) is logged, and stays on the list of the guard.
     """
     path_safe_id(group_id, "process id")
-    file = Spool(spool)
+    file = Spool(spool, open_file)
     with worker_thread(f"spool {group_id}") as runner:
         guard.expect(group_id)
         process = None
@@ -173,7 +194,8 @@ async def running(
             await _open_spool(file, command, runner)
             child = await _start(command, cwd, {**env, sweep.MARKER: group_id}, talk, hear)
             # No checkpoint from here to the `finally` that ends it.
-            group = sweep.ProcessGroup(group_id, child.pid, sweep.born(child.pid) or "")
+            system = guard.system
+            group = sweep.ProcessGroup(group_id, child.pid, system.born(child.pid) or "", system)
             guard.started(group_id, child.pid, group.born or "?")
             written = child.stderr if hear else child.stdout
             assert written is not None  # noqa: S101 - `_start` made a pipe
@@ -182,10 +204,11 @@ async def running(
                 async with beside(process._attend):
                     yield process
             finally:
-                patience = 0 if ending.is_set() else PATIENCE
-                with trio.move_on_after(patience + PROOF + 2 * LAST_WORDS, shield=True):
-                    await process._end(guard.look, ending)
-                with trio.move_on_after(LAST_WORDS, shield=True):
+                first = 0 if ending.is_set() else patience.after_term
+                longest = first + patience.after_kill + 2 * patience.last_words
+                with trio.move_on_after(longest, shield=True):
+                    await process._end(guard.look, ending, patience)
+                with trio.move_on_after(patience.last_words, shield=True):
                     await process._reap()
                 process._let_go()
         finally:
@@ -193,32 +216,34 @@ async def running(
             if process is None or process.is_over:
                 guard.over(group_id)
             else:
-                log.error("a process group could not be ended", group=group_id, command=_name(command))
+                log.error("process group not ended", group=group_id, command=_name(command))
 
 
-async def end_group(group: sweep.ProcessGroup, look: Look, ending: trio.Event) -> bool:
-    """End every member of a group; True is the proof that none is alive."""
+async def end_group(
+    group: sweep.ProcessGroup, look: Look, ending: trio.Event, patience: Patience = PATIENCE
+) -> bool:
+    """End every member of a group. Return True if it is proven that none is alive."""
     members = group.living(table := await look())
     if not members:
         return True
     group.signal(sweep.TERM, members, table)
-    with trio.move_on_after(PATIENCE) as patience:
-        async with beside(partial(_hurry, patience, ending)):
+    with trio.move_on_after(patience.after_term) as polite:
+        async with beside(partial(_hurry, polite, ending)):
             await _gone(group, look, sweep.TERM)
             return True
-    with trio.move_on_after(PROOF):
-        await _gone(group, look, sweep.KILL)
+    with trio.move_on_after(patience.after_kill):
+        await _gone(group, look, group.system.kill_signal)
         return True
     return False
 
 
-async def _hurry(patience: trio.CancelScope, ending: trio.Event) -> None:
+async def _hurry(polite: trio.CancelScope, ending: trio.Event) -> None:
     await ending.wait()
-    patience.cancel(reason="the gateway is ending")
+    polite.cancel(reason="the gateway is ending")
 
 
 async def _gone(group: sweep.ProcessGroup, look: Look, number: int) -> None:
-    """Send the signal to every member, also to those who appear meanwhile, until there is none."""
+    """Send the signal to every member, also to members that appear meanwhile, until there is none."""
     while members := group.living(table := await look()):
         group.signal(number, members, table)
         for one in members:
@@ -226,7 +251,7 @@ async def _gone(group: sweep.ProcessGroup, look: Look, number: int) -> None:
 
 
 async def _death(pid: int) -> None:
-    """Wait until this process is dead; where the system does not tell, a moment. So look again."""
+    """Wait until this process is dead or, where the system cannot tell, a moment. The caller looks again."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -240,14 +265,14 @@ async def _death(pid: int) -> None:
         os.close(fd)
 
 
-async def _ended(child: trio.Process) -> int | None:
-    """Wait for the end of a command, if possible without reaping it."""
-    if not CAN_PEEK:
+async def _ended(child: trio.Process, system: sweep.System) -> int | None:
+    """Wait for the end of a command, if possible without reaping it. Return its exit code."""
+    if not system.can_peek:
         return await child.wait()
     while True:
         try:
             info = _peek(child.pid)
-        except ChildProcessError:  # somebody else in this program reaps what is not theirs
+        except ChildProcessError:  # another part of this program has reaped it
             return None
         if info is not None:
             return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
@@ -255,7 +280,7 @@ async def _ended(child: trio.Process) -> int | None:
 
 
 def _peek(pid: int) -> os.waitid_result | None:
-    """How a child ended, without reaping it; None while it runs."""
+    """Return how a child ended, without reaping it; None while it runs."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
 
@@ -274,14 +299,14 @@ async def _start(
         return await trio.lowlevel.open_process(
             command,
             shell=isinstance(command, str),
-            # What people and models write for a shell is written for this one.
+            # People and models write their command lines for bash.
             executable=shutil.which("bash") if isinstance(command, str) and os.name == "posix" else None,
             cwd=cwd,
             env=env,
             stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if hear else subprocess.STDOUT,
-            **_OF_ITS_OWN,
+            **_OWN_SESSION,
         )
     except (OSError, ValueError) as error:
         raise _translated(error, _name(command), cwd) from error
@@ -290,7 +315,7 @@ async def _start(
 def _translated(error: OSError | ValueError, name: str, cwd: Path) -> ProcessUnstartable:
     if isinstance(error, ValueError):
         return ProcessUnstartable(
-            name, f"cannot be started ({error})", "Remove the characters it cannot have"
+            name, f"cannot be started ({error})", "Remove the characters that no command may contain"
         )
     reason = error.strerror or str(error)
     if error.filename in (cwd, str(cwd)):
@@ -305,5 +330,5 @@ def _translated(error: OSError | ValueError, name: str, cwd: Path) -> ProcessUns
 
 
 def _name(command: Sequence[str] | str) -> str:
-    """What to call a command in messages. Not all of it: arguments hold secrets."""
+    """Return a name of the command for messages, without its arguments: they may hold secrets."""
     return "shell command" if isinstance(command, str) else command[0]

@@ -1,23 +1,24 @@
-"""The output of a process: in a file and, its end, in memory, and neither grows without bound.
+"""The output of a process: all of it in a file, its end in memory, both of bounded size.
 
-The process writes into a pipe, and we read. If it wrote to the file itself, nobody could keep a flood
-off the disk (a limit on file sizes would hit every file that the command makes), and whoever waits for a
-word in the output would have to look again and again. What comes is read at once, always, so a process
-never waits for us, except for a disk that hangs.
+The process writes into a pipe, and we read. If the process wrote to the file itself, nothing could keep a
+flood off the disk (a limit on file sizes would apply to every file that the command makes), and a caller that
+waits for new output would have to poll. Output is read as soon as it comes, so a process never waits for us,
+unless the disk hangs.
 
-A file of `LIMIT` bytes is cut down to its first `HEAD` and last `KEEP`, with a line between them that
-tells how much is missing: the beginning tells what was started, the end what came of it. So the file can
-be read at any time, with anything.
+A file that exceeds `LIMIT` bytes is cut to its first `HEAD` and last `KEEP` bytes, with a line between them
+that tells the number of bytes left out: the beginning shows what was started, the end shows the result. So
+the file can be read at any time, by any program.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 import trio
 
@@ -31,24 +32,33 @@ KEEP = 4 << 20
 TAIL = 64 << 10
 CHUNK = 64 << 10
 
+OpenFile = Callable[[Path], FileIO]
+"""Opens a file for reading and writing, emptied. Raises OSError."""
+
 log = Log(__name__)
 
 
-class Spool:
-    """The file. It is used by one thread, which waits for the disk in place of the loop."""
+def open_spool_file(path: Path) -> FileIO:
+    """Make the file and its directory private, or empty the file. Raises OSError."""
+    make_private_dir(path.parent)
+    return FileIO(open_private(path, os.O_RDWR | os.O_TRUNC), "r+")
 
-    def __init__(self, path: Path) -> None:
+
+class Spool:
+    """The file. Only one worker thread uses it, so the loop never waits for the disk."""
+
+    def __init__(self, path: Path, open_file: OpenFile = open_spool_file) -> None:
         self.path = path
-        self._file: BinaryIO | None = None
+        self._open_file = open_file
+        self._file: FileIO | None = None
         self._size = self._left_out = self._note = 0
 
     def open(self) -> None:
-        """Make the file, or empty it. Raises OSError."""
-        make_private_dir(self.path.parent)
-        self._file = os.fdopen(open_private(self.path, os.O_RDWR | os.O_TRUNC), "r+b", buffering=0)
+        """Open the file. Raises OSError."""
+        self._file = self._open_file(self.path)
 
     def write(self, data: bytes) -> None:
-        """Add to the file. When that fails once, the file ends there: the process matters more."""
+        """Append to the file. After a write that failed nothing more is stored, and the process goes on."""
         if self._file is None:
             return
         try:
@@ -56,23 +66,23 @@ class Spool:
             if self._size > LIMIT:
                 self._cut()
         except OSError as error:
-            log.warning("output of a process is no longer stored", spool=str(self.path), error=str(error))
+            log.warning("process output no longer stored", spool=str(self.path), error=str(error))
             self.close()
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """Close the file; later writes do nothing."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def remove(self) -> None:
-        """There is nothing to keep."""
+        """Close and delete the file."""
         self.close()
         with suppress(OSError):
             self.path.unlink()
 
     def _put(self, data: bytes) -> None:
-        assert self._file is not None  # noqa: S101 - `write` looked
+        assert self._file is not None  # noqa: S101 - checked by `write`
         view = memoryview(data)
         while view:
             written = self._file.write(view) or 0
@@ -80,8 +90,8 @@ class Spool:
             view = view[written:]
 
     def _cut(self) -> None:
-        """Move the end of the file forward, behind the head and the note."""
-        assert self._file is not None  # noqa: S101 - `write` looked
+        """Keep the head, a note of the number of bytes left out, and the end of the file."""
+        assert self._file is not None  # noqa: S101 - checked by `write`
         source = self._size - KEEP
         self._left_out += source - HEAD - self._note
         note = b"\n[... %d bytes are left out here ...]\n" % self._left_out
@@ -98,7 +108,7 @@ class Spool:
 
 
 class Output:
-    """What a process has written so far."""
+    """The output of a process so far."""
 
     def __init__(self, stream: trio.abc.ReceiveStream, spool: Spool, runner: Runner) -> None:
         self._stream, self._spool, self._runner = stream, spool, runner
@@ -106,32 +116,32 @@ class Output:
         self._in_hand = 0
         self._grown = trio.lowlevel.ParkingLot()
         self.total = 0
-        """How many bytes there were."""
+        """The number of bytes received."""
         self.ended = False
-        """No more can come: every process that could write has closed its end."""
+        """True when no more can come: every process that could write has closed its end."""
 
     @property
     def path(self) -> Path:
-        """The file that has all of it, or its beginning and its end."""
+        """The file with all of the output, or with its beginning and its end."""
         return self._spool.path
 
     @property
     def tail(self) -> bytes:
-        """The end of it, at most `TAIL` bytes; the spool has the rest."""
+        """The end of the output, at most `TAIL` bytes; the file has more."""
         return bytes(self._tail[-TAIL:])
 
     def since(self, position: int) -> bytes:
-        """What came behind the first `position` bytes, if it is not longer than the tail."""
+        """Return the output after the first `position` bytes, at most the tail."""
         return self.tail[-max(0, self.total - position) :] if position < self.total else b""
 
     async def beyond(self, position: int) -> int:
-        """Wait until more than `position` bytes have come, or no more can; returns how many have."""
+        """Wait until more than `position` bytes have come, or no more can. Return the number received."""
         while self.total <= position and not self.ended:
             await self._grown.park()
         return self.total
 
     async def pump(self) -> None:
-        """Read until no more can come. One task at a time does this; another may go on behind it."""
+        """Read until no more can come. One task at a time does this; after it another may continue."""
         while not self.ended:
             try:
                 data = await self._stream.receive_some(CHUNK)
@@ -141,7 +151,7 @@ class Output:
             try:
                 if data:
                     await finished(self._runner, partial(self._spool.write, bytes(data)))
-            finally:  # cancelled or not, the file gets it; so the tail does too
+            finally:  # the file gets the data even if this task is cancelled, so the tail must too
                 self._take(bytes(data))
 
     def _take(self, data: bytes) -> None:
@@ -154,24 +164,24 @@ class Output:
         self._grown.unpark_all()
 
     async def settled(self) -> None:
-        """Wait until what is written by now has been read; `pump` must be running. Whoever inherited the
-        pipe may hold it open long after the process, so its end is no sign."""
+        """Wait until everything written by now has been read; `pump` must be running. The end of the pipe is
+        no sign: a process that inherited it may keep it open long after the command ended."""
         target = self.total if self.ended else self.total + self._in_hand + _unread(self._stream)
         while self.total < target and not self.ended:
             await self._grown.park()
 
     async def close(self) -> None:
-        """Read no more, and have the file complete and closed when this returns."""
+        """Stop reading, and wait until the file is complete and closed."""
         self.stop()
         await finished(self._runner, self._spool.close)
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self.ended = True
         self._grown.unpark_all()
 
 
-if sys.platform == "win32":  # pragma: no cover - Trio hides the pipe's handle; last words may come late
+if sys.platform == "win32":  # pragma: no cover - Trio hides the pipe's handle; the last output may come late
 
     def _unread(stream: trio.abc.ReceiveStream) -> int:
         return 0
@@ -182,8 +192,8 @@ else:
     import termios
 
     def _unread(stream: trio.abc.ReceiveStream) -> int:
-        """How many bytes are in the pipe."""
-        assert isinstance(stream, trio.lowlevel.FdStream)  # noqa: S101 - what a process writes to is one
+        """Return the number of bytes in the pipe."""
+        assert isinstance(stream, trio.lowlevel.FdStream)  # noqa: S101 - the pipe of a process is one
         count = array.array("i", [0])
         fcntl.ioctl(stream.fileno(), termios.FIONREAD, count)
         return count[0]

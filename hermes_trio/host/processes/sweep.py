@@ -1,20 +1,25 @@
-"""Who belongs to a process group of ours, and the guard process that ends all of them after us.
+"""The members of a process group, and the guard process that ends our groups after us.
 
-A group is all that came of one command. Its members are found in four ways, each catching what the
-others miss: the session that the command was started in (a session holds every process group within
-it, and a double fork stays in it); the marker in the environment, which also a `setsid` inherits;
-being the child of a member; and having been a member when we looked before. Not found, and said so in
-the docs: a process that left the session, has lost its parent *and* wiped its environment; one that
-another daemon started for the command (systemd-run, docker, at, a tmux that ran already). Another
-user's process (sudo) is found but cannot be ended.
+A group is a command and everything that came of it. Its members are found in four ways, each of which finds
+processes that the others miss:
 
-The pid of a command cannot become somebody else's while its dead leader is not reaped, and not while
-its session has members: POSIX does not reuse such a number. So a session is ours if its leader was born
-when we started it, or if it has no leader any more.
+- the session in which the command was started: a session holds every process group within it, and a process
+  that forks twice stays in it;
+- the marker in the environment, which a process keeps also after `setsid`;
+- being the child of a member;
+- having been a member at an earlier look.
 
-The file is also a program, `python -I -S sweep.py <pid of the gateway>`, and so imports nothing that an
-interpreter does not have in it: it must start fast, stay small, and never depend on an installation that
-an update is just changing. Off Linux, where there is no /proc, psutil looks for us; there it is `-I`.
+Not found, as the documentation says: a process that left the session, lost its parent *and* emptied its
+environment; a process that another daemon started for the command (systemd-run, docker, at, a tmux that was
+already running). Another user's process (sudo) is found but cannot be ended.
+
+The pid of a command is not reused while its dead leader is not reaped, nor while its session has members:
+POSIX forbids that. So a session is ours if its leader was born when we started it, or if it has no leader
+any more.
+
+This file is also a program, `python -I -S sweep.py <pid of the gateway>`. It imports only the standard
+library: it must start fast, stay small, and never depend on an installation that an update is changing.
+Where there is no /proc, psutil lists the processes; there the program runs with `-I` alone.
 """
 
 from __future__ import annotations
@@ -32,24 +37,25 @@ if TYPE_CHECKING:
 
 MARKER = "HERMES_TRIO_GROUP"
 TERM = signal.SIGTERM
-KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has one way to end a process
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has only one way to end a process
 HAS_PROC = os.path.exists("/proc/self/stat")
 HAS_GROUPS = hasattr(os, "killpg")
+CAN_PEEK = hasattr(os, "waitid") and hasattr(os, "pidfd_open")
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD of Linux
 
-# The guard is fast: nobody waits for the last words of a command whose gateway was killed, and a second
-# after the kill nothing of ours is alive, the guard neither.
+# The guard is fast: nobody reads the last output of a command whose gateway was killed. One second after the
+# kill no process of ours is alive, the guard included.
 POLITE = 0.3
 LONGEST_START = 0.8
 WITHIN = 5.0
 LOOK_EVERY = 0.02
 MOST_LISTS = 10
 BEGINS_WITHIN = (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008)
-"""Seconds between looks at a process that is just becoming another program."""
+"""Seconds between looks at a process that is replacing its program."""
 
 
 class SeenProcess:
-    """One process as the system showed it; `born` names its start in the system's own words."""
+    """One process as the system showed it; `born` is its start time in the system's own notation."""
 
     __slots__ = ("alive", "born", "group", "marker", "parent", "pid", "session")
 
@@ -61,7 +67,7 @@ class SeenProcess:
 
 
 class ProcessTable:
-    """All processes of one moment."""
+    """A snapshot of all processes."""
 
     def __init__(self, seen: Iterable[SeenProcess]) -> None:
         self.by_pid = {one.pid: one for one in seen}
@@ -69,8 +75,8 @@ class ProcessTable:
         self._by_session: dict[int, list[SeenProcess]] = {}
         self._by_parent: dict[int, list[SeenProcess]] = {}
         self._by_marker: dict[str, list[SeenProcess]] = {}
-        # A gateway may itself run below a group that it looks for: an agent started it. It never
-        # ends itself, nor who waits for it.
+        # An agent may have started this gateway with a command of the group that we look for. A gateway never
+        # ends itself, nor a process that waits for it.
         mine = _and_above(os.getpid(), self.by_pid)
         for one in self.by_pid.values():
             if one.alive and one.pid not in mine:
@@ -81,13 +87,13 @@ class ProcessTable:
                     self._by_marker.setdefault(one.marker, []).append(one)
 
     def is_ours(self, pid: int, born: str) -> bool:
-        """Whether the number of a leader still means the session that it was given for. If its birth could
-        not be seen, because no descriptor was left, it does as long as that is a child of ours."""
+        """Return True if the pid still means the session leader that we started. Where its birth could not be
+        read, because no descriptor was left, it does as long as the process is our child."""
         leader = self.by_pid.get(pid)
         return leader is None or leader.born == born or (not born and leader.parent == os.getpid())
 
     def members(self, group: ProcessGroup) -> list[SeenProcess]:
-        """Who of the group is alive."""
+        """Return the living members of the group."""
         known = (self._living.get(pid) for pid in group.known)
         waiting = [one for one in known if one and group.known[one.pid] == one.born]
         waiting += self._by_marker.get(group.id, [])
@@ -104,56 +110,95 @@ class ProcessTable:
         return list(found.values())
 
 
+class System:
+    """The operating system as process groups use it: it shows processes and sends signals.
+
+    `THIS_SYSTEM` is the real one. A test hands in a system that lacks something or refuses a call.
+    """
+
+    def __init__(
+        self,
+        *,
+        has_proc: bool = HAS_PROC,
+        has_groups: bool = HAS_GROUPS,
+        can_peek: bool = CAN_PEEK,
+        kill_signal: int = KILL,
+    ) -> None:
+        self.has_proc = has_proc
+        """Processes are shown in /proc. Elsewhere psutil lists them."""
+        self.has_groups = has_groups
+        """The system has POSIX process groups and sessions."""
+        self.can_peek = can_peek
+        """The end of a child process can be seen without reaping the child."""
+        self.kill_signal = kill_signal
+        """The signal that no process can ignore."""
+
+    def look(self) -> ProcessTable:
+        """Return all processes as they are now; takes some 20 microseconds for each. Raises OSError."""
+        return ProcessTable(_from_proc() if self.has_proc else _from_psutil(self.has_groups))
+
+    def find(self, pid: int) -> SeenProcess | None:
+        """Return the process with this pid, without its marker; None if there is none. Raises OSError."""
+        return _read_stat(pid) if self.has_proc else self.look().by_pid.get(pid)
+
+    def born(self, pid: int) -> str | None:
+        """Return the start time of a process in the system's own notation; None if it cannot be read."""
+        try:
+            seen = self.find(pid)
+        except OSError:
+            return None
+        return seen.born if seen else None
+
+    def signal(self, pid: int, number: int) -> None:
+        """Send a signal to one process. Raises OSError."""
+        os.kill(pid, number)
+
+    def signal_group(self, pid: int, number: int) -> None:
+        """Send a signal to the POSIX process group that this process leads. Raises OSError."""
+        os.killpg(pid, number)
+
+
+THIS_SYSTEM = System()
+
+
 class ProcessGroup:
     """A group that is to be ended; `pid` is 0 while only its marker is known."""
 
-    def __init__(self, id: str, pid: int = 0, born: str = "") -> None:
-        self.id, self.pid, self.born = id, pid, born
+    def __init__(self, id: str, pid: int = 0, born: str = "", system: System = THIS_SYSTEM) -> None:
+        self.id, self.pid, self.born, self.system = id, pid, born, system
         self.known: dict[int, str] = {}
+        """The members that were seen so far, and their start times."""
         self._asked: set[int] = set()
 
     def living(self, table: ProcessTable) -> list[SeenProcess]:
-        """Who of the group is alive, remembered from now on."""
+        """Return the living members of the group, and remember them."""
         members = table.members(self)
         self.known.update((one.pid, one.born) for one in members)
         return members
 
     def signal(self, number: int, members: Iterable[SeenProcess], table: ProcessTable) -> None:
-        """Send a signal to these members. A politer one than KILL reaches each of them once: a second
-        TERM makes many programs drop what they were tidying up."""
-        fresh = [one for one in members if number == KILL or one.pid not in self._asked]
+        """Send a signal to these members. A signal other than KILL reaches each of them once: a second
+        TERM makes many programs abandon their cleanup."""
+        fresh = [one for one in members if number == self.system.kill_signal or one.pid not in self._asked]
         self._asked.update(one.pid for one in fresh)
-        led = HAS_GROUPS and self.pid and any(one.group == self.pid for one in fresh)
+        led = self.system.has_groups and self.pid and any(one.group == self.pid for one in fresh)
         whole = led and table.is_ours(self.pid, self.born) and self.signal_whole(number)
         for one in fresh:
             try:
-                # It may have left the process group since we looked: `setsid` does as one of its first acts.
+                # It may have left the process group since the look: daemons call `setsid` early.
                 if not whole or os.getpgid(one.pid) != self.pid:
-                    os.kill(one.pid, number)
-            except OSError:  # it has ended by itself, or belongs to another user; the next look tells
+                    self.system.signal(one.pid, number)
+            except OSError:  # it has ended, or belongs to another user; the next look tells
                 continue
 
     def signal_whole(self, number: int) -> bool:
-        """Signal the process group in one go: a member that forks in this moment is caught too."""
+        """Signal the POSIX process group in one call, which reaches also a member that forks at this moment.
+        Return False if the system refuses."""
         try:
-            os.killpg(self.pid, number)
+            self.system.signal_group(self.pid, number)
         except OSError:
             return False
         return True
-
-
-def look() -> ProcessTable:
-    """All processes as they are now: some 20 microseconds for each. Raises OSError."""
-    return ProcessTable(_from_proc() if HAS_PROC else _from_psutil())
-
-
-def born(pid: int) -> str | None:
-    """When a process was born, in the system's own words; None if that is not to be seen."""
-    try:
-        seen = _read_stat(pid) if HAS_PROC else look().by_pid.get(pid)
-    except OSError:
-        return None
-    return seen.born if seen else None
 
 
 def _and_above(pid: int, by_pid: dict[int, SeenProcess]) -> set[int]:
@@ -174,8 +219,8 @@ def _from_proc() -> Iterable[SeenProcess]:
                 if seen.alive:
                     seen.marker = _read_marker(seen.pid)
                 yield seen
-        # Who becomes a daemon forks and goes, perhaps before we came to it, and after its child was to be
-        # listed: until nobody is new, not everybody has been seen.
+        # A process that becomes a daemon forks and ends, perhaps before we read it, and its child may be
+        # missing in this list: so list again until there is no new process.
         if not names:
             return
         listed.update(names)
@@ -185,10 +230,10 @@ def _read_stat(pid: int) -> SeenProcess | None:
     data = _read(f"/proc/{pid}/stat")
     if not data:
         return None
-    # The name is in parentheses and may hold any byte, so what follows begins behind the last one.
+    # The name is in parentheses and may hold any byte, so the next field begins after the last parenthesis.
     rest = data[data.rindex(b")") + 2 :].split()
-    # A process whose first thread has ended looks like a dead one, but has other threads. A thread of the
-    # kernel is nobody's. (It has no session, but in a container that is true of others, too.)
+    # A process whose first thread has ended is shown as dead, but has other threads. A kernel thread is no
+    # member of any group. (It has no session, but in a container other processes have none either.)
     alive = (rest[0] not in (b"Z", b"X") or int(rest[17]) > 1) and not int(rest[6]) & KERNEL_THREAD
     return SeenProcess(pid, int(rest[1]), int(rest[2]), int(rest[3]), rest[19].decode(), alive, None)
 
@@ -200,7 +245,7 @@ def _read_marker(pid: int) -> str | None:
             break
         if begins := _begins(pid):
             time.sleep(pause)
-        environ = _read(f"/proc/{pid}/environ")  # also when it has begun in this very moment
+        environ = _read(f"/proc/{pid}/environ")  # also if it has begun in the meantime
         if not begins:
             break
     _, found, rest = (b"\0" + environ).partition(f"\0{MARKER}=".encode())
@@ -208,8 +253,8 @@ def _read_marker(pid: int) -> str | None:
 
 
 def _begins(pid: int) -> bool:
-    """Whether a process is just becoming another program (`exec`): for that moment it has memory, and in it
-    neither code nor an end of its environment. Where that is not shown to us, its code begins at 1."""
+    """Return True while a process is replacing its program (`exec`): during that moment it has memory, but
+    neither code nor an end of its environment. Where we may not see that, its code address reads 1."""
     rest = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
     return len(rest) > 48 and rest[20] != b"0" and rest[23] == rest[48] == b"0"
 
@@ -231,20 +276,20 @@ def _read(path: str) -> bytes:
 
 
 def _nothing(error: OSError) -> bytes:
-    """What there is to read of a process that ended meanwhile, or is another user's. Any other trouble
-    (no descriptor is left) must not look like that: nobody is proven dead by it."""
+    """Return no data for a process that ended meanwhile or is another user's, else raise the error: no
+    process counts as dead because the machine has no descriptor left."""
     if error.errno in (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM):
         return b""
     raise error
 
 
-def _from_psutil() -> Iterable[SeenProcess]:
+def _from_psutil(has_groups: bool) -> Iterable[SeenProcess]:
     import psutil
 
     for one in psutil.process_iter(["pid", "ppid", "create_time", "status"]):
         pid, parent, time_born, status = (one.info[key] for key in ("pid", "ppid", "create_time", "status"))
         try:
-            group, session = (os.getpgid(pid), os.getsid(pid)) if HAS_GROUPS else (0, 0)
+            group, session = (os.getpgid(pid), os.getsid(pid)) if has_groups else (0, 0)
             marker = one.environ().get(MARKER)
         except (psutil.Error, OSError):  # another user's, or just gone
             group, session, marker = 0, 0, None
@@ -252,21 +297,23 @@ def _from_psutil() -> Iterable[SeenProcess]:
         yield SeenProcess(pid, parent or 0, group, session, repr(time_born), alive, marker)
 
 
-def end_all(groups: list[ProcessGroup], within: float = WITHIN) -> list[ProcessGroup]:
-    """TERM, a moment later KILL, until nobody of these groups is left or the time is over; returns the
-    groups of which somebody is. A group that was only announced may be about to appear."""
+def end_all(
+    groups: list[ProcessGroup], within: float = WITHIN, system: System = THIS_SYSTEM
+) -> list[ProcessGroup]:
+    """Send TERM, a moment later KILL, until no member is alive or `within` seconds are over. Return the
+    groups that still have members. Wait a while for a group that was only announced: it may yet appear."""
     start = time.monotonic()
     left = groups
     while (elapsed := time.monotonic() - start) < within:
         try:
-            table = look()
-        except OSError:  # the machine is out of something; what we could not see is not dead
+            table = system.look()
+        except OSError:  # the machine lacks a resource; a process that we cannot see is not dead
             time.sleep(LOOK_EVERY)
             continue
         members = {group: group.living(table) for group in groups}
         left = [group for group in groups if members[group]]
         for group in left:
-            group.signal(TERM if elapsed < POLITE else KILL, members[group], table)
+            group.signal(TERM if elapsed < POLITE else system.kill_signal, members[group], table)
         announced = any(not group.pid for group in groups)
         if not left and (not announced or elapsed > LONGEST_START):
             break
@@ -275,7 +322,7 @@ def end_all(groups: list[ProcessGroup], within: float = WITHIN) -> list[ProcessG
 
 
 def listen(gateway: int) -> list[ProcessGroup]:
-    """The groups that were not over when the gateway fell silent."""
+    """Read messages until the gateway has ended; return the groups that were not over by then."""
     groups: dict[str, ProcessGroup] = {}
     rest = b""
     for data in _heard(gateway):
@@ -290,8 +337,8 @@ def listen(gateway: int) -> list[ProcessGroup]:
 
 
 def _heard(gateway: int) -> Iterable[bytes]:
-    """What comes down the pipe until it closes or the gateway is dead. A process that the gateway forked
-    without exec holds the pipe open after it; the death itself is seen all the same, where it can be."""
+    """Yield the data from the pipe until it closes or the gateway is dead. A process that the gateway forked
+    without exec keeps the pipe open; where the system allows it, the death itself is noticed."""
     death = _death_of(gateway)
     if death is not None:
         os.set_blocking(0, False)
@@ -316,15 +363,15 @@ def _heard(gateway: int) -> Iterable[bytes]:
 def _death_of(pid: int) -> int | None:
     try:
         fd = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # not Linux, or gone already: then the pipe is closed
+    except (AttributeError, OSError):  # not Linux, or already dead: then the pipe is closed
         return None
     return fd if os.getppid() == pid else None
 
 
 def main() -> None:
-    """Be the guard of the gateway that is our parent."""
-    # A service manager signals every process of a service, a terminal every process in it. The guard
-    # goes when its gateway does, and not before.
+    """Run as the guard of our parent process, the gateway."""
+    # A service manager signals every process of a service, a terminal every process in it. The guard ends
+    # after its gateway, and not before.
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGBREAK"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -342,4 +389,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    os._exit(0)  # the gateway waits for it, and taking an interpreter down takes longer than all the rest
+    os._exit(0)  # the gateway waits for this process, and shutting an interpreter down takes longest of all

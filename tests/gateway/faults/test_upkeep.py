@@ -199,7 +199,7 @@ class Watching:
 
     async def look(self) -> sweep.ProcessTable:
         await trio.lowlevel.checkpoint()
-        return sweep.look()
+        return sweep.THIS_SYSTEM.look()
 
 
 @asynccontextmanager

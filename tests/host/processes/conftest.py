@@ -1,0 +1,17 @@
+"""What the tests of processes share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hermes_trio.host.processes.guard import open_guard
+from tests.host.processes.place import Place
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    async with open_guard() as guard:
+        yield Place(tmp_path, guard)
