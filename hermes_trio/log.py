@@ -1,15 +1,16 @@
-"""Log records of the gateway: plain records of the standard library, without secrets and without the values
-of variables.
+"""Log records of the gateway: records of the standard library, without secrets and without the values of
+variables.
 
     log = Log(__name__)
-    log.warning("a link is lost", platform="telegram", error=str(error))
+    log.warning("link lost; retrying", platform="telegram", error=str(error))
 
-A record's message is the event and its fields on one line, and below it the traceback, if there is one, as
-text. It has no `exc_info`: handlers of other programs print the local variables of its frames, and those hold
-the words of people. `record.event` and `record.fields` are for a formatter that wants them apart.
+The message of a record is the event and its fields on one line, followed by the traceback, if there is one,
+as text. The record has no `exc_info`: handlers of other programs print the local variables of its frames, and
+those hold messages of people. `record.event` and `record.fields` are for a formatter that needs them
+separately.
 
-Where nothing is configured, nothing is written: the loggers of our packages have a `NullHandler`, as those of
-a library should. Nothing here is configured for the whole program.
+Without configuration no record is written: the loggers of our packages have a `NullHandler`, as those of a
+library should. This module configures nothing for the whole program.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ for _package in PACKAGES:
 
 @contextmanager
 def log_masked_by(masking: Masking) -> Iterator[None]:
-    """Mask the known secrets of a gateway in what its tasks log. Each gateway has its own: the tasks of a
-    nursery that is opened in the block inherit it, and nobody else."""
+    """Mask the known secrets of a gateway in the log records of its tasks. Each gateway has its own masking:
+    only the tasks of a nursery that is opened in the block inherit it."""
     token = _masking.set(masking)
     try:
         yield
@@ -64,7 +65,7 @@ class Log:
         self._write(logging.CRITICAL, event, fields)
 
     def exception(self, event: str, **fields: object) -> None:
-        """An error with the traceback of the exception that is being handled."""
+        """Log an error with the traceback of the current exception."""
         self._write(logging.ERROR, event, {**fields, "exc_info": True})
 
     def _write(self, level: int, event: str, fields: dict[str, object]) -> None:

@@ -1,2 +1,3 @@
-"""Our process and its machine: private files, locks. Only this package knows operating systems;
-everything that differs between them has its branch here and a test that walks both."""
+"""The process and its machine: files, processes, the event loop, the home directory, service managers. Only
+this package knows operating systems: each difference between them has its branch here, and tests run each
+branch."""

@@ -38,7 +38,7 @@ from ...gateway.facade import Gateway
 from ...gateway.outbound.texts import database_damaged
 from ...gateway.serve import serve
 from ...host.home.home_lock import refuse_if_busy
-from ...host.loop.task_tree import show_tree_when_asked, waits_noted
+from ...host.loop.task_tree import waits_noted, write_tree_on_signal
 from ...state.tables import inbox, turns
 from ...state.tables.turns import Outcome
 from ..console import GROWING, ME, PERSON, PROMPT, Console, Keyboard, Question, Screen, read_question
@@ -109,7 +109,7 @@ async def _chat(home: Path, loaded: Loaded, question: str | None) -> Ending | No
     with trio.open_signal_receiver(*_signals()) as signals, waits_noted() as waits:
         async with _terminal(question) as (keyboard, screen, prompt), trio.open_nursery() as nursery:
             await nursery.start(watch_drain_request, control, home, world)
-            await nursery.start(show_tree_when_asked, home, world, waits)
+            await nursery.start(write_tree_on_signal, home, world, waits)
             # Who closes the pipe of the answer wants none, which is what a signal says.
             gone = leave if question is None else partial(signal.raise_signal, signal.SIGTERM)
             console = Console(

@@ -36,10 +36,10 @@ from ...host.service.service_files import (
     UNIT,
     Scope,
     ServiceFileState,
-    setting,
+    command_text,
     stop_timeout,
+    unit_setting,
     version_of,
-    words,
 )
 from ...platform.doctor_checks import GROUP as CHECKS_OF_PLATFORMS
 from ...platform.doctor_checks import Check as AsksPlatform
@@ -348,7 +348,7 @@ def service(patient: Patient) -> Iterator[Finding]:
         elif (version := version_of(place.found)) != __version__:
             yield Finding("warning", f"{place.file} was written by version {version}", again)
         if not ON_A_MAC:
-            yield from _unit(place.found, words(place.service.program), place.service.grace, again)
+            yield from _unit(place.found, command_text(place.service.program), place.service.grace, again)
             yield from _lingering(scope)
         yield Finding("ok", f"{place.file} is installed")
         return
@@ -356,11 +356,11 @@ def service(patient: Patient) -> Iterator[Finding]:
 
 
 def _unit(text: str, program: str, grace: float, again: str) -> Iterator[Finding]:
-    timeout, needed = setting(text, "TimeoutStopSec") or "", stop_timeout(grace)
+    timeout, needed = unit_setting(text, "TimeoutStopSec") or "", stop_timeout(grace)
     if not timeout.isdecimal() or int(timeout) < needed:
         problem = f"the grace asks for a TimeoutStopSec of {needed}, and {UNIT} has {timeout or 'none'}"
         yield Finding("problem", problem, again)
-    if (start := setting(text, "ExecStart")) != f"{program} run":
+    if (start := unit_setting(text, "ExecStart")) != f"{program} run":
         yield Finding("problem", f"{UNIT} starts another program ({start})", again)
 
 

@@ -17,7 +17,7 @@ from ...base.errors import GatewayError
 from ...base.world import World
 from ...config.config_file import home_directory
 from ...host.home.home_lock import is_locked
-from ...host.home.markers import DRAIN_REQUEST, consume, read_drain_request, seconds, write_drain_request
+from ...host.home.markers import DRAIN_REQUEST, consume, read_drain_request, to_seconds, write_drain_request
 from ...host.home.state_file import GatewayState, Status, read_status
 from ...host.processes.process_identity import is_alive
 
@@ -99,7 +99,7 @@ def status() -> None:
     if request is None:
         click.echo("Nobody holds the gateway.")
     else:
-        since = datetime.fromtimestamp(seconds(request.requested_at, world.time()))
+        since = datetime.fromtimestamp(to_seconds(request.requested_at, world.time()))
         who = f" by {request.principal}" if request.principal else ""
         quiet = ", and no home channel is told if it ends" if request.suppress_notification else ""
         click.echo(f"Held{who} since {since:%Y-%m-%d %H:%M}{quiet}; after a day it goes on by itself.")

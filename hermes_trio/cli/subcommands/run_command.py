@@ -38,11 +38,11 @@ from ...host.home.home_lock import refuse_if_busy
 from ...host.home.state_file import PlatformState, is_wanted, read_status
 from ...host.home.status_board import StatusBoard, leave_failed_start
 from ...host.loop.open_files import raise_open_files
-from ...host.loop.task_tree import show_tree_when_asked, waits_noted
+from ...host.loop.task_tree import waits_noted, write_tree_on_signal
 from ...host.loop.watchdog import WATCHDOG_LOG, last_resort, watch_loop
 from ...host.processes.process_identity import own
 from ...host.service.pid_one import become_init
-from ...host.service.sd_notify import keep_told
+from ...host.service.sd_notify import notify_service_manager
 from ...host.service.systemd import queue_restart
 from ...log import Log
 from ...platform.contract import Adapter
@@ -132,12 +132,12 @@ async def _run(
             await beside.start(obey_signals, control, home, me, world, grace)
             beside.start_soon(run_planned_stop_watcher, control, home, me, world, grace)
             await beside.start(watch_drain_request, control, home, world)
-            await beside.start(show_tree_when_asked, home, world, waits)
+            await beside.start(write_tree_on_signal, home, world, waits)
             beside.start_soon(watch_loop, home / WATCHDOG_LOG, world, waits)
             beside.start_soon(keep_armed, control, arm)
             async with trio.open_nursery() as tree:
                 gateway: Gateway = await tree.start(serving)
-                beside.start_soon(keep_told, gateway.home.board, os.environ, world)
+                beside.start_soon(notify_service_manager, gateway.home.board, os.environ, world)
                 if gateway.home.database.damaged_copy is not None:
                     _tell(database_damaged(gateway.home.database.damaged_copy.name))
                 beside.start_soon(_tell_of_refusals, gateway.home.board)

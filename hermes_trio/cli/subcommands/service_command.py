@@ -92,7 +92,7 @@ def command() -> None:
 def install(force: bool, scope: Scope) -> None:
     """Write the file of the service, and say what to do next."""
     place = look(scope)
-    if not ON_A_MAC and not systemd.answers(scope, os.environ):
+    if not ON_A_MAC and not systemd.is_reachable(scope, os.environ):
         raise NoServiceManager(scope)
     if place.standing in (ServiceFileState.EDITED, ServiceFileState.ANOTHER_HOME) and not force:
         raise NotOurs(place.file, place.standing)
@@ -148,7 +148,7 @@ def uninstall(force: bool, scope: Scope) -> None:
     except OSError as error:
         raise NotWritten(place.file, scope, error) from error
     if not ON_A_MAC:
-        systemd.ask(scope, "daemon-reload", environ=os.environ)
+        systemd.ask_systemctl(scope, "daemon-reload", environ=os.environ)
     click.echo(f"Removed: {place.file}")
 
 

@@ -107,11 +107,11 @@ def wait_for_end(home: Path, gateway: ProcessId, over: Callable[[], bool]) -> No
 def _stopped_by_systemd(gateway: ProcessId) -> bool:
     """Have systemd stop a unit that would start the gateway again when that stops by itself."""
     unit = systemd.unit_of(gateway.pid)
-    if unit is None or not systemd.comes_back(unit, gateway.pid, os.environ):
+    if unit is None or not systemd.restarts_after_exit(unit, gateway.pid, os.environ):
         return False
-    answer = systemd.ask(unit.scope, "--no-block", "stop", unit.name, environ=os.environ)
+    answer = systemd.ask_systemctl(unit.scope, "--no-block", "stop", unit.name, environ=os.environ)
     if not answer.ok:
-        remedy = f"Stop it with `{systemd.called(unit.scope)} stop {unit.name}`."
+        remedy = f"Stop it with `{systemd.systemctl_command(unit.scope)} stop {unit.name}`."
         raise GatewayError(
             f"{unit.name} starts the gateway again whenever it ends, and systemd refuses to stop it for us "
             f"({answer.text}). {remedy}"

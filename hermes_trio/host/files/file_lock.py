@@ -1,10 +1,10 @@
-"""Locks that the kernel holds and that die with their holder.
+"""Locks that the kernel holds and releases when their holder ends.
 
-A lock here is an open file: there is no pid to compare and nothing to clean up after a kill. The
-file itself is never unlinked, or two holders could lock two files of one name.
+A lock here is an open file: there is no pid to compare and nothing to clean up after a kill. The file itself
+is never unlinked, or two holders could lock two files of the same name.
 
-Systems differ in what they lock: most the open file as a whole, Windows a range of its bytes. Both
-ways are functions of the module that knows how, so that the tests walk both wherever they run.
+Most systems lock the open file as a whole, Windows a range of its bytes. Each way is a function that takes
+the module it calls, so the tests run both on every system.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from typing import Protocol
 
 from ...base.errors import GatewayError
 
-# A byte that is locked on Windows cannot be read by others, so it is far behind any data. It may lie
-# behind the end of the file, but some C libraries count no further than 2 GiB.
+# On Windows other processes cannot read a locked byte, so it is far after any data. It may lie after the end
+# of the file, but some C libraries count no further than 2 GiB.
 _FAR_BYTE = (1 << 31) - 2
 
 
 class _Fcntl(Protocol):
-    """What we need of `fcntl`."""
+    """The part of `fcntl` that is used here."""
 
     @property
-    def LOCK_EX(self) -> int: ...  # noqa: N802 - its name there
+    def LOCK_EX(self) -> int: ...  # noqa: N802 - its name in that module
     @property
     def LOCK_NB(self) -> int: ...  # noqa: N802
     def flock(self, fd: int, operation: int, /) -> None: ...
 
 
 class _Msvcrt(Protocol):
-    """What we need of `msvcrt`."""
+    """The part of `msvcrt` that is used here."""
 
     @property
     def LK_NBLCK(self) -> int: ...  # noqa: N802
@@ -44,9 +44,10 @@ class _Msvcrt(Protocol):
 
 @contextmanager
 def sole_use(of: str, identity: str) -> Iterator[bool]:
-    """Whether nobody else of this account on this machine has it, for as long as the block: a bot whose
-    messages only one may read, say, whatever home he has. The identity may be a secret: no file shows it.
-    GatewayError where no lock can be made."""
+    """Yield True if this process alone holds the resource during the block, among all processes of this
+    account on this machine; False if another one holds it. An example is a bot whose messages only one
+    process may read. The identity may be a secret: no file shows it. Raises GatewayError where no lock can be
+    made."""
     sealed = hashlib.sha256(f"{of}:{identity}".encode()).hexdigest()[:24]
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     path = Path(state).expanduser() / "hermes-trio" / "locks" / f"{of}-{sealed}"
@@ -63,7 +64,7 @@ def sole_use(of: str, identity: str) -> Iterator[bool]:
 
 
 def try_lock(fd: int) -> bool:
-    """Take the lock of this open file if nobody has it. It is held until `fd` is closed."""
+    """Take the lock of this open file and hold it until `fd` is closed. Return False if it is taken."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -74,7 +75,7 @@ def try_lock(fd: int) -> bool:
 
 
 def lock_by_file(fd: int, fcntl: _Fcntl) -> bool:
-    """Try to lock an open file as a whole. What goes wrong otherwise is raised."""
+    """Lock an open file as a whole. Return False if it is locked already. Raises OSError."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -83,7 +84,7 @@ def lock_by_file(fd: int, fcntl: _Fcntl) -> bool:
 
 
 def lock_by_byte(fd: int, msvcrt: _Msvcrt) -> bool:
-    """Try to lock one byte of an open file. What goes wrong otherwise is raised."""
+    """Lock one byte of an open file. Return False if it is locked already. Raises OSError."""
     position = os.lseek(fd, 0, os.SEEK_CUR)
     os.lseek(fd, _FAR_BYTE, os.SEEK_SET)
     try:

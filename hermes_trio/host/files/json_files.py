@@ -1,10 +1,11 @@
-"""Small files that pass between processes: the lock's record, markers, the state of the gateway.
+"""Small files that pass between processes: the record of the lock, markers, the state of the gateway.
 
-Writing is: a file beside it, 0600, renamed over it; who reads sees the old one or the new one, whole.
-There is no fsync. A power cut may take the newest file, and after one none of them says anything that
-is still true.
+A file is written beside its place, 0600, and renamed over it, so a reader sees the old file or the new one,
+whole. There is no fsync: a power cut may lose the newest file, and after a power cut none of these files is
+still true.
 
-Reading is cautious, because others write here too. What lies there may be huge, a directory or a pipe.
+Reading is cautious, because other programs write here too: a path may hold a huge file, a directory or a
+pipe.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LARGEST = 64 * 1024
 
 
 class UnreadableFile(Exception):
-    """What lies at a path is no small file: what is wrong, and its facts."""
+    """The path holds no small file. Has the problem as text, and the `stat` result."""
 
     def __init__(self, problem: str, facts: os.stat_result) -> None:
         super().__init__(problem)
@@ -27,8 +28,9 @@ class UnreadableFile(Exception):
 
 
 def read_small(path: Path) -> tuple[bytes, os.stat_result]:
-    """A small file and its facts. Raises `UnreadableFile` or OSError; never waits for anybody."""
-    # Opening a pipe would wait for who writes into it.
+    """Return the content of a small file and its `stat` result. Raises `UnreadableFile` or OSError. Never
+    waits for another process."""
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         facts = os.fstat(fd)
@@ -45,7 +47,7 @@ def read_small(path: Path) -> tuple[bytes, os.stat_result]:
 
 
 def write_small(path: Path, data: bytes) -> None:
-    """Put a file at `path`, whole, for its owner alone. What goes wrong is raised."""
+    """Write a whole file at `path`, readable by its owner alone. Raises OSError."""
     fd, beside = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with open(fd, "wb") as file:
@@ -58,8 +60,8 @@ def write_small(path: Path, data: bytes) -> None:
 
 
 def remove_if_same(path: Path, facts: os.stat_result) -> bool:
-    """Remove the file that was read, and not one that has been put in its place since. False if there
-    is no such file. Raises OSError."""
+    """Remove the file that was read, and not a file that replaced it since. Return False if there is no such
+    file. Raises OSError."""
     if not stat.S_ISREG(facts.st_mode):
         return False
     aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")

@@ -1,9 +1,9 @@
 """Files and directories that only their owner may read.
 
-Everything below the home holds conversations, so what we create is 0700 and 0600 whatever the umask.
-Directories that were there before are left as they are: a home set to a shared place by mistake must
-not change the rights of that place. Where the system has no such modes (Windows), the account's own
-directory protects, and these calls do what they can.
+Everything below the home holds conversations, so the files we create are 0600 and the directories 0700,
+whatever the umask. Existing directories keep their rights: a home that was set to a shared directory by
+mistake must not change the rights of that directory. On Windows, which has no such modes, the account's own
+directory protects the files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PRIVATE_FILE = 0o600
 
 
 def make_private_dir(path: Path) -> None:
-    """Make `path` and what is missing above it, each readable by its owner alone."""
+    """Make `path` and its missing parents, each readable by its owner alone."""
     missing = [path, *path.parents]
     missing = missing[: next((i for i, p in enumerate(missing) if p.exists()), len(missing))]
     for directory in reversed(missing):
@@ -26,14 +26,14 @@ def make_private_dir(path: Path) -> None:
             directory.mkdir(mode=PRIVATE_DIR)
         except FileExistsError:
             continue
-        directory.chmod(PRIVATE_DIR)  # mkdir's mode passes the umask, chmod does not
+        directory.chmod(PRIVATE_DIR)  # the umask applies to mkdir's mode, and not to chmod
     if not path.is_dir():
         raise NotADirectoryError(20, "is not a directory", str(path))
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open `path` with `flags`, made if missing, and see to it that only its owner may read it. What is
-    no file keeps its rights: `path` may be a link to /dev/null."""
+    """Open `path` with `flags`, create it if missing, and let only its owner read it. Anything but a regular
+    file keeps its rights: `path` may be a link to /dev/null."""
     binary = getattr(os, "O_BINARY", 0)
     fd = os.open(path, flags | os.O_CREAT | binary, PRIVATE_FILE)
     mode = os.fstat(fd).st_mode
@@ -47,12 +47,12 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def is_read_only(path: Path) -> bool:
-    """Whether `path`, which exists, is on a disk that is mounted read-only."""
+    """Return True if `path`, which exists, is on a disk that is mounted read-only."""
     return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def sync_dir(path: Path) -> None:
-    """Make the names in `path` durable, where a directory can be opened and synced for that."""
+    """Make the names in the directory `path` durable, where the system can sync a directory."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,1 +1,1 @@
-"""The home directory: its lock, private files, marker files and state file."""
+"""The home directory: its lock, marker files and state file."""

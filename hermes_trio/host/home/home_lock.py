@@ -1,26 +1,27 @@
 """One gateway per home: the process that holds the lock of the home directory is the gateway.
 
-The lock is the kernel's (`try_lock`), so it ends with its holder however that dies. It is taken twice:
+The kernel holds the lock (`try_lock`), so it ends with its holder, in whatever way that dies. It is taken
+twice:
 
-- On the home *directory* itself. Nobody removes that in passing, so this lock decides.
+- On the home *directory* itself. No program removes a home directory in passing, so this lock decides.
 - On `gateway.lock` in it, for other programs and for file systems on which a directory cannot be locked.
-  Other programs have a file of this name too, and some remove it as stale: a lock on it alone would let
-  two gateways lock two files of one name. A file that was removed is put back (`restore_file`).
+Other programs have a file of this name too, and some remove it as stale: with a lock on this file alone, two
+gateways could lock two files of the same name. A file that was removed is put back (`restore_file`).
 
-Others want to know whether a gateway runs, and must never hinder one that starts. A lock can be tried
-only by taking it, and whoever tries makes a start fail that falls into the same moment. So only a
-starting gateway touches the lock; the holder shows two things to look at:
+Other processes ask whether a gateway runs, and must never hinder one that starts. A lock can be tried only by
+taking it, and that would make a start at the same moment fail. So only a starting gateway touches the lock,
+and the holder shows two things to look at:
 
-- A *lamp*, on Linux: a second lock of another kind (an open-file-description lock), which the kernel
-  lets others ask about (`F_OFD_GETLK`) without taking it, and from any container. Only the holder of the
-  lock lights it, so nobody is ever refused it. `/proc/locks` was rejected: it hides what another pid
-  namespace holds, and its device numbers are not those of `stat` on btrfs and overlays. Plain record
-  locks were rejected: they are lost as soon as any reader in the process closes the file.
-- A *record* in the file: the process, for people, and where there is no lamp for us. It counts only
-  while that very process lives, so a stale one means nothing.
+- A *lamp*, on Linux: a second lock of another kind (an open-file-description lock), which the kernel lets
+other processes query (`F_OFD_GETLK`) without taking it, and from any container. Only the holder of the lock
+sets it, so setting it never fails. `/proc/locks` was rejected: it hides the locks of another pid namespace,
+and its device numbers are not those of `stat` on btrfs and overlays. Plain record locks were rejected: they
+are lost as soon as any reader in the process closes the file.
+- A *record* in the file: the identity of the process, for people and for systems without a lamp. It counts
+only while that very process lives, so a stale record means nothing.
 
-Both kinds of lock belong to the open file. A child that is forked and keeps the descriptor would hold
-them on; it is close-on-exec, and all our children are exec'ed.
+Both kinds of lock belong to the open file. A forked child that keeps the descriptor would keep them; the
+descriptor is close-on-exec, and all our children exec.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ class HomeLock:
         self.process = process
         self._home = home
         self._fds = [fd]
-        """The lock file, and before it those that were removed."""
+        """The lock files that were removed, then the current one."""
 
     def restore_file(self) -> bool:
-        """Put `gateway.lock` back if it was removed or replaced. False if it is there, or another program
-        has locked the one that is there now. Raises OSError; the home stays locked all the same."""
+        """Put `gateway.lock` back if it was removed or replaced. Return False if it is in place, or another
+        program has locked its replacement. Raises OSError; the home stays locked in any case."""
         path = self._home / LOCK_FILE
         with suppress(FileNotFoundError):
             if os.path.samestat(path.stat(), os.fstat(self._fds[-1])):
@@ -74,9 +75,9 @@ class HomeLock:
 
 @contextmanager
 def locked_home(home: Path) -> Iterator[HomeLock]:
-    """Make `home` if need be, and be its only gateway for as long as the block lasts.
+    """Make `home` if it is missing, and be its only gateway during the block.
 
-    Raises `HomeBusy` when another one is, another `HomeError` when the directory cannot serve.
+    Raises `HomeBusy` while another gateway is, another `HomeError` if the directory cannot be used.
     """
     me = own()
     with ExitStack() as held:
@@ -98,20 +99,20 @@ def locked_home(home: Path) -> Iterator[HomeLock]:
 
 
 def is_locked(home: Path) -> bool:
-    """Whether a gateway has this home. Looks, and takes nothing: no start ever fails by it."""
+    """Return True if a gateway has this home. Takes no lock, so it never makes a start fail."""
     return _is_lit(home) or recorded_holder(home) is not None
 
 
 def refuse_if_busy(home: Path) -> None:
-    """Raise `HomeBusy` if a gateway has this home: for who is about to touch files there that are its own.
-    The lock alone decides, a moment later."""
+    """Raise `HomeBusy` if a gateway has this home. For a caller that is about to change files of a gateway;
+    only the lock gives certainty, since a gateway may start a moment later."""
     if is_locked(home):
         raise _busy(home)
 
 
 def recorded_holder(home: Path) -> ProcessId | None:
-    """The gateway of this home by its own record, if that very process lives. Where the record is lost, the
-    state file tells, as long as a gateway surely holds the home."""
+    """Return the gateway that the record names, if that very process lives. Where the record is lost, use the
+    state file, provided that a gateway certainly holds the home."""
     process = None
     with suppress(OSError, UnreadableFile, msgspec.MsgspecError):
         data, _ = read_small(home / LOCK_FILE)
@@ -128,15 +129,15 @@ def _busy(home: Path) -> HomeBusy:
 
 
 def _opened_dir(home: Path) -> int | None:
-    """The home directory as an open file; None on systems that have no such thing."""
+    """Open the home directory as a file; None on systems that cannot."""
     if not hasattr(os, "O_DIRECTORY"):
         return None
     return os.open(home, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def _directory_taken(fd: int) -> bool:
-    """Lock the home directory. False if another process has it. Some network file systems lock no
-    directory: there the lock file alone decides."""
+    """Lock the home directory. Return False if another process has locked it. Some network file systems
+    cannot lock a directory: there the lock file alone decides."""
     with suppress(OSError):
         if not try_lock(fd):
             return False
@@ -145,13 +146,14 @@ def _directory_taken(fd: int) -> bool:
 
 
 def _taken(path: Path, me: ProcessId) -> int | None:
-    """Open and lock the lock file, with the record of this process in it. None if another process has it."""
+    """Open and lock the lock file, and write the record of this process into it. Return None if another
+    process has locked it."""
     fd = open_private(path, os.O_RDWR)
     with ExitStack() as unless_taken:
         unless_taken.callback(os.close, fd)
         if not try_lock(fd):
             return None
-        with suppress(OSError):  # a file system that has no such locks; the record tells as well
+        with suppress(OSError):  # a file system without such locks; the record serves as well
             _light(fd)
         _record(fd, msgspec.json.encode(me))
         unless_taken.pop_all()
@@ -169,11 +171,11 @@ if sys.platform == "linux":
     import struct
 
     def _whole_file(kind: int) -> bytes:
-        """The kernel's `struct flock`: all of the file, for nobody in particular."""
+        """Return the kernel's `struct flock` for the whole file and no particular process."""
         return struct.pack("hhqqi0q", kind, os.SEEK_SET, 0, 0, 0)
 
     def _light(fd: int) -> None:
-        # A lock for reading, as a directory can be opened for nothing else.
+        # A read lock, since a directory can only be opened for reading.
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_RDLCK))
 
     def _is_lit(home: Path) -> bool:
@@ -181,21 +183,21 @@ if sys.platform == "linux":
 
     def _is_lit_at(path: Path) -> bool:
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # what lies there may be a pipe
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # the path may hold a pipe
         except FileNotFoundError:
             return False
         except OSError as error:
             raise home_error(path.parent if path.name == LOCK_FILE else path, error) from error
         try:
             answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
-        except OSError:  # no such locks here, so nobody could light it
+        except OSError:  # no such locks here, so no gateway could set one
             return False
         finally:
             os.close(fd)
         kind: int = struct.unpack_from("h", answer)[0]
         return kind != fcntl.F_UNLCK
 
-else:  # pragma: no cover - the record tells
+else:  # pragma: no cover - the record serves
 
     def _light(fd: int) -> None:
         pass

@@ -1,12 +1,12 @@
-"""Marker files: one small JSON file that one process leaves for another, below the home.
+"""Marker files: small JSON files below the home that one process leaves for another.
 
-A marker says who wants it, for whom it is, and when it was written, and it expires: what is left of a
-life that is over must not act on the next one. Whether one counts is decided by pure functions of what
-it says, when it was written and what time it is.
+A marker names its author, the process it is for and its time, and it expires: a marker for a life that is
+over must not act on the next one. Pure functions decide whether a marker counts, from its content, its time
+and the current time.
 
-A reader gets a `MarkerReading`, never an exception: what lies there may be half written, of another shape,
-huge, a directory or a pipe. A marker that counts stays where it is until it is consumed, and one for
-another living process is left to it; what can never count again is removed.
+A reader gets a `MarkerReading`, never an exception: the path may hold a half-written file, another shape, a
+huge file, a directory or a pipe. A marker that counts stays in place until it is consumed, and a marker for
+another living process is left to it; a marker that can never count again is removed.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ RESTART_NOTIFY = ".restart_notify.json"
 PLANNED_STOP_AGE = 60.0
 RESTART_AGE = 3600.0
 DRAIN_AGE = 24 * 3600.0
-"""A forgotten drain ends by itself."""
+"""A forgotten drain request expires."""
 FUTURE = 5.0
-"""What clocks may differ by: a network disk has its own."""
+"""Allowed difference of clocks: a network disk has its own clock."""
 SETTLED = 1.0
-"""So long a file may be in somebody's hands who does not rename."""
+"""Time that a writer may need that does not write beside and rename."""
 
 Moment: TypeAlias = datetime | float | None
 Kind = Literal["stop", "restart"]
@@ -47,7 +47,7 @@ Pid = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class PlannedStop(msgspec.Struct, frozen=True, kw_only=True):
-    """The signal that this process is about to get is meant, and what for."""
+    """Announces that the next signal to a process is intended, and its purpose."""
 
     target_pid: Pid
     target_start_time: float | None = None
@@ -59,7 +59,7 @@ class PlannedStop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrainRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Take no new turns for as long as this lies here."""
+    """Asks the gateway to begin no new turns while this file exists."""
 
     action: Literal["drain"] = "drain"
     requested_at: Moment = None
@@ -69,14 +69,14 @@ class DrainRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestartPending(msgspec.Struct, frozen=True, kw_only=True):
-    """The next life tells the home chats that it is back."""
+    """Asks the next life to tell the home chats that it is back."""
 
     requested_at: Moment = None
     asked_by: str | None = None
 
 
 class RestartNotify(msgspec.Struct, frozen=True, kw_only=True):
-    """The next life tells the chat that asked for the restart."""
+    """Asks the next life to tell the chat that requested the restart."""
 
     platform: str
     chat_id: str
@@ -89,16 +89,16 @@ class RestartNotify(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class MarkerReading(Generic[Marker]):
-    """What a look at a marker came to."""
+    """The result of reading a marker file."""
 
     marker: Marker | None = None
-    """It counts, and lies there still."""
+    """The marker, if it counts; its file is still in place."""
     problem: str | None = None
-    """What a person may want to know: something lay there that does not count, or not as it should."""
+    """For people: why a file was ignored or removed, or is not as it should be."""
 
 
 class MarkerVerdict(Enum):
-    """What a marker is to the process that reads it."""
+    """The meaning of a marker for the process that reads it."""
 
     COUNTS = "counts"
     FOREIGN = "is for another process"
@@ -111,8 +111,8 @@ class MarkerVerdict(Enum):
 def judge_planned_stop(
     stop: PlannedStop, me: ProcessId, *, lies_since: float, now: float, booted: float, target_lives: bool
 ) -> MarkerVerdict:
-    """Whether a planned stop counts for `me`. All times are seconds since 1970."""
-    written = seconds(stop.written_at, lies_since)
+    """Decide whether a planned stop counts for `me`. All times are seconds since 1970."""
+    written = to_seconds(stop.written_at, lies_since)
     if written < booted or not may_be_one_boot(stop.target_boot, me.boot):
         return MarkerVerdict.BEFORE_BOOT
     if now - written >= PLANNED_STOP_AGE:
@@ -121,30 +121,30 @@ def judge_planned_stop(
         return MarkerVerdict.FUTURE
     if stop.target_pid != me.pid:
         return MarkerVerdict.FOREIGN if target_lives else MarkerVerdict.ENDED
-    # Our pid with another start time: it was for somebody who had our pid before us.
+    # Our pid with another start time: it was for a process that had our pid before us.
     return MarkerVerdict.COUNTS if stop.target_start_time in (None, me.started) else MarkerVerdict.ENDED
 
 
 def judge_drain(request: DrainRequest, *, lies_since: float, now: float, epoch: str) -> MarkerVerdict:
-    """Whether a drain request is in force, here and now."""
+    """Decide whether a drain request is in force now."""
     if not may_be_one_boot(request.epoch, epoch):
         return MarkerVerdict.BEFORE_BOOT
-    # The older of both times, so that no wrong clock makes it last for ever.
-    asked = min(seconds(request.requested_at, lies_since), lies_since)
+    # The older of the two times, so that a wrong clock cannot make the request last for ever.
+    asked = min(to_seconds(request.requested_at, lies_since), lies_since)
     return MarkerVerdict.OLD if now - asked >= DRAIN_AGE else MarkerVerdict.COUNTS
 
 
 def judge_restart(requested: Moment, *, lies_since: float, now: float) -> MarkerVerdict:
-    """Whether somebody still wants to hear of the restart. A clock that went back is no reason not to
-    tell: a machine may have its time only after we started."""
-    distance = abs(now - seconds(requested, lies_since))
+    """Decide whether the restart is still to be announced. It is also after the clock went back: a machine
+    may get its time only after we started."""
+    distance = abs(now - to_seconds(requested, lies_since))
     return MarkerVerdict.OLD if distance >= RESTART_AGE else MarkerVerdict.COUNTS
 
 
 def write_planned_stop_marker(
     home: Path, target_pid: int, world: World, *, kind: Kind = "stop", asked_by: str | None = None
 ) -> PlannedStop:
-    """Announce to the gateway that the signal it gets next is meant. Raises `HomeError`."""
+    """Announce to the gateway that the next signal is intended. Raises `HomeError`."""
     target = find(target_pid)
     stop = PlannedStop(
         target_pid=target_pid,
@@ -155,14 +155,14 @@ def write_planned_stop_marker(
         kind=kind,
         asked_by=asked_by,
     )
-    _leave(home, PLANNED_STOP, stop)
+    _write(home, PLANNED_STOP, stop)
     return stop
 
 
 def read_planned_stop(
     home: Path, me: ProcessId, world: World, *, booted: float
 ) -> MarkerReading[PlannedStop]:
-    """The planned stop for this process. One for another living process is left to it."""
+    """Read the planned stop for this process. One for another living process is left to it."""
 
     def judge(stop: PlannedStop, lies_since: float) -> MarkerVerdict:
         target = find(stop.target_pid)
@@ -184,12 +184,13 @@ def write_drain_request(
         epoch=boot_epoch(),
         suppress_notification=suppress_notification,
     )
-    _leave(home, DRAIN_REQUEST, request)
+    _write(home, DRAIN_REQUEST, request)
     return request
 
 
 def read_drain_request(home: Path, world: World) -> MarkerReading[DrainRequest]:
-    """The drain request in force. One that cannot be read is one: better quiet than wrong."""
+    """Read the drain request in force. A file that cannot be read counts as one: it is safer to begin no
+    turn."""
     epoch = boot_epoch()
 
     def judge(request: DrainRequest, lies_since: float) -> MarkerVerdict:
@@ -198,17 +199,17 @@ def read_drain_request(home: Path, world: World) -> MarkerReading[DrainRequest]:
     found = _read(home / DRAIN_REQUEST, DrainRequest, judge, world, unread=DrainRequest())
     if found.marker is None or (epoch and found.marker.epoch == epoch):
         return found
-    # To keep people uninformed takes a request that is surely of now.
+    # Only a request that is certainly from this boot may suppress notifications to people.
     return MarkerReading(msgspec.structs.replace(found.marker, suppress_notification=False), found.problem)
 
 
 def write_restart_pending(home: Path, world: World, *, asked_by: str | None = None) -> None:
-    """Let the next life tell the home chats that it is back. Raises `HomeError`."""
-    _leave(home, RESTART_PENDING, RestartPending(requested_at=world.now(), asked_by=asked_by))
+    """Ask the next life to tell the home chats that it is back. Raises `HomeError`."""
+    _write(home, RESTART_PENDING, RestartPending(requested_at=world.now(), asked_by=asked_by))
 
 
 def read_restart_pending(home: Path, world: World) -> MarkerReading[RestartPending]:
-    """Whether the home chats are to be told."""
+    """Read the request to tell the home chats."""
 
     def judge(pending: RestartPending, lies_since: float) -> MarkerVerdict:
         return judge_restart(pending.requested_at, lies_since=lies_since, now=world.time())
@@ -217,12 +218,12 @@ def read_restart_pending(home: Path, world: World) -> MarkerReading[RestartPendi
 
 
 def write_restart_notify(home: Path, notify: RestartNotify, world: World) -> None:
-    """Let the next life tell the chat that asked for the restart. Raises `HomeError`."""
-    _leave(home, RESTART_NOTIFY, msgspec.structs.replace(notify, requested_at=world.now()))
+    """Ask the next life to tell the chat that requested the restart. Raises `HomeError`."""
+    _write(home, RESTART_NOTIFY, msgspec.structs.replace(notify, requested_at=world.now()))
 
 
 def read_restart_notify(home: Path, world: World) -> MarkerReading[RestartNotify]:
-    """Which chat is to be told."""
+    """Read the request to tell a chat."""
 
     def judge(notify: RestartNotify, lies_since: float) -> MarkerVerdict:
         return judge_restart(notify.requested_at, lies_since=lies_since, now=world.time())
@@ -231,7 +232,7 @@ def read_restart_notify(home: Path, world: World) -> MarkerReading[RestartNotify
 
 
 def consume(home: Path, name: str) -> bool:
-    """Remove the marker of this name; False if there was none, or none that can be removed."""
+    """Remove the marker of this name. Return False if there was none that can be removed."""
     try:
         (home / name).unlink()
     except OSError:
@@ -239,14 +240,14 @@ def consume(home: Path, name: str) -> bool:
     return True
 
 
-def seconds(moment: Moment, otherwise: float) -> float:
-    """A moment of a marker in seconds since 1970. Without a zone it is UTC."""
+def to_seconds(moment: Moment, otherwise: float) -> float:
+    """Convert the time of a marker to seconds since 1970. A time without a zone is UTC."""
     if isinstance(moment, datetime):
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return otherwise if moment is None else moment
 
 
-def _leave(home: Path, name: str, marker: msgspec.Struct) -> None:
+def _write(home: Path, name: str, marker: msgspec.Struct) -> None:
     try:
         write_small(home / name, msgspec.json.encode(marker))
     except OSError as error:
@@ -261,8 +262,8 @@ def _read(
     *,
     unread: Marker | None = None,
 ) -> MarkerReading[Marker]:
-    """Look at a marker. It stays where it is if it counts, or may count for somebody else; what never
-    can is removed. `unread` stands in for one that cannot be read."""
+    """Read a marker. Its file stays in place if it counts, or may count for another process; a marker that
+    can never count is removed. `unread` takes the place of a marker that cannot be read."""
     marker, facts, damage = unread, None, None
     try:
         data, facts = read_small(path)
@@ -278,15 +279,11 @@ def _read(
 
     lies_since = facts.st_mtime if facts else world.time()
     if marker is None:
-        in_somebodys_hands = facts is not None and 0 <= world.time() - lies_since < SETTLED
-        return (
-            MarkerReading()
-            if in_somebodys_hands
-            else MarkerReading(problem=_removed(path, facts, str(damage)))
-        )
+        being_written = facts is not None and 0 <= world.time() - lies_since < SETTLED
+        return MarkerReading() if being_written else MarkerReading(problem=_removed(path, facts, str(damage)))
     verdict = judge(marker, lies_since)
     if verdict is MarkerVerdict.COUNTS:
-        return MarkerReading(marker, damage and f"{path.name} {damage}, and counts all the same")
+        return MarkerReading(marker, damage and f"{path.name} {damage}; it counts nevertheless")
     return (
         MarkerReading()
         if verdict is MarkerVerdict.FOREIGN
@@ -295,7 +292,7 @@ def _read(
 
 
 def _removed(path: Path, facts: os.stat_result | None, why: str) -> str:
-    """Remove what was judged, if it is a file, and say so."""
+    """Remove the file that was judged, if it is one. Return the problem in words."""
     try:
         gone = facts is not None and remove_if_same(path, facts)
     except OSError as error:

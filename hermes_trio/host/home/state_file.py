@@ -1,7 +1,7 @@
-"""`gateway_state.json`: what the gateway does, for everybody who looks from outside.
+"""`gateway_state.json`: the state of the gateway, for readers outside of it.
 
-Here are its value and the reader. The one writer is `keep_status` in `status_board`: the command line
-reads without Trio, whose import takes longer than all the rest of a `hermes-trio status`.
+This module has its value and the reader. The only writer is `keep_status` in `status_board`: the command line
+reads without Trio, whose import takes longer than the rest of `hermes-trio status`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATUS_FILE = "gateway_state.json"
 
 
 class GatewayState(StrEnum):
-    """What the gateway does."""
+    """The state of the gateway."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -33,18 +33,18 @@ class GatewayState(StrEnum):
 
 
 class PlatformState(StrEnum):
-    """How a link is."""
+    """The state of a platform's link."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
     RETRYING = "retrying"
     FATAL = "fatal"
-    """Its credentials are refused; it is not tried again."""
+    """Its credentials are refused; the link is not retried."""
     DISABLED = "disabled"
 
 
 class PlatformStatus(msgspec.Struct, frozen=True):
-    """One platform, and in words what is wrong with it."""
+    """The state of one platform, and its problem in words."""
 
     state: PlatformState
     error: str | None = None
@@ -54,7 +54,7 @@ Afterwards = Literal["running", "stopped", "startup_failed"]
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The file."""
+    """The content of the file."""
 
     gateway_state: GatewayState
     pid: int
@@ -66,29 +66,29 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     exit_reason: str | None = None
     error: str | None = None
-    """Why the start failed, in words, with the remedy."""
+    """Why the start failed, with the remedy."""
     restart_requested: bool = False
     after: Afterwards | None = None
-    """While draining: what to read this as if nothing more comes."""
+    """While draining: the state to assume if this file is never written again."""
     grace: float | None = None
-    """Seconds that turns may go on when it is asked to end."""
+    """Seconds that turns may continue after a stop request."""
     deadline: float | None = None
-    """While ending: when it is over at the latest, in seconds since 1970."""
+    """While ending: the latest end, in seconds since 1970."""
     web: str | None = None
-    """Where the page and the API are: `http://127.0.0.1:8642`."""
+    """The address of the page and the API: `http://127.0.0.1:8642`."""
 
     @property
     def process(self) -> ProcessId:
-        """The gateway that wrote this."""
+        """The gateway that wrote the file."""
         return ProcessId(self.pid, self.start_time, self.boot)
 
 
 START_FAILED = "start failed"
-"""The `exit_reason` of a life that ended before its doors were open."""
+"""The `exit_reason` of a life that ended before it accepted messages."""
 
 
 def shown_state(state: GatewayState, platforms: Mapping[str, PlatformStatus]) -> GatewayState:
-    """What a gateway in this state does, given how its platforms are."""
+    """Return the state to show: a running gateway is degraded while a platform is not connected."""
     if state is not GatewayState.RUNNING:
         return state
     well = (PlatformState.CONNECTED, PlatformState.DISABLED)
@@ -96,7 +96,8 @@ def shown_state(state: GatewayState, platforms: Mapping[str, PlatformStatus]) ->
 
 
 def is_wanted(status: Status | None) -> bool:
-    """Whether the gateway that left this is to run again when its machine or its container starts."""
+    """Return True if the gateway that left this status is to run again when its machine or container
+    starts."""
     if status is None:
         return False
     drained = status.gateway_state is GatewayState.DRAINING and status.after
@@ -105,7 +106,7 @@ def is_wanted(status: Status | None) -> bool:
 
 
 def read_status(home: Path) -> Status | None:
-    """The last status of this home; None if there is none, or none that can be read."""
+    """Return the last status of this home; None if there is none that can be read."""
     try:
         data, _ = read_small(home / STATUS_FILE)
         return msgspec.json.decode(data, type=Status)

@@ -1,11 +1,11 @@
-"""Keeping `gateway_state.json`.
+"""The facts for `gateway_state.json`, and the task that writes them.
 
-Whoever learns a fact sets it on the board and goes on. One task, woken by that, writes the file. What
-follows from facts (that a gateway with a lost platform is degraded) is computed when it is written, so
-nobody who knows less can overwrite it.
+A task that learns a fact sets it on the board and continues. One task, woken by that, writes the file. The
+shown state (a gateway with a lost platform is degraded) is computed from the facts at each write, so no task
+with fewer facts can overwrite it.
 
-Changes within a tenth of a second are one write. A new state does not wait: whoever finds the file
-after a kill must read that we were ending, and what to make of it.
+Changes within a tenth of a second are one write. A new state is written at once: after a kill the file must
+show that the gateway was ending, and the state to assume.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = Log(__name__)
 
 
 class Facts(TypedDict, total=False):
-    """What can be set."""
+    """The facts that can be set."""
 
     state: GatewayState
     active_turns: int
@@ -59,7 +59,7 @@ class Facts(TypedDict, total=False):
 
 
 class StatusBoard:
-    """The facts, set by those who know them."""
+    """The facts, set by the tasks that learn them."""
 
     def __init__(self, me: ProcessId, instance: str, world: World) -> None:
         self._me, self._instance, self._world = me, instance, world
@@ -77,7 +77,7 @@ class StatusBoard:
         self._changed, self._tried_to_write = Pulse(), Pulse()
 
     def set(self, **facts: Unpack[Facts]) -> None:
-        """Note facts; those that are not named stay as they are."""
+        """Set the named facts; the others stay unchanged."""
         before, self._facts = self._facts, {**self._facts, **facts}
         if self._facts["state"] != before["state"]:
             self._urgent.set()
@@ -85,14 +85,14 @@ class StatusBoard:
             self._note_change()
 
     def set_failed_start(self, errors: Sequence[GatewayError]) -> None:
-        """Note why the doors stayed closed. A start that may succeed the next time without help, as after a
-        full disk, is left as one that is wanted."""
+        """Note why the start failed. A start that may succeed later without a change by a person, as after a
+        full disk, keeps its state, so that the gateway is started again."""
         self.set(exit_reason=START_FAILED, error="\n".join(map(str, errors)))
         if errors[0].exit_code == EXIT_CONFIG:
             self.set(state=GatewayState.STARTUP_FAILED)
 
     def set_platform(self, name: str, state: PlatformState, error: str | None = None) -> None:
-        """Note how the link of a platform is."""
+        """Note the state of a platform's link."""
         now = PlatformStatus(state, error)
         if self._platforms.get(name) != now:
             self._platforms = {**self._platforms, name: now}
@@ -100,7 +100,7 @@ class StatusBoard:
 
     @property
     def status(self) -> Status:
-        """What the file says if it is written now."""
+        """The content of the file if it is written now."""
         facts = self._facts
         draining = facts["state"] is GatewayState.DRAINING
         over = facts["state"] in (GatewayState.STOPPED, GatewayState.STARTUP_FAILED)
@@ -124,17 +124,17 @@ class StatusBoard:
 
     @property
     def version(self) -> int:
-        """Another one whenever something has been set."""
+        """A number that grows with every change."""
         return self._version
 
     async def changed_since(self, version: int) -> None:
-        """Wait until something has been set since then."""
+        """Wait for a change after this version."""
         while self._version == version:
             await self._changed.wait()
 
     async def written(self) -> None:
-        """Wait until the file holds what is set now, or could not be written. Who must not wait for a
-        disk that hangs puts a deadline around this."""
+        """Wait until the file holds the facts as they are now, or could not be written. A caller that must
+        not wait for a hung disk sets a deadline."""
         version = self._version
         while self._tried < version:
             await self._tried_to_write.wait()
@@ -151,7 +151,7 @@ class StatusBoard:
         self._began = trio.current_time()
 
         def write() -> None:
-            # Who looks for the owner of this home finds it by both files.
+            # Both files name the owner of this home.
             with suppress(OSError):
                 if lock.restore_file():
                     log.warning("lock file removed by another program; restored", file=LOCK_FILE)
@@ -160,8 +160,8 @@ class StatusBoard:
         try:
             await finished(runner, write)
         except OSError as error:
-            if self._tried == self._saved:  # once, not for every try
-                log.warning("the state file cannot be written", file=path.name, error=str(error))
+            if self._tried == self._saved:  # once, not for every attempt
+                log.warning("state file not written", file=path.name, error=str(error))
         else:
             self._saved = version
         self._tried = version
@@ -172,13 +172,14 @@ class StatusBoard:
             await self._to_write.wait()
             with trio.move_on_at(self._began + WRITE_EVERY):
                 await self._urgent.wait()
-            await trio.lowlevel.checkpoint_if_cancelled()  # whoever leaves writes once, below
+            await trio.lowlevel.checkpoint_if_cancelled()  # when cancelled, `keep_status` writes once
             await self._write(path, runner, lock)
 
 
 async def keep_status(board: StatusBoard, home: Path, runner: Runner, lock: HomeLock) -> None:
-    """Keep the file as the board says, and the lock file beside it, until cancelled. What is set before the
-    cancellation is written yet, if the disk lets us."""
+    """Write the facts of the board into the file whenever they change, and put back a lock file that was
+    removed, until cancelled. Facts that were set before the cancellation are still written, if the disk
+    allows it."""
     path = home / STATUS_FILE
     try:
         await board._write(path, runner, lock)
@@ -188,12 +189,12 @@ async def keep_status(board: StatusBoard, home: Path, runner: Runner, lock: Home
             with trio.move_on_after(LAST_WRITE_WITHIN, shield=True) as last:
                 await board._write(path, runner, lock)
             if last.cancelled_caught:
-                log.warning("the disk is busy; the state file may be of before", file=path.name)
+                log.warning("disk busy; state file may be out of date", file=path.name)
 
 
 def leave_failed_start(home: Path, error: GatewayError, world: World) -> None:
-    """Write into the state file why a gateway did not even begin to start. Do nothing where there is no home
-    yet, or while another gateway has it: the file is its own."""
+    """Write the reason of a start that failed before the gateway had its home. Do nothing where there is no
+    home, or while another gateway has it and owns the file."""
     if not home.is_dir():
         return
     with suppress(GatewayError, OSError), locked_home(home) as lock:

@@ -1,1 +1,1 @@
-"""The event loop of this process: threads beside it, watchers over it, its limits."""
+"""The event loop of this process: worker threads beside it, watchers over it, its limits."""

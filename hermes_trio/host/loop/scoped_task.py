@@ -1,4 +1,4 @@
-"""A task beside a block, for as long as the block."""
+"""A task that runs beside a block and ends with it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import trio
 async def beside(job: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
     """Run `job` while the block runs and cancel it with the block.
 
-    What the block raises leaves it as it is. A nursery would wrap it in a group, and a caller who sees a
-    process or a guard, and no nursery, does not write `except*`. An error of the job itself is a mistake
-    of ours: it cancels the block and leaves in a group, with what the block raised.
+    An exception of the block is raised bare. A nursery would wrap it in a group, and a caller that sees a
+    process or a guard, and no nursery, does not write `except*`. An error of the job itself is a bug of ours:
+    it cancels the block and is raised in a group, together with the exception of the block.
     """
     raised: BaseException | None = None
     failed = False
@@ -35,7 +35,7 @@ async def beside(job: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
             except BaseException as error:
                 raised = error
                 raise
-            nursery.cancel_scope.cancel(reason="the block beside is left")
+            nursery.cancel_scope.cancel(reason="the block beside it is left")
     except BaseExceptionGroup:
         if raised is None or failed:
             raise
@@ -43,7 +43,7 @@ async def beside(job: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
         try:
             raise raised
         finally:
-            raised.__context__ = context  # not the group that it was taken out of
+            raised.__context__ = context  # without the group that it was taken from
 
 
 def _is_cancelled(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""What operating systems do differently with a socket."""
+"""Socket calls that differ between operating systems."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import trio
 
 
 def send_at_once(socket: trio.socket.SocketType, data: bytes) -> int:
-    """How many of these bytes the system takes without anybody waiting: none where sockets are no files.
-    Raises `OSError` where nobody is there to take them."""
+    """Send without waiting, and return the number of bytes that the system took: 0 where sockets are no
+    files. Raises `OSError` if the connection is closed."""
     if os.name != "posix":
         return 0
     try:

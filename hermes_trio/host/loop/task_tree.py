@@ -1,7 +1,7 @@
-"""The tasks of this program as a tree: who waits where, since when, and until when at the latest.
+"""The tasks of this program as a tree: where each task waits, since when, and until when at the latest.
 
-Three look at it: the watchdog, when the loop does not answer; a person, who asks with `status --tree`;
-and tests, which find nothing left in it.
+The tree has three readers: the watchdog, when the loop does not answer; a person, who runs `status --tree`;
+and tests, which check that no task is left.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ class TaskLine:
     depth: int
     name: str
     waits: tuple[str, ...]
-    """Where it waits, the innermost place first, without those inside Trio. Of a task that runs only the
+    """The places where it waits, innermost first, without those inside Trio. Of a running task only the
     outermost place is known; the rest is on its thread's stack."""
     since: float
-    """Since when it waits, on Trio's clock; NaN if nobody noted it."""
+    """The time since which it waits, on Trio's clock; NaN if it was not noted."""
     deadline: float
-    """When it goes on at the latest, on Trio's clock: it wakes or is cancelled. Infinite for never, minus
-    infinite if it is cancelled already."""
+    """The time at which it is cancelled at the latest, on Trio's clock. Infinite for never, minus infinite if
+    it is cancelled already."""
 
 
 class WaitTimes(trio.abc.Instrument):
-    """Notes since when each task waits. It costs each step of a task nearly a microsecond, so only
-    a program of our own has it."""
+    """Notes since when each task waits. This costs nearly a microsecond for each step of a task, so only our
+    own programs install it."""
 
     def __init__(self) -> None:
         self.since: dict[trio.lowlevel.Task, float] = {}
         self._now = trio.lowlevel.current_clock().current_time
 
-    # Not `after_task_step`: of a task's last step that comes behind its exit.
+    # Not `after_task_step`: for the last step of a task, Trio calls it after `task_exited`.
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         self.since[task] = self._now()
 
@@ -59,7 +59,7 @@ class WaitTimes(trio.abc.Instrument):
 
 @contextmanager
 def waits_noted() -> Iterator[WaitTimes]:
-    """For as long as the block it is noted since when each task waits."""
+    """Note during the block since when each task waits."""
     waits = WaitTimes()
     trio.lowlevel.add_instrument(waits)
     try:
@@ -69,14 +69,14 @@ def waits_noted() -> Iterator[WaitTimes]:
 
 
 def task_tree(root: trio.lowlevel.Task | None = None, waits: WaitTimes | None = None) -> list[TaskLine]:
-    """All tasks, each before those that it waits for. Another thread must name the root, and sees what
-    may be changing."""
+    """Return all tasks, each before its children. A call from another thread must pass the root, and may see
+    tasks that are changing."""
     since = waits.since if waits else {}
     top = root or trio.lowlevel.current_root_task()
     lines, todo = [], [(0, top)] if top else []
     while todo:
         depth, task = todo.pop()
-        # What is around a task is known to Trio alone; only of the current task does it tell.
+        # Trio has no public way to read the deadline of a task other than the current one.
         deadline = task._cancel_status.effective_deadline()
         lines.append(TaskLine(depth, task.name, _places(task), since.get(task, math.nan), deadline))
         children = [child for nursery in task.child_nurseries for child in nursery.child_tasks]
@@ -85,7 +85,7 @@ def task_tree(root: trio.lowlevel.Task | None = None, waits: WaitTimes | None = 
 
 
 def tree_text(lines: Sequence[TaskLine], now: float) -> str:
-    """The tree for people; `now` is the time on Trio's clock."""
+    """Return the tree for people; `now` is the time on Trio's clock."""
     return "\n".join(_line_text(line, now) for line in lines)
 
 
@@ -103,15 +103,15 @@ def _places(task: trio.lowlevel.Task) -> tuple[str, ...]:
     return tuple(f"{module}:{line} {frame.f_code.co_name}" for module, frame, line in outside[:-4:-1])
 
 
-async def show_tree_when_asked(
+async def write_tree_on_signal(
     home: Path,
     world: World,
     waits: WaitTimes,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Write the tree into the home now, and whenever the signal for it comes, until cancelled. The file is
-    there as long as it may be asked for: a program that does not know the signal would die of it."""
+    """Write the tree into the home now and at each SIGUSR2, until cancelled. The file exists only while this
+    runs: the signal ends a program that does not expect it."""
     asking = getattr(signal, "SIGUSR2", None)
     if asking is None:
         task_status.started()
@@ -123,7 +123,7 @@ async def show_tree_when_asked(
         try:
             write_small(path, f"pid {os.getpid()}, {world.now():%Y-%m-%d %H:%M:%S %Z}\n{tree}\n".encode())
         except OSError as error:
-            log.warning("the tree of tasks cannot be written", error=str(error))
+            log.warning("task tree not written", error=str(error))
 
     with trio.open_signal_receiver(asking) as signals:
         try:
@@ -132,5 +132,5 @@ async def show_tree_when_asked(
             async for _ in signals:
                 write()
         finally:
-            with suppress(OSError):  # a disk that is no longer written to is no reason to end otherwise
+            with suppress(OSError):  # a read-only disk must not change how the program ends
                 path.unlink(missing_ok=True)

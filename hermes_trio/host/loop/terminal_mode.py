@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def restored_terminal(fd: int) -> Iterator[None]:
-    """Put the terminal behind `fd` back into its mode when the block is left, however that happens."""
-    if sys.platform == "win32":  # a console is put back by the library that changes it
+    """Restore the mode of the terminal `fd` when the block is left, in whatever way."""
+    if sys.platform == "win32":  # the library that changes a console restores it
         yield
         return
     import termios
@@ -20,6 +20,6 @@ def restored_terminal(fd: int) -> Iterator[None]:
         yield
     finally:
         try:
-            termios.tcsetattr(fd, termios.TCSANOW, before)  # now: output stopped by Ctrl-S never drains
+            termios.tcsetattr(fd, termios.TCSANOW, before)  # at once: stopped output never drains
         except termios.error:
             return  # the terminal is gone

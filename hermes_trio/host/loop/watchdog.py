@@ -1,12 +1,13 @@
-"""Two watchers outside of the loop: a blocked loop can neither time itself out nor say where it hangs.
+"""Two watchers outside of the event loop: a blocked loop can neither time itself out nor report where it
+hangs.
 
-`last_resort` ends a process whose ending takes too long. It is `faulthandler`'s own thread, written in
-C: it needs no lock of the interpreter, so it comes through whatever Python does. Only a program of our
-own arms it; a guest in somebody else's process never ends that.
+`last_resort` ends a process whose shutdown takes too long. It uses the thread of `faulthandler`, written in
+C, which needs no lock of the interpreter and so works whatever Python does. Only our own programs arm it; a
+library in another program never ends that.
 
-`watch_loop` notices that the loop has stopped answering while nothing is ending. It only writes down
-where everything hangs, once for each stall, and goes on watching. A stretch in which the watching
-thread slept as well was no stall: the process was stopped, or its machine.
+`watch_loop` notices that the loop does not answer outside of a shutdown. It writes down where everything
+hangs, once for each stall, and goes on watching. A period in which the watching thread slept as well was no
+stall: the process or its machine was suspended.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ log = Log(__name__)
 
 @contextmanager
 def last_resort(path: Path) -> Iterator[Callable[[float], None]]:
-    """Gives a function that arms the last resort: that many seconds from now every thread's stack is
-    written to `path` and the process is gone, with exit code 1. Arming again can only bring it nearer.
-    It is called off at the end of the block, which is the very end of the program."""
+    """Yield a function that arms the last resort: after the given seconds the stack of every thread is
+    written to `path` and the process ends with exit code 1. A later call can only make it earlier. The end of
+    the block, which is the very end of the program, disarms it."""
     ends_at = math.inf
 
     def arm(seconds: float) -> None:
@@ -67,10 +68,10 @@ async def watch_loop(
     exit_after: float | None = None,
 ) -> None:
     """Watch the loop that this runs on, until cancelled. When it has not answered for `stalled_after`
-    seconds, the stacks of all threads and the tree of tasks are appended to `path`. A stall of
-    `exit_after` seconds ends the process, if that is given."""
+    seconds, append the stacks of all threads and the task tree to `path`. A stall of `exit_after` seconds, if
+    given, ends the process."""
     root, clock = trio.lowlevel.current_root_task(), trio.lowlevel.current_clock()
-    assert root is not None  # noqa: S101 - we run below it
+    assert root is not None  # noqa: S101 - this task runs below it
 
     def report(silent: float) -> None:
         tree = tree_text(task_tree(root, waits), clock.current_time())
@@ -87,7 +88,7 @@ async def watch_loop(
 
 
 class _Watcher:
-    """What the thread does, and what it shares with the loop: the last heartbeat."""
+    """The watching thread, and the last heartbeat, which it shares with the loop."""
 
     def __init__(
         self, report: Callable[[float], None], stalled_after: float, exit_after: float | None
@@ -97,29 +98,29 @@ class _Watcher:
         self.done = threading.Event()
 
     def run(self) -> None:
-        """Look at the heartbeat as often as it comes."""
+        """Check the heartbeat once per period."""
         period, stalled, looked = self._stalled_after / 4, 0.0, time.monotonic()
         while not self.done.wait(period):
             now = time.monotonic()
-            if now - looked > 2 * period:  # we slept as well
+            if now - looked > 2 * period:  # this thread slept as well
                 self.beat = max(self.beat, now)
             looked, silent = now, now - self.beat
             if silent >= self._stalled_after:
                 self._stalls(silent, first=not stalled)
                 stalled = silent
             elif stalled:
-                log.warning("the event loop answers again", silent_seconds=round(stalled, 1))
+                log.warning("event loop answers again", silent_seconds=round(stalled, 1))
                 stalled = 0.0
 
     def _stalls(self, silent: float, *, first: bool) -> None:
         if first:
-            log.error("the event loop does not answer", silent_seconds=round(silent, 1))
+            log.error("event loop does not answer", silent_seconds=round(silent, 1))
             try:
                 self._report(silent)
             except Exception as error:  # the tree is read while it may change; the watch goes on
-                log.error("where it hangs could not be written down", error=repr(error))
+                log.error("report of the stall not written", error=repr(error))
         if self._exit_after is not None and silent >= self._exit_after:
-            log.critical("the event loop does not come back: the process ends")
+            log.critical("event loop does not answer; the process ends")
             os._exit(EXIT_FAILURE)
 
 
@@ -134,7 +135,7 @@ def _append_report(path: Path, title: str, tree: str) -> None:
 
 
 def _open_log(path: Path) -> int:
-    """The log for appending; one that has grown large is put aside, in place of the one before."""
+    """Open the log for appending. A log that has grown large is first renamed, over the previous one."""
     make_private_dir(path.parent)
     with suppress(FileNotFoundError):
         if path.stat().st_size > LARGEST_LOG:

@@ -1,10 +1,10 @@
-"""Work that blocks, done in order by somebody else.
+"""Blocking work, done in order on a worker thread.
 
-A `Runner` takes one job after another and never two at once, so whatever its jobs touch (a database
-connection, the files of the journals) has one owner without any lock. `worker_thread` is the real one:
-a daemon thread, so that a disk that hangs can never keep the process alive. `inline_worker` does the
-job on the spot: Trio's auto-jumping test clock does not wait for threads. A test that wants a slow, a
-hung or a dying disk gives a runner of its own; that is the only seam there is.
+A `Runner` runs one job after another and never two at once, so whatever its jobs use (a database connection,
+the files of the journals) has one owner without a lock. `worker_thread` is the real one: a daemon thread, so
+that a hung disk can never keep the process alive. `inline_worker` runs each job at once: Trio's auto-jumping
+test clock does not wait for threads. A test that wants a slow, a hung or a failing disk passes its own
+runner.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import trio
 from ...log import Log
 
 STEPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Seconds by which batches are told apart."""
+"""Upper bounds in seconds of the classes in which `BatchTimes` counts batches."""
 
 Item = TypeVar("Item")
 T = TypeVar("T")
@@ -34,19 +34,19 @@ class Runner(Protocol):
     """Runs jobs in the order they come, one at a time."""
 
     def __call__(self, job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object], /) -> None:
-        """Return at once; run `job`; then have Trio's thread call `done` with what came of it."""
+        """Return at once. Run `job`, then call `done` with its outcome on Trio's thread."""
 
 
 Worker = Callable[[str], AbstractContextManager[Runner]]
-"""Makes a runner that lives as long as its block; the text names it for people who look."""
+"""Makes a runner for a block; the text is its name for people, as of the thread."""
 
 _Job = tuple[Callable[[], Any], Callable[[Any], object]]
 
 
 @contextmanager
 def worker_thread(name: str) -> Iterator[Runner]:
-    """A runner on a daemon thread. Leaving ends the thread behind its last job without waiting for
-    it: who must know that a job is done waits for the job."""
+    """Yield a runner on a daemon thread. Leaving the block lets the thread end after its last job, without
+    waiting for it: a caller that needs a job to be done waits for the job."""
     token = trio.lowlevel.current_trio_token()
     jobs: SimpleQueue[_Job | None] = SimpleQueue()
 
@@ -57,7 +57,7 @@ def worker_thread(name: str) -> Iterator[Runner]:
             try:
                 token.run_sync_soon(done, result)
             except trio.RunFinishedError:
-                return  # the program is over; nobody is left who could be told
+                return  # Trio has ended; no task is left that waits
 
     threading.Thread(target=work, name=name, daemon=True).start()
     try:
@@ -68,27 +68,27 @@ def worker_thread(name: str) -> Iterator[Runner]:
 
 @contextmanager
 def inline_worker(name: str) -> Iterator[Runner]:
-    """A runner that does its jobs at once, on Trio's thread."""
+    """Yield a runner that runs its jobs at once, on Trio's thread."""
     token = trio.lowlevel.current_trio_token()
     yield lambda job, done: token.run_sync_soon(done, outcome.capture(job))
 
 
 class BatchTimes:
-    """How long the batches of somebody have taken."""
+    """The durations of batches: their sum, and a count for each class of `STEPS`."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.counts = [0] * (len(STEPS) + 1)
-        """How many took as long as each of the steps, and longer than the one before."""
+        """The number of batches that took at most each of the steps and longer than the one before."""
 
     def note(self, seconds: float) -> None:
-        """Another one took so long."""
+        """Count one batch."""
         self.seconds += seconds
         self.counts[bisect_left(STEPS, seconds)] += 1
 
 
 class Pending(Generic[Item, T]):
-    """An item on its way through a `Batcher`: who waits for it, and what came of it."""
+    """An item in a `Batcher`, with the task that waits for it and its result."""
 
     __slots__ = ("item", "result", "task")
 
@@ -98,11 +98,11 @@ class Pending(Generic[Item, T]):
 
 
 class Batcher(Generic[Item, T]):
-    """Hands to a runner, as one job, all that waits for it at that moment.
+    """Performs all items that wait at the same moment as one job of a runner.
 
-    `perform` gets the batch, in the order in which the items came, and gives each its result. Those
-    who wait are released after it, all of them; who is cancelled while waiting leaves at once, and its
-    item is performed all the same.
+    `perform` gets the batch, in the order of arrival, and sets the result of each item. After it all waiting
+    tasks are released. A task that is cancelled while waiting leaves at once, and its item is performed
+    nevertheless.
     """
 
     def __init__(
@@ -114,17 +114,17 @@ class Batcher(Generic[Item, T]):
         self.took = BatchTimes()
 
     def hand_over(self, item: Item, task: trio.lowlevel.Task | None = None) -> Pending[Item, T]:
-        """Let `item` be performed behind all that was handed over before it, and wait for nothing."""
+        """Queue `item` after all earlier items, and return at once."""
         pending: Pending[Item, T] = Pending(item, task)
         self._waiting.append(pending)
         if not self._busy:
-            # One pass of the loop later: tasks that were released together hand over together again.
+            # One pass of the loop later, so that tasks that were released together are in one batch again.
             self._busy = True
             trio.lowlevel.current_trio_token().run_sync_soon(self._start)
         return pending
 
     async def performed(self, item: Item) -> T:
-        """What comes of `item`, or what it raises."""
+        """Queue `item` and wait for it. Return its result, or raise its exception."""
         pending = self.hand_over(item, trio.lowlevel.current_task())
 
         def leave(_: object) -> trio.lowlevel.Abort:
@@ -135,8 +135,8 @@ class Batcher(Generic[Item, T]):
         return result
 
     def flush(self) -> None:
-        """Hand over what waits now, also behind a batch that hangs: when that comes to its end, so does
-        this, although nobody is there any more to start it."""
+        """Pass all waiting items to the runner, even while a batch hangs: they are performed when it ends,
+        although Trio may have ended by then."""
         while self._waiting:
             self._start()
 
@@ -152,7 +152,7 @@ class Batcher(Generic[Item, T]):
 
     def _release(self, batch: Sequence[Pending[Item, T]], performed: outcome.Outcome[None]) -> None:
         if isinstance(performed, outcome.Error):
-            for pending in batch:  # an outcome can be taken only once
+            for pending in batch:  # an outcome can be unwrapped only once
                 pending.result = outcome.Error(performed.error)
         for pending in batch:
             result = pending.result
@@ -160,7 +160,7 @@ class Batcher(Generic[Item, T]):
             if pending.task is not None:
                 trio.lowlevel.reschedule(pending.task, result)
             elif isinstance(result, outcome.Error):
-                log.error("work failed after its caller had left", error=str(result.error))
+                log.error("job failed after its caller was cancelled", error=str(result.error))
         if self._waiting:
             self._start()
         else:
@@ -168,14 +168,14 @@ class Batcher(Generic[Item, T]):
 
 
 def perform_each(batch: Sequence[Pending[Callable[[], Any], Any]]) -> None:
-    """For a batcher of jobs: do each of them, whatever comes of the others."""
+    """Run each job of a batch, whether the others fail or not. For a batcher whose items are jobs."""
     for pending in batch:
         pending.result = outcome.capture(pending.item)
 
 
 async def finished(runner: Runner, job: Callable[[], T]) -> T:
-    """What `job` returns, or what it raises. Who is cancelled while waiting leaves at once; the job is
-    done all the same, whole, and only its result is dropped."""
+    """Run `job` on the runner and wait for it. Return its result, or raise its exception. A task that is
+    cancelled while waiting leaves at once; the job is still done completely, and its result is dropped."""
     task = trio.lowlevel.current_task()
     waiting = True
 

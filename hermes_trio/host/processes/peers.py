@@ -1,12 +1,12 @@
 """The process at the other end of a connection from this machine, and whether the agent runs it.
 
-A process counts as the agent's if it carries the marker of a command (`sweep.MARKER`), is in the session of
-one that does, or descends from one of these. The marker in our own environment does not count: it means that
-a command started this gateway. Where the gateway has its process for itself, its children count too; a
+A process counts as the agent's if it carries the marker of a command (`sweep.MARKER`), is in the session of a
+process that does, or descends from one of these. The marker in our own environment does not count: it means
+that a command started this gateway. Where the gateway has its process for itself, its children count too; a
 program that embeds the gateway has children of its own.
 
-Not recognised is a process that another program starts or passes the bytes on for (sshd, a proxy, a container
-of docker), and one that has left its session, lost its parent and emptied its environment.
+Not recognised are a process that another program starts or relays the bytes for (sshd, a proxy, a docker
+container), and a process that has left its session, lost its parent and emptied its environment.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _ALL_STATES = _NO_COOKIE = 0xFFFFFFFF
 
 
 class Sender(Enum):
-    """Who has sent a request, as far as this machine can tell."""
+    """The sender of a request, as far as this machine can tell."""
 
     AGENT = auto()
     GONE = auto()
-    """Nobody holds the other end any more. An agent's process that sends and ends at once looks so."""
+    """No process holds the other end any more, as after an agent's process that sends and ends at once."""
     OTHER = auto()
 
 
@@ -55,7 +55,7 @@ class _End:
 
 @dataclass(frozen=True, slots=True)
 class _Socket:
-    """One end of a connection as the kernel is asked for it."""
+    """One end of a connection in the form that the kernel takes."""
 
     family: int
     packed: bytes
@@ -63,7 +63,7 @@ class _Socket:
 
 
 def is_on_this_machine(host: str) -> bool:
-    """Whether an address is one of this machine's own."""
+    """Return True if an address is one of this machine's own."""
     try:
         address = _plain(ip_address(host.partition("%")[0]))
     except ValueError:
@@ -80,11 +80,11 @@ def is_on_this_machine(host: str) -> bool:
 
 
 def sender_of(theirs: Place, ours: Place, *, children: bool) -> Sender:
-    """The kind of process that has connected from `theirs`, an address of this machine, to `ours`. With
-    `children` every descendant of this process is the agent's.
+    """Return the kind of process that has connected from `theirs`, an address of this machine, to `ours`.
+    With `children` every descendant of this process is the agent's.
 
-    Where the kernel tells nothing of its connections, every sender is the agent's while it runs anything.
-    Raises OSError if the machine is out of descriptors. Blocks: for a worker thread.
+    Where the kernel does not show its connections, every sender counts as the agent's while the agent runs
+    any process. Raises OSError if the machine is out of descriptors. Blocks: call it in a worker thread.
     """
     if not sweep.THIS_SYSTEM.has_proc:
         agents = _agents(sweep.THIS_SYSTEM.look(), children=children)
@@ -97,20 +97,22 @@ def sender_of(theirs: Place, ours: Place, *, children: bool) -> Sender:
         agents = _agents(sweep.THIS_SYSTEM.look(), children=children)
         if any(_holds(pid, end) for pid in agents):
             return Sender.AGENT
-        # A process that ends while we look is seen in none of its places. One that is there still was seen.
+        # A process that ends during the look is missed by it. If the connection is still there, its process
+        # was seen.
         return Sender.OTHER if _other_end(_parsed(theirs), _parsed(ours)) == end else Sender.GONE
     except OSError:
         return Sender.AGENT if _agents(sweep.THIS_SYSTEM.look(), children=children) else Sender.OTHER
 
 
 def is_from_agent(theirs: Place, ours: Place) -> bool:
-    """Whether a process of this machine that the agent runs has made a connection from `theirs` to `ours`, or
-    nobody holds the other end any more. For an adapter that listens itself. Blocks, as `sender_of` does."""
+    """Return True if a process of this machine that the agent runs has made a connection from `theirs` to
+    `ours`, or no process holds the other end any more. For an adapter with its own listener. Blocks, as
+    `sender_of` does."""
     return is_on_this_machine(theirs[0]) and sender_of(theirs, ours, children=False) is not Sender.OTHER
 
 
 def _agents(table: sweep.ProcessTable, *, children: bool) -> set[int]:
-    """The processes that the agent runs."""
+    """Return the pids of the processes that the agent runs."""
     own, me = os.environ.get(sweep.MARKER), os.getpid()
     above = set(_ancestors(me, table))
     waiting = [one.pid for one in table.by_pid.values() if one.marker and one.marker != own]
@@ -130,7 +132,7 @@ def _agents(table: sweep.ProcessTable, *, children: bool) -> set[int]:
 
 
 def _is_guard(pid: int) -> bool:
-    """Whether a child of ours is a guard of process groups."""
+    """Return True if a child of ours is a guard of process groups."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return os.fsencode(sweep.__file__) in file.read().split(b"\0")
@@ -139,7 +141,7 @@ def _is_guard(pid: int) -> bool:
 
 
 def _ancestors(pid: int, table: sweep.ProcessTable) -> Iterator[int]:
-    """This process and those above it: what started the gateway is not run by it."""
+    """Yield this process and its ancestors: they started the gateway, so the agent does not run them."""
     seen: set[int] = set()
     while pid in table.by_pid and pid not in seen:
         seen.add(pid)
@@ -148,8 +150,8 @@ def _ancestors(pid: int, table: sweep.ProcessTable) -> Iterator[int]:
 
 
 def _other_end(theirs: _Socket, ours: _Socket) -> _End | None:
-    """The socket that is connected to ours, asked of the kernel by its addresses; None if there is none. The
-    list in /proc/net/tcp says the same and takes 30 ms to read, however few connections there are."""
+    """Ask the kernel for the socket that is connected to ours; None if there is none. The list in
+    /proc/net/tcp holds the same and takes 30 ms to read, however few connections there are."""
     names = struct.pack(">HH16s16s", theirs.port, ours.port, theirs.packed, ours.packed)
     any_socket = struct.pack("=III", 0, _NO_COOKIE, _NO_COOKIE)
     asked = struct.pack("=BBBxI", theirs.family, socket.IPPROTO_TCP, 0, _ALL_STATES) + names + any_socket
@@ -163,7 +165,7 @@ def _other_end(theirs: _Socket, ours: _Socket) -> _End | None:
         (number,) = struct.unpack_from("=i", answer, _HEAD)
         if -number == errno.ENOENT:
             return None
-        raise OSError(-number, "the kernel does not tell of connections")
+        raise OSError(-number, "the kernel does not show connections")
     found = struct.unpack_from(">HH", answer, _HEAD + 4)
     uid, inode = struct.unpack_from("=II", answer, _HEAD + 64)
     return _End(inode, uid) if found == (theirs.port, ours.port) else None
@@ -176,12 +178,12 @@ def _parsed(place: Place) -> _Socket:
 
 
 def _plain(address: Address) -> Address:
-    """An IPv4 address that is written as an IPv6 one, as what it is."""
+    """Return the IPv4 address that an IPv6 address stands for, else the address itself."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def _holds(pid: int, end: _End) -> bool:
-    """Whether this process holds this socket. Of another user's process only the user is known."""
+    """Return True if this process holds this socket. Of another user's process only the user is known."""
     folder = f"/proc/{pid}/fd"
     try:
         for name in os.listdir(folder):
@@ -197,7 +199,7 @@ def _holds(pid: int, end: _End) -> bool:
 
 
 def _is_connected(pid: int, port: int, our_port: int) -> bool:  # pragma: no cover - not on Linux
-    """Whether this process has a connection from this port to ours."""
+    """Return True if this process has a connection from this port to ours."""
     import psutil
 
     try:

@@ -1,12 +1,12 @@
-"""Which process is meant: its pid together with the moment it began.
+"""The identity of a process: its pid together with its start time.
 
-A pid is used again. After a reboot a service often gets the pid it had before, and it may even begin
-at the same tick; so the boot belongs to the identity too.
+A pid is reused. After a reboot a service often gets the pid it had before, and it may even begin at the same
+tick; so the boot belongs to the identity too.
 
-On Linux the moment is the kernel's own count of clock ticks since the boot. Seconds since 1970 are
-computed from it with the time of day, and a clock that is set (a board without a battery, a virtual
-machine that slept) would make every process of before look like another one. Elsewhere the system
-keeps the time of day at which the process began, and that does not change.
+On Linux the start time is the kernel's count of clock ticks since the boot. A start time in seconds since
+1970 would be computed with the time of day: after a clock change (a board without a battery, a virtual
+machine that slept) every earlier process would seem to be another one. Other systems store the time of day at
+which a process began, and that value does not change.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """One process, and no other one that has or had its pid."""
+    """One process, distinct from every other process that has or had its pid."""
 
     pid: int
     started: float
     """Linux: clock ticks since the boot; elsewhere: seconds since 1970."""
     boot: str = ""
-    """Which boot the ticks count from; empty where that is not known or not needed."""
+    """The boot that the ticks count from; empty where it is not known or not needed."""
 
     def names(self, other: ProcessId) -> bool:
-        """Whether both mean one process."""
+        """Return True if both mean the same process."""
         same = (self.pid, self.started) == (other.pid, other.started)
         return same and may_be_one_boot(self.boot, other.boot)
 
 
 def own() -> ProcessId:
-    """This process."""
+    """Return the identity of this process."""
     process = find(os.getpid())
     if process is None:
-        raise RuntimeError("this system does not tell when its processes began")
+        raise RuntimeError("this system does not show the start times of processes")
     return process
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Whether this very process still runs. One that has ended and is not yet waited for does not."""
+    """Return True if this very process still runs. A process that has ended and is not reaped does not."""
     living = find(process.pid)
     return living is not None and living.names(process)
 
 
 def runs_below(ancestor: ProcessId) -> bool:
-    """Whether this process was started by that living one, or by one that it has started."""
-    # Here, because few ask.
+    """Return True if that living process is our parent or another ancestor."""
+    # Imported here, because few callers need it.
     import psutil
 
     try:
@@ -63,7 +63,7 @@ def runs_below(ancestor: ProcessId) -> bool:
 
 
 def find_in_proc(pid: int) -> ProcessId | None:
-    """The living process with this pid, from Linux' process files."""
+    """Return the living process with this pid, from /proc; None if there is none."""
     try:
         state, ticks = parse_stat((_PROC / str(pid) / "stat").read_text("utf-8", "replace"))
     except OSError:  # gone, going, or hidden from us
@@ -72,8 +72,9 @@ def find_in_proc(pid: int) -> ProcessId | None:
 
 
 def find_by_psutil(pid: int) -> ProcessId | None:
-    """The living process with this pid, on any system."""
-    # Here, because Linux does without it. It never sends signal 0, which ends a process on Windows.
+    """Return the living process with this pid, on any system; None if there is none."""
+    # Imported here, because Linux does without it. psutil never sends signal 0, which ends a process on
+    # Windows.
     import psutil
 
     try:
@@ -88,16 +89,16 @@ find = find_in_proc if sys.platform == "linux" else find_by_psutil
 
 
 def parse_stat(stat: str) -> tuple[str, int]:
-    """The state of a process, and the ticks since the boot at which it began."""
-    # The name stands in parentheses and may hold anything, these too.
+    """Return the state of a process, and its start in ticks since the boot."""
+    # The name is in parentheses and may itself contain parentheses.
     fields = stat.rpartition(")")[2].split()
     return fields[0], int(fields[19])
 
 
 @cache
 def boot_epoch() -> str:
-    """What is the same for as long as neither the machine nor the container around us has started
-    anew; empty where the system does not tell."""
+    """Return a text that stays the same until the machine or the container around us restarts; empty where
+    the system does not show it."""
     try:
         boot_id = (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
         _, first_ticks = parse_stat((_PROC / "1/stat").read_text("utf-8", "replace"))
@@ -107,15 +108,15 @@ def boot_epoch() -> str:
 
 
 def may_be_one_boot(one: str, other: str) -> bool:
-    """Whether two epochs are the same, as far as is known: what one side does not know is no difference."""
+    """Return False if two boots are known to differ. A boot that one side does not know is no difference."""
     return one == other or not (one and other)
 
 
 def boot_time() -> float:
-    """When this machine started, in seconds since 1970 by the time of day as it is now."""
+    """Return when this machine started, in seconds since 1970 by the current time of day."""
     if sys.platform == "linux":
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    else:  # noqa: RET505 - a type checker follows only this form
+    else:  # noqa: RET505 - mypy understands only this form
         import psutil
 
         return psutil.boot_time()

@@ -1,5 +1,7 @@
-"""The moments in which signals arrive. Python runs the handler of a signal between two instructions. A task
-of Trio hears of it only after every task that is due before it, which is late where the event loop is late.
+"""The moments at which signals arrive.
+
+Python runs the handler of a signal between two instructions. A task of Trio learns of the signal only after
+all tasks that are due before it, which is late where the event loop is late.
 """
 
 from __future__ import annotations
@@ -15,14 +17,14 @@ import trio.lowlevel
 
 @contextmanager
 def arrivals_noted(numbers: Iterable[signal.Signals]) -> Iterator[Mapping[int, float]]:
-    """Note when each signal that Trio receives has arrived last, on Trio's clock."""
+    """Yield the time of the last arrival of each signal that Trio receives, on Trio's clock."""
     clock, arrived = trio.lowlevel.current_clock(), dict[int, float]()
     receivers = {number: signal.getsignal(number) for number in numbers}
 
     def note(number: int, frame: FrameType | None) -> None:
         arrived[number] = clock.current_time()
         receiver = receivers[signal.Signals(number)]
-        assert callable(receiver)  # noqa: S101 - Trio's, around which this block stands
+        assert callable(receiver)  # noqa: S101 - Trio's handler, installed before this block
         receiver(number, frame)
 
     for number in receivers:

@@ -1,4 +1,4 @@
-"""Signals to another process of ours."""
+"""Signals to another gateway process."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from contextlib import suppress
 
 
 def ask_to_stop(pid: int, *, announced: bool) -> None:
-    """Send the signal that asks for a stop. One that no marker could announce is sent as the one that means
-    a planned stop by itself. Where there is none that can be asked (Windows), the marker is found by the
-    gateway within half a second."""
+    """Send the signal that asks for a stop. Where no marker file announces it, send the signal that means a
+    planned stop without one. On Windows send none: the gateway finds the marker within half a second."""
     if os.name == "posix":
         try:
             os.kill(pid, signal.SIGTERM if announced else signal.SIGINT)
         except ProcessLookupError:
-            return  # it was quicker
+            return  # it has ended already
 
 
 def ask_to_restart(pid: int) -> bool:
-    """Send the signal that asks for a restart. False where there is none (Windows); a marker asks too."""
+    """Send the signal that asks for a restart. Return False where there is none (Windows); there a marker
+    file asks for it."""
     number = getattr(signal, "SIGUSR1", None)
     if number is None:
         return False
@@ -29,8 +29,9 @@ def ask_to_restart(pid: int) -> bool:
 
 
 def ask_for_tree(pid: int) -> bool:
-    """Ask a gateway to write down its tree of tasks. False where a process cannot be asked (Windows). Only
-    for one whose file of it is there: another program would die of it."""
+    """Ask a gateway to write its task tree to its file. Return False if it has ended or the system has no
+    such signal (Windows). Call this only while that file exists: the signal ends a program that does not
+    expect it."""
     number = getattr(signal, "SIGUSR2", None)
     if number is None:
         return False

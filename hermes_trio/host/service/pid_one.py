@@ -1,13 +1,13 @@
-"""The first process of a container, where that would be the gateway.
+"""The first process of a container, in place of the gateway.
 
-Process number 1 inherits every process whose parent has ended, and has to take note of their ends; and
-the kernel gives it no signal that it does not ask for. A gateway that took note of everybody's end would
-take those of its own commands away from under the tasks that wait for them. So number 1 is this: it
-starts the gateway as its child, hands on the signals that the gateway knows, takes note of all that
-ends, starts it again when it leaves with the code that asks for that, and leaves with its code otherwise.
+Process 1 inherits every process whose parent has ended and has to reap it, and the kernel delivers no signal
+to it that it does not ask for. A gateway that reaped every process would also reap its own commands, before
+the tasks that wait for them. So this program is process 1: it starts the gateway as its child, forwards the
+signals that the gateway knows, reaps all processes, starts the gateway again when it exits with the code for
+a restart, and otherwise exits with its code.
 
-`become_init` puts it in place of the calling program. It needs the standard library alone and is run as a
-script by an interpreter without packages, so it stays small.
+`become_init` replaces the calling program with it. The file needs the standard library alone and is run as a
+script by an interpreter without site packages, so it stays small.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import signal
 import sys
 from collections.abc import Sequence
 
-HANDED_ON = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2")
+FORWARDED = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2")
 
 
 def become_init(command: Sequence[str], restart_code: int) -> None:
-    """Be number 1, with this command as the child. Does not return."""
+    """Become process 1 with this command as the child. Does not return."""
     arguments = [sys.executable, "-I", "-S", __file__, str(restart_code), *command]
     os.execv(sys.executable, arguments)  # noqa: S606
 
 
 def main(restart_code: int, command: list[str]) -> int:
-    """Run the command, as often as it asks for it, and return what it left with."""
-    numbers = {signal.Signals[name] for name in HANDED_ON}
-    # Blocked, they wait until they are asked for: none is lost, and none comes at a bad moment.
+    """Run the command, again after each exit with `restart_code`, and return its last exit code."""
+    numbers = {signal.Signals[name] for name in FORWARDED}
+    # Blocked signals wait for `sigwait`: none is lost, and none interrupts.
     signal.pthread_sigmask(signal.SIG_BLOCK, {*numbers, signal.SIGCHLD})
     while (code := _life(command)) == restart_code:
         pass
@@ -38,18 +38,18 @@ def main(restart_code: int, command: list[str]) -> int:
 
 def _life(command: list[str]) -> int:
     environment = {**os.environ, "HERMES_GATEWAY_EXTERNAL_SUPERVISOR": "1"}
-    # In a group of its own: Ctrl-C in a terminal comes to us alone, and is handed on once.
+    # In its own process group: Ctrl-C in a terminal reaches only us, and is forwarded once.
     child = os.posix_spawn(command[0], command, environment, setpgroup=0, setsigmask=[])
     while True:
-        number = signal.sigwait({signal.SIGCHLD, *(signal.Signals[name] for name in HANDED_ON)})
+        number = signal.sigwait({signal.SIGCHLD, *(signal.Signals[name] for name in FORWARDED)})
         if number != signal.SIGCHLD:
-            os.kill(child, number)  # it is ours until `_reap` has said that it ended
+            os.kill(child, number)  # its pid is reserved until `_reap` reports its end
         elif (code := _reap(child)) is not None:
             return code
 
 
 def _reap(child: int) -> int | None:
-    """Take note of all that have ended; what the child left with, if it is among them."""
+    """Reap all processes that have ended. Return the exit code of the child if it is among them."""
     code = None
     while True:
         try:
@@ -60,7 +60,7 @@ def _reap(child: int) -> int | None:
             return code
         if pid == child:
             left = os.waitstatus_to_exitcode(status)
-            code = left if left >= 0 else 128 - left  # as a shell says it
+            code = left if left >= 0 else 128 - left  # as a shell does
 
 
 if __name__ == "__main__":

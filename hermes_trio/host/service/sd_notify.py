@@ -1,8 +1,8 @@
-"""Telling systemd how the gateway is, in the language of sd_notify(3).
+"""Notifications to systemd about the gateway, in the protocol of sd_notify(3).
 
-What is told is derived from the status board: that we are ready, that we are stopping and until when,
-and in words what is going on. That the loop is alive is told by a task on that loop. Where no service
-manager listens, there is nothing to do.
+They are derived from the status board: that we are ready, that we are stopping and until when, and the status
+in words. A task on the event loop reports that the loop is alive. Where no service manager listens, none of
+this runs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .service_files import stop_timeout
 log = Log(__name__)
 
 
-async def keep_told(board: StatusBoard, environ: Mapping[str, str], world: World) -> None:
-    """Tell the service manager that started us what the board says, until cancelled."""
+async def notify_service_manager(board: StatusBoard, environ: Mapping[str, str], world: World) -> None:
+    """Send the changes of the board to the service manager that started us, until cancelled."""
     address = environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -31,7 +31,7 @@ async def keep_told(board: StatusBoard, environ: Mapping[str, str], world: World
         try:
             await manager.connect("\0" + address[1:] if address[0] == "@" else address)
         except OSError as error:
-            log.warning("the service manager does not listen", error=str(error))
+            log.warning("service manager does not listen", error=str(error))
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_tell_changes, manager, board, world)
@@ -43,7 +43,7 @@ async def _tell_changes(manager: trio.socket.SocketType, board: StatusBoard, wor
     told: Status | None = None
     while True:
         version, status = board.version, board.status
-        if lines := list(news(told, status, world.time())):
+        if lines := list(changed_lines(told, status, world.time())):
             await _tell(manager, *lines)
         told = status
         await board.changed_since(version)
@@ -59,36 +59,36 @@ async def _tell(manager: trio.socket.SocketType, *lines: str) -> None:
     try:
         await manager.send("\n".join(lines).encode())
     except OSError as error:
-        log.warning("the service manager could not be told", error=str(error))
+        log.warning("service manager not notified", error=str(error))
 
 
 def watchdog_period(environ: Mapping[str, str]) -> float | None:
-    """Seconds within which the manager wants to hear from us; None if it does not."""
+    """Return the longest time in seconds between our signs of life; None if the manager expects none."""
     mine = environ.get("WATCHDOG_PID") in (None, str(os.getpid()))
     microseconds = environ.get("WATCHDOG_USEC", "")
     return int(microseconds) / 1e6 if mine and microseconds.isdecimal() and int(microseconds) else None
 
 
-def news(told: Status | None, now: Status, time: float) -> Iterator[str]:
-    """What the manager has not been told yet."""
+def changed_lines(told: Status | None, now: Status, time: float) -> Iterator[str]:
+    """Yield the lines that the manager has not been sent yet."""
     if is_ready(now) and not (told and is_ready(told)):
         yield "READY=1"
     if now.deadline is not None and (told is None or told.deadline != now.deadline):
         if told is None or told.deadline is None:
             yield "STOPPING=1"
-        # As our unit says it, but counted from the grace we really have: its timer never ends before ours.
+        # As in our unit, but counted from the real grace, so that the manager's timer never ends before ours.
         yield f"EXTEND_TIMEOUT_USEC={round(stop_timeout(now.deadline - time) * 1e6)}"
-    if told is None or in_words(told) != in_words(now):
-        yield f"STATUS={in_words(now)}"
+    if told is None or status_text(told) != status_text(now):
+        yield f"STATUS={status_text(now)}"
 
 
 def is_ready(status: Status) -> bool:
-    """Whether the doors are open, or have been."""
+    """Return True if the gateway accepts messages, or did so in this life."""
     return status.gateway_state not in (GatewayState.STARTING, GatewayState.STARTUP_FAILED)
 
 
-def in_words(status: Status) -> str:
-    """The status on one line."""
+def status_text(status: Status) -> str:
+    """Return the status in words, on one line."""
     troubled = [f"{name} {one.state}" for name, one in status.platforms.items() if one.error]
     turns = f"{status.active_turns} running turn{'s' * (status.active_turns != 1)}"
     return ", ".join([status.gateway_state, turns, *troubled])

@@ -1,11 +1,11 @@
-"""The files by which systemd and launchd run the gateway: what stands in them. Nothing is done about it
-here, and nobody is asked.
+"""The content of the files with which systemd and launchd run the gateway. This module writes no file and
+runs no program.
 
-Every number that must agree with the code stands in this module or is imported by it, so that no timer
-of a service manager ends before ours.
+Every number that must agree with the code is in this module or imported by it, so that no timer of a service
+manager ends before ours.
 
-A file of ours carries a seal over all the rest of it. What has the seal was written by us, for some
-configuration, and may be written again; what has not is somebody's work and is left alone.
+Each file carries a seal: a checksum of the rest of the file. A file with a valid seal was written by us, for
+some configuration, and may be replaced; a file without one is the work of a person and is left alone.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ LABEL = "ai.hermes-trio.gateway"
 
 LEAST_STOP_TIMEOUT = 90
 ROOM_TO_STOP = 30
-"""Seconds more than the grace that a service manager has to give us. We need five, and a moment in which
-the interpreter ends and a restart is queued."""
+"""Seconds that a service manager must grant beyond the grace. We need five, and a moment in which the
+interpreter ends and a restart is queued."""
 START_TIMEOUT = 300
-"""Migrating a large store takes its time."""
+"""Migrating a large store takes minutes."""
 WATCHDOG = 60
 RESTART_AFTER = 5
 
@@ -42,7 +42,7 @@ _HINT = "Written by `hermes-trio service install`, which leaves an edited file a
 
 
 class UnfitForUnit(GatewayError):
-    """A path or a name that cannot be written into such a file."""
+    """A path or a name that cannot be written into a service file."""
 
     def __init__(self, what: str, value: str, problem: str = "characters that are not printed") -> None:
         super().__init__(
@@ -53,18 +53,18 @@ class UnfitForUnit(GatewayError):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a service manager has to know to run the gateway of a home."""
+    """The facts that a service manager needs to run the gateway of a home."""
 
     program: tuple[str, ...]
-    """The command of which `run` and `service stopping` are subcommands, with its full path."""
+    """The command that has the subcommands `run` and `service stopping`, with its full path."""
     home: Path
     path: str
-    """Where the agent's commands are looked for."""
+    """The search path for the agent's commands."""
     grace: float
     version: str
-    """Ours, which the file tells."""
+    """The version of hermes-trio, noted in the file."""
     user: str | None = None
-    """Whom it runs as, if it is the machine's service; None for a user's own."""
+    """The user of a system service; None for the service of a user."""
 
     @property
     def scope(self) -> Scope:
@@ -72,7 +72,7 @@ class Service:
 
 
 class ServiceFileState(Enum):
-    """What is there already where a file of ours is to be."""
+    """The state of a service file compared with the one we want to write."""
 
     NOTHING = "nothing is installed"
     SAME = "installed"
@@ -82,16 +82,16 @@ class ServiceFileState(Enum):
 
 
 def stop_timeout(grace: float) -> int:
-    """Seconds that a service manager waits after it asked us to stop, before it kills us."""
+    """Return the seconds that a service manager waits between the stop request and the kill."""
     return max(LEAST_STOP_TIMEOUT, math.ceil(grace) + ROOM_TO_STOP)
 
 
 def systemd_unit(service: Service) -> str:
-    """The unit file. Raises `UnfitForUnit`."""
+    """Return the text of the unit file. Raises `UnfitForUnit`."""
     _check(service)
-    if "$" in service.program[0]:  # systemd would not undo its escape there
+    if "$" in service.program[0]:  # systemd does not unescape it there
         raise UnfitForUnit("the program", service.program[0], "a $")
-    program = words(service.program)
+    program = command_text(service.program)
     system = service.scope == "system"
     order = "Wants=network-online.target\nAfter=network-online.target\n" if system else ""
     user = f"User={service.user}\n" if system else ""
@@ -134,8 +134,8 @@ WantedBy={"multi-user.target" if system else "default.target"}
 
 
 def launchd_plist(service: Service) -> str:
-    """The property list. launchd has no word for "a stop that was meant": `hermes-trio stop` leaves 0,
-    with which it is not started again."""
+    """Return the text of the property list. launchd cannot mark a stop as intended: after `hermes-trio stop`
+    the exit code is 0, with which launchd does not start the gateway again."""
     _check(service)
     output = str(service.home / "logs" / "launchd.log")
     of_scope: dict[str, object] = (
@@ -161,7 +161,7 @@ def launchd_plist(service: Service) -> str:
 
 
 def service_file_state(found: str | None, wanted: str, home: Path) -> ServiceFileState:
-    """What `found` is to us who want to write `wanted`."""
+    """Compare the text of the existing file, `found`, with the text we want to write."""
     if found is None:
         return ServiceFileState.NOTHING
     if found == wanted:
@@ -172,7 +172,7 @@ def service_file_state(found: str | None, wanted: str, home: Path) -> ServiceFil
 
 
 def version_of(text: str) -> str | None:
-    """Which version of ours wrote this; None if it was not us, or somebody has changed it since."""
+    """Return the version that wrote this text; None if we did not write it, or it was edited since."""
     found = _SEAL.search(text)
     if found is None or _seal(text[: found.start()] + text[found.end() :]) != found[2]:
         return None
@@ -180,7 +180,7 @@ def version_of(text: str) -> str | None:
 
 
 def home_of(text: str) -> Path | None:
-    """Which home a file of ours is for."""
+    """Return the home that a file of ours is for."""
     if text.startswith("<?xml"):
         environment = plistlib.loads(text.encode())["EnvironmentVariables"]
         return Path(environment["HERMES_HOME"])
@@ -188,14 +188,14 @@ def home_of(text: str) -> Path | None:
     return Path(_unquoted(found[1])) if found else None
 
 
-def setting(text: str, key: str) -> str | None:
-    """What a systemd unit says about this key last."""
+def unit_setting(text: str, key: str) -> str | None:
+    """Return the last value of this key in a systemd unit."""
     found = re.findall(rf"^{re.escape(key)}=(.*)$", text, re.MULTILINE)
     return found[-1] if found else None
 
 
-def words(command: Sequence[str]) -> str:
-    """A command as a unit has it."""
+def command_text(command: Sequence[str]) -> str:
+    """Return a command in the syntax of a unit."""
     return " ".join(map(_argument, command))
 
 

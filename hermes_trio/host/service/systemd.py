@@ -1,4 +1,4 @@
-"""What is asked of systemd, and where its files are."""
+"""Questions to systemd, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINGERING = Path("/var/lib/systemd/linger")
 
 @dataclass(frozen=True, slots=True)
 class SystemctlAnswer:
-    """What systemctl said, be it why it refused."""
+    """The output of systemctl, or its error message."""
 
     ok: bool
     text: str
@@ -25,44 +25,45 @@ class SystemctlAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A service that a process belongs to."""
+    """A service to which a process belongs."""
 
     name: str
     scope: Scope
 
 
 def unit_file(scope: Scope, environ: Mapping[str, str]) -> Path:
-    """Where our unit is, or would be."""
+    """Return the path of our unit, whether it exists or not."""
     if scope == "system":
         return SYSTEM_UNITS / UNIT
     config = environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
     return Path(config, "systemd", "user", UNIT)
 
 
-def called(scope: Scope) -> str:
-    """How a person calls systemctl."""
+def systemctl_command(scope: Scope) -> str:
+    """Return the command with which a person runs systemctl."""
     return "systemctl --user" if scope == "user" else "sudo systemctl"
 
 
 def next_steps(scope: Scope) -> list[str]:
-    """What a person does after our unit was written, so that it runs now and always."""
-    steps = [f"{called(scope)} daemon-reload", f"{called(scope)} enable --now {UNIT}"]
-    # Without it the services of a user end when the user logs out.
+    """Return the commands for a person after our unit was written: the gateway runs now and after each
+    boot."""
+    steps = [f"{systemctl_command(scope)} daemon-reload", f"{systemctl_command(scope)} enable --now {UNIT}"]
+    # Without lingering, the services of a user end when the user logs out.
     return steps if scope == "system" else [*steps, "loginctl enable-linger"]
 
 
-def answers(scope: Scope, environ: Mapping[str, str]) -> bool:
-    """Whether there is a systemd of this scope that we can talk to."""
-    return ask(scope, "show-environment", environ=environ).ok
+def is_reachable(scope: Scope, environ: Mapping[str, str]) -> bool:
+    """Return True if systemd of this scope answers."""
+    return ask_systemctl(scope, "show-environment", environ=environ).ok
 
 
 def disable(scope: Scope, environ: Mapping[str, str]) -> SystemctlAnswer:
-    """Stop our unit, however long it may take, and have it started no more."""
-    return ask(scope, "disable", "--now", UNIT, environ=environ, within=None)
+    """Stop our unit, however long that takes, and do not start it at the next boot."""
+    return ask_systemctl(scope, "disable", "--now", UNIT, environ=environ, within=None)
 
 
 def unit_of(pid: int) -> Unit | None:
-    """The service that this process belongs to."""
+    """Return the service to which this process belongs; None if there is none."""
     try:
         return unit_in(Path(f"/proc/{pid}/cgroup").read_text("utf-8", "replace"))
     except OSError:  # not Linux; gone
@@ -70,7 +71,7 @@ def unit_of(pid: int) -> Unit | None:
 
 
 def unit_in(cgroups: str) -> Unit | None:
-    """The innermost service among the control groups of a process."""
+    """Return the innermost service among the control groups of a process."""
     for line in cgroups.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers in ("", "name=systemd"):
@@ -81,45 +82,46 @@ def unit_in(cgroups: str) -> Unit | None:
     return None
 
 
-def comes_back(unit: Unit, pid: int, environ: Mapping[str, str]) -> bool:
-    """Whether systemd starts the main process of this unit again although it was meant to end. Ours are
-    not like that; and a process below another service is none of that service's concern."""
+def restarts_after_exit(unit: Unit, pid: int, environ: Mapping[str, str]) -> bool:
+    """Return True if systemd restarts the main process of this unit even after an intended end. Our own units
+    do not; and systemd restarts no process that is not the main process of its service."""
 
     def shown(key: str) -> str:
-        return ask(unit.scope, "show", "--value", "-p", key, unit.name, environ=environ).text
+        return ask_systemctl(unit.scope, "show", "--value", "-p", key, unit.name, environ=environ).text
 
     return shown("MainPID") == str(pid) and shown("Restart") in ("always", "on-success")
 
 
 def is_restarting(environ: Mapping[str, str]) -> bool:
-    """Asked by what systemd runs to stop our unit: whether it will start it again at once."""
+    """Return True if systemd will start our unit again at once. For the command that it runs to stop the
+    unit."""
     unit = _own(environ)
     if unit is None:
         return False
-    jobs = ask(unit.scope, "list-jobs", "--no-legend", "--plain", unit.name, environ=environ)
+    jobs = ask_systemctl(unit.scope, "list-jobs", "--no-legend", "--plain", unit.name, environ=environ)
     listed = [job.split()[1:3] for job in jobs.text.splitlines()] if jobs.ok else []
     return [unit.name, "restart"] in listed
 
 
 def queue_restart(environ: Mapping[str, str]) -> SystemctlAnswer:
     """Queue the restart of our own unit and return without waiting for it. If it was not queued, our exit
-    code has to ask for it. Our units say their name and whose they are."""
+    code has to request it. Our units pass their name and scope in the environment."""
     unit = _own(environ)
     if unit is None:
         return SystemctlAnswer(False, "this unit is not ours")
-    return ask(unit.scope, "--no-block", "restart", unit.name, environ=environ)
+    return ask_systemctl(unit.scope, "--no-block", "restart", unit.name, environ=environ)
 
 
-def ask(
+def ask_systemctl(
     scope: Scope, *arguments: str, environ: Mapping[str, str], within: float | None = ANSWER_WITHIN
 ) -> SystemctlAnswer:
-    """Ask systemctl. Not to be there is an answer too."""
+    """Run systemctl and return its answer; a missing systemctl is an answer too."""
     program = shutil.which("systemctl", path=environ.get("PATH"))
     if program is None:
         return SystemctlAnswer(False, "there is no systemctl")
     whose = ["--user"] if scope == "user" else []
     try:
-        done = subprocess.run(  # noqa: S603 - fixed commands, and names that units have
+        done = subprocess.run(  # noqa: S603 - fixed commands, and names of units
             [program, *whose, *arguments],
             env=dict(environ),
             capture_output=True,

@@ -423,7 +423,7 @@ def test_a_drain_that_cannot_be_read_is_a_drain(desk: Desk, content: bytes) -> N
     desk.lay(DRAIN_REQUEST, content)
     found = read_drain_request(desk.home, desk.world)
     assert found.marker == DrainRequest()
-    assert "counts all the same" in str(found.problem)
+    assert "it counts nevertheless" in str(found.problem)
     assert desk.names == [DRAIN_REQUEST]
     desk.calendar.sleep(hours=24)
     assert read_drain_request(desk.home, desk.world).marker is None

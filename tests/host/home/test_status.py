@@ -259,7 +259,7 @@ async def test_a_hung_disk_holds_up_nobody(gateway: Gateway, autojump_clock: Moc
             assert trio.current_time() == pytest.approx(1.2)
             began = trio.current_time()
         assert trio.current_time() == pytest.approx(began + 0.5)
-    assert [entry["event"] for entry in logs] == ["the disk is busy; the state file may be of before"]
+    assert [entry["event"] for entry in logs] == ["disk busy; state file may be out of date"]
     status = read_status(gateway.home)
     assert status is not None
     assert status.gateway_state is STARTING
@@ -285,7 +285,7 @@ async def test_a_full_disk_is_reported_once_and_tried_with_each_change(
             await until(6)
             gateway.disk.full = False
     assert [status.active_turns for _, status in gateway.disk.writes] == [0, 4, 5]
-    assert [entry["event"] for entry in logs] == ["the state file cannot be written"] * 2
+    assert [entry["event"] for entry in logs] == ["state file not written"] * 2
 
 
 async def test_degraded_lasts_as_long_as_its_cause(gateway: Gateway, autojump_clock: MockClock) -> None:

@@ -16,10 +16,10 @@ from hermes_trio.base.world import World
 from hermes_trio.host.loop.task_tree import (
     TREE_FILE,
     TaskLine,
-    show_tree_when_asked,
     task_tree,
     tree_text,
     waits_noted,
+    write_tree_on_signal,
 )
 from tests.host.children.kinds import until
 
@@ -136,7 +136,7 @@ async def test_a_program_shows_its_tree_for_as_long_as_it_can_be_asked(tmp_path:
     file = tmp_path / TREE_FILE
     with waits_noted() as noted:
         async with trio.open_nursery() as nursery:
-            await nursery.start(show_tree_when_asked, tmp_path, world, noted)
+            await nursery.start(write_tree_on_signal, tmp_path, world, noted)
             assert file.read_text().startswith(f"pid {os.getpid()}, 2026-05-20 12:00:00 UTC\n")
             nursery.start_soon(waits, name="somebody who waits")
             await wait_all_tasks_blocked()
@@ -154,7 +154,7 @@ async def test_where_the_tree_cannot_be_written_nothing_else_ends_by_it(tmp_path
     (tmp_path / TREE_FILE).mkdir()
     with waits_noted() as noted:
         async with trio.open_nursery() as nursery:
-            await nursery.start(show_tree_when_asked, tmp_path, world, noted)
+            await nursery.start(write_tree_on_signal, tmp_path, world, noted)
             nursery.cancel_scope.cancel()
 
 

@@ -264,7 +264,7 @@ async def test_in_a_batch_everybody_gets_what_came_of_his_own(worker: Worker) ->
             nursery.start_soon(use, lambda: 1 / 0)
             nursery.start_soon(use, lambda: "fine")
     assert sorted(map(str, results)) == ["division by zero", "fine", "for nobody"]
-    assert [log["event"] for log in logs] == ["work failed after its caller had left"]
+    assert [log["event"] for log in logs] == ["job failed after its caller was cancelled"]
 
 
 async def test_a_batch_that_fails_as_a_whole_fails_for_all_of_it() -> None:

@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from hermes_trio.host.home.state_file import GatewayState, PlatformState, PlatformStatus, Status
-from hermes_trio.host.service.sd_notify import news, watchdog_period
+from hermes_trio.host.service.sd_notify import changed_lines, watchdog_period
 from hermes_trio.host.service.service_files import LEAST_STOP_TIMEOUT, ROOM_TO_STOP
 from hermes_trio.testing import open_loopback
 from tests.machine import PATIENCE, configure, environment, hermes, living
@@ -70,7 +70,7 @@ def status(state: GatewayState, *, turns: int = 0, deadline: float | None = None
     ],
 )
 def test_what_has_not_been_told_yet(before: Status | None, now: Status, told: list[str]) -> None:
-    assert list(news(before, now, time=1000.0)) == told
+    assert list(changed_lines(before, now, time=1000.0)) == told
 
 
 @pytest.mark.parametrize(

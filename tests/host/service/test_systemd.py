@@ -82,8 +82,8 @@ def test_a_foreign_unit_starts_again_what_was_meant_to_end(
 ) -> None:
     script = f'case "$*" in *MainPID*) echo {main_pid};; *Restart*) echo {restart};; esac'
     environ = ours(tmp_path, script)
-    assert systemd.comes_back(Unit("gateway.service", "user"), 42, environ) is comes_back
-    assert not systemd.comes_back(Unit("gateway.service", "user"), 42, {"PATH": "/nowhere"})
+    assert systemd.restarts_after_exit(Unit("gateway.service", "user"), 42, environ) is comes_back
+    assert not systemd.restarts_after_exit(Unit("gateway.service", "user"), 42, {"PATH": "/nowhere"})
 
 
 def test_a_restart_is_queued_for_the_machines_unit_or_the_users(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ from hermes_trio.host.service.service_files import (
     home_of,
     launchd_plist,
     service_file_state,
-    setting,
     stop_timeout,
     systemd_unit,
+    unit_setting,
     version_of,
 )
 from hermes_trio.host.service.systemd import ANSWER_WITHIN
@@ -53,7 +53,7 @@ FORMS = (systemd_unit, launchd_plist)
 @pytest.mark.parametrize("grace", [0, 0.5, 60, 61, 1800])
 def test_no_manager_is_less_patient_than_we_need_it(grace: float) -> None:
     service = replace(SERVICE, grace=grace)
-    timeout = int(setting(systemd_unit(service), "TimeoutStopSec") or 0)
+    timeout = int(unit_setting(systemd_unit(service), "TimeoutStopSec") or 0)
     assert timeout == max(LEAST_STOP_TIMEOUT, -(-grace // 1) + ROOM_TO_STOP)
     assert timeout >= grace + MARGIN + ANSWER_WITHIN
     assert plistlib.loads(launchd_plist(service).encode())["ExitTimeOut"] == timeout == stop_timeout(grace)
@@ -61,9 +61,9 @@ def test_no_manager_is_less_patient_than_we_need_it(grace: float) -> None:
 
 def test_unit_code_and_readme_say_the_same_numbers() -> None:
     unit = systemd_unit(SERVICE)
-    assert setting(unit, "RestartForceExitStatus") == str(GATEWAY_SERVICE_RESTART_EXIT_CODE)
-    assert setting(unit, "RestartPreventExitStatus") == str(EXIT_CONFIG)
-    assert setting(unit, "WatchdogSec") == str(WATCHDOG)
+    assert unit_setting(unit, "RestartForceExitStatus") == str(GATEWAY_SERVICE_RESTART_EXIT_CODE)
+    assert unit_setting(unit, "RestartPreventExitStatus") == str(EXIT_CONFIG)
+    assert unit_setting(unit, "WatchdogSec") == str(WATCHDOG)
     for told in (
         f"the grace and {ROOM_TO_STOP} seconds, and at least {LEAST_STOP_TIMEOUT}",
         f"exit code {GATEWAY_SERVICE_RESTART_EXIT_CODE}",
@@ -81,18 +81,18 @@ def test_our_own_watchdog_has_written_down_where_it_hangs_before_systemd_kills_u
 
 def test_a_unit_of_a_user_and_one_of_the_machine() -> None:
     own, common = systemd_unit(SERVICE), systemd_unit(FOR_ALL)
-    assert (setting(own, "User"), setting(own, "WantedBy")) == (None, "default.target")
-    assert (setting(common, "User"), setting(common, "WantedBy")) == ("hermes", "multi-user.target")
+    assert (unit_setting(own, "User"), unit_setting(own, "WantedBy")) == (None, "default.target")
+    assert (unit_setting(common, "User"), unit_setting(common, "WantedBy")) == ("hermes", "multi-user.target")
     assert "HERMES_SYSTEMD_SCOPE=user" in own
     assert "HERMES_SYSTEMD_SCOPE=system" in common
     # A user's systemd knows no network-online.target.
-    assert (setting(own, "After"), setting(common, "After")) == (None, "network-online.target")
+    assert (unit_setting(own, "After"), unit_setting(common, "After")) == (None, "network-online.target")
 
 
 def test_only_the_gateway_is_asked_to_stop_and_nothing_of_it_stays() -> None:
     unit = systemd_unit(SERVICE)
-    assert setting(unit, "KillMode") == "mixed"
-    assert setting(unit, "ExecStop") == f"-{sys.executable} -m hermes_trio service stopping"
+    assert unit_setting(unit, "KillMode") == "mixed"
+    assert unit_setting(unit, "ExecStop") == f"-{sys.executable} -m hermes_trio service stopping"
 
 
 def test_launchd_starts_it_again_unless_it_was_meant_to_end() -> None:
@@ -123,7 +123,7 @@ def test_a_program_with_a_dollar_is_refused_by_the_unit() -> None:
     with pytest.raises(UnfitForUnit):
         systemd_unit(replace(SERVICE, program=("/opt/$x/python", "-m", "hermes_trio")))
     unit = systemd_unit(replace(SERVICE, program=("/opt/a b%/python", "-m", "$x")))
-    assert setting(unit, "ExecStart") == '"/opt/a b%%/python" -m "$$x" run'
+    assert unit_setting(unit, "ExecStart") == '"/opt/a b%%/python" -m "$$x" run'
 
 
 @pytest.mark.parametrize("form", [systemd_unit, launchd_plist])
