@@ -1,8 +1,8 @@
-"""A gateway that is going to be killed: it starts commands and reports on standard output, line by line.
+"""A gateway that a test kills: it starts commands and reports on standard output, one line for each fact.
 
     python -m tests.host.children.gateway DIRECTORY TOKEN PLAN COMMAND...
 
-A plan is what it does when all commands run.
+PLAN names what it does once all commands run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def say(**what: object) -> None:
 
 
 async def live(directory: Path, token: str, plan: str, commands: list[str]) -> None:
-    """Start the commands and do as planned."""
+    """Start the commands and follow the plan."""
     ending = trio.Event()
     async with open_guard() as guard, AsyncExitStack() as stack:
         if plan == "storm":
@@ -55,17 +55,17 @@ async def live(directory: Path, token: str, plan: str, commands: list[str]) -> N
 
 
 async def wait(guard: Guard) -> None:
-    """Until somebody kills us."""
+    """Wait to be killed."""
     await trio.sleep(60)
 
 
 async def exit_at_once(guard: Guard) -> None:
-    """Without any cleaning up."""
+    """Exit without any cleanup."""
     os._exit(7)
 
 
 async def fork(guard: Guard) -> None:
-    """Leave a process behind that holds all that we had open."""
+    """Leave a process that keeps all our open files."""
     child = os.fork()
     if not child:
         signal.alarm(30)
@@ -76,7 +76,7 @@ async def fork(guard: Guard) -> None:
 
 
 async def tell_of_the_next_guard(guard: Guard) -> None:
-    """When the first one was lost."""
+    """Report the guard that replaces the first one."""
     first = guard.pid
     await until(lambda: guard.pid not in (None, first))
     say(guard=guard.pid)
@@ -84,7 +84,7 @@ async def tell_of_the_next_guard(guard: Guard) -> None:
 
 
 async def die_before_telling(guard: Guard, token: str, command: str) -> None:
-    """In the moment in which the command is there and its pid is not yet known to the guard."""
+    """Die after the start of a command and before the guard knows its pid."""
     guard.expect(token)
     process = await trio.lowlevel.open_process(
         ["sh", "-c", command], env={**os.environ, "HERMES_TRIO_GROUP": token}, start_new_session=True
@@ -95,7 +95,7 @@ async def die_before_telling(guard: Guard, token: str, command: str) -> None:
 
 
 async def storm(guard: Guard, directory: Path, token: str, command: str) -> None:
-    """Start and end commands all the time, so that a kill meets every moment of their lives."""
+    """Start and end commands continuously, so that a kill can hit every moment of their lives."""
 
     async def again_and_again(place: int) -> None:
         for number in range(10_000):

@@ -1,5 +1,5 @@
-"""Commands that are hard to be rid of, and a way to see who of them is alive that asks none of the code
-under test: each carries a number of its own on its command line, as the time that it would sleep."""
+"""Commands that are hard to end, and a way to find their living processes without the code under test: each
+command line carries a unique number, the time that the process would sleep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import trio
 
 _numbers = itertools.count(1)
 
-# Moves to a process group of its own, as every job of an interactive shell does, and stays in its session.
+# Moves to its own process group, as every job of an interactive shell does, and stays in its session.
 _JOB = f"{sys.executable} -S -c 'import os, sys; os.setpgid(0, 0); os.execvp(sys.argv[1], sys.argv[1:])'"
 
 KINDS: dict[str, str] = {
@@ -24,7 +24,7 @@ KINDS: dict[str, str] = {
     "forks twice in its group": "(sleep {t} & exec sleep {t} &); exec sleep {t}",
     "floods": "exec yes {t}",
 }
-"""What the promise names."""
+"""The kinds of commands that the documentation promises to end."""
 
 MORE: dict[str, str] = {
     "ends before its children": "sleep {t} & (sleep {t} &) & exit 3",
@@ -35,16 +35,16 @@ MORE: dict[str, str] = {
     "wipes its environment": "exec env -i sleep {t}",
     "is stopped": "kill -STOP $$; sleep {t}",
 }
-"""What else people and programs do."""
+"""Other kinds of commands that people and programs run."""
 
 
 def token() -> str:
-    """A time to sleep that no other process on this machine was given, and longer than any story."""
+    """Return a time to sleep that is unique on this machine and longer than any test."""
     return f"{10_000 + os.getpid()}.{time.time_ns() % 10**9:09}{next(_numbers):04}"
 
 
 def alive(token: str) -> list[int]:
-    """The living processes that carry this token."""
+    """Return the pids of the living processes that carry this token."""
     return [
         one.pid
         for one in psutil.process_iter(["cmdline"])
@@ -55,7 +55,7 @@ def alive(token: str) -> list[int]:
 
 
 def is_dead(one: psutil.Process) -> bool:
-    """Whether it has ended, be it that its parent has not noticed."""
+    """Return True if a process has ended, whether it is reaped or not."""
     try:
         return one.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -63,16 +63,16 @@ def is_dead(one: psutil.Process) -> bool:
 
 
 def soon(condition: Callable[[], object], within: float = 10.0) -> float:
-    """Wait until a condition holds and return how long that took; fails when the time is over."""
+    """Wait until a condition holds, and return how long that took. Fail after `within` seconds."""
     start = time.monotonic()
     while not condition():
-        assert time.monotonic() - start < within, "it did not come true in time"
+        assert time.monotonic() - start < within, "the condition did not hold in time"
         time.sleep(0.01)
     return time.monotonic() - start
 
 
 async def until(condition: Callable[[], object], within: float = 10.0) -> None:
-    """`soon`, while other tasks go on."""
+    """Wait until a condition holds, while other tasks run. Fail after `within` seconds."""
     with trio.fail_after(within):
         while not condition():  # noqa: ASYNC110 - other processes set no event
             await trio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A lock that the kernel holds: one holder at a time, and none once the holder is dead."""
+"""Locks that the kernel holds: one holder at a time, and none after the holder has died."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fd(tmp_path: Path) -> Iterator[int]:
 
 @pytest.fixture
 def other(tmp_path: Path, fd: int) -> Iterator[int]:
-    """The same file, opened once more."""
+    """The same file, opened a second time."""
     opened = os.open(tmp_path / "lock", os.O_RDWR)
     yield opened
     os.close(opened)
@@ -33,11 +33,11 @@ def test_a_lock_has_one_holder_and_lives_as_long_as_its_file_is_open(tmp_path: P
     assert try_lock(fd)
     for _ in range(2):
         other = os.open(tmp_path / "lock", os.O_RDWR)
-        assert not try_lock(other), "and who was refused frees nothing by closing"
+        assert not try_lock(other), "closing a refused file does not free the lock"
         os.close(other)
 
 
-def test_who_closes_lets_the_next_one_in(tmp_path: Path) -> None:
+def test_closing_the_file_frees_its_lock(tmp_path: Path) -> None:
     for _ in range(3):
         fd = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
         assert try_lock(fd)
@@ -48,7 +48,7 @@ def test_a_locked_file_can_be_read_and_written(tmp_path: Path, fd: int) -> None:
     os.write(fd, b"before")
     assert try_lock(fd)
     os.write(fd, b" after")
-    assert (tmp_path / "lock").read_bytes() == b"before after", "the position in the file is as it was"
+    assert (tmp_path / "lock").read_bytes() == b"before after", "the position in the file is unchanged"
 
 
 HOLDS = """
@@ -59,8 +59,8 @@ sys.stdin.read()
 """
 
 
-def test_another_process_is_kept_out_until_the_holder_is_killed(tmp_path: Path, fd: int) -> None:
-    """Nothing is cleaned up, and no pid is compared."""
+def test_another_process_cannot_lock_until_the_holder_is_killed(tmp_path: Path, fd: int) -> None:
+    """No cleanup and no comparison of pids is needed."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLDS, str(tmp_path / "lock")],
         stdin=subprocess.PIPE,
@@ -79,11 +79,11 @@ def test_another_process_is_kept_out_until_the_holder_is_killed(tmp_path: Path, 
     assert second.stdout == "False\n"
 
 
-# --- both systems, wherever this runs ----------------------------------------------------------------
+# --- the ways of both systems, on any system ----------------------------------------------------------
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fcntl")
-def test_where_there_is_flock_the_whole_file_is_locked(fd: int, other: int) -> None:
+def test_lock_by_file_locks_the_whole_file(fd: int, other: int) -> None:
     import fcntl
 
     assert lock_by_file(fd, fcntl)
@@ -91,7 +91,7 @@ def test_where_there_is_flock_the_whole_file_is_locked(fd: int, other: int) -> N
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fcntl")
-def test_an_error_of_flock_is_no_answer(fd: int) -> None:
+def test_an_error_of_flock_is_raised(fd: int) -> None:
     import fcntl
 
     closed = os.dup(fd)
@@ -102,8 +102,8 @@ def test_an_error_of_flock_is_no_answer(fd: int) -> None:
 
 
 class Windows:
-    """What `msvcrt` does with locks: it locks bytes, from where the file stands, and refuses with EACCES
-    what another open file has locked. A locked byte can be neither read nor written by others."""
+    """Locks like `msvcrt`: it locks bytes from the current position, and refuses with EACCES bytes that
+    another open file has locked. Others can neither read nor write a locked byte."""
 
     LK_NBLCK = 2
 
@@ -119,25 +119,25 @@ class Windows:
         self.holder_of.update(dict.fromkeys(places, fd))
 
 
-def test_where_bytes_are_locked_there_is_one_holder(fd: int, other: int) -> None:
+def test_lock_by_byte_admits_one_holder(fd: int, other: int) -> None:
     windows = Windows()
     assert lock_by_byte(fd, windows)
     assert not lock_by_byte(other, windows)
-    windows.holder_of.clear()  # the system does that when the holder closes or dies
+    windows.holder_of.clear()  # as the system does when the holder closes the file or dies
     assert lock_by_byte(other, windows)
 
 
-def test_the_byte_is_far_behind_all_that_others_read(fd: int, other: int) -> None:
-    """And not so far that a C library which counts to 2 GiB could not find it."""
+def test_the_locked_byte_is_far_after_any_data(fd: int, other: int) -> None:
+    """But within 2 GiB, the limit of some C libraries."""
     windows = Windows()
     os.write(fd, b"0123456789")
     assert lock_by_byte(fd, windows)
     [place] = windows.holder_of
     assert 1 << 30 <= place < (1 << 31) - 1
-    assert os.fstat(fd).st_size == 10, "the file is not made longer"
+    assert os.fstat(fd).st_size == 10, "the file has not grown"
 
 
-def test_the_place_in_the_file_is_as_it_was_taken_or_not(fd: int, other: int) -> None:
+def test_locking_a_byte_keeps_the_position_in_the_file(fd: int, other: int) -> None:
     windows = Windows()
     os.write(fd, b"0123456789")
     os.lseek(fd, 4, os.SEEK_SET)
@@ -147,8 +147,8 @@ def test_the_place_in_the_file_is_as_it_was_taken_or_not(fd: int, other: int) ->
     assert (os.read(fd, 2), os.read(other, 2)) == (b"45", b"78")
 
 
-def test_an_error_of_locking_is_no_answer(fd: int) -> None:
-    """A file that cannot be locked is not one that somebody has: nobody would ever find that holder."""
+def test_an_error_of_byte_locking_is_raised(fd: int) -> None:
+    """A file that cannot be locked does not count as locked: its holder could never be found."""
 
     class Broken(Windows):
         def locking(self, fd: int, mode: int, nbytes: int, /) -> None:

@@ -1,4 +1,4 @@
-"""What we make is for its owner alone; what was there before is not ours to change."""
+"""New files and directories are private; existing directories are left unchanged."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @posix_only
-def test_a_directory_is_private_with_all_that_was_missing_above_it(tmp_path: Path, umask: int) -> None:
+def test_a_new_directory_and_its_new_parents_are_private(tmp_path: Path, umask: int) -> None:
     make_private_dir(tmp_path / "a" / "b" / "c")
     for directory in ("a", "a/b", "a/b/c"):
         assert mode(tmp_path / directory) == 0o700
 
 
 @posix_only
-def test_a_directory_that_was_there_is_left_as_it_is(tmp_path: Path) -> None:
-    """A home set to a shared place by mistake must not lock everybody out of that place."""
+def test_an_existing_directory_keeps_its_rights(tmp_path: Path) -> None:
+    """A home that was set to a shared directory by mistake must not lock other users out of it."""
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -45,7 +45,7 @@ def test_a_directory_that_was_there_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["a file", "a file above", "a link to nothing"])
-def test_what_is_no_directory_is_refused(tmp_path: Path, what: str) -> None:
+def test_a_path_that_is_no_directory_is_refused(tmp_path: Path, what: str) -> None:
     wanted = tmp_path / "home"
     if what == "a file":
         wanted.touch()
@@ -58,7 +58,7 @@ def test_what_is_no_directory_is_refused(tmp_path: Path, what: str) -> None:
         make_private_dir(wanted)
 
 
-def test_a_link_to_a_directory_is_one(tmp_path: Path) -> None:
+def test_a_link_to_a_directory_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "real", target_is_directory=True)
     make_private_dir(tmp_path / "home" / "journal")
@@ -76,7 +76,7 @@ def test_a_file_is_private_whatever_the_umask(tmp_path: Path, umask: int) -> Non
 
 @posix_only
 @pytest.mark.parametrize("before", [0o644, 0o666, 0o400, 0o755])
-def test_a_file_that_was_there_keeps_its_content_and_loses_its_readers(tmp_path: Path, before: int) -> None:
+def test_an_existing_file_keeps_its_content_and_becomes_private(tmp_path: Path, before: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"content")
     path.chmod(before)
@@ -89,8 +89,8 @@ def test_a_file_that_was_there_keeps_its_content_and_loses_its_readers(tmp_path:
 
 
 @posix_only
-def test_what_is_no_file_keeps_its_rights(tmp_path: Path) -> None:
-    """Where somebody has put a link to /dev/null in the place of a file, the whole machine needs that."""
+def test_a_pipe_in_place_of_a_file_keeps_its_rights(tmp_path: Path) -> None:
+    """The path may be a link to /dev/null, which the whole machine needs."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "pipe").chmod(0o666)
     (tmp_path / "file").symlink_to(tmp_path / "pipe")
@@ -99,7 +99,7 @@ def test_what_is_no_file_keeps_its_rights(tmp_path: Path) -> None:
 
 
 @posix_only
-def test_a_private_file_is_not_handed_down_to_children(tmp_path: Path) -> None:
+def test_a_private_file_is_not_inherited_by_children(tmp_path: Path) -> None:
     fd = open_private(tmp_path / "file", os.O_RDWR)
     assert not os.get_inheritable(fd)
     os.close(fd)
@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_opened_leaves_nothing_open(tmp_path: Path) -> Non
 
 
 @posix_only
-def test_names_are_synced_and_nothing_stays_open(tmp_path: Path) -> None:
+def test_syncing_a_directory_leaves_no_descriptor_open(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     before = len(os.listdir("/dev/fd"))
     sync_dir(tmp_path)
@@ -124,6 +124,6 @@ def test_names_are_synced_and_nothing_stays_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a file system that cannot sync")
-def test_a_file_system_that_cannot_sync_names_is_none_that_cannot_be_used() -> None:
-    """Some network file systems refuse it; so does /proc."""
+def test_a_file_system_that_cannot_sync_a_directory_is_accepted() -> None:
+    """Some network file systems refuse to sync; so does /proc."""
     sync_dir(Path("/proc/self"))

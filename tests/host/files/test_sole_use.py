@@ -1,4 +1,4 @@
-"""What only one process of this machine may use, such as a bot: the kernel knows who has it."""
+"""Resources that only one process of this machine may use, such as a bot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_free(of: str, identity: str) -> bool:
         return alone
 
 
-def test_one_at_a_time_has_it_and_another_thing_is_another() -> None:
+def test_one_holder_at_a_time_has_the_sole_use_of_a_resource() -> None:
     with sole_use("parrot", "Polly") as alone:
         assert alone
         assert not is_free("parrot", "Polly")
@@ -40,7 +40,7 @@ def test_one_at_a_time_has_it_and_another_thing_is_another() -> None:
     assert is_free("parrot", "Polly")
 
 
-def test_whoever_is_killed_has_it_no_more() -> None:
+def test_a_killed_holder_loses_the_sole_use() -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -54,7 +54,7 @@ def test_whoever_is_killed_has_it_no_more() -> None:
     assert is_free("parrot", "Polly")
 
 
-def test_no_file_tells_what_it_is(state: Path) -> None:
+def test_the_lock_file_does_not_show_the_identity(state: Path) -> None:
     assert is_free("parrot", "123456:secret")
     [lock] = (path for path in state.rglob("*") if path.is_file())
     assert "secret" not in lock.name
@@ -62,7 +62,7 @@ def test_no_file_tells_what_it_is(state: Path) -> None:
     assert os.name != "posix" or lock.stat().st_mode & 0o077 == 0
 
 
-def test_where_no_lock_can_be_made_the_remedy_is_named(state: Path) -> None:
+def test_a_lock_that_cannot_be_made_is_an_error_with_a_remedy(state: Path) -> None:
     state.write_text("a file, where a directory should be")
     with pytest.raises(GatewayError, match="Set XDG_STATE_HOME"), sole_use("parrot", "Polly"):
         pass

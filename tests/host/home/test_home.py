@@ -1,4 +1,5 @@
-"""One gateway per home: who has it, who is told so, and that nobody who only looks is ever in the way."""
+"""One gateway per home: which process has it, the refusal of others, and that a look never hinders a
+start."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def program(home: Path) -> Iterator[Program]:
-    """Starts a program with the home of this test; at the end it is gone."""
+    """Return a function that starts a program with the home of this test; it is killed at the end."""
     with ExitStack() as programs:
 
         def start(code: str) -> subprocess.Popen[str]:
@@ -88,13 +89,13 @@ def first_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def dies(process: subprocess.Popen[str]) -> None:
-    """It is killed, and nobody has waited for it yet."""
+def kill_without_reaping(process: subprocess.Popen[str]) -> None:
+    """Kill a process, and wait for its end without reaping it."""
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
-def test_the_first_gateway_makes_the_home_and_says_who_it_is(home: Path) -> None:
+def test_the_first_gateway_makes_the_home_and_records_itself(home: Path) -> None:
     assert not is_locked(home)
     with locked_home(home) as lock:
         assert lock.process == own() == recorded_holder(home)
@@ -107,7 +108,7 @@ def test_the_first_gateway_makes_the_home_and_says_who_it_is(home: Path) -> None
     assert recorded_holder(home) is None
 
 
-def test_the_lock_file_stays_the_same_file_for_ever(home: Path) -> None:
+def test_the_lock_file_stays_the_same_file_in_every_life(home: Path) -> None:
     with locked_home(home):
         first = (home / LOCK_FILE).stat().st_ino
     with locked_home(home):
@@ -115,10 +116,12 @@ def test_the_lock_file_stays_the_same_file_for_ever(home: Path) -> None:
     assert (home / LOCK_FILE).stat().st_ino == first
 
 
-def test_a_second_gateway_is_told_who_has_the_home_and_what_to_do(home: Path, program: Program) -> None:
+def test_a_second_gateway_is_refused_with_the_pid_of_the_first_and_a_remedy(
+    home: Path, program: Program
+) -> None:
     gateway = program(GATEWAY)
     assert first_line(gateway) == "in"
-    for _ in range(2):  # being refused changes nothing
+    for _ in range(2):  # a refusal changes nothing
         with pytest.raises(HomeBusy, match=r"hermes-trio stop.*HERMES_HOME") as refused, locked_home(home):
             pass
         assert refused.value.pid == gateway.pid
@@ -127,7 +130,7 @@ def test_a_second_gateway_is_told_who_has_the_home_and_what_to_do(home: Path, pr
     assert is_locked(home)
 
 
-def test_a_gateway_that_ends_by_itself_leaves_the_home_free(home: Path, program: Program) -> None:
+def test_a_gateway_that_ends_leaves_the_home_free(home: Path, program: Program) -> None:
     gateway = program(GATEWAY)
     assert first_line(gateway) == "in"
     gateway.communicate(timeout=20)
@@ -137,23 +140,23 @@ def test_a_gateway_that_ends_by_itself_leaves_the_home_free(home: Path, program:
         pass
 
 
-def test_a_killed_gateway_has_no_home_even_before_anybody_waits_for_it(home: Path, program: Program) -> None:
+def test_a_killed_gateway_has_no_home_even_before_it_is_reaped(home: Path, program: Program) -> None:
     gateway = program(GATEWAY)
     assert first_line(gateway) == "in"
-    dies(gateway)
+    kill_without_reaping(gateway)
     assert not is_locked(home)
     assert recorded_holder(home) is None
-    assert json.loads((home / LOCK_FILE).read_bytes())["pid"] == gateway.pid  # which means nothing now
+    assert json.loads((home / LOCK_FILE).read_bytes())["pid"] == gateway.pid  # a stale record
     with locked_home(home) as lock:
         assert recorded_holder(home) == lock.process
 
 
-def test_what_a_killed_gateway_had_started_does_not_hold_its_home(home: Path, program: Program) -> None:
+def test_a_child_of_a_killed_gateway_does_not_hold_its_home(home: Path, program: Program) -> None:
     gateway = program(GATEWAY_WITH_CHILD)
     child = int(first_line(gateway))
     try:
-        dies(gateway)
-        os.kill(child, 0)  # it is there
+        kill_without_reaping(gateway)
+        os.kill(child, 0)  # it is alive
         assert not is_locked(home)
         with locked_home(home):
             pass
@@ -161,7 +164,7 @@ def test_what_a_killed_gateway_had_started_does_not_hold_its_home(home: Path, pr
         os.kill(child, 9)
 
 
-def test_two_hundred_starts_succeed_while_everybody_looks(home: Path, program: Program) -> None:
+def test_two_hundred_starts_succeed_while_other_processes_look(home: Path, program: Program) -> None:
     with locked_home(home):
         onlookers = [program(ONLOOKER) for _ in range(3)]
         assert [first_line(onlooker) for onlooker in onlookers] == ["looking"] * 3
@@ -175,15 +178,15 @@ def test_two_hundred_starts_succeed_while_everybody_looks(home: Path, program: P
         assert locked > 200
 
 
-def test_of_many_who_start_at_once_exactly_one_gets_in(home: Path, program: Program) -> None:
+def test_of_many_gateways_that_start_at_once_exactly_one_gets_the_home(home: Path, program: Program) -> None:
     starters = [program(GATEWAY) for _ in range(6)]
     assert sorted(map(first_line, starters)) == ["busy"] * 5 + ["in"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the record alone tells")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the lamp")
 @pytest.mark.parametrize("record", [b"", b"{", b"[]", b'{"pid": 2147483646, "started": 1.0}'])
-def test_the_lamp_is_lit_whatever_the_record_says(home: Path, record: bytes) -> None:
-    """It may be of another container, where pids mean other processes."""
+def test_the_lamp_shows_a_locked_home_whatever_the_record_says(home: Path, record: bytes) -> None:
+    """The record may be from another container, where pids mean other processes."""
     with locked_home(home):
         (home / LOCK_FILE).write_bytes(record)
         assert recorded_holder(home) is None
@@ -193,7 +196,7 @@ def test_the_lamp_is_lit_whatever_the_record_says(home: Path, record: bytes) -> 
         assert refused.value.pid is None
 
 
-def test_without_a_lamp_the_record_of_a_living_process_tells(home: Path) -> None:
+def test_without_a_lamp_the_record_of_a_living_process_shows_a_locked_home(home: Path) -> None:
     home.mkdir()
     (home / LOCK_FILE).write_bytes(msgspec.json.encode(own()))
     assert is_locked(home)
@@ -204,7 +207,7 @@ def test_without_a_lamp_the_record_of_a_living_process_tells(home: Path) -> None
     [b"", b"\xff", b"[1]", b'{"pid": 1}', b'{"pid": 2147483646, "started": 1.0}', b" " * 100_000],
     ids=["empty", "no-text", "no-object", "no-start", "nobody", "huge"],
 )
-def test_a_record_of_nobody_means_nothing(home: Path, record: bytes) -> None:
+def test_a_record_that_names_no_living_process_means_nothing(home: Path, record: bytes) -> None:
     home.mkdir()
     (home / LOCK_FILE).write_bytes(record)
     assert not is_locked(home)
@@ -223,7 +226,7 @@ def test_a_lock_that_another_program_took_is_respected(home: Path) -> None:
         pass
 
 
-def test_a_home_that_cannot_be_one_is_refused_with_a_remedy(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_a_home_is_refused_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", "utf-8")
     (tmp_path / "odd" / LOCK_FILE).mkdir(parents=True)
     for home in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / "odd"):
@@ -239,7 +242,7 @@ def test_a_home_that_cannot_be_one_is_refused_with_a_remedy(tmp_path: Path) -> N
         (errno.EACCES, HomeUnusable, 78, "Repair the directory, or set HERMES_HOME to another one."),
     ],
 )
-def test_a_full_disk_is_no_mistake_that_starting_again_would_not_mend(
+def test_a_full_disk_is_retried_by_a_restart_and_a_wrong_directory_is_not(
     tmp_path: Path, number: int, kind: type[HomeError], code: int, remedy: str
 ) -> None:
     error = home_error(tmp_path, OSError(number, os.strerror(number)), "gateway.lock")
@@ -247,17 +250,17 @@ def test_a_full_disk_is_no_mistake_that_starting_again_would_not_mend(
     assert str(error) == f"{tmp_path}: gateway.lock cannot be written ({os.strerror(number)}). {remedy}"
 
 
-def test_what_goes_wrong_inside_comes_out_as_it_is_and_frees_the_home(home: Path) -> None:
+def test_an_error_in_the_block_is_raised_unchanged_and_frees_the_home(home: Path) -> None:
     with pytest.raises(OSError, match="the disk"), locked_home(home):
         raise OSError("the disk")
     assert not is_locked(home)
 
 
-posix = pytest.mark.skipif(os.name != "posix", reason="Windows removes no file that is open")
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows cannot remove an open file")
 
 
 @posix
-def test_a_removed_lock_file_lets_no_second_gateway_in(home: Path, program: Program) -> None:
+def test_a_removed_lock_file_admits_no_second_gateway(home: Path, program: Program) -> None:
     """Other programs have a file of this name too, and remove it as stale."""
     gateway = program(GATEWAY)
     assert first_line(gateway) == "in"
@@ -288,7 +291,7 @@ def test_a_removed_lock_file_is_restored(home: Path, *, replaced: bool) -> None:
 
 
 @posix
-def test_a_lock_file_that_another_program_has_put_there_and_locked_is_left_to_it(home: Path) -> None:
+def test_a_lock_file_that_another_program_made_and_locked_is_left_to_it(home: Path) -> None:
     with locked_home(home) as lock:
         (home / LOCK_FILE).unlink()
         with open(home / LOCK_FILE, "w") as file:
@@ -300,7 +303,7 @@ def test_a_lock_file_that_another_program_has_put_there_and_locked_is_left_to_it
 
 
 @posix
-def test_what_cannot_be_a_lock_file_is_told(home: Path) -> None:
+def test_a_directory_in_place_of_the_lock_file_is_an_error(home: Path) -> None:
     with locked_home(home) as lock:
         (home / LOCK_FILE).unlink()
         (home / LOCK_FILE).mkdir()

@@ -1,4 +1,4 @@
-"""A task beside a block lives as long as the block and does not change what the block raises."""
+"""A task beside a block lives as long as the block and does not change the exceptions of the block."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_the_job_ends_with_the_block(job: object) -> None:
 
 @pytest.mark.parametrize("job", [forever, two_forever, trio.lowlevel.checkpoint])
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_an_error_leaves_bare_and_unchanged(job: object, cancelled: bool) -> None:
+async def test_an_error_of_the_block_is_raised_bare_and_unchanged(job: object, cancelled: bool) -> None:
     error = LookupError("this very one")
     error.__context__ = earlier = KeyError()
 
@@ -56,14 +56,14 @@ async def test_an_error_leaves_bare_and_unchanged(job: object, cancelled: bool) 
 
 
 @pytest.mark.parametrize("job", [forever, two_forever, trio.lowlevel.checkpoint])
-async def test_cancelled_goes_through(job: object) -> None:
+async def test_a_cancellation_passes_through_the_block(job: object) -> None:
     with trio.move_on_after(0.01) as scope:
         async with beside(job):  # type: ignore[arg-type]
             await trio.sleep_forever()
     assert scope.cancelled_caught
 
 
-async def test_a_group_leaves_as_it_was() -> None:
+async def test_a_group_raised_by_the_block_is_unchanged() -> None:
     group = ExceptionGroup("made by the block", [LookupError()])
     with pytest.raises(ExceptionGroup) as caught:
         async with beside(forever):
@@ -71,7 +71,7 @@ async def test_a_group_leaves_as_it_was() -> None:
     assert caught.value is group
 
 
-async def test_a_block_that_fails_in_a_nursery_while_all_is_cancelled() -> None:
+async def test_an_error_of_a_nursery_in_a_cancelled_block_is_kept() -> None:
     async def fail() -> None:
         with trio.CancelScope() as scope:
             async with beside(forever), trio.open_nursery() as nursery:
@@ -84,7 +84,7 @@ async def test_a_block_that_fails_in_a_nursery_while_all_is_cancelled() -> None:
     assert [type(error) for error in caught.value.exceptions] == [ZeroDivisionError]
 
 
-async def test_a_broken_job_cancels_the_block_and_is_told() -> None:
+async def test_a_job_that_fails_cancels_the_block_and_is_raised() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         async with beside(broken):
             await trio.sleep_forever()

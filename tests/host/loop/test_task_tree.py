@@ -1,4 +1,4 @@
-"""The tree of tasks: who waits where, since when, until when."""
+"""The task tree: where each task waits, since when, and until when."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ async def ends_slowly() -> None:
             await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
 
 
-async def test_the_tree_shows_who_waits_where_for_whom_and_how_long(autojump_clock: MockClock) -> None:
+async def test_the_tree_shows_the_place_the_children_and_the_deadline_of_each_task(
+    autojump_clock: MockClock,
+) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(has_children, name="parent")
         nursery.start_soon(trio.sleep, 10)
@@ -69,7 +71,7 @@ async def test_the_tree_shows_who_waits_where_for_whom_and_how_long(autojump_clo
     assert [place.rpartition(":")[0] for place in sleeper.waits] == ["trio._timeouts"]
 
 
-async def test_the_tree_has_everybody_once(autojump_clock: MockClock) -> None:
+async def test_the_tree_has_each_task_once(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         for number in range(500):
             nursery.start_soon(waits, name=f"task {number:03}")
@@ -79,7 +81,7 @@ async def test_the_tree_has_everybody_once(autojump_clock: MockClock) -> None:
     assert names == [f"task {number:03}" for number in range(500)]
 
 
-async def test_who_is_cancelled_and_still_there_is_shown_so(autojump_clock: MockClock) -> None:
+async def test_a_cancelled_task_that_still_runs_is_shown_as_cancelled(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ends_slowly, name="slow")
         nursery.start_soon(stubborn, name="stubborn")
@@ -93,7 +95,7 @@ async def test_who_is_cancelled_and_still_there_is_shown_so(autojump_clock: Mock
 
 
 async def stubborn() -> None:
-    """Cannot be interrupted for a second, however much it is cancelled."""
+    """Ignore cancellation for a second."""
     task = trio.lowlevel.current_task()
     trio.lowlevel.spawn_system_task(wakes, task)
     await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
@@ -115,7 +117,7 @@ async def test_another_thread_can_read_the_tree(autojump_clock: MockClock) -> No
     assert "somebody" in [line.name for line in tree]
 
 
-async def test_it_is_noted_since_when_each_task_waits(autojump_clock: MockClock) -> None:
+async def test_wait_times_are_noted_for_each_task(autojump_clock: MockClock) -> None:
     async def twice() -> None:
         await trio.sleep(3)
         await trio.sleep(100)
@@ -128,11 +130,11 @@ async def test_it_is_noted_since_when_each_task_waits(autojump_clock: MockClock)
             since = {line.name: line.since for line in task_tree(waits=noted)}
             assert since["twice"] == 3
             nursery.cancel_scope.cancel()
-        assert "twice" not in {task.name for task in noted.since}, "who has ended is forgotten"
+        assert "twice" not in {task.name for task in noted.since}, "a task that has ended is forgotten"
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR2"), reason="there is no such signal here")
-async def test_a_program_shows_its_tree_for_as_long_as_it_can_be_asked(tmp_path: Path, world: World) -> None:
+async def test_the_tree_file_exists_while_its_signal_is_received(tmp_path: Path, world: World) -> None:
     file = tmp_path / TREE_FILE
     with waits_noted() as noted:
         async with trio.open_nursery() as nursery:
@@ -146,11 +148,11 @@ async def test_a_program_shows_its_tree_for_as_long_as_it_can_be_asked(tmp_path:
                 r"somebody who waits \[.* s left\]  \d+\.\d s in .*:\d+ waits\n", file.read_text()
             )
             nursery.cancel_scope.cancel()
-    assert not file.exists(), "who asks now would kill us"
+    assert not file.exists(), "the signal would end this process now"
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR2"), reason="there is no such signal here")
-async def test_where_the_tree_cannot_be_written_nothing_else_ends_by_it(tmp_path: Path, world: World) -> None:
+async def test_a_tree_that_cannot_be_written_ends_nothing_else(tmp_path: Path, world: World) -> None:
     (tmp_path / TREE_FILE).mkdir()
     with waits_noted() as noted:
         async with trio.open_nursery() as nursery:

@@ -1,5 +1,6 @@
-"""What happens when the loop does not answer: in an ending the process goes, else somebody writes down where
-it hangs. These stories run on the real clock: nothing else shows that a loop is blocked."""
+"""The watchers of a loop that does not answer: during a shutdown the process is ended, else the place where
+it hangs is reported. These tests run on the real clock: a virtual clock cannot show that a loop is
+blocked."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def start(code: str, log: Path) -> subprocess.Popen[str]:
 
 
 def run(code: str, log: Path) -> tuple[int, str, float]:
-    """The exit code of a program, what it printed, and how long it took from its first word on."""
+    """Return the exit code of a program, its output, and the seconds from its first line to its end."""
     with start("print('begins', flush=True)\n" + code, log) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -55,7 +56,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "logs" / "gateway-watchdog.log"
 
 
-def test_where_its_file_cannot_be_the_remedy_is_told(log: Path) -> None:
+def test_a_watchdog_log_that_cannot_be_made_is_an_error_with_a_remedy(log: Path) -> None:
     log.mkdir(parents=True)
     with pytest.raises(HomeUnusable, match=r"logs/gateway-watchdog\.log cannot be written"), last_resort(log):
         pass
@@ -66,11 +67,11 @@ def test_where_its_file_cannot_be_the_remedy_is_told(log: Path) -> None:
     [
         "time.sleep(60)",
         "trio.run(trio.sleep_forever)",
-        "ctypes.PyDLL(None).sleep(60)",  # keeps the interpreter to itself: no Python runs meanwhile
+        "ctypes.PyDLL(None).sleep(60)",  # keeps the lock of the interpreter: no Python runs meanwhile
     ],
     ids=["blocked", "waiting", "in C"],
 )
-def test_what_does_not_end_is_ended(log: Path, hangs: str) -> None:
+def test_a_program_that_does_not_end_is_ended_by_the_last_resort(log: Path, hangs: str) -> None:
     code, _, took = run(f"with last_resort(log) as arm:\n    arm(0.3)\n    {hangs}", log)
     assert code == 1
     assert 0.2 < took < 10
@@ -82,7 +83,7 @@ def test_what_does_not_end_is_ended(log: Path, hangs: str) -> None:
 
 
 @pytest.mark.parametrize("arms", ["arm(50); arm(0.3)", "arm(0.3); arm(50)", "arm(50); arm(0)", "arm(-5)"])
-def test_the_nearest_end_counts(log: Path, arms: str) -> None:
+def test_the_earliest_last_resort_counts(log: Path, arms: str) -> None:
     code, _, took = run(f"with last_resort(log) as arm:\n    {arms}\n    time.sleep(40)", log)
     assert code == 1
     assert took < 10
@@ -90,22 +91,22 @@ def test_the_nearest_end_counts(log: Path, arms: str) -> None:
 
 
 @pytest.mark.parametrize("armed", ["arm(0.2)", "pass"])
-def test_what_ends_in_time_is_left_alone(log: Path, armed: str) -> None:
+def test_a_program_that_ends_in_time_is_left_alone(log: Path, armed: str) -> None:
     code, out, _ = run(f"with last_resort(log) as arm:\n    {armed}\ntime.sleep(0.6)\nprint('well')", log)
     assert (code, out.strip()) == (0, "well")
     assert log.read_text("utf-8") == ""
 
 
-def test_it_is_called_off_when_the_block_fails_too(log: Path) -> None:
+def test_the_last_resort_is_disarmed_when_the_block_fails(log: Path) -> None:
     with pytest.raises(LookupError), last_resort(log) as arm:  # noqa: PT012
         arm(0.1)
         raise LookupError
-    time.sleep(0.3)  # we are still here
+    time.sleep(0.3)  # this process is still alive
 
 
 async def hang(seconds: float) -> None:
-    """A mistake of somebody."""
-    time.sleep(seconds)  # noqa: ASYNC251 - that is the mistake
+    """Block the loop by mistake."""
+    time.sleep(seconds)  # noqa: ASYNC251 - the mistake
 
 
 def written(log: Path) -> str:
@@ -116,7 +117,7 @@ def events(logs: list[Any]) -> list[str]:
     return [entry["event"] for entry in logs]
 
 
-async def test_a_stall_is_written_down_once_with_all_threads_and_tasks(log: Path, world: World) -> None:
+async def test_a_stall_is_reported_once_with_all_threads_and_tasks(log: Path, world: World) -> None:
     with capture_logs() as logs:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: watch_loop(log, world, stalled_after=0.2), name="watch")
@@ -140,7 +141,7 @@ async def test_a_stall_is_written_down_once_with_all_threads_and_tasks(log: Path
     )
 
 
-async def test_the_next_stall_is_written_down_again(log: Path, world: World) -> None:
+async def test_each_stall_is_reported(log: Path, world: World) -> None:
     with capture_logs() as logs:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: watch_loop(log, world, stalled_after=0.2))
@@ -166,8 +167,8 @@ async def test_a_busy_loop_that_answers_is_left_alone(log: Path, world: World) -
     assert written(log) == ""
 
 
-async def test_the_thread_goes_with_its_task(log: Path, world: World) -> None:
-    before = set(threading.enumerate())  # those of other stories may be just going
+async def test_the_watching_thread_ends_with_its_task(log: Path, world: World) -> None:
+    before = set(threading.enumerate())  # threads of other tests may be ending
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: watch_loop(log, world))
         await wait_all_tasks_blocked()
@@ -179,7 +180,7 @@ async def test_the_thread_goes_with_its_task(log: Path, world: World) -> None:
     assert not watchdog.is_alive()
 
 
-async def test_a_place_that_takes_no_report_does_not_end_the_watch(log: Path, world: World) -> None:
+async def test_a_report_that_cannot_be_written_does_not_end_the_watch(log: Path, world: World) -> None:
     os.makedirs(log)
     with capture_logs() as logs:
         async with trio.open_nursery() as nursery:
@@ -207,7 +208,7 @@ print("well")
 """
 
 
-def test_a_stall_ends_the_process_only_if_that_is_asked_for(log: Path) -> None:
+def test_a_stall_ends_the_process_only_with_exit_after(log: Path) -> None:
     code, _, took = run(STALLS.format(limit=", exit_after=0.6", seconds=30), log)
     assert code == 1
     assert took < 10
@@ -216,15 +217,15 @@ def test_a_stall_ends_the_process_only_if_that_is_asked_for(log: Path) -> None:
     assert (code, out.splitlines()[-1]) == (0, "well")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="stops a process")
-def test_a_process_that_was_stopped_has_not_stalled(log: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="suspends a process")
+def test_a_process_that_was_suspended_has_not_stalled(log: Path) -> None:
     code = """
 async def main():
     with trio.move_on_after(2):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: watch_loop(log, World(), stalled_after=0.6, exit_after=0.6))
             print("watched", flush=True)
-            while True:  # so that the watchdog is the first to look after the stop
+            while True:  # so that the watchdog runs first after the suspension
                 sum(range(3_000_000))
                 await trio.lowlevel.checkpoint()
 trio.run(main)
@@ -241,7 +242,7 @@ print("well")
     assert not log.exists()
 
 
-def test_a_log_that_has_grown_is_put_aside(log: Path) -> None:
+def test_a_large_watchdog_log_is_renamed(log: Path) -> None:
     log.parent.mkdir()
     log.write_bytes(b"x" * (LARGEST_LOG + 1))
     with last_resort(log):

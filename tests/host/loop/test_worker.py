@@ -1,4 +1,4 @@
-"""Work that blocks is done in order, one job at a time, by somebody who holds up nobody."""
+"""Blocking work is done in order, one job at a time, without delaying the event loop."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def worker(request: pytest.FixtureRequest) -> Worker:
     return made
 
 
-async def test_jobs_are_done_in_the_order_they_come(worker: Worker) -> None:
+async def test_jobs_run_in_the_order_of_arrival(worker: Worker) -> None:
     done: list[int] = []
     with worker("store") as runner:
         async with trio.open_nursery() as nursery:
@@ -47,7 +47,7 @@ async def test_jobs_are_done_in_the_order_they_come(worker: Worker) -> None:
     assert done == list(range(51))
 
 
-async def test_never_two_of_them_at_once() -> None:
+async def test_a_runner_never_runs_two_jobs_at_once() -> None:
     at_work = threading.Lock()
 
     def job() -> bool:
@@ -69,7 +69,7 @@ async def test_never_two_of_them_at_once() -> None:
     assert results == [True] * 20
 
 
-async def test_whoever_waits_gets_what_came_of_it(worker: Worker) -> None:
+async def test_a_waiting_task_gets_the_result_or_the_error_of_its_job(worker: Worker) -> None:
     with worker("store") as runner:
         assert await finished(runner, lambda: 6 * 7) == 42
         with pytest.raises(ZeroDivisionError):
@@ -79,7 +79,7 @@ async def test_whoever_waits_gets_what_came_of_it(worker: Worker) -> None:
         assert await finished(runner, lambda: "still at work") == "still at work"
 
 
-async def test_answers_are_given_on_the_thread_of_trio_and_jobs_are_not() -> None:
+async def test_results_are_delivered_on_the_thread_of_trio_and_jobs_run_elsewhere() -> None:
     places: list[threading.Thread] = []
     answered = trio.Event()
 
@@ -97,10 +97,10 @@ async def test_answers_are_given_on_the_thread_of_trio_and_jobs_are_not() -> Non
     worker, waiter = places
     assert (worker.name, waiter) == ("store", threading.current_thread())
     assert worker is not waiter
-    assert worker.daemon, "a disk that hangs must not keep the process alive"
+    assert worker.daemon, "a hung disk must not keep the process alive"
 
 
-async def test_who_is_cancelled_leaves_at_once_and_the_job_is_done_all_the_same() -> None:
+async def test_a_cancelled_task_leaves_at_once_and_its_job_is_still_done() -> None:
     release, done = threading.Event(), threading.Event()
 
     def job() -> None:
@@ -111,14 +111,14 @@ async def test_who_is_cancelled_leaves_at_once_and_the_job_is_done_all_the_same(
         with trio.move_on_after(0.01) as scope:
             await finished(runner, job)
         assert scope.cancelled_caught
-        assert not done.is_set(), "it has not waited for the job"
+        assert not done.is_set(), "the task has not waited for the job"
         release.set()
         await finished(runner, lambda: None)
         assert done.is_set()
 
 
-async def test_a_job_handed_over_in_a_cancelled_scope_is_done(worker: Worker) -> None:
-    """The last words of a turn are written in a scope that is cancelled already."""
+async def test_a_job_started_in_a_cancelled_scope_is_done(worker: Worker) -> None:
+    """The end of a turn is written in a scope that is cancelled already."""
     done: list[str] = []
     with worker("store") as runner:
         with trio.CancelScope() as scope:
@@ -129,10 +129,10 @@ async def test_a_job_handed_over_in_a_cancelled_scope_is_done(worker: Worker) ->
     assert done == ["last words"]
 
 
-async def test_an_answer_for_somebody_who_has_left_is_dropped(
+async def test_the_result_for_a_cancelled_task_is_dropped(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """By now he waits for something else, and that must not be what is answered."""
+    """The task waits for something else by then, and must not be woken by the result."""
     answers: list[Callable[[], object]] = []
 
     def slow(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
@@ -152,7 +152,7 @@ def mine() -> threading.Thread:
     return thread
 
 
-async def test_the_thread_ends_with_its_block_behind_its_last_job() -> None:
+async def test_the_worker_thread_ends_after_the_last_job_of_its_block() -> None:
     done: list[int] = []
     with worker_thread("a worker of this test") as runner:
         thread = mine()
@@ -163,7 +163,7 @@ async def test_the_thread_ends_with_its_block_behind_its_last_job() -> None:
     assert done == list(range(20))
 
 
-async def test_a_block_that_fails_ends_its_thread_too() -> None:
+async def test_a_block_that_fails_ends_its_worker_thread() -> None:
     threads: list[threading.Thread] = []
 
     def fail() -> None:
@@ -178,8 +178,8 @@ async def test_a_block_that_fails_ends_its_thread_too() -> None:
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_program_that_is_over_is_told_nothing() -> None:
-    """Its last job was still running; the answer finds nobody and is no error."""
+def test_a_job_that_ends_after_trio_is_no_error() -> None:
+    """The last job was still running; its result is dropped."""
     release, finished_job = threading.Event(), threading.Event()
 
     def job() -> None:
@@ -212,7 +212,7 @@ trio.run(main)
 """
 
 
-def test_a_job_that_hangs_does_not_keep_the_process_alive() -> None:
+def test_a_hung_job_does_not_keep_the_process_alive() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=20, check=True
     )
@@ -222,7 +222,7 @@ def test_a_job_that_hangs_does_not_keep_the_process_alive() -> None:
 # --- batches -----------------------------------------------------------------------------------------
 
 
-async def test_what_waits_together_is_one_job(worker: Worker) -> None:
+async def test_items_that_wait_together_are_one_batch(worker: Worker) -> None:
     batches: list[list[int]] = []
 
     def perform(batch: Sequence[Pending[int, int]]) -> None:
@@ -245,7 +245,7 @@ async def test_what_waits_together_is_one_job(worker: Worker) -> None:
     assert results == {item: item * 10 for item in range(10)}
 
 
-async def test_in_a_batch_everybody_gets_what_came_of_his_own(worker: Worker) -> None:
+async def test_each_item_of_a_batch_gets_its_own_result(worker: Worker) -> None:
     with worker("store") as runner, capture_logs() as logs:
         batcher: Batcher[Callable[[], object], object] = Batcher(runner, perform_each, limit=10)
         results: list[object] = []
@@ -267,7 +267,7 @@ async def test_in_a_batch_everybody_gets_what_came_of_his_own(worker: Worker) ->
     assert [log["event"] for log in logs] == ["job failed after its caller was cancelled"]
 
 
-async def test_a_batch_that_fails_as_a_whole_fails_for_all_of_it() -> None:
+async def test_a_batch_that_fails_as_a_whole_fails_for_each_item() -> None:
     def perform(batch: Sequence[Pending[int, None]]) -> None:
         raise ZeroDivisionError("the whole batch")
 
@@ -286,7 +286,7 @@ async def test_a_batch_that_fails_as_a_whole_fails_for_all_of_it() -> None:
     assert caught == ["the whole batch"] * 3
 
 
-async def test_what_waits_behind_a_batch_that_hangs_is_done_when_the_disk_comes_back() -> None:
+async def test_items_after_a_hung_batch_are_performed_when_the_disk_recovers() -> None:
     held: list[Callable[[], object]] = []
     done: list[int] = []
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 
 @dataclass
 class Gateway:
-    """One that is going to be killed."""
+    """A gateway that a test kills."""
 
     process: subprocess.Popen[str]
     token: str
@@ -31,17 +31,17 @@ class Gateway:
     rows: list[Row] = field(default_factory=list)
 
     def heard(self) -> dict[str, Any]:
-        """The next thing it says."""
+        """Return the next fact that it reports."""
         assert self.process.stdout is not None
         line = "\n"
-        while not line.startswith("{"):  # its log is none of our business
+        while not line.startswith("{"):  # lines of its log are skipped
             line = self.process.stdout.readline()
             assert line, f"it ended with {self.process.wait()}"
         said: dict[str, Any] = json.loads(line)
         return said
 
     def commands(self) -> list[int]:
-        """What is alive of its commands."""
+        """Return the pids of the living processes of its commands."""
         return [pid for pid in alive(self.token) if pid != self.process.pid]
 
     def signal(self, number: int) -> None:
@@ -54,7 +54,7 @@ class Gateway:
 
 @dataclass(frozen=True)
 class Row:
-    """What the table of processes remembers."""
+    """A row of the `processes` table."""
 
     process_id: str
     pid: int
@@ -64,7 +64,7 @@ class Row:
 
 @contextmanager
 def gateway(directory: Path, plan: str, *commands: str) -> Iterator[Gateway]:
-    """A gateway that runs these commands; whatever it leaves alive is ended here."""
+    """Yield a gateway that runs these commands. Processes that it leaves alive are killed at the end."""
     mark = token()
     directory = directory / f"gateway-{mark}"
     directory.mkdir()
@@ -91,13 +91,13 @@ def gateway(directory: Path, plan: str, *commands: str) -> Iterator[Gateway]:
         process.kill()
         process.communicate()
         for pid in alive(mark):
-            with suppress(ProcessLookupError):  # the guard is at it too
+            with suppress(ProcessLookupError):  # the guard kills them too
                 os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
 def stranger(mark: str, **how: Any) -> Iterator[psutil.Process]:
-    """A process that is not ours."""
+    """Yield a process that no gateway started."""
     child = subprocess.Popen(["sleep", mark], start_new_session=True, **how)
     try:
         soon(lambda: alive(mark))

@@ -18,7 +18,7 @@ Command = list[str] | str
 
 @dataclass
 class Place:
-    """The directory, the guard and the end of the gateway, for commands of one test."""
+    """The directory, the guard and the end of the gateway for the commands of a test."""
 
     directory: Path
     guard: Guard

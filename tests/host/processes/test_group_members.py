@@ -43,7 +43,7 @@ def test_a_process_with_a_reused_pid_is_no_member() -> None:
 
 
 def test_a_leader_without_a_start_time_is_ours_while_it_is_our_child() -> None:
-    # A command that has only just begun shows no marker yet.
+    # A command that has just begun shows no marker yet.
     group = sweep.ProcessGroup("mine", 100, "")
     assert found(group, seen(os.getpid()), seen(100, os.getpid(), 100), seen(101, 100, 100)) == {100, 101}
     assert found(sweep.ProcessGroup("mine", 100, ""), seen(100, 1, 100)) == set()

@@ -29,7 +29,7 @@ def test_a_lost_guard_is_replaced_by_one_with_the_whole_list(tmp_path: Path) -> 
         os.kill(it.guard, signal.SIGKILL)
         following = it.heard()["guard"]
         assert following != it.guard
-        assert sorted(it.commands()) == before, "nothing was ended by that"
+        assert sorted(it.commands()) == before, "the loss of the guard ended no command"
         it.die()
         soon(lambda: not it.commands())
         soon(lambda: is_gone(following))
@@ -114,7 +114,7 @@ async def test_a_guard_that_does_not_read_is_replaced() -> None:
                     guard.over(f"flood-{number}")
                 await until(lambda: guard.pid not in (None, deaf))
             assert is_gone(deaf)
-            assert alive(mark), "its death is not ours"
+            assert alive(mark), "the death of the guard ended no command"
             assert [entry["event"] for entry in logs] == [
                 "process guard does not read; starting another",
                 "process guard ended",
@@ -161,7 +161,7 @@ async def test_a_guard_is_small_and_starts_at_once() -> None:
     async with open_guard() as guard:
         assert guard.pid is not None
         one = psutil.Process(guard.pid)
-        # It has read its list when it sleeps with all its signals set.
+        # It sleeps once its signal handlers are set and its list is read.
         await until(lambda: one.status() == psutil.STATUS_SLEEPING and one.memory_info().rss > 6 << 20)
         took = trio.current_time() - start
         memory = one.memory_full_info()

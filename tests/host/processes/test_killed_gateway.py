@@ -72,7 +72,7 @@ def test_a_command_whose_pid_was_not_told_before_the_kill_is_ended(tmp_path: Pat
 
 
 def test_a_command_that_appears_during_the_sweep_is_ended(tmp_path: Path) -> None:
-    # It was forked when its gateway was killed, and has not come to its own environment yet.
+    # Forked just before the kill of its gateway, and without its own environment yet.
     if not sweep.HAS_PROC:
         pytest.skip("needs the environments of other processes")
     mark = token()
@@ -93,7 +93,7 @@ def test_a_process_that_cannot_be_seen_does_not_count_as_dead(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     if not sweep.HAS_PROC:
-        pytest.skip("psutil raises by itself")
+        pytest.skip("psutil raises such errors itself")
 
     def refuse(path: str, flags: int) -> int:
         raise OSError(getattr(errno, way), "refused", path)
@@ -108,13 +108,13 @@ def test_a_process_that_cannot_be_seen_does_not_count_as_dead(
         assert sweep.end_all([group]) == []
 
 
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only the pipe tells of the death here")
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only the pipe shows the death here")
 def test_a_fork_that_holds_the_pipe_open_does_not_hide_the_death_of_the_gateway(tmp_path: Path) -> None:
     with gateway(tmp_path, "fork", KINDS["a tree"]) as it:
         forked = it.heard()["forked"]
         try:
             it.signal(signal.SIGKILL)
-            soon(lambda: it.commands() == [forked])  # which is a copy of the gateway with all its words
+            soon(lambda: it.commands() == [forked])  # a copy of the gateway with its command line
             soon(lambda: is_gone(it.guard))
         finally:
             os.kill(forked, signal.SIGKILL)
@@ -134,8 +134,8 @@ def test_two_gateways_do_not_end_each_others_commands(tmp_path: Path) -> None:
 
 
 def test_a_gateway_that_a_killed_gateway_started_is_ended_with_its_commands(tmp_path: Path) -> None:
-    # An agent started a second gateway with a command; what that one runs is neither of the first
-    # one's session nor has its marker. Its own guard outlives it and ends it all.
+    # An agent started a second gateway with a command. The commands of the second one are neither in the
+    # session of the first one nor carry its marker: the guard of the second one outlives it and ends them.
     mark = token()
     inner = tmp_path / f"inner-{mark}"
     inner.mkdir()

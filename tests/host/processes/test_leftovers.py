@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="these commands are f
 @contextmanager
 def dead_with_its_guard(directory: Path, *commands: str) -> Iterator[Gateway]:
     with gateway(directory, "wait", *commands) as it:
-        it.signal(signal.SIGSTOP)  # or it would start another guard
+        it.signal(signal.SIGSTOP)  # else it would start another guard
         os.kill(it.guard, signal.SIGKILL)
         it.die()
         yield it

@@ -59,6 +59,6 @@ async def test_a_task_cancelled_before_its_look_blocks_no_other_task(
     await lookout.look()
     with trio.move_on_after(LONGEST_REST / 2) as scope:
         await lookout.look()
-    assert scope.cancelled_caught, "no look follows at once on one that took long"
+    assert scope.cancelled_caught, "a look that took long is followed by a pause"
     with trio.fail_after(5):
         await lookout.look()

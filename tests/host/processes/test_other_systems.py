@@ -68,7 +68,7 @@ async def test_a_command_whose_end_cannot_be_peeked_at_is_reaped_at_once(
 
 
 async def test_a_command_whose_start_time_cannot_be_read_is_ended(tmp_path: Path) -> None:
-    # The last descriptor went to the command itself.
+    # The command itself took the last descriptor.
     system, mark = ScarceSystem(refusals=math.inf), token()
     async with open_guard(system=system) as guard:
         opened = Place(tmp_path, guard).run(["sleep", mark])
@@ -91,8 +91,8 @@ async def test_a_command_is_killed_without_a_look_when_no_descriptor_is_left(tmp
                 system.refusals = math.inf
                 start = trio.current_time()
         assert trio.current_time() - start < 10
-        assert not process.is_over, "nobody could look"
-        assert process.exit_code == -signal.SIGKILL, "it was killed blindly, and reaped"
+        assert not process.is_over, "no look succeeded"
+        assert process.exit_code == -signal.SIGKILL, "killed without a look, and reaped"
         assert not alive(mark)
 
 
@@ -122,7 +122,7 @@ def test_proc_and_psutil_show_the_same() -> None:
 
 
 def test_a_marker_is_read_in_a_container_where_the_session_has_no_number() -> None:
-    """As in a container, for what was started from outside of it."""
+    """As for a process that was started from outside of the container."""
     inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*inside, "true"], capture_output=True).returncode:
         pytest.skip("no namespace of one's own to be had here")
@@ -150,7 +150,7 @@ def test_a_process_whose_program_has_an_odd_name_can_be_read(tmp_path: Path) -> 
     assert THIS_SYSTEM.born(child.pid) is None
 
 
-@pytest.mark.skipif(not sweep.HAS_PROC, reason="elsewhere it is psutil that looks")
+@pytest.mark.skipif(not sweep.HAS_PROC, reason="psutil lists the processes here")
 def test_a_process_that_execs_during_a_look_keeps_its_marker(tmp_path: Path) -> None:
     script = tmp_path / "again.sh"
     script.write_text('exec sh "$0"\n')
@@ -161,5 +161,5 @@ def test_a_process_that_execs_during_a_look_keeps_its_marker(tmp_path: Path) -> 
     finally:
         again.kill()
         again.wait()
-    # Of 300 some 20 fall into that moment. A busy machine may make it a long one.
+    # Some 20 of 300 looks fall into that moment. On a busy machine it may last long.
     assert looks.count("mine") >= 297

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection on this machine: real sockets of real processes."""
+"""The process at the other end of a connection on this machine, with real sockets of real processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def listening(host: str = "127.0.0.1") -> Iterator[socket.socket]:
 def connected(
     listener: socket.socket, *before: str, marker: str | None = None, to: str = ""
 ) -> Iterator[tuple[Place, Place]]:
-    """A process that is connected: where it comes from, and where it has come to."""
+    """Yield the two addresses of a connection that another process has made."""
     host, port = listener.getsockname()[:2]
     environ = {name: value for name, value in os.environ.items() if name != MARKER}
     if marker is not None:
@@ -65,20 +65,20 @@ def test_a_process_with_a_marker_is_the_agents(host: str, to: str) -> None:
         assert sender_of(*peer, children=False) is Sender.OTHER
 
 
-def test_a_process_below_one_with_a_marker_is_the_agents_without_it() -> None:
+def test_a_descendant_of_a_process_with_a_marker_is_the_agents_without_one() -> None:
     below = ("sh", "-c", '"$@"; true', "sh")
     for wiped in (("env", "-u", MARKER), ("env", "-i"), ("setsid", "-w", "env", "-i")):
         with listening() as listener, connected(listener, *below, *wiped, marker="group-1") as peer:
             assert sender_of(*peer, children=False) is Sender.AGENT, wiped
 
 
-def test_a_child_is_the_agents_where_the_process_is_the_gateways_alone() -> None:
+def test_a_child_is_the_agents_if_the_process_runs_only_the_gateway() -> None:
     with listening() as listener, connected(listener) as peer:
         assert sender_of(*peer, children=True) is Sender.AGENT
         assert sender_of(*peer, children=False) is Sender.OTHER
 
 
-def test_the_marker_of_the_gateway_itself_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_marker_of_the_gateway_itself_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MARKER, "the-command-that-started-us")
     with listening() as listener, connected(listener, marker="the-command-that-started-us") as peer:
         assert sender_of(*peer, children=False) is Sender.OTHER
@@ -95,13 +95,13 @@ def test_our_own_process_is_not_the_agents() -> None:
         assert sender_of(own.getsockname(), listener.getsockname(), children=True) is Sender.OTHER
 
 
-def test_an_end_that_nobody_holds_is_gone() -> None:
+def test_a_connection_whose_other_end_is_closed_is_gone() -> None:
     with listening() as listener:
         with socket.create_connection(listener.getsockname()) as gone:
             left = gone.getsockname()
         assert sender_of(left, listener.getsockname(), children=True) is Sender.GONE
 
 
-def test_the_addresses_of_this_machine() -> None:
+def test_the_addresses_of_this_machine_are_recognised() -> None:
     assert all(map(is_on_this_machine, ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1")))
     assert not any(map(is_on_this_machine, ("192.0.2.1", "2001:db8::1", "", "nonsense")))

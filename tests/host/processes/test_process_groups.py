@@ -50,7 +50,7 @@ os.execvp("sleep", ["sleep", sys.argv[1]])
 
 
 async def test_daemons_that_fork_during_a_look_are_ended_too(place: Place) -> None:
-    """As whoever becomes a daemon does: the command ends at once, and each of the others behind it."""
+    """The command ends at once, and so does each process in the chain of forks."""
     for _ in range(30):
         mark = token()
         async with place.run([sys.executable, "-S", "-E", "-c", _BECOMES_A_DAEMON, mark]) as process:
@@ -89,7 +89,7 @@ async def test_an_error_of_the_block_wins_over_its_cancellation(place: Place) ->
 
     with pytest.raises(LookupError):
         await fail_while_cancelled()
-    async with place.run(["sleep", token()]):  # and the next one is not touched by any of it
+    async with place.run(["sleep", token()]):  # the next command is not affected
         await trio.lowlevel.checkpoint()
 
 
@@ -98,12 +98,12 @@ async def test_children_of_a_command_that_has_ended_live_until_the_block_ends(pl
     async with place.run(MORE["ends before its children"].format(t=mark)) as process:
         assert await process.wait() == 3
         await until(lambda: len(alive(mark)) == 2)
-        assert psutil.Process(process.id.pid).status() == psutil.STATUS_ZOMBIE, "its number is kept for us"
+        assert psutil.Process(process.id.pid).status() == psutil.STATUS_ZOMBIE, "its pid is reserved for us"
     assert alive(mark) == []
     assert not psutil.pid_exists(process.id.pid)
 
 
-@pytest.mark.skipif(not sweep.HAS_PROC, reason="elsewhere such a process does not look dead")
+@pytest.mark.skipif(not sweep.HAS_PROC, reason="elsewhere such a process is not shown as dead")
 async def test_a_process_whose_first_thread_has_ended_counts_as_alive(place: Place) -> None:
     script = (
         "import ctypes, threading, time; "
@@ -117,7 +117,8 @@ async def test_a_process_whose_first_thread_has_ended_counts_as_alive(place: Pla
 
 
 async def test_a_process_that_hides_in_every_way_is_not_found(place: Place) -> None:
-    # Documented: another session, no parent, no environment. Docker and systemd-run are the same to us.
+    # Documented: another session, no parent, no environment. The processes of docker and systemd-run are
+    # hidden too.
     mark = token()
     async with place.run(f"(env -i setsid sleep {mark} &); exit 0") as process:
         await process.wait()
@@ -219,12 +220,12 @@ async def test_leaving_the_block_takes_bounded_time_even_if_no_look_returns(tmp_
             with trio.CancelScope() as scope:
                 async with place.run(KINDS["ignores TERM"].format(t=mark), patience=patience) as process:
                     await until(lambda: len(alive(mark)) == 2)
-                    # Nobody waits for output that cannot come.
+                    # A task that waits for output must be woken, since none can come.
                     watchers.start_soon(process.output.beyond, 1 << 40)
                     scope.cancel(reason="test")
                     await trio.lowlevel.checkpoint()
-            assert not process.is_over, "nobody looked"
-            soon(lambda: not alive(mark))  # but the last resort is not to look
+            assert not process.is_over, "no look returned"
+            soon(lambda: not alive(mark))  # the last resort needs no look
     await process._child.wait()
 
 
@@ -236,7 +237,7 @@ class _NeverLooks(Guard):
 
 
 class CancelAt(trio.abc.Instrument):
-    """Cancels a scope at the n-th step of the task that made this."""
+    """Cancels a scope at the n-th step of the task that created this object."""
 
     def __init__(self, scope: trio.CancelScope, step: int) -> None:
         self._scope, self._left = scope, step
@@ -287,7 +288,7 @@ async def test_two_hundred_runs_leak_no_descriptor_thread_or_process(place: Plac
         command: Command = ["true"] if number % 3 else f"echo {number}; (exit {number % 7})"
         async with place.run(command, talk=number % 2 == 0) as process:
             await process.wait()
-        kept.append(process)  # whoever still knows them holds nothing open
+        kept.append(process)  # a reference to it keeps nothing open
     await until(lambda: held()[1] == 0)
     assert held()[0] <= before[0]
     assert held()[2] <= before[2]

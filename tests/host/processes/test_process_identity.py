@@ -1,4 +1,4 @@
-"""Which process is meant: pid and start belong together, and the dead are dead."""
+"""The identity of a process: its pid together with its start time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hermes_trio.host.processes.process_identity import (
 
 Find = Callable[[int], ProcessId | None]
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' process files")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 finders = pytest.mark.parametrize(
     "find_it", [pytest.param(find_in_proc, marks=linux), find_by_psutil], ids=["proc", "psutil"]
 )
@@ -41,19 +41,19 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def killed_and_not_waited_for(process: subprocess.Popen[bytes]) -> None:
+def kill_without_reaping(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
-def test_we_live_and_know_it() -> None:
+def test_our_own_process_is_alive() -> None:
     assert own().pid == os.getpid()
     assert own() == own()
     assert is_alive(own())
 
 
-def test_another_process_sees_us_as_we_see_ourselves() -> None:
-    """Else nobody could write down whom he means."""
+def test_another_process_finds_the_same_identity_for_us() -> None:
+    """Otherwise no process could record which one it means."""
     code = (
         "import os, msgspec; from hermes_trio.host.processes.process_identity import find\n"
         "print(msgspec.json.encode(find(os.getppid())).decode())"
@@ -63,11 +63,11 @@ def test_another_process_sees_us_as_we_see_ourselves() -> None:
 
 
 @finders
-def test_a_child_lives_until_it_is_killed(find_it: Find, child: subprocess.Popen[bytes]) -> None:
+def test_a_child_is_found_until_it_is_killed(find_it: Find, child: subprocess.Popen[bytes]) -> None:
     living = find_it(child.pid)
     assert living is not None
     assert find_it(child.pid) == living
-    killed_and_not_waited_for(child)
+    kill_without_reaping(child)
     assert find_it(child.pid) is None  # a zombie
     child.wait()
     assert find_it(child.pid) is None
@@ -78,19 +78,19 @@ def test_is_alive_follows_a_child_to_its_end(child: subprocess.Popen[bytes]) -> 
     assert process is not None
     assert is_alive(process)
     os.kill(child.pid, signal.SIGSTOP)
-    assert is_alive(process)  # stopped is not ended
-    killed_and_not_waited_for(child)
+    assert is_alive(process)  # suspended, not ended
+    kill_without_reaping(child)
     assert not is_alive(process)
 
 
-def test_who_has_the_pid_now_is_somebody_else(child: subprocess.Popen[bytes]) -> None:
+def test_a_process_with_a_reused_pid_is_another_one(child: subprocess.Popen[bytes]) -> None:
     process = find(child.pid)
     assert process is not None
     assert not is_alive(replace(process, started=process.started - 1))
     assert not is_alive(replace(process, boot="another"))
 
 
-def test_two_processes_are_never_one(child: subprocess.Popen[bytes]) -> None:
+def test_two_processes_have_different_identities(child: subprocess.Popen[bytes]) -> None:
     process = find(child.pid)
     assert process is not None
     assert not process.names(own())
@@ -99,7 +99,7 @@ def test_two_processes_are_never_one(child: subprocess.Popen[bytes]) -> None:
 
 @finders
 @pytest.mark.parametrize("pid", [0, -1, -(2**40), 2**31 - 1, 2**40, 2**70])
-def test_a_pid_that_nobody_can_have(find_it: Find, pid: int) -> None:
+def test_an_impossible_pid_is_not_found(find_it: Find, pid: int) -> None:
     assert find_it(pid) is None
 
 
@@ -114,19 +114,21 @@ def test_a_pid_that_nobody_can_have(find_it: Find, pid: int) -> None:
         (ProcessId(7, 5.0, "b"), ProcessId(8, 5.0, "b"), False),
     ],
 )
-def test_names(one: ProcessId, other: ProcessId, same: bool) -> None:
+def test_identities_are_equal_unless_a_known_part_differs(
+    one: ProcessId, other: ProcessId, same: bool
+) -> None:
     assert one.names(other) is same
     assert other.names(one) is same
 
 
 @pytest.mark.parametrize("name", ["sh", "a b", ")", "(", "x) Z 1 2 3", "a\nb", "((()"])
-def test_a_name_cannot_pretend_to_be_a_state(name: str) -> None:
+def test_a_program_name_cannot_be_taken_for_a_state(name: str) -> None:
     fields = ["S", *map(str, range(4, 22)), "4711", "23"]
     assert parse_stat(f"812 ({name}) {' '.join(fields)}\n") == ("S", 4711)
 
 
 @linux
-def test_a_real_process_with_such_a_name() -> None:
+def test_a_real_process_with_an_odd_name_is_found() -> None:
     code = (
         "import ctypes, time; ctypes.CDLL(None).prctl(15, b') Z 1 1 1', 0, 0, 0)\n"
         "print(flush=True); time.sleep(60)"
@@ -141,11 +143,11 @@ def test_a_real_process_with_such_a_name() -> None:
     assert found.started > own().started
 
 
-def test_boot_time_is_before_everything() -> None:
+def test_the_boot_time_is_in_the_past() -> None:
     assert boot_time() == pytest.approx(psutil.boot_time(), abs=2)
     assert boot_time() < time.time()
 
 
 @linux
-def test_the_epoch_is_known_here() -> None:
+def test_the_boot_is_known_on_linux() -> None:
     assert boot_epoch() == own().boot != ""

@@ -122,7 +122,7 @@ async def test_the_identity_of_a_command_is_the_one_that_find_returns(place: Pla
         assert find(process.id.pid) == process.id
     async with place.run(["true"]) as process:
         await process.wait()
-        assert process.id.started > 0, "known although it had ended by then"
+        assert process.id.started > 0, "known although the command had ended"
 
 
 async def test_a_child_that_inherited_the_output_does_not_delay_wait(place: Place) -> None:

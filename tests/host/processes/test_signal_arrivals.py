@@ -1,4 +1,4 @@
-"""The moment in which a signal arrives, which is before the event loop hears of it."""
+"""The time of arrival of a signal, which is before the event loop learns of it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from hermes_trio.gateway.ending.endings_table import MARGIN
 from hermes_trio.gateway.ending.triggers import obey_signals
 from hermes_trio.host.processes.process_identity import own
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="signals of POSIX")
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="POSIX signals")
 GRACE = 30.0
 BLOCKED = 0.3
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1"])
-async def test_the_grace_begins_when_the_signal_arrives_and_not_when_the_loop_hears_of_it(
-    tmp_path: Path, name: str
-) -> None:
+async def test_the_grace_begins_at_the_arrival_of_the_signal(tmp_path: Path, name: str) -> None:
     control = Control()
     async with trio.open_nursery() as nursery:
         await nursery.start(obey_signals, control, tmp_path, own(), World(), GRACE)
@@ -37,7 +35,7 @@ async def test_the_grace_begins_when_the_signal_arrives_and_not_when_the_loop_he
         nursery.cancel_scope.cancel()
 
 
-async def test_the_handlers_of_signals_are_given_back(tmp_path: Path) -> None:
+async def test_the_signal_handlers_are_restored(tmp_path: Path) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)}
     async with trio.open_nursery() as nursery:
         await nursery.start(obey_signals, Control(), tmp_path, own(), World(), GRACE)

@@ -1,4 +1,4 @@
-"""What a service manager is told, when, and that it is told no more when the loop hangs."""
+"""The notifications to a service manager, and their silence when the loop hangs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.machine import PATIENCE, configure, environment, hermes, living
 
 STARTING, RUNNING, DEGRADED, DRAINING, STOPPED, _ = GatewayState
 AT = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
-pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="there are no such sockets")
+pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="this system has no such sockets")
 
 
 def status(state: GatewayState, *, turns: int = 0, deadline: float | None = None, **links: str) -> Status:
@@ -52,7 +52,7 @@ def status(state: GatewayState, *, turns: int = 0, deadline: float | None = None
             status(DEGRADED, telegram="no route"),
             ["STATUS=degraded, 0 running turns, telegram retrying"],
         ),
-        # Drained from outside it does not end.
+        # Drained by a request from outside, the gateway does not end.
         (status(RUNNING), status(DRAINING), ["STATUS=draining, 0 running turns"]),
         (
             status(RUNNING, turns=2),
@@ -60,7 +60,7 @@ def status(state: GatewayState, *, turns: int = 0, deadline: float | None = None
             ["STOPPING=1", "EXTEND_TIMEOUT_USEC=635000000", "STATUS=draining, 2 running turns"],
         ),
         (status(DRAINING, deadline=1605.0), status(DRAINING, deadline=1605.0), []),
-        # Less is left: the manager is told, and not that we stop a second time.
+        # The deadline came nearer: the manager gets the new time, and no second STOPPING.
         (
             status(DRAINING, deadline=1605.0),
             status(DRAINING, deadline=1005.0),
@@ -69,7 +69,9 @@ def status(state: GatewayState, *, turns: int = 0, deadline: float | None = None
         (status(DRAINING, deadline=1605.0), status(STOPPED), ["STATUS=stopped, 0 running turns"]),
     ],
 )
-def test_what_has_not_been_told_yet(before: Status | None, now: Status, told: list[str]) -> None:
+def test_only_changes_are_sent_to_the_service_manager(
+    before: Status | None, now: Status, told: list[str]
+) -> None:
     assert list(changed_lines(before, now, time=1000.0)) == told
 
 
@@ -84,7 +86,9 @@ def test_what_has_not_been_told_yet(before: Status | None, now: Status, told: li
         ({"WATCHDOG_USEC": "soon"}, None),
     ],
 )
-def test_how_often_it_wants_to_hear_from_us(environ: dict[str, str], period: float | None) -> None:
+def test_the_watchdog_period_is_read_from_the_environment(
+    environ: dict[str, str], period: float | None
+) -> None:
     assert watchdog_period(environ) == period
 
 
@@ -94,16 +98,16 @@ class Manager:
     def __init__(self, socket: trio.socket.SocketType) -> None:
         self._socket = socket
         self.heard: list[str] = []
-        """Every line, without those that say that the loop is alive."""
+        """All received lines except WATCHDOG=1."""
 
     async def next(self) -> list[str]:
-        """The lines of the next datagram."""
+        """Return the lines of the next datagram."""
         lines = (await self._socket.recv(65536)).decode().split("\n")
         self.heard += [line for line in lines if line != "WATCHDOG=1"]
         return lines
 
     async def until(self, line: str) -> None:
-        """Listen until it has heard a line that begins so."""
+        """Listen until a line begins with this text."""
         with trio.fail_after(PATIENCE):
             while not any(heard.startswith(line) for heard in self.heard):
                 await self.next()
@@ -114,14 +118,14 @@ class Manager:
                 pass
 
     async def hears_the_rest(self) -> None:
-        """All that was sent before."""
+        """Receive all datagrams that were sent before."""
         with trio.move_on_after(0.2):
             while True:
                 await self.next()
 
     @property
     def facts(self) -> list[str]:
-        """What it heard, without what is in words."""
+        """The names of the received lines, without STATUS."""
         return [line.partition("=")[0] for line in self.heard if not line.startswith("STATUS=")]
 
 
@@ -138,7 +142,7 @@ def addresses() -> list[str]:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", addresses())
-async def test_a_whole_life_as_the_manager_hears_it(tmp_path: Path, kind: str) -> None:
+async def test_a_service_manager_is_notified_through_a_whole_life(tmp_path: Path, kind: str) -> None:
     home = tmp_path / "home"
     address = str(tmp_path / "notify") if kind == "path" else f"@hermes-trio-test-{os.getpid()}"
     async with listening(address) as manager, open_loopback() as platform:
@@ -168,7 +172,7 @@ async def test_a_whole_life_as_the_manager_hears_it(tmp_path: Path, kind: str) -
 
 
 @pytest.mark.timeout(120)
-async def test_a_gateway_that_hangs_is_not_said_to_be_alive(tmp_path: Path) -> None:
+async def test_a_gateway_that_hangs_sends_no_sign_of_life(tmp_path: Path) -> None:
     home, address = tmp_path / "home", str(tmp_path / "notify")
     configure(home)
     async with listening(address) as manager:
@@ -186,7 +190,7 @@ async def test_a_gateway_that_hangs_is_not_said_to_be_alive(tmp_path: Path) -> N
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("address", ["/nowhere/at/all", "vsock:2:1", "@" + "x" * 500, ""])
-async def test_without_somebody_who_listens_it_runs_all_the_same(tmp_path: Path, address: str) -> None:
+async def test_a_gateway_runs_without_a_service_manager_that_listens(tmp_path: Path, address: str) -> None:
     home = tmp_path / "home"
     configure(home)
     environ = environment(home, NOTIFY_SOCKET=address)

@@ -1,4 +1,4 @@
-"""What systemd is asked, and what is made of its answers."""
+"""Questions to systemd, and the use of its answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OF_THE_MACHINE = "12:cpu:/x.service\n1:name=systemd:/system.slice/our gateway.se
 
 
 def ours(tmp_path: Path, script: str = "", scope: str = "user") -> dict[str, str]:
-    """The environment in which our unit runs, with a systemctl that does this."""
+    """Return the environment of our unit, with a systemctl that runs this script."""
     write_systemctl(tmp_path, script)
     unit = {"HERMES_SYSTEMD_UNIT": "hermes-trio.service", "HERMES_SYSTEMD_SCOPE": scope}
     return {"PATH": f"{tmp_path}:/usr/bin:/bin", **unit}
@@ -37,7 +37,7 @@ def test_the_unit_is_the_innermost_service(cgroups: str, unit: Unit | None) -> N
     assert unit_in(cgroups) == unit
 
 
-def test_a_process_that_is_not_there_has_no_unit() -> None:
+def test_a_missing_process_has_no_unit() -> None:
     assert unit_of(2**22 + 1) is None
 
 
@@ -50,7 +50,9 @@ def test_a_process_that_is_not_there_has_no_unit() -> None:
         ("", False),
     ],
 )
-def test_the_job_tells_a_restart_from_a_stop(tmp_path: Path, jobs: str, restarting: bool) -> None:
+def test_a_queued_job_distinguishes_a_restart_from_a_stop(
+    tmp_path: Path, jobs: str, restarting: bool
+) -> None:
     assert is_restarting(ours(tmp_path, f'echo "{jobs}"')) is restarting
     assert (tmp_path / "calls").read_text().split() == [
         "--user",
@@ -61,7 +63,7 @@ def test_the_job_tells_a_restart_from_a_stop(tmp_path: Path, jobs: str, restarti
     ]
 
 
-def test_a_systemctl_that_refuses_makes_it_a_stop(tmp_path: Path) -> None:
+def test_without_an_answer_of_systemctl_it_is_a_stop(tmp_path: Path) -> None:
     assert not is_restarting(ours(tmp_path, 'echo "17 hermes-trio.service restart running" >&2; exit 1'))
     assert not is_restarting({"PATH": "/nowhere", "HERMES_SYSTEMD_UNIT": "hermes-trio.service"})
     assert not is_restarting({"PATH": "/nowhere"})
@@ -77,7 +79,7 @@ def test_a_systemctl_that_refuses_makes_it_a_stop(tmp_path: Path) -> None:
         (41, "always", False),
     ],
 )
-def test_a_foreign_unit_starts_again_what_was_meant_to_end(
+def test_a_foreign_unit_may_restart_its_main_process_after_an_intended_end(
     tmp_path: Path, main_pid: int, restart: str, comes_back: bool
 ) -> None:
     script = f'case "$*" in *MainPID*) echo {main_pid};; *Restart*) echo {restart};; esac'
@@ -86,7 +88,7 @@ def test_a_foreign_unit_starts_again_what_was_meant_to_end(
     assert not systemd.restarts_after_exit(Unit("gateway.service", "user"), 42, {"PATH": "/nowhere"})
 
 
-def test_a_restart_is_queued_for_the_machines_unit_or_the_users(tmp_path: Path) -> None:
+def test_a_restart_is_queued_in_the_scope_of_the_unit(tmp_path: Path) -> None:
     assert queue_restart(ours(tmp_path, scope="system")).ok
     assert queue_restart(ours(tmp_path, scope="user")).ok
     assert not queue_restart(ours(tmp_path, "exit 1")).ok
@@ -97,7 +99,7 @@ def test_a_restart_is_queued_for_the_machines_unit_or_the_users(tmp_path: Path) 
     ]
 
 
-def test_the_units_of_a_user_are_where_xdg_says(tmp_path: Path) -> None:
+def test_the_path_of_a_user_unit_follows_xdg_config_home(tmp_path: Path) -> None:
     assert systemd.unit_file("user", {"XDG_CONFIG_HOME": str(tmp_path)}) == (
         tmp_path / "systemd/user/hermes-trio.service"
     )

@@ -1,5 +1,5 @@
-"""The files of a service: what stands in them, that they are read back as they were meant, and that their
-numbers are those of the code and of the documents."""
+"""The files of a service: their content, reading them back, and the agreement of their numbers with the code
+and the documents."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FORMS = (systemd_unit, launchd_plist)
 
 
 @pytest.mark.parametrize("grace", [0, 0.5, 60, 61, 1800])
-def test_no_manager_is_less_patient_than_we_need_it(grace: float) -> None:
+def test_the_stop_timeout_of_a_service_is_longer_than_our_shutdown(grace: float) -> None:
     service = replace(SERVICE, grace=grace)
     timeout = int(unit_setting(systemd_unit(service), "TimeoutStopSec") or 0)
     assert timeout == max(LEAST_STOP_TIMEOUT, -(-grace // 1) + ROOM_TO_STOP)
@@ -74,28 +74,28 @@ def test_unit_code_and_readme_say_the_same_numbers() -> None:
         assert told in " ".join(README.split())
 
 
-def test_our_own_watchdog_has_written_down_where_it_hangs_before_systemd_kills_us() -> None:
+def test_our_watchdog_reports_a_stall_before_systemd_kills_us() -> None:
     assert watch_loop.__kwdefaults__ is not None
     assert 2 * watch_loop.__kwdefaults__["stalled_after"] < WATCHDOG
 
 
-def test_a_unit_of_a_user_and_one_of_the_machine() -> None:
+def test_a_user_unit_and_a_system_unit_differ_in_user_target_and_scope() -> None:
     own, common = systemd_unit(SERVICE), systemd_unit(FOR_ALL)
     assert (unit_setting(own, "User"), unit_setting(own, "WantedBy")) == (None, "default.target")
     assert (unit_setting(common, "User"), unit_setting(common, "WantedBy")) == ("hermes", "multi-user.target")
     assert "HERMES_SYSTEMD_SCOPE=user" in own
     assert "HERMES_SYSTEMD_SCOPE=system" in common
-    # A user's systemd knows no network-online.target.
+    # The systemd of a user has no network-online.target.
     assert (unit_setting(own, "After"), unit_setting(common, "After")) == (None, "network-online.target")
 
 
-def test_only_the_gateway_is_asked_to_stop_and_nothing_of_it_stays() -> None:
+def test_a_unit_stops_the_gateway_alone_and_kills_its_remaining_processes() -> None:
     unit = systemd_unit(SERVICE)
     assert unit_setting(unit, "KillMode") == "mixed"
     assert unit_setting(unit, "ExecStop") == f"-{sys.executable} -m hermes_trio service stopping"
 
 
-def test_launchd_starts_it_again_unless_it_was_meant_to_end() -> None:
+def test_launchd_restarts_the_gateway_unless_it_exits_with_success() -> None:
     plist = plistlib.loads(launchd_plist(ODD).encode())
     assert plist["KeepAlive"] == {"SuccessfulExit": False}
     assert plist["ProgramArguments"] == [*ODD.program, "run"]
@@ -103,7 +103,7 @@ def test_launchd_starts_it_again_unless_it_was_meant_to_end() -> None:
 
 
 @given(st.text(min_size=1).filter(str.isprintable))
-def test_any_home_that_can_be_printed_is_read_back(name: str) -> None:
+def test_a_home_with_any_printable_name_is_read_back(name: str) -> None:
     home = Path("/srv") / name.replace("/", "_")
     for form in FORMS:
         text = form(replace(SERVICE, home=home))
@@ -113,7 +113,7 @@ def test_any_home_that_can_be_printed_is_read_back(name: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("odd", ["two\nlines", "a\0b", "\x9bred", "\udcff"])
-def test_what_cannot_be_written_down_is_refused(form: object, odd: str) -> None:
+def test_a_path_that_cannot_be_printed_is_refused(form: object, odd: str) -> None:
     for service in (replace(SERVICE, home=Path("/srv", odd)), replace(SERVICE, path=odd)):
         with pytest.raises(UnfitForUnit):
             form(service)  # type: ignore[operator]
@@ -127,7 +127,7 @@ def test_a_program_with_a_dollar_is_refused_by_the_unit() -> None:
 
 
 @pytest.mark.parametrize("form", [systemd_unit, launchd_plist])
-def test_what_is_there_is_ours_or_somebodys(form: object) -> None:
+def test_an_existing_service_file_is_ours_or_edited_or_of_another_home(form: object) -> None:
     wanted: str = form(SERVICE)  # type: ignore[operator]
     other_grace: str = form(replace(SERVICE, grace=500))  # type: ignore[operator]
     other_home: str = form(ODD)  # type: ignore[operator]
@@ -148,8 +148,8 @@ def test_what_is_there_is_ours_or_somebodys(form: object) -> None:
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
 @pytest.mark.parametrize("service", [SERVICE, ODD, FOR_ALL], ids=["user", "odd", "system"])
-def test_systemd_understands_every_line(service: Service, tmp_path: Path) -> None:
-    service = replace(service, user=service.user and "root")  # a user that there is
+def test_systemd_accepts_every_line_of_our_unit(service: Service, tmp_path: Path) -> None:
+    service = replace(service, user=service.user and "root")  # an existing user
     unit = tmp_path / "hermes-trio.service"
     unit.write_text(systemd_unit(service))
     unit.chmod(0o644)
@@ -161,8 +161,8 @@ def test_systemd_understands_every_line(service: Service, tmp_path: Path) -> Non
     assert (done.returncode, about_it) == (0, [])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no user has a number there")
-def test_what_launchd_never_loaded_is_not_to_be_unloaded() -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="users have no number there")
+def test_only_a_replaced_property_list_is_unloaded_first() -> None:
     first, again = (launchd.next_steps("user", again=again) for again in (False, True))
     assert [step.split()[1] for step in first] == ["bootstrap"]
     assert [step.split()[1] for step in again] == ["bootout", "bootstrap"]

@@ -1,12 +1,10 @@
-"""`gateway_state.json`: what it says and, to the millisecond, when it is written."""
+"""The status board: the content of `gateway_state.json` and, to the millisecond, the time of each write."""
 
 from __future__ import annotations
 
 import errno
 import math
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +16,6 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hermes_trio.base.world import World
-from hermes_trio.host.files.json_files import LARGEST, write_small
 from hermes_trio.host.home.home_lock import LOCK_FILE, locked_home
 from hermes_trio.host.home.state_file import (
     STATUS_FILE,
@@ -27,7 +24,6 @@ from hermes_trio.host.home.state_file import (
     PlatformStatus,
     Status,
     read_status,
-    shown_state,
 )
 from hermes_trio.host.home.status_board import StatusBoard, keep_status
 from hermes_trio.host.loop.worker import worker_thread
@@ -36,13 +32,15 @@ from tests.conftest import Calendar
 from tests.logs import capture_logs
 
 ME = ProcessId(812, 4711.0, "boot-2")
+
+
 Job = tuple[Callable[[], Any], Callable[[outcome.Outcome[Any]], object]]
 STARTING, RUNNING, DEGRADED, DRAINING, STOPPED, STARTUP_FAILED = GatewayState
 CONNECTING, CONNECTED, RETRYING, FATAL, DISABLED = PlatformState
 
 
 class Disk:
-    """Takes `seconds` for each write, one after the other, and keeps what was written when."""
+    """Takes `seconds` for each write, one at a time, and keeps each written status with its time."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -76,7 +74,7 @@ class Disk:
 
 
 class Gateway:
-    """A board that is kept, on a disk of ours."""
+    """A board whose file is kept on a test disk."""
 
     def __init__(self, home: Path, world: World) -> None:
         self.home = home
@@ -85,7 +83,7 @@ class Gateway:
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """Time 0 is when it has been written once."""
+        """Keep the file during the block, which begins at time 0 with the first write done."""
         async with trio.open_nursery() as disk:
             disk.start_soon(self.disk.work)
             with locked_home(self.home) as lock:
@@ -103,12 +101,12 @@ async def gateway(tmp_path: Path, world: World, autojump_clock: MockClock) -> Ga
 
 
 async def until(moment: float) -> None:
-    """Wait for a moment of Trio's clock, and let everybody do what is due then."""
+    """Wait for a time of Trio's clock, and until all tasks that are due then have run."""
     await trio.sleep_until(moment)
     await wait_all_tasks_blocked()
 
 
-async def test_the_first_write_is_at_once_and_says_who_we_are(
+async def test_the_first_write_is_at_once_and_names_the_process(
     gateway: Gateway, autojump_clock: MockClock
 ) -> None:
     gateway.board.set_platform("telegram", CONNECTING)
@@ -122,7 +120,9 @@ async def test_the_first_write_is_at_once_and_says_who_we_are(
     assert status.platforms == {"telegram": PlatformStatus(CONNECTING)}
 
 
-async def test_two_turns_that_leave_during_a_drain(gateway: Gateway, autojump_clock: MockClock) -> None:
+async def test_two_turns_that_end_during_a_drain_are_one_write_each(
+    gateway: Gateway, autojump_clock: MockClock
+) -> None:
     async with gateway.kept():
         gateway.board.set(state=RUNNING, active_turns=2)
         await until(10)
@@ -140,7 +140,7 @@ async def test_two_turns_that_leave_during_a_drain(gateway: Gateway, autojump_cl
     ]  # fmt: skip
 
 
-async def test_the_last_turn_and_the_end_in_one_moment_are_one_write(
+async def test_the_last_turn_and_the_end_at_the_same_moment_are_one_write(
     gateway: Gateway, autojump_clock: MockClock
 ) -> None:
     async with gateway.kept():
@@ -157,7 +157,7 @@ async def test_changes_within_a_tenth_of_a_second_are_one_write(
     gateway: Gateway, autojump_clock: MockClock
 ) -> None:
     async with gateway.kept():
-        for turns in range(1, 251):  # one each millisecond
+        for turns in range(1, 251):  # one in each millisecond
             await until(turns / 1000)
             gateway.board.set(active_turns=turns)
         await until(1)
@@ -175,7 +175,7 @@ async def test_a_change_after_a_while_is_written_at_once(gateway: Gateway, autoj
     assert gateway.disk.times == [0, 5, 5.1]
 
 
-async def test_a_new_state_does_not_wait_and_takes_along_what_waits(
+async def test_a_new_state_is_written_at_once_with_the_waiting_changes(
     gateway: Gateway, autojump_clock: MockClock
 ) -> None:
     async with gateway.kept():
@@ -192,7 +192,7 @@ async def test_a_new_state_does_not_wait_and_takes_along_what_waits(
     assert gateway.disk.writes[2][1].active_turns == 2
 
 
-async def test_where_nothing_changes_nothing_is_written(gateway: Gateway, autojump_clock: MockClock) -> None:
+async def test_facts_that_do_not_change_are_not_written(gateway: Gateway, autojump_clock: MockClock) -> None:
     async with gateway.kept():
         gateway.board.set_platform("telegram", CONNECTED)
         await until(1)
@@ -204,7 +204,7 @@ async def test_where_nothing_changes_nothing_is_written(gateway: Gateway, autoju
     assert gateway.disk.times == [0, 0.1]
 
 
-async def test_written_waits_for_the_very_facts(gateway: Gateway, autojump_clock: MockClock) -> None:
+async def test_written_waits_for_the_facts_of_its_call(gateway: Gateway, autojump_clock: MockClock) -> None:
     async with gateway.kept():
         gateway.disk.seconds = 2
         gateway.board.set(active_turns=1)
@@ -213,7 +213,7 @@ async def test_written_waits_for_the_very_facts(gateway: Gateway, autojump_clock
         await gateway.board.written()
         assert trio.current_time() == pytest.approx(4.1)
         assert gateway.disk.last.gateway_state is DRAINING
-        await gateway.board.written()  # nothing is left to wait for
+        await gateway.board.written()  # returns at once
         assert trio.current_time() == pytest.approx(4.1)
 
 
@@ -230,7 +230,9 @@ async def test_a_slow_disk_gets_one_write_at_a_time_and_the_newest(
     assert [status.active_turns for _, status in gateway.disk.writes] == [0, 1, 4, 5]
 
 
-async def test_what_is_set_before_the_end_is_written_yet(gateway: Gateway, autojump_clock: MockClock) -> None:
+async def test_facts_set_before_the_end_are_still_written(
+    gateway: Gateway, autojump_clock: MockClock
+) -> None:
     async with gateway.kept():
         gateway.board.set(active_turns=1)
         await until(0.05)
@@ -239,7 +241,7 @@ async def test_what_is_set_before_the_end_is_written_yet(gateway: Gateway, autoj
     assert gateway.disk.last.exit_reason == "a signal"
 
 
-async def test_what_is_written_is_not_written_again_at_the_end(
+async def test_written_facts_are_not_written_again_at_the_end(
     gateway: Gateway, autojump_clock: MockClock
 ) -> None:
     async with gateway.kept():
@@ -247,7 +249,9 @@ async def test_what_is_written_is_not_written_again_at_the_end(
     assert gateway.disk.times == [0]
 
 
-async def test_a_hung_disk_holds_up_nobody(gateway: Gateway, autojump_clock: MockClock) -> None:
+async def test_a_hung_disk_delays_the_end_by_half_a_second(
+    gateway: Gateway, autojump_clock: MockClock
+) -> None:
     with capture_logs() as logs:
         async with gateway.kept():
             await until(1)
@@ -265,7 +269,7 @@ async def test_a_hung_disk_holds_up_nobody(gateway: Gateway, autojump_clock: Moc
     assert status.gateway_state is STARTING
 
 
-async def test_a_full_disk_is_reported_once_and_tried_with_each_change(
+async def test_a_full_disk_is_reported_once_and_retried_with_each_change(
     gateway: Gateway, autojump_clock: MockClock
 ) -> None:
     with capture_logs() as logs:
@@ -274,7 +278,7 @@ async def test_a_full_disk_is_reported_once_and_tried_with_each_change(
             for turns in (1, 2, 3):
                 await until(turns)
                 gateway.board.set(active_turns=turns)
-                await gateway.board.written()  # does not wait for a better disk
+                await gateway.board.written()  # does not wait until the disk has space
                 assert trio.current_time() == turns
             gateway.disk.full = False
             await until(4)
@@ -300,7 +304,7 @@ async def test_degraded_lasts_as_long_as_its_cause(gateway: Gateway, autojump_cl
         await until(3)
         board.set_platform("telegram", RETRYING, "connection refused")
         await until(4)
-        board.set(state=RUNNING)  # somebody who knows nothing of platforms
+        board.set(state=RUNNING)  # by a task that does not know the platforms
         board.set(state=DRAINING, after="running")
         await until(5)
         board.set(state=RUNNING)
@@ -313,7 +317,7 @@ async def test_degraded_lasts_as_long_as_its_cause(gateway: Gateway, autojump_cl
     assert gateway.disk.last.platforms["telegram"].error is None
 
 
-async def test_a_drain_tells_what_to_make_of_it_and_its_deadline_and_then_no_more(
+async def test_only_a_drain_shows_the_state_after_it_and_its_deadline(
     gateway: Gateway, calendar: Calendar, autojump_clock: MockClock
 ) -> None:
     board = gateway.board
@@ -334,7 +338,7 @@ async def test_a_drain_tells_what_to_make_of_it_and_its_deadline_and_then_no_mor
     assert (over.restart_requested, over.exit_reason) == (True, "a signal")
 
 
-async def test_on_a_real_thread(tmp_path: Path, world: World) -> None:
+async def test_the_board_writes_on_a_real_thread(tmp_path: Path, world: World) -> None:
     board = StatusBoard(ME, "life-1", world)
     with locked_home(tmp_path) as lock, worker_thread("status") as runner:
         async with trio.open_nursery() as nursery:
@@ -350,62 +354,3 @@ async def test_on_a_real_thread(tmp_path: Path, world: World) -> None:
     assert sorted(os.listdir(tmp_path)) == sorted([LOCK_FILE, STATUS_FILE])
     if os.name == "posix":
         assert (tmp_path / STATUS_FILE).stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("state", [STARTING, DRAINING, STOPPED, STARTUP_FAILED])
-def test_only_a_running_gateway_can_be_degraded(state: GatewayState) -> None:
-    assert shown_state(state, {"telegram": PlatformStatus(FATAL)}) is state
-
-
-@pytest.mark.parametrize(
-    ("platforms", "shown"),
-    [
-        ((), RUNNING),
-        ((CONNECTED,), RUNNING),
-        ((DISABLED,), RUNNING),
-        ((CONNECTED, DISABLED, CONNECTED), RUNNING),
-        ((CONNECTING,), DEGRADED),
-        ((CONNECTED, RETRYING), DEGRADED),
-        ((CONNECTED, FATAL), DEGRADED),
-    ],
-)
-def test_a_running_gateway_is_degraded_when_a_platform_is_missing(
-    platforms: tuple[PlatformState, ...], shown: GatewayState
-) -> None:
-    links = {str(place): PlatformStatus(state) for place, state in enumerate(platforms)}
-    assert shown_state(RUNNING, links) is shown
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b'{"gateway_state": "running"}',
-        b"\xff",
-        b"[" * 60_000,
-        b" " * LARGEST + b" ",
-    ],
-)
-def test_a_status_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) -> None:
-    write_small(tmp_path / STATUS_FILE, content)
-    assert read_status(tmp_path) is None
-
-
-def test_neither_is_none_at_all_or_something_else_in_its_place(tmp_path: Path) -> None:
-    assert read_status(tmp_path) is None
-    (tmp_path / STATUS_FILE).mkdir()
-    assert read_status(tmp_path) is None
-
-
-def test_the_command_line_looks_without_loading_what_only_the_gateway_needs() -> None:
-    code = (
-        "import sys\n"
-        "from hermes_trio.host.home import home_lock, markers, state_file\n"
-        "from hermes_trio.host.processes import process_identity\n"
-        "print({'trio', 'structlog', 'outcome'} & set(sys.modules))"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=30)
-    assert result.stdout.strip() == b"set()"
