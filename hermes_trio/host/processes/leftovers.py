@@ -64,8 +64,10 @@ async def end_leftovers(
 
     async def end(group: sweep.ProcessGroup, pids: tuple[int, ...]) -> None:
         leftover = Leftover(group.id, pids, await end_group(group, look, ending, patience))
-        event = "process group of an earlier life " + ("ended" if leftover.ended else "not ended")
-        log.warning(event, group=group.id, pids=pids)
+        if leftover.ended:
+            log.warning("process group of an earlier life ended", group=group.id, pids=pids)
+        else:
+            log.error("process group of an earlier life not ended", group=group.id, pids=pids)
         ended.append(leftover)
 
     async with trio.open_nursery() as nursery:

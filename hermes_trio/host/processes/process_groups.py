@@ -134,6 +134,17 @@ class ChildProcess:
         self.exit_code = code
         self._ended.set()
 
+    async def _leave(self, look: Look, ending: trio.Event, patience: Patience) -> None:
+        """End the group, reap the command and close our ends of its pipes, whatever hangs and even if this
+        task is cancelled."""
+        first = 0 if ending.is_set() else patience.after_term
+        longest = first + patience.after_kill + 2 * patience.last_words
+        with trio.move_on_after(longest, shield=True):
+            await self._end(look, ending, patience)
+        with trio.move_on_after(patience.last_words, shield=True):
+            await self._reap()
+        self._close()
+
     async def _end(self, look: Look, ending: trio.Event, patience: Patience) -> None:
         """End the group and read its last output."""
         async with beside(self.output.pump):  # a program that is asked to end may write something first
@@ -151,8 +162,8 @@ class ChildProcess:
         if self._child.poll() is None:  # it is about to end
             await self._child.wait()
 
-    def _let_go(self) -> None:
-        """Close our ends of the command's pipes."""
+    def _close(self) -> None:
+        """Close our ends of the command's pipes, and let `wait` return."""
         code = self._child.returncode
         self.output.stop()
         if not self._ended.is_set():
@@ -194,9 +205,7 @@ async def running(
             await _open_spool(file, command, runner)
             child = await _start(command, cwd, {**env, sweep.MARKER: group_id}, talk, hear)
             # No checkpoint from here to the `finally` that ends it.
-            system = guard.system
-            group = sweep.ProcessGroup(group_id, child.pid, system.born(child.pid) or "", system)
-            guard.started(group_id, child.pid, group.born or "?")
+            group = _started_group(group_id, child.pid, guard)
             written = child.stderr if hear else child.stdout
             assert written is not None  # noqa: S101 - `_start` made a pipe
             process = ChildProcess(child, group, Output(written, file, runner))
@@ -204,13 +213,7 @@ async def running(
                 async with beside(process._attend):
                     yield process
             finally:
-                first = 0 if ending.is_set() else patience.after_term
-                longest = first + patience.after_kill + 2 * patience.last_words
-                with trio.move_on_after(longest, shield=True):
-                    await process._end(guard.look, ending, patience)
-                with trio.move_on_after(patience.last_words, shield=True):
-                    await process._reap()
-                process._let_go()
+                await process._leave(guard.look, ending, patience)
         finally:
             runner(file.remove if process is None else file.close, lambda _: None)
             if process is None or process.is_over:
@@ -310,6 +313,13 @@ async def _start(
         )
     except (OSError, ValueError) as error:
         raise _translated(error, _name(command), cwd) from error
+
+
+def _started_group(group_id: str, pid: int, guard: Guard) -> sweep.ProcessGroup:
+    """Return the group of a command that was just started, and tell the guard."""
+    group = sweep.ProcessGroup(group_id, pid, guard.system.born(pid) or "", guard.system)
+    guard.started(group_id, pid, group.born or "?")
+    return group
 
 
 def _translated(error: OSError | ValueError, name: str, cwd: Path) -> ProcessUnstartable:

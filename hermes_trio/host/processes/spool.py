@@ -22,6 +22,7 @@ from pathlib import Path
 
 import trio
 
+from ...base.pulse import Pulse
 from ...log import Log
 from ..files.private_files import make_private_dir, open_private
 from ..loop.worker import Runner, finished
@@ -114,7 +115,7 @@ class Output:
         self._stream, self._spool, self._runner = stream, spool, runner
         self._tail = bytearray()
         self._in_hand = 0
-        self._grown = trio.lowlevel.ParkingLot()
+        self._grown = Pulse()
         self.total = 0
         """The number of bytes received."""
         self.ended = False
@@ -137,7 +138,7 @@ class Output:
     async def beyond(self, position: int) -> int:
         """Wait until more than `position` bytes have come, or no more can. Return the number received."""
         while self.total <= position and not self.ended:
-            await self._grown.park()
+            await self._grown.wait()
         return self.total
 
     async def pump(self) -> None:
@@ -161,14 +162,14 @@ class Output:
             del self._tail[:-TAIL]
         self.total += len(data)
         self.ended = not data
-        self._grown.unpark_all()
+        self._grown.set()
 
     async def settled(self) -> None:
         """Wait until everything written by now has been read; `pump` must be running. The end of the pipe is
         no sign: a process that inherited it may keep it open long after the command ended."""
         target = self.total if self.ended else self.total + self._in_hand + _unread(self._stream)
         while self.total < target and not self.ended:
-            await self._grown.park()
+            await self._grown.wait()
 
     async def close(self) -> None:
         """Stop reading, and wait until the file is complete and closed."""
@@ -178,7 +179,7 @@ class Output:
     def stop(self) -> None:
         """Stop reading."""
         self.ended = True
-        self._grown.unpark_all()
+        self._grown.set()
 
 
 if sys.platform == "win32":  # pragma: no cover - Trio hides the pipe's handle; the last output may come late
