@@ -21,7 +21,7 @@ from ...base.errors import GatewayError
 
 # On Windows other processes cannot read a locked byte, so it is far after any data. It may lie after the end
 # of the file, but some C libraries count no further than 2 GiB.
-_FAR_BYTE = (1 << 31) - 2
+_LOCKED_BYTE = (1 << 31) - 2
 
 
 class _Fcntl(Protocol):
@@ -86,7 +86,7 @@ def lock_by_file(fd: int, fcntl: _Fcntl) -> bool:
 def lock_by_byte(fd: int, msvcrt: _Msvcrt) -> bool:
     """Lock one byte of an open file. Return False if it is locked already. Raises OSError."""
     position = os.lseek(fd, 0, os.SEEK_CUR)
-    os.lseek(fd, _FAR_BYTE, os.SEEK_SET)
+    os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
     try:
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
     except PermissionError:

@@ -60,7 +60,7 @@ class HomeLock:
         with suppress(FileNotFoundError):
             if os.path.samestat(path.stat(), os.fstat(self._fds[-1])):
                 return False
-        fd = _taken(path, self.process)
+        fd = _take_lock_file(path, self.process)
         if fd is None:
             return False
         self._fds.append(fd)
@@ -68,7 +68,7 @@ class HomeLock:
 
     def _close(self) -> None:
         with suppress(OSError):
-            _record(self._fds[-1], b"")
+            _write_record(self._fds[-1], b"")
         for fd in self._fds:
             os.close(fd)
 
@@ -83,16 +83,16 @@ def locked_home(home: Path) -> Iterator[HomeLock]:
     with ExitStack() as held:
         try:
             make_private_dir(home)
-            directory = _opened_dir(home)
+            directory = _open_directory(home)
             if directory is not None:
                 held.callback(os.close, directory)
-                if not _directory_taken(directory):
-                    raise _busy(home)
-            fd = _taken(home / LOCK_FILE, me)
+                if not _take_directory_lock(directory):
+                    raise _busy_error(home)
+            fd = _take_lock_file(home / LOCK_FILE, me)
         except OSError as error:
             raise home_error(home, error) from error
         if fd is None:
-            raise _busy(home)
+            raise _busy_error(home)
         lock = HomeLock(home, me, fd)
         held.callback(lock._close)
         yield lock
@@ -100,14 +100,14 @@ def locked_home(home: Path) -> Iterator[HomeLock]:
 
 def is_locked(home: Path) -> bool:
     """Return True if a gateway has this home. Takes no lock, so it never makes a start fail."""
-    return _is_lit(home) or recorded_holder(home) is not None
+    return _has_lamp(home) or recorded_holder(home) is not None
 
 
 def refuse_if_busy(home: Path) -> None:
     """Raise `HomeBusy` if a gateway has this home. For a caller that is about to change files of a gateway;
     only the lock gives certainty, since a gateway may start a moment later."""
     if is_locked(home):
-        raise _busy(home)
+        raise _busy_error(home)
 
 
 def recorded_holder(home: Path) -> ProcessId | None:
@@ -119,33 +119,33 @@ def recorded_holder(home: Path) -> ProcessId | None:
         process = msgspec.json.decode(data, type=ProcessId)
     if process is not None and is_alive(process):
         return process
-    status = read_status(home) if _is_lit(home) else None
+    status = read_status(home) if _has_lamp(home) else None
     return status.process if status is not None and is_alive(status.process) else None
 
 
-def _busy(home: Path) -> HomeBusy:
+def _busy_error(home: Path) -> HomeBusy:
     holder = recorded_holder(home)
     return HomeBusy(home, holder.pid if holder else None)
 
 
-def _opened_dir(home: Path) -> int | None:
+def _open_directory(home: Path) -> int | None:
     """Open the home directory as a file; None on systems that cannot."""
     if not hasattr(os, "O_DIRECTORY"):
         return None
     return os.open(home, os.O_RDONLY | os.O_DIRECTORY)
 
 
-def _directory_taken(fd: int) -> bool:
+def _take_directory_lock(fd: int) -> bool:
     """Lock the home directory. Return False if another process has locked it. Some network file systems
     cannot lock a directory: there the lock file alone decides."""
     with suppress(OSError):
         if not try_lock(fd):
             return False
-        _light(fd)
+        _set_lamp(fd)
     return True
 
 
-def _taken(path: Path, me: ProcessId) -> int | None:
+def _take_lock_file(path: Path, me: ProcessId) -> int | None:
     """Open and lock the lock file, and write the record of this process into it. Return None if another
     process has locked it."""
     fd = open_private(path, os.O_RDWR)
@@ -154,13 +154,13 @@ def _taken(path: Path, me: ProcessId) -> int | None:
         if not try_lock(fd):
             return None
         with suppress(OSError):  # a file system without such locks; the record serves as well
-            _light(fd)
-        _record(fd, msgspec.json.encode(me))
+            _set_lamp(fd)
+        _write_record(fd, msgspec.json.encode(me))
         unless_taken.pop_all()
     return fd
 
 
-def _record(fd: int, data: bytes) -> None:
+def _write_record(fd: int, data: bytes) -> None:
     os.ftruncate(fd, 0)
     os.lseek(fd, 0, os.SEEK_SET)
     os.write(fd, data)
@@ -174,14 +174,14 @@ if sys.platform == "linux":
         """Return the kernel's `struct flock` for the whole file and no particular process."""
         return struct.pack("hhqqi0q", kind, os.SEEK_SET, 0, 0, 0)
 
-    def _light(fd: int) -> None:
+    def _set_lamp(fd: int) -> None:
         # A read lock, since a directory can only be opened for reading.
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_RDLCK))
 
-    def _is_lit(home: Path) -> bool:
-        return any(map(_is_lit_at, (home, home / LOCK_FILE)))
+    def _has_lamp(home: Path) -> bool:
+        return any(map(_has_lamp_at, (home, home / LOCK_FILE)))
 
-    def _is_lit_at(path: Path) -> bool:
+    def _has_lamp_at(path: Path) -> bool:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # the path may hold a pipe
         except FileNotFoundError:
@@ -199,8 +199,8 @@ if sys.platform == "linux":
 
 else:  # pragma: no cover - the record serves
 
-    def _light(fd: int) -> None:
+    def _set_lamp(fd: int) -> None:
         pass
 
-    def _is_lit(home: Path) -> bool:
+    def _has_lamp(home: Path) -> bool:
         return False

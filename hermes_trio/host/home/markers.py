@@ -109,10 +109,10 @@ class MarkerVerdict(Enum):
 
 
 def judge_planned_stop(
-    stop: PlannedStop, me: ProcessId, *, lies_since: float, now: float, booted: float, target_lives: bool
+    stop: PlannedStop, me: ProcessId, *, file_time: float, now: float, booted: float, target_lives: bool
 ) -> MarkerVerdict:
     """Decide whether a planned stop counts for `me`. All times are seconds since 1970."""
-    written = to_seconds(stop.written_at, lies_since)
+    written = to_seconds(stop.written_at, file_time)
     if written < booted or not may_be_one_boot(stop.target_boot, me.boot):
         return MarkerVerdict.BEFORE_BOOT
     if now - written >= PLANNED_STOP_AGE:
@@ -125,19 +125,19 @@ def judge_planned_stop(
     return MarkerVerdict.COUNTS if stop.target_start_time in (None, me.started) else MarkerVerdict.ENDED
 
 
-def judge_drain(request: DrainRequest, *, lies_since: float, now: float, epoch: str) -> MarkerVerdict:
+def judge_drain(request: DrainRequest, *, file_time: float, now: float, epoch: str) -> MarkerVerdict:
     """Decide whether a drain request is in force now."""
     if not may_be_one_boot(request.epoch, epoch):
         return MarkerVerdict.BEFORE_BOOT
     # The older of the two times, so that a wrong clock cannot make the request last for ever.
-    asked = min(to_seconds(request.requested_at, lies_since), lies_since)
+    asked = min(to_seconds(request.requested_at, file_time), file_time)
     return MarkerVerdict.OLD if now - asked >= DRAIN_AGE else MarkerVerdict.COUNTS
 
 
-def judge_restart(requested: Moment, *, lies_since: float, now: float) -> MarkerVerdict:
+def judge_restart(requested: Moment, *, file_time: float, now: float) -> MarkerVerdict:
     """Decide whether the restart is still to be announced. It is also after the clock went back: a machine
     may get its time only after we started."""
-    distance = abs(now - to_seconds(requested, lies_since))
+    distance = abs(now - to_seconds(requested, file_time))
     return MarkerVerdict.OLD if distance >= RESTART_AGE else MarkerVerdict.COUNTS
 
 
@@ -164,11 +164,11 @@ def read_planned_stop(
 ) -> MarkerReading[PlannedStop]:
     """Read the planned stop for this process. One for another living process is left to it."""
 
-    def judge(stop: PlannedStop, lies_since: float) -> MarkerVerdict:
+    def judge(stop: PlannedStop, file_time: float) -> MarkerVerdict:
         target = find(stop.target_pid)
         lives = target is not None and stop.target_start_time in (None, target.started)
         return judge_planned_stop(
-            stop, me, lies_since=lies_since, now=world.time(), booted=booted, target_lives=lives
+            stop, me, file_time=file_time, now=world.time(), booted=booted, target_lives=lives
         )
 
     return _read(home / PLANNED_STOP, PlannedStop, judge, world)
@@ -193,8 +193,8 @@ def read_drain_request(home: Path, world: World) -> MarkerReading[DrainRequest]:
     turn."""
     epoch = boot_epoch()
 
-    def judge(request: DrainRequest, lies_since: float) -> MarkerVerdict:
-        return judge_drain(request, lies_since=lies_since, now=world.time(), epoch=epoch)
+    def judge(request: DrainRequest, file_time: float) -> MarkerVerdict:
+        return judge_drain(request, file_time=file_time, now=world.time(), epoch=epoch)
 
     found = _read(home / DRAIN_REQUEST, DrainRequest, judge, world, unread=DrainRequest())
     if found.marker is None or (epoch and found.marker.epoch == epoch):
@@ -211,8 +211,8 @@ def write_restart_pending(home: Path, world: World, *, asked_by: str | None = No
 def read_restart_pending(home: Path, world: World) -> MarkerReading[RestartPending]:
     """Read the request to tell the home chats."""
 
-    def judge(pending: RestartPending, lies_since: float) -> MarkerVerdict:
-        return judge_restart(pending.requested_at, lies_since=lies_since, now=world.time())
+    def judge(pending: RestartPending, file_time: float) -> MarkerVerdict:
+        return judge_restart(pending.requested_at, file_time=file_time, now=world.time())
 
     return _read(home / RESTART_PENDING, RestartPending, judge, world)
 
@@ -225,8 +225,8 @@ def write_restart_notify(home: Path, notify: RestartNotify, world: World) -> Non
 def read_restart_notify(home: Path, world: World) -> MarkerReading[RestartNotify]:
     """Read the request to tell a chat."""
 
-    def judge(notify: RestartNotify, lies_since: float) -> MarkerVerdict:
-        return judge_restart(notify.requested_at, lies_since=lies_since, now=world.time())
+    def judge(notify: RestartNotify, file_time: float) -> MarkerVerdict:
+        return judge_restart(notify.requested_at, file_time=file_time, now=world.time())
 
     return _read(home / RESTART_NOTIFY, RestartNotify, judge, world)
 
@@ -277,21 +277,20 @@ def _read(
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         damage = f"is damaged ({error})"
 
-    lies_since = facts.st_mtime if facts else world.time()
+    file_time = facts.st_mtime if facts else world.time()
     if marker is None:
-        being_written = facts is not None and 0 <= world.time() - lies_since < SETTLED
-        return MarkerReading() if being_written else MarkerReading(problem=_removed(path, facts, str(damage)))
-    verdict = judge(marker, lies_since)
+        if facts is not None and 0 <= world.time() - file_time < SETTLED:
+            return MarkerReading()  # it may be being written
+        return MarkerReading(problem=_remove_judged(path, facts, str(damage)))
+    verdict = judge(marker, file_time)
     if verdict is MarkerVerdict.COUNTS:
         return MarkerReading(marker, damage and f"{path.name} {damage}; it counts nevertheless")
-    return (
-        MarkerReading()
-        if verdict is MarkerVerdict.FOREIGN
-        else MarkerReading(problem=_removed(path, facts, verdict.value))
-    )
+    if verdict is MarkerVerdict.FOREIGN:
+        return MarkerReading()
+    return MarkerReading(problem=_remove_judged(path, facts, verdict.value))
 
 
-def _removed(path: Path, facts: os.stat_result | None, why: str) -> str:
+def _remove_judged(path: Path, facts: os.stat_result | None, why: str) -> str:
     """Remove the file that was judged, if it is one. Return the problem in words."""
     try:
         gone = facts is not None and remove_if_same(path, facts)

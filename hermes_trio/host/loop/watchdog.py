@@ -106,13 +106,13 @@ class _Watcher:
                 self.beat = max(self.beat, now)
             looked, silent = now, now - self.beat
             if silent >= self._stalled_after:
-                self._stalls(silent, first=not stalled)
+                self._handle_stall(silent, first=not stalled)
                 stalled = silent
             elif stalled:
                 log.warning("event loop answers again", silent_seconds=round(stalled, 1))
                 stalled = 0.0
 
-    def _stalls(self, silent: float, *, first: bool) -> None:
+    def _handle_stall(self, silent: float, *, first: bool) -> None:
         if first:
             log.error("event loop does not answer", silent_seconds=round(silent, 1))
             try:

@@ -67,7 +67,7 @@ async def end_leftovers(
         if leftover.ended:
             log.warning("process group of an earlier life ended", group=group.id, pids=pids)
         else:
-            log.error("process group of an earlier life not ended", group=group.id, pids=pids)
+            log.warning("process group of an earlier life not ended", group=group.id, pids=pids)
         ended.append(leftover)
 
     async with trio.open_nursery() as nursery:

@@ -128,7 +128,7 @@ class ChildProcess:
     async def _attend(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.output.pump)
-            self._note_end(await _ended(self._child, self._group.system))
+            self._note_end(await _wait_for_end(self._child, self._group.system))
 
     def _note_end(self, code: int | None) -> None:
         self.exit_code = code
@@ -219,7 +219,7 @@ async def running(
             if process is None or process.is_over:
                 guard.over(group_id)
             else:
-                log.error("process group not ended", group=group_id, command=_name(command))
+                log.error("process group not ended", group=group_id, command=_name_of(command))
 
 
 async def end_group(
@@ -231,29 +231,29 @@ async def end_group(
         return True
     group.signal(sweep.TERM, members, table)
     with trio.move_on_after(patience.after_term) as polite:
-        async with beside(partial(_hurry, polite, ending)):
-            await _gone(group, look, sweep.TERM)
+        async with beside(partial(_cut_at_ending, polite, ending)):
+            await _signal_until_gone(group, look, sweep.TERM)
             return True
     with trio.move_on_after(patience.after_kill):
-        await _gone(group, look, group.system.kill_signal)
+        await _signal_until_gone(group, look, group.system.kill_signal)
         return True
     return False
 
 
-async def _hurry(polite: trio.CancelScope, ending: trio.Event) -> None:
+async def _cut_at_ending(polite: trio.CancelScope, ending: trio.Event) -> None:
     await ending.wait()
     polite.cancel(reason="the gateway is ending")
 
 
-async def _gone(group: sweep.ProcessGroup, look: Look, number: int) -> None:
+async def _signal_until_gone(group: sweep.ProcessGroup, look: Look, number: int) -> None:
     """Send the signal to every member, also to members that appear meanwhile, until there is none."""
     while members := group.living(table := await look()):
         group.signal(number, members, table)
         for one in members:
-            await _death(one.pid)
+            await _wait_for_death(one.pid)
 
 
-async def _death(pid: int) -> None:
+async def _wait_for_death(pid: int) -> None:
     """Wait until this process is dead or, where the system cannot tell, a moment. The caller looks again."""
     try:
         fd = os.pidfd_open(pid)
@@ -268,7 +268,7 @@ async def _death(pid: int) -> None:
         os.close(fd)
 
 
-async def _ended(child: trio.Process, system: sweep.System) -> int | None:
+async def _wait_for_end(child: trio.Process, system: sweep.System) -> int | None:
     """Wait for the end of a command, if possible without reaping it. Return its exit code."""
     if not system.can_peek:
         return await child.wait()
@@ -279,7 +279,7 @@ async def _ended(child: trio.Process, system: sweep.System) -> int | None:
             return None
         if info is not None:
             return info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
-        await _death(child.pid)
+        await _wait_for_death(child.pid)
 
 
 def _peek(pid: int) -> os.waitid_result | None:
@@ -292,7 +292,7 @@ async def _open_spool(file: Spool, command: Sequence[str] | str, runner: Runner)
         await finished(runner, file.open)
     except OSError as error:
         problem = f"its output cannot be stored in {file.path.parent} ({error.strerror})"
-        raise SpoolUnwritable(_name(command), problem, "Free the disk or repair the directory") from error
+        raise SpoolUnwritable(_name_of(command), problem, "Free the disk or repair the directory") from error
 
 
 async def _start(
@@ -312,7 +312,7 @@ async def _start(
             **_OWN_SESSION,
         )
     except (OSError, ValueError) as error:
-        raise _translated(error, _name(command), cwd) from error
+        raise _unstartable(error, _name_of(command), cwd) from error
 
 
 def _started_group(group_id: str, pid: int, guard: Guard) -> sweep.ProcessGroup:
@@ -322,7 +322,7 @@ def _started_group(group_id: str, pid: int, guard: Guard) -> sweep.ProcessGroup:
     return group
 
 
-def _translated(error: OSError | ValueError, name: str, cwd: Path) -> ProcessUnstartable:
+def _unstartable(error: OSError | ValueError, name: str, cwd: Path) -> ProcessUnstartable:
     if isinstance(error, ValueError):
         return ProcessUnstartable(
             name, f"cannot be started ({error})", "Remove the characters that no command may contain"
@@ -339,6 +339,6 @@ def _translated(error: OSError | ValueError, name: str, cwd: Path) -> ProcessUns
     return ProcessUnstartable(name, f"cannot be started ({reason})", "End other processes or shorten it")
 
 
-def _name(command: Sequence[str] | str) -> str:
+def _name_of(command: Sequence[str] | str) -> str:
     """Return a name of the command for messages, without its arguments: they may hold secrets."""
     return "shell command" if isinstance(command, str) else command[0]

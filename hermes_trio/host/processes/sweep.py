@@ -77,7 +77,7 @@ class ProcessTable:
         self._by_marker: dict[str, list[SeenProcess]] = {}
         # An agent may have started this gateway with a command of the group that we look for. A gateway never
         # ends itself, nor a process that waits for it.
-        mine = _and_above(os.getpid(), self.by_pid)
+        mine = _with_ancestors(os.getpid(), self.by_pid)
         for one in self.by_pid.values():
             if one.alive and one.pid not in mine:
                 self._living[one.pid] = one
@@ -201,7 +201,7 @@ class ProcessGroup:
         return True
 
 
-def _and_above(pid: int, by_pid: dict[int, SeenProcess]) -> set[int]:
+def _with_ancestors(pid: int, by_pid: dict[int, SeenProcess]) -> set[int]:
     chain: set[int] = set()
     while pid in by_pid and pid not in chain:
         chain.add(pid)
@@ -243,7 +243,7 @@ def _read_marker(pid: int) -> str | None:
     for pause in BEGINS_WITHIN:
         if environ:
             break
-        if begins := _begins(pid):
+        if begins := _is_replacing_program(pid):
             time.sleep(pause)
         environ = _read(f"/proc/{pid}/environ")  # also if it has begun in the meantime
         if not begins:
@@ -252,7 +252,7 @@ def _read_marker(pid: int) -> str | None:
     return rest.partition(b"\0")[0].decode("ascii", "replace") if found else None
 
 
-def _begins(pid: int) -> bool:
+def _is_replacing_program(pid: int) -> bool:
     """Return True while a process is replacing its program (`exec`): during that moment it has memory, but
     neither code nor an end of its environment. Where we may not see that, its code address reads 1."""
     rest = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
@@ -263,19 +263,19 @@ def _read(path: str) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError as error:
-        return _nothing(error)
+        return _empty_if_gone(error)
     try:
         parts = []
         while part := os.read(fd, 1 << 16):
             parts.append(part)
         return b"".join(parts)
     except OSError as error:
-        return _nothing(error)
+        return _empty_if_gone(error)
     finally:
         os.close(fd)
 
 
-def _nothing(error: OSError) -> bytes:
+def _empty_if_gone(error: OSError) -> bytes:
     """Return no data for a process that ended meanwhile or is another user's, else raise the error: no
     process counts as dead because the machine has no descriptor left."""
     if error.errno in (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM):
@@ -325,7 +325,7 @@ def listen(gateway: int) -> list[ProcessGroup]:
     """Read messages until the gateway has ended; return the groups that were not over by then."""
     groups: dict[str, ProcessGroup] = {}
     rest = b""
-    for data in _heard(gateway):
+    for data in _read_until_dead(gateway):
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             what, group_id, *more = line.decode("ascii").split()
@@ -336,10 +336,10 @@ def listen(gateway: int) -> list[ProcessGroup]:
     return list(groups.values())
 
 
-def _heard(gateway: int) -> Iterable[bytes]:
+def _read_until_dead(gateway: int) -> Iterable[bytes]:
     """Yield the data from the pipe until it closes or the gateway is dead. A process that the gateway forked
     without exec keeps the pipe open; where the system allows it, the death itself is noticed."""
-    death = _death_of(gateway)
+    death = _open_pidfd(gateway)
     if death is not None:
         os.set_blocking(0, False)
         waiting = select.poll()
@@ -360,7 +360,7 @@ def _heard(gateway: int) -> Iterable[bytes]:
         yield data
 
 
-def _death_of(pid: int) -> int | None:
+def _open_pidfd(pid: int) -> int | None:
     try:
         fd = os.pidfd_open(pid)
     except (AttributeError, OSError):  # not Linux, or already dead: then the pipe is closed

@@ -31,12 +31,12 @@ def main(restart_code: int, command: list[str]) -> int:
     numbers = {signal.Signals[name] for name in FORWARDED}
     # Blocked signals wait for `sigwait`: none is lost, and none interrupts.
     signal.pthread_sigmask(signal.SIG_BLOCK, {*numbers, signal.SIGCHLD})
-    while (code := _life(command)) == restart_code:
+    while (code := _run_child(command)) == restart_code:
         pass
     return code
 
 
-def _life(command: list[str]) -> int:
+def _run_child(command: list[str]) -> int:
     environment = {**os.environ, "HERMES_GATEWAY_EXTERNAL_SUPERVISOR": "1"}
     # In its own process group: Ctrl-C in a terminal reaches only us, and is forwarded once.
     child = os.posix_spawn(command[0], command, environment, setpgroup=0, setsigmask=[])

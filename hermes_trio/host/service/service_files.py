@@ -88,7 +88,7 @@ def stop_timeout(grace: float) -> int:
 
 def systemd_unit(service: Service) -> str:
     """Return the text of the unit file. Raises `UnfitForUnit`."""
-    _check(service)
+    _refuse_unprintable(service)
     if "$" in service.program[0]:  # systemd does not unescape it there
         raise UnfitForUnit("the program", service.program[0], "a $")
     program = command_text(service.program)
@@ -136,7 +136,7 @@ WantedBy={"multi-user.target" if system else "default.target"}
 def launchd_plist(service: Service) -> str:
     """Return the text of the property list. launchd cannot mark a stop as intended: after `hermes-trio stop`
     the exit code is 0, with which launchd does not start the gateway again."""
-    _check(service)
+    _refuse_unprintable(service)
     output = str(service.home / "logs" / "launchd.log")
     of_scope: dict[str, object] = (
         {"LimitLoadToSessionType": ["Aqua", "Background"]}
@@ -209,7 +209,7 @@ def _seal(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _check(service: Service) -> None:
+def _refuse_unprintable(service: Service) -> None:
     values = [("the home", str(service.home)), ("PATH", service.path), ("the user", service.user or "")]
     for what, value in [*values, *(("the program", word) for word in service.program)]:
         if not value.isprintable():

@@ -95,7 +95,7 @@ def restarts_after_exit(unit: Unit, pid: int, environ: Mapping[str, str]) -> boo
 def is_restarting(environ: Mapping[str, str]) -> bool:
     """Return True if systemd will start our unit again at once. For the command that it runs to stop the
     unit."""
-    unit = _own(environ)
+    unit = _own_unit(environ)
     if unit is None:
         return False
     jobs = ask_systemctl(unit.scope, "list-jobs", "--no-legend", "--plain", unit.name, environ=environ)
@@ -106,7 +106,7 @@ def is_restarting(environ: Mapping[str, str]) -> bool:
 def queue_restart(environ: Mapping[str, str]) -> SystemctlAnswer:
     """Queue the restart of our own unit and return without waiting for it. If it was not queued, our exit
     code has to request it. Our units pass their name and scope in the environment."""
-    unit = _own(environ)
+    unit = _own_unit(environ)
     if unit is None:
         return SystemctlAnswer(False, "this unit is not ours")
     return ask_systemctl(unit.scope, "--no-block", "restart", unit.name, environ=environ)
@@ -135,6 +135,6 @@ def ask_systemctl(
     return SystemctlAnswer(done.returncode == 0, (done.stderr if done.returncode else done.stdout).strip())
 
 
-def _own(environ: Mapping[str, str]) -> Unit | None:
+def _own_unit(environ: Mapping[str, str]) -> Unit | None:
     name = environ.get("HERMES_SYSTEMD_UNIT")
     return Unit(name, "user" if environ.get("HERMES_SYSTEMD_SCOPE") == "user" else "system") if name else None

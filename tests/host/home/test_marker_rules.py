@@ -68,7 +68,7 @@ def for_me(**changes: Any) -> PlannedStop:
     ],
 )
 def test_a_planned_stop_counts_for_its_process_in_its_time(stop: PlannedStop, verdict: MarkerVerdict) -> None:
-    judged = judge_planned_stop(stop, ME, lies_since=NOW + 99, now=NOW, booted=BOOTED, target_lives=True)
+    judged = judge_planned_stop(stop, ME, file_time=NOW + 99, now=NOW, booted=BOOTED, target_lives=True)
     assert judged is verdict
 
 
@@ -82,11 +82,11 @@ def test_a_planned_stop_counts_for_its_process_in_its_time(stop: PlannedStop, ve
     ],
 )
 def test_a_planned_stop_counts_for_less_than_a_minute(age: float, verdict: MarkerVerdict) -> None:
-    for stop, lies_since in (
+    for stop, file_time in (
         (for_me(written_at=NOW - age), NOW + 99),
         (for_me(written_at=None), NOW - age),  # the time of the file counts instead
     ):
-        judged = judge_planned_stop(stop, ME, lies_since=lies_since, now=NOW, booted=0.0, target_lives=True)
+        judged = judge_planned_stop(stop, ME, file_time=file_time, now=NOW, booted=0.0, target_lives=True)
         assert judged is verdict
 
 
@@ -96,20 +96,20 @@ def test_a_time_without_a_zone_is_utc_in_every_zone(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as in_tokyo:
         in_tokyo.setenv("TZ", "Asia/Tokyo")
         time.tzset()
-        judged = judge_planned_stop(stop, ME, lies_since=0, now=NOW, booted=BOOTED, target_lives=True)
+        judged = judge_planned_stop(stop, ME, file_time=0, now=NOW, booted=BOOTED, target_lives=True)
     time.tzset()
     assert judged is MarkerVerdict.COUNTS
 
 
 def test_a_planned_stop_for_a_process_that_has_ended_does_not_count() -> None:
     stop = for_me(target_pid=813)
-    judged = judge_planned_stop(stop, ME, lies_since=NOW, now=NOW, booted=BOOTED, target_lives=False)
+    judged = judge_planned_stop(stop, ME, file_time=NOW, now=NOW, booted=BOOTED, target_lives=False)
     assert judged is MarkerVerdict.ENDED
 
 
 def test_an_unknown_boot_does_not_invalidate_a_planned_stop() -> None:
     me = replace(ME, boot="")
-    judged = judge_planned_stop(for_me(), me, lies_since=NOW, now=NOW, booted=BOOTED, target_lives=True)
+    judged = judge_planned_stop(for_me(), me, file_time=NOW, now=NOW, booted=BOOTED, target_lives=True)
     assert judged is MarkerVerdict.COUNTS
 
 
@@ -131,9 +131,9 @@ def test_a_drain_request_counts_for_a_day_of_its_boot(
     requested: Moment, file_age: float, epoch: str, verdict: MarkerVerdict
 ) -> None:
     request = DrainRequest(requested_at=requested, epoch=epoch)
-    assert judge_drain(request, lies_since=NOW - file_age, now=NOW, epoch="here") is verdict
+    assert judge_drain(request, file_time=NOW - file_age, now=NOW, epoch="here") is verdict
     elsewhere = MarkerVerdict.COUNTS if verdict is MarkerVerdict.BEFORE_BOOT else verdict
-    assert judge_drain(request, lies_since=NOW - file_age, now=NOW, epoch="") is elsewhere
+    assert judge_drain(request, file_time=NOW - file_age, now=NOW, epoch="") is elsewhere
 
 
 @pytest.mark.parametrize(
@@ -147,5 +147,5 @@ def test_a_drain_request_counts_for_a_day_of_its_boot(
     ],
 )
 def test_a_restart_marker_counts_for_an_hour(age: float, verdict: MarkerVerdict) -> None:
-    assert judge_restart(NOW - age, lies_since=0.0, now=NOW) is verdict
-    assert judge_restart(None, lies_since=NOW - age, now=NOW) is verdict
+    assert judge_restart(NOW - age, file_time=0.0, now=NOW) is verdict
+    assert judge_restart(None, file_time=NOW - age, now=NOW) is verdict
