@@ -1,7 +1,7 @@
 """Two events that can happen again and again. `trio.Event` happens once; these take the place of a
 `trio.Event` attribute that is replaced by hand.
 
-| class    | `set()` while nobody waits  | for                                                            |
+| class    | `set()` while no task waits | for                                                            |
 |----------|-----------------------------|----------------------------------------------------------------|
 | `Pulse`  | is forgotten                | any number of tasks, each of which rechecks its own condition   |
 | `Wakeup` | is remembered until cleared | one task that works off what there is, then waits for more      |

@@ -5,20 +5,20 @@ twice:
 
 - On the home *directory* itself. No program removes a home directory in passing, so this lock decides.
 - On `gateway.lock` in it, for other programs and for file systems on which a directory cannot be locked.
-Other programs have a file of this name too, and some remove it as stale: with a lock on this file alone, two
-gateways could lock two files of the same name. A file that was removed is put back (`restore_file`).
+  Other programs have a file of this name too, and some remove it as stale: with a lock on this file alone,
+  two gateways could lock two files of the same name. A file that was removed is put back (`restore_file`).
 
 Other processes ask whether a gateway runs, and must never hinder one that starts. A lock can be tried only by
 taking it, and that would make a start at the same moment fail. So only a starting gateway touches the lock,
 and the holder shows two things to look at:
 
 - A *lamp*, on Linux: a second lock of another kind (an open-file-description lock), which the kernel lets
-other processes query (`F_OFD_GETLK`) without taking it, and from any container. Only the holder of the lock
-sets it, so setting it never fails. `/proc/locks` was rejected: it hides the locks of another pid namespace,
-and its device numbers are not those of `stat` on btrfs and overlays. Plain record locks were rejected: they
-are lost as soon as any reader in the process closes the file.
+  other processes query (`F_OFD_GETLK`) without taking it, and from any container. Only the holder of the lock
+  sets it, so setting it never fails. `/proc/locks` was rejected: it hides the locks of another pid namespace,
+  and its device numbers are not those of `stat` on btrfs and overlays. Plain record locks were rejected: they
+  are lost as soon as any reader in the process closes the file.
 - A *record* in the file: the identity of the process, for people and for systems without a lamp. It counts
-only while that very process lives, so a stale record means nothing.
+  only while that very process lives, so a stale record means nothing.
 
 Both kinds of lock belong to the open file. A forked child that keeps the descriptor would keep them; the
 descriptor is close-on-exec, and all our children exec.

@@ -1,7 +1,8 @@
 """`gateway_state.json`: the state of the gateway, for readers outside of it.
 
-This module has its value and the reader. The only writer is `keep_status` in `status_board`: the command line
-reads without Trio, whose import takes longer than the rest of `hermes-trio status`.
+This module holds its value and the function that reads it. The only writer is `keep_status` in
+`status_board`: the command line reads without Trio, whose import takes longer than the rest of `hermes-trio
+status`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A process counts as the agent's if it carries the marker of a command (`sweep.MARKER`), is in the session of a
 process that does, or descends from one of these. The marker in our own environment does not count: it means
 that a command started this gateway. Where the gateway has its process for itself, its children count too; a
-program that embeds the gateway has children of its own.
+program that embeds the gateway has other children.
 
 Not recognised are a process that another program starts or relays the bytes for (sshd, a proxy, a docker
 container), and a process that has left its session, lost its parent and emptied its environment.
