@@ -16,9 +16,9 @@ from pathlib import Path
 import trio
 
 from ...base.errors import StoreError
-from ...host.home.private_files import make_private_dir
+from ...host.files.private_files import make_private_dir
 from ...host.processes.guard import Guard
-from ...host.processes.process_groups import Process, running
+from ...host.processes.process_groups import ChildProcess, running
 from ...state.tables import processes
 from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
@@ -46,7 +46,7 @@ class CommandRunner:
         cwd: Path | None = None,
         process_id: str | None = None,
         background: bool = False,
-    ) -> AsyncIterator[Process]:
+    ) -> AsyncIterator[ChildProcess]:
         """Run a command of a session for as long as the block. Leaving the block ends the child process and
         all its descendants."""
         home = self.home

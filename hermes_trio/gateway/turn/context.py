@@ -16,7 +16,7 @@ from ...base.events import Event, MessageDelta, ReasoningAvailable
 from ...base.messages import MessageEvent
 from ...base.world import World
 from ...config.schema import GatewayConfig
-from ...host.processes.process_groups import Process
+from ...host.processes.process_groups import ChildProcess
 from ...journal.writer import RunWriter
 from ...masking.redaction import Masking
 from ...platform.contract import Dialect
@@ -212,7 +212,9 @@ class TurnContext:
 
     # --- commands ---
 
-    def running(self, command: Command, *, cwd: Path | None = None) -> AbstractAsyncContextManager[Process]:
+    def running(
+        self, command: Command, *, cwd: Path | None = None
+    ) -> AbstractAsyncContextManager[ChildProcess]:
         """Run a command for as long as the block, and no longer than the turn. Leaving the block ends the
         child process and all its descendants. Its output is on `output`, and in a spool file of the home."""
         return self._background.commands.running(self.session_id, command, cwd=cwd)
