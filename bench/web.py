@@ -32,8 +32,8 @@ from hermes_trio.config.schema import GatewayConfig, WebConfig
 from hermes_trio.gateway.serve import serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.open_files import raise_open_files
-from hermes_trio.web.api.event_stream import frame
 from hermes_trio.web.app import Web
+from hermes_trio.web.http.event_stream import frame
 
 from .drain import logged_home
 from .figures import Figure, beside, show

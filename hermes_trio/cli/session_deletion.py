@@ -8,10 +8,10 @@ import trio
 
 from ..base.errors import GatewayError
 from ..base.world import World
+from ..gateway.operations.session_removal import remove_stored
 from ..host.processes.process_identity import ProcessId, is_alive
 from ..journal.writer import open_journals
 from ..state.db.database import open_database
-from ..state.rules import settle
 from ..state.tables import processes
 
 
@@ -40,7 +40,6 @@ async def _delete(home: Path, session_id: str) -> None:
         for process in had:
             if process.ended_at is None and is_alive(ProcessId(process.pid, process.pid_time)):
                 raise StillRunning(process.pid)
-        await database.write(settle.delete_session, session_id, world.time())
-        await journals.delete_session(session_id)
+        await remove_stored(session_id, database, journals, world)
         for process in had:
             (home / "spools" / process.process_id).unlink(missing_ok=True)

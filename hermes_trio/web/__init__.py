@@ -1,5 +1,5 @@
-"""HTTP: health, the sessions API, live events, and what the page stands on.
+"""HTTP: health, the sessions API, runs, completions in OpenAI's form, live events, and the page.
 
-Nothing below knows of it: it is a door of the gateway (`gateway.serve`), and a platform called `api` whose
-people are let in by the key.
+No other package imports this one. A gateway gets from it a door (`gateway.serve`), and a platform called
+`api`, whose people have shown the key.
 """

@@ -14,11 +14,11 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Browser, Page, expect
 
 from hermes_trio.base.world import World
+from hermes_trio.gateway.operations.api_sessions import source_of
 from hermes_trio.state.db.database import open_database
 from hermes_trio.state.tables import sessions, transcript
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
-from hermes_trio.web.api.api_platform import source_of
 from tests.browser.conftest import People, gateway_in, picture, says
 
 pytestmark = pytest.mark.timeout(240)

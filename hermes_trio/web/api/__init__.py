@@ -1,1 +1,1 @@
-"""The routes of the API of this gateway."""
+"""Routes of the gateway's own API: health, administration, sessions, events, log-ins and metrics."""

@@ -1,8 +1,8 @@
-"""The platform called `api`: sessions that live nowhere but here.
+"""The adapter of the platform `api`, whose sessions live in no chat.
 
-People speak to it by requests, and see what is said on the page and in the events. So its link brings
-nothing and sends nowhere; it is there so that a session of the API is taken up again, answered and let in
-like any other. Who speaks here has shown the key at the door.
+People write to these sessions by requests, and read them on the page and in the events. So the link receives
+and sends nothing. It exists so that a session of the API is resumed, answered and admitted like any other.
+The people have shown the key.
 """
 
 from __future__ import annotations
@@ -12,35 +12,29 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from ...base.messages import MessageEvent, SessionSource
+from ...base.messages import MessageEvent
+from ...gateway.operations.api_sessions import API_PLATFORM, source_of
 from ...platform.contract import Link, Outgoing, Preformatted, Traits
-
-NAME = "api"
 
 
 class ApiPlatform:
     """The adapter."""
 
-    name = NAME
+    name = API_PLATFORM
     account = "main"
     traits = Traits(limit=2**31, own_door=True, takes_keys=True, dialect="markdown")
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:
-        yield _Nowhere()
+        yield _SilentLink()
 
 
-def source_of(session_id: str) -> SessionSource:
-    """Where a session of the API lives."""
-    return SessionSource(platform=NAME, chat_id=session_id)
-
-
-class _Nowhere:
-    """What is sent here was seen before: the transcript has it, and the events."""
+class _SilentLink:
+    """A link that drops what it sends, because the transcript and the events already have it."""
 
     async def receive(self) -> AsyncIterator[MessageEvent]:
         await trio.Event().wait()
-        yield MessageEvent(source_of(""))  # never: this makes it an iterator
+        yield MessageEvent(source_of(""))  # unreachable, but it makes this function an iterator
 
     async def send(self, message: Outgoing) -> str | None:
         await trio.lowlevel.checkpoint()

@@ -1,116 +1,57 @@
-"""The browsers that are let in: the list of them, and the log-out.
-
-The list is kept in memory beside its table, since every request of a page asks for it. A log-out also ends
-what is still being answered to that browser: the stream of events above all.
-"""
+"""Log-ins: logging a browser in with the key, the list of log-ins, and the log-out."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-import trio
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ...base.world import World
-from ...state.db.database import Database
-from ...state.tables import logins
-from ...state.tables.logins import Login
-from ..http.http_errors import NotThere, answer
-
-if TYPE_CHECKING:
-    from ..app import Web
+from ..http.auth import Auth
+from ..http.http_errors import NotThere, json_response
 
 CURRENT = "current"
-"""In the place of an id: the log-in of the browser that asks."""
+"""Stands for the id of the log-in of the browser that sends the request."""
 
 
-class Logins:
-    """The log-ins that count."""
+@dataclass(frozen=True, slots=True)
+class LoginRoutes:
+    """The handlers of the log-in routes."""
 
-    def __init__(self, database: Database, world: World) -> None:
-        self._database, self._world = database, world
-        self._logins: dict[str, Login] = {}
-        self._answers: defaultdict[str, set[trio.CancelScope]] = defaultdict(set)
+    auth: Auth
 
-    async def load(self) -> None:
-        """Read the table."""
-        self._note(await self._database.read(logins.every))
+    async def log_in_by_key(self, request: Request) -> Response:
+        """`POST /login` `{key}`: log a browser in with the key. The answer has a cookie, and the page key in
+        the header `X-Hermes-Page`; requests of the page need both."""
+        return await self.auth.log_in_by_key(request)
 
-    def every(self) -> list[Login]:
-        """Return the log-ins that count, the newest first."""
-        return [one for one in self._logins.values() if one.expires_at > self._world.time()]
+    async def every(self, request: Request) -> Response:
+        """`GET /api/logins`: the browsers that are logged in to the page, the newest first."""
+        current = self.auth.login_of(request)
+        return json_response(
+            {
+                "logins": [
+                    {
+                        "id": one.login_id,
+                        "made_at": one.made_at,
+                        "expires_at": one.expires_at,
+                        "browser": one.browser,
+                        "current": current is not None and one.login_id == current.login_id,
+                    }
+                    for one in self.auth.logins.every()
+                ]
+            }
+        )
 
-    def get(self, login_id: str) -> Login | None:
-        """Return the log-in of this id, if it counts."""
-        login = self._logins.get(login_id)
-        return login if login is not None and login.expires_at > self._world.time() else None
-
-    async def add(self, login: Login) -> None:
-        """Store a log-in. It counts from now on."""
-        self._note(await self._database.write(logins.add, login))
-
-    async def end(self, login_id: str) -> None:
-        """Log a browser out. Its open answers end."""
-        await self._database.write(logins.remove, login_id)
-        self._logins.pop(login_id, None)
-        self._cancel(login_id)
-
-    def answering(self, login: Login, app: ASGIApp) -> ASGIApp:
-        """Return an answer that ends with this log-in."""
-
-        async def respond(scope: Scope, receive: Receive, send: Send) -> None:
-            answers = self._answers[login.login_id]
-            with trio.CancelScope() as whole:
-                answers.add(whole)
-                try:
-                    await app(scope, receive, send)
-                finally:
-                    answers.discard(whole)
-                    if not answers:
-                        self._answers.pop(login.login_id, None)
-
-        return respond
-
-    def _note(self, found: list[Login]) -> None:
-        self._logins = {one.login_id: one for one in found}
-        for login_id in self._answers.keys() - self._logins.keys():
-            self._cancel(login_id)
-
-    def _cancel(self, login_id: str) -> None:
-        for whole in self._answers.get(login_id, ()):
-            whole.cancel(reason="logged out")
-
-
-async def every(web: Web, request: Request) -> Response:
-    """`GET /api/logins`: the browsers that are let in to the page, the newest first."""
-    current = web.auth.login_of(request)
-    return answer(
-        {
-            "logins": [
-                {
-                    "id": one.login_id,
-                    "made_at": one.made_at,
-                    "expires_at": one.expires_at,
-                    "browser": one.browser,
-                    "current": current is not None and one.login_id == current.login_id,
-                }
-                for one in web.auth.logins.every()
-            ]
-        }
-    )
-
-
-async def end(web: Web, request: Request) -> Response:
-    """`DELETE /api/logins/{id}`: log a browser out. The id `current` is that of the browser that asks."""
-    current, login_id = web.auth.login_of(request), request.path_params["login_id"]
-    login = current if login_id == CURRENT else web.auth.logins.get(login_id)
-    if login is None:
-        raise NotThere("log-in", "GET /api/logins has the list.")
-    await web.auth.logins.end(login.login_id)
-    response = answer({"id": login.login_id, "ended": True})
-    if login == current:
-        response.delete_cookie(web.auth.cookie, path="/")
-    return response
+    async def end(self, request: Request) -> Response:
+        """`DELETE /api/logins/{id}`: log a browser out. The id `current` stands for the browser that sends
+        the request."""
+        current, login_id = self.auth.login_of(request), request.path_params["login_id"]
+        login = current if login_id == CURRENT else self.auth.logins.get(login_id)
+        if login is None:
+            raise NotThere("log-in", "GET /api/logins has the list.")
+        await self.auth.logins.end(login.login_id)
+        response = json_response({"id": login.login_id, "ended": True})
+        if login == current:
+            response.delete_cookie(self.auth.cookie, path="/")
+        return response

@@ -1,123 +1,127 @@
-"""What a page is told beside the events of runs: that a session is another one than a moment ago, and how
-the gateway is.
+"""Events for pages beside those of runs: a session has changed, and how the gateway is.
 
-The journals tell what happens in a run. That a message waits, that a turn has begun and its model says
-nothing yet, that somebody renamed a session: of that a page is told only where to look again. So nothing has
-to be kept for those who come later, and being told twice does no harm.
+Journals have the events of runs. Other changes, such as a waiting message, a turn that has begun without
+output, or a new title, only tell a page which session to read again. So nothing is kept for pages that
+connect later, and a repeated event does no harm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
 from ...base.errors import StoreError
+from ...base.world import World
+from ...gateway.ending.control import Control
+from ...gateway.session.registry import Sessions
+from ...gateway.turn.handle import TurnHandle
+from ...host.home.status_board import StatusBoard
 from ...log import Log
+from ...state.db.database import Database
 from ...state.tables import sessions
-
-if TYPE_CHECKING:
-    from ...gateway.facade import Gateway
-    from ...gateway.turn.handle import TurnHandle
 
 HEARTBEAT = 15.0
 
 log = Log(__name__)
 
 
-class Changed:
-    """What has changed, for one who watches and is woken for it."""
+class ChangeListener:
+    """The changes that one listener has not taken yet."""
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, status: Callable[[], dict[str, Any]], wake: Callable[[], None]) -> None:
+        self._status = status
         self._sessions: dict[str, str] = {}
-        self._gateway = True
+        self._gateway_changed = True
         self.wake = wake
         wake()
 
-    def take(self, gateway: Gateway) -> list[dict[str, Any]]:
-        """What to tell, be it nothing."""
+    def take(self) -> list[dict[str, Any]]:
+        """Return the events since the last call."""
         changed, self._sessions = self._sessions, {}
-        told, self._gateway = self._gateway, False
-        news = [how_it_is(gateway)] if told else []
+        gateway_changed, self._gateway_changed = self._gateway_changed, False
+        news = [self._status()] if gateway_changed else []
         return news + [{"event": event, "session_id": session_id} for session_id, event in changed.items()]
 
     def note(self, session_id: str | None, *, deleted: bool = False) -> None:
-        """This session has changed, or is not there any more; None for the gateway itself."""
+        """Note that this session has changed or was deleted; None stands for the gateway itself."""
         if session_id is None:
-            self._gateway = True
+            self._gateway_changed = True
         else:
             self._sessions[session_id] = "session.deleted" if deleted else "session.changed"
         self.wake()
 
 
-class Changes:
-    """Everybody who watches."""
+class ChangeFeed:
+    """The listeners of one gateway."""
 
-    def __init__(self) -> None:
-        self._watching: set[Changed] = set()
+    def __init__(self, status: Callable[[], dict[str, Any]]) -> None:
+        """`status` returns the event that says how the gateway is."""
+        self._status = status
+        self._listeners: set[ChangeListener] = set()
 
     @contextmanager
-    def watching(self, wake: Callable[[], None]) -> Iterator[Changed]:
-        """Watch, for as long as the block. How the gateway is comes first."""
-        changed = Changed(wake)
-        self._watching.add(changed)
+    def listening(self, wake: Callable[[], None]) -> Iterator[ChangeListener]:
+        """Listen for as long as the block. The first event says how the gateway is."""
+        listener = ChangeListener(self._status, wake)
+        self._listeners.add(listener)
         try:
-            yield changed
+            yield listener
         finally:
-            self._watching.discard(changed)
+            self._listeners.discard(listener)
 
     def note(self, session_id: str | None, *, deleted: bool = False) -> None:
-        """Tell everybody."""
-        for changed in self._watching:
-            changed.note(session_id, deleted=deleted)
+        """Tell all listeners that this session has changed or was deleted; None stands for the gateway."""
+        for listener in self._listeners:
+            listener.note(session_id, deleted=deleted)
 
     async def beat(self) -> None:
-        """Wake everybody now and then, until cancelled: who has nothing to say then says that. One clock
-        for all of them; a deadline for each wait of each of them costs as much as what they wait for."""
+        """Wake all listeners now and then, until cancelled, so that a silent stream sends a heartbeat. One
+        clock for all of them is cheaper than a deadline for each wait."""
         while True:
             await trio.sleep(HEARTBEAT)
-            for changed in self._watching:
-                changed.wake()
+            for listener in self._listeners:
+                listener.wake()
 
 
-async def note_turns(gateway: Gateway, changes: Changes) -> None:
-    """Note every session in which a turn begins or ends, and every change of the gateway, until cancelled."""
+async def note_turns(feed: ChangeFeed, board: StatusBoard, running: Sessions, database: Database) -> None:
+    """Note each session in which a turn begins or ends, and each change of the gateway, until cancelled."""
     known: Mapping[str, TurnHandle | None] = {}
     while True:
-        version = gateway.home.board.version
-        now = dict(gateway.work.running.items())
-        changes.note(None)
+        version = board.version
+        now = {session.key: session.task for session in running.running}
+        feed.note(None)
         for key in {*known, *now}:
             if known.get(key) is not now.get(key):
-                await _note(gateway, changes, key)
+                await _note_session(feed, database, key)
         known = now
-        await gateway.home.board.changed_since(version)
+        await board.changed_since(version)
 
 
-async def _note(gateway: Gateway, changes: Changes, key: str) -> None:
+async def _note_session(feed: ChangeFeed, database: Database, key: str) -> None:
     try:
-        entry = await gateway.home.database.read(sessions.open_by_key, key)
+        entry = await database.read(sessions.open_by_key, key)
     except StoreError as error:
-        log.warning("a page was not told of a change", session=key, error=str(error))
+        log.warning("session change not announced", session=key, error=str(error))
     else:
         if entry is not None:
-            changes.note(entry.session_id)
+            feed.note(entry.session_id)
 
 
-def how_it_is(gateway: Gateway) -> dict[str, Any]:
-    """How the gateway is, as a page is told it."""
-    status, ending = gateway.home.board.status, gateway.control.current
+def gateway_status(board: StatusBoard, control: Control, running: Sessions, world: World) -> dict[str, Any]:
+    """Return the event that says how the gateway is."""
+    status, ending = board.status, control.current
     return {
         "event": "gateway.changed",
-        "at": gateway.home.world.time(),
+        "at": world.time(),
         "instance": status.instance,
         "state": status.gateway_state,
-        "ready": gateway.control.takes_turns,
-        "held": gateway.control.held,
+        "ready": running.open,
+        "held": control.held,
         "ending": ending.kind if ending is not None else None,
         "deadline": status.deadline,
-        "active_agents": len(gateway.work.running),
+        "active_agents": len(running.running),
         "platforms": status.platforms,
     }

@@ -37,7 +37,7 @@ from ...config.schema import WebConfig
 from ...host.files.private_files import make_private_dir, open_private
 from ...masking.known_secrets import WEB_KEY_FILE
 from ...state.tables.logins import Login
-from ..api.login_routes import Logins
+from .browser_logins import BrowserLogins
 from .connection import vouch
 from .http_errors import Refusal, read_json
 from .server import is_loopback
@@ -83,7 +83,7 @@ class LoginRequest(msgspec.Struct, frozen=True):
 class Auth:
     """Lets in, or refuses. One for each gateway."""
 
-    def __init__(self, key: str, host: str, port: int, world: World, logins: Logins) -> None:
+    def __init__(self, key: str, host: str, port: int, world: World, logins: BrowserLogins) -> None:
         self.logins = logins
         self._key, self._host, self._world = key.encode(), host, world
         self._names = {"localhost", host.lower(), socket.gethostname().lower()}

@@ -1,6 +1,5 @@
-"""What a client is told that does not get what it asked for: `{error: {code, message, remedy}}`, and below
-`/v1/` the same in the form that clients of OpenAI know; and how a body is read, since most of that is found
-out there."""
+"""Errors for clients: `{error: {code, message, remedy}}`, and on paths below `/v1/` the same in OpenAI's
+form. Also reading a request's body, because most errors of a client are found there."""
 
 from __future__ import annotations
 
@@ -17,15 +16,15 @@ from ...log import Log
 from .connection import Hangup
 
 OPENAI = "/v1/"
-"""What the paths of that form begin with."""
+"""Paths that begin with this get errors in OpenAI's form."""
 MB = 1024 * 1024
 LONGEST_BODY = 10 * MB
 RETRY_AFTER = 5
-"""Seconds after which it is worth asking again."""
+"""Seconds after which a client may try again."""
 
 _TYPES = "GET /openapi.json has the fields and their types."
 _PLACE = re.compile(r" - at `\$\.([^`]+)`\Z")
-"""Where msgspec names the field that is wrong."""
+"""The field name in a message of msgspec."""
 
 T = TypeVar("T")
 
@@ -33,7 +32,7 @@ log = Log(__name__)
 
 
 class Refusal(GatewayError):
-    """Something a client asked for and does not get."""
+    """A request that is refused, with its status, code, message and remedy."""
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class Refusal(GatewayError):
 
 
 class NotThere(Refusal):
-    """There is nothing of this name."""
+    """A thing with this name does not exist."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(404, "not_found", f"There is no such {what}.", remedy)
@@ -65,25 +64,25 @@ class Draining(Refusal):
         super().__init__(
             503,
             "gateway_draining",
-            "The gateway is ending or held, and begins no turn now.",
-            "Ask again when GET /ready answers 200.",
+            "The gateway is stopping or on hold, and begins no turn now.",
+            "Try again when GET /ready answers 200.",
             {"Retry-After": str(RETRY_AFTER)},
         )
 
 
-def answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A value as JSON."""
+def json_response(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a value as JSON."""
     body = msgspec.json.encode(value)
     return Response(body, status, headers=headers, media_type="application/json")
 
 
-def told(refusal: Refusal, path: str) -> Response:
-    """What the client reads that asked for this path."""
+def refusal_response(refusal: Refusal, path: str) -> Response:
+    """Return the answer to a refused request for this path."""
     if path.startswith(OPENAI):
         error = openai_error(refusal)
     else:
         error = {"code": refusal.code, "message": refusal.message, "remedy": refusal.remedy}
-    return answer({"error": error}, refusal.status, refusal.headers)
+    return json_response({"error": error}, refusal.status, refusal.headers)
 
 
 _TYPES_OF_OPENAI = {
@@ -95,7 +94,7 @@ _TYPES_OF_OPENAI = {
 
 
 def openai_error(refusal: Refusal) -> dict[str, Any]:
-    """An error as clients of OpenAI know it."""
+    """Return an error in OpenAI's form."""
     kind = "server_error" if refusal.status >= 500 else "invalid_request_error"
     return {
         "message": f"{refusal.message} {refusal.remedy}",
@@ -106,24 +105,24 @@ def openai_error(refusal: Refusal) -> dict[str, Any]:
 
 
 async def read_json(request: Request, kind: type[T], *, longest: int = LONGEST_BODY) -> T:
-    """The body of a request, as a value of this type; no body is an empty object."""
+    """Read the body of a request as a value of this type. An empty body is an empty object."""
     return parsed(await read_body(request, longest), kind)
 
 
 def parsed(body: bytes, kind: type[T]) -> T:
-    """A body that was read, as a value of this type."""
+    """Return a body as a value of this type."""
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except msgspec.ValidationError as error:
         place = _PLACE.search(str(error))
         raise Refusal(400, "wrong_type", f"{error}.", _TYPES, param=place[1] if place else None) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Refusal(400, "bad_json", f"The body is no JSON: {error}.", "Send one JSON object.") from None
+        raise Refusal(400, "bad_json", f"The body is not JSON: {error}.", "Send one JSON object.") from None
 
 
 async def read_body(request: Request, longest: int = LONGEST_BODY) -> bytes:
-    """The body of a request. One that is longer is refused as soon as that is known: most often before it
-    is sent."""
+    """Read the body of a request. One that is too long is refused as soon as this is known, usually before
+    it is sent."""
     length = request.headers.get("content-length", "0")
     size, pieces, more = 0, [], True
     while more and int(length) <= longest >= size:
@@ -140,37 +139,39 @@ async def read_body(request: Request, longest: int = LONGEST_BODY) -> bytes:
 
 
 async def on_refusal(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)  # noqa: S101 - what it is registered for
-    return told(error, request.scope["path"])
+    assert isinstance(error, Refusal)  # noqa: S101 - it is registered for this type
+    return refusal_response(error, request.scope["path"])
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
-    """What the router refuses: no such path, no such method."""
-    assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
+    """Answer a request for an unknown path, or with a wrong method."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for this type
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")
-    remedy = "GET /openapi.json has all paths, and what each of them takes."
+    remedy = "GET /openapi.json has all paths and their methods."
     headers = dict(error.headers) if error.headers else None
-    return told(Refusal(error.status_code, code, f"{error.detail}.", remedy, headers), request.scope["path"])
+    refusal = Refusal(error.status_code, code, f"{error.detail}.", remedy, headers)
+    return refusal_response(refusal, request.scope["path"])
 
 
 async def on_invalid_id(request: Request, error: Exception) -> Response:
-    assert isinstance(error, InvalidId)  # noqa: S101 - what it is registered for
-    refusal = Refusal(400, "bad_id", f"This is no {error.what}.", f"It has {error.rule}.")
-    return told(refusal, request.scope["path"])
+    assert isinstance(error, InvalidId)  # noqa: S101 - it is registered for this type
+    refusal = Refusal(400, "bad_id", f"This is not a valid {error.what}.", f"It has {error.rule}.")
+    return refusal_response(refusal, request.scope["path"])
 
 
 async def on_gateway_error(request: Request, error: Exception) -> Response:
-    """What we could not do: the disk is full, say."""
-    log.error("a request could not be answered", path=request.url.path, error=str(error))
+    """Answer a request that the gateway could not fulfil, for example because the disk is full."""
+    log.error("request failed", path=request.url.path, error=str(error))
     status, code = (503, "store_unavailable") if isinstance(error, StoreError) else (500, "gateway_error")
-    refusal = Refusal(status, code, "The gateway could not do that.", str(error))
-    return told(refusal, request.scope["path"])
+    refusal = Refusal(status, code, "The gateway could not do this.", str(error))
+    return refusal_response(refusal, request.scope["path"])
 
 
-async def on_mistake(request: Request, error: Exception) -> Response:
-    """A mistake of ours. Whoever called us logs it."""
-    remedy = "Look into the log of the gateway, and report it."
-    return told(Refusal(500, "internal", "The gateway made a mistake.", remedy), request.scope["path"])
+async def on_bug(request: Request, error: Exception) -> Response:
+    """Answer a request in which our code failed. The caller logs the error."""
+    remedy = "Read the log of the gateway, and report the error."
+    refusal = Refusal(500, "internal", "The gateway has a bug.", remedy)
+    return refusal_response(refusal, request.scope["path"])
 
 
 HANDLERS = {
@@ -178,5 +179,5 @@ HANDLERS = {
     InvalidId: on_invalid_id,
     GatewayError: on_gateway_error,
     HTTPException: on_http_error,
-    Exception: on_mistake,
+    Exception: on_bug,
 }

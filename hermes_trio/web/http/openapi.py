@@ -1,20 +1,24 @@
-"""`GET /openapi.json`: what there is to ask for, for programs that make clients and tests of it.
+"""`GET /openapi.json`: the description of all routes, for programs that generate clients and tests.
 
-It is made from the table of the routes itself, so no route can be missing: the path and the method are the
-route's, the words are those of its handler, and what a query (`?limit=&offset=`) and a header may hold is
-named there too.
-It tells nothing of this gateway, and yet it is behind the key, like all that nobody needs who has none.
+It is made from the table of routes, so it has every route. The path and the method are the route's, and the
+text is the docstring of its handler; the query parameters (`?limit=&offset=`) and headers that the docstring
+names become parameters. It contains nothing about this gateway, but needs the key like every route that
+a client without the key has no use for.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from starlette.routing import Route
+from starlette.requests import Request
+from starlette.responses import Response
+
+from .http_errors import json_response
+from .route_spec import RouteSpec
 
 _QUERY = re.compile(r"\?([\w=&]+)`")
 _IN_PATH = re.compile(r"{(\w+)(?::\w+)?}")
@@ -22,32 +26,26 @@ _HEADER = re.compile(r"`([A-Z]\w*(?:-\w+)+)`")
 _REF = "#/components/schemas/{name}"
 
 
-class Entry(Route):
-    """A line of the table."""
+class DescriptionRoutes:
+    """The handler of the description."""
 
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        endpoint: Callable[..., Any],
-        *,
-        handler: Callable[..., Any],
-        takes: type[msgspec.Struct] | None,
-        is_open: bool,
-    ) -> None:
-        super().__init__(path, endpoint, methods=[method])
-        self.method, self.handler, self.takes, self.is_open = method, handler, takes, is_open
+    def __init__(self, specs: Sequence[RouteSpec[Any]], version: str) -> None:
+        self._specs, self._version = specs, version
+
+    async def description(self, request: Request) -> Response:
+        """`GET /openapi.json`: this table."""
+        return json_response(description(self._specs, self._version))
 
 
-def description(table: Sequence[Entry], version: str) -> dict[str, Any]:
-    """All of the table."""
-    bodies = [entry.takes for entry in table if entry.takes is not None]
+def description(specs: Sequence[RouteSpec[Any]], version: str) -> dict[str, Any]:
+    """Return the OpenAPI description of these routes."""
+    bodies = [spec.takes for spec in specs if spec.takes is not None]
     schemas, components = msgspec.json.schema_components(bodies, ref_template=_REF)
     body_of = dict(zip(bodies, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for entry in table:
-        operation = _operation(entry, body_of.get(entry.takes) if entry.takes is not None else None)
-        paths.setdefault(_IN_PATH.sub(r"{\1}", entry.path), {})[entry.method.lower()] = operation
+    for spec in specs:
+        operation = _operation(spec, body_of.get(spec.takes) if spec.takes is not None else None)
+        paths.setdefault(_IN_PATH.sub(r"{\1}", spec.path), {})[spec.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": "hermes-trio", "version": version or "0"},
@@ -60,23 +58,23 @@ def description(table: Sequence[Entry], version: str) -> dict[str, Any]:
     }
 
 
-def _operation(entry: Entry, body: dict[str, Any] | None) -> dict[str, Any]:
-    told = " ".join((inspect.getdoc(entry.handler) or "").split())
-    named = [_parameter(name, "path") for name in _IN_PATH.findall(entry.path)]
-    for query in _QUERY.findall(told):
+def _operation(spec: RouteSpec[Any], body: dict[str, Any] | None) -> dict[str, Any]:
+    text = " ".join((inspect.getdoc(spec.handler) or "").split())
+    named = [_parameter(name, "path") for name in _IN_PATH.findall(spec.path)]
+    for query in _QUERY.findall(text):
         named += [_parameter(name, "query") for name in re.findall(r"(\w+)=", query)]
-    named += [_parameter(name, "header") for name in _HEADER.findall(told)]
+    named += [_parameter(name, "header") for name in _HEADER.findall(text)]
     operation: dict[str, Any] = {
-        "description": told,
+        "description": text,
         "parameters": named,
         "responses": {
-            "2XX": {"description": "It is done, or it is what was asked for."},
-            "default": {"description": "It is not, and the body says why and what to do about it."},
+            "2XX": {"description": "The request succeeded."},
+            "default": {"description": "The request failed. The body has the reason and the remedy."},
         },
     }
     if body is not None:
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
-    if entry.is_open:
+    if spec.is_open:
         operation["security"] = []
     return operation
 

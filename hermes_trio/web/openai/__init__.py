@@ -1,1 +1,1 @@
-"""The routes in the form of OpenAI."""
+"""Routes below `/v1/`: completions in OpenAI's form, and runs."""

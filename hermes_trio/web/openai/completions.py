@@ -1,28 +1,30 @@
-"""Answers in the form of OpenAI, for programs that know no other: a turn of the agent as a chat completion.
+"""Chat completions in OpenAI's form: a turn of the agent, whole or as a stream.
 
-The agent uses its own tools, and a client sees that they are used and need not do anything: in a stream, each
-use is an event of its own name, which is a piece of the answer with nothing in it for who does not know it.
+The agent uses its own tools. A client sees each use and need not act: in a stream it is an event with a name
+of its own, whose chunk is empty for clients that do not know the name.
 
-| how the turn ends | whole | as a stream |
+| the turn ends | whole | as a stream |
 |---|---|---|
-| answered | 200 | `finish_reason` stop, and the usage in the last piece |
-| not answered, but something was said | 200, `finish_reason` length, `X-Hermes-Completed: false` | an error |
-| not answered, and nothing was said | 502 `agent_incomplete`, or by the model's error, see below | an error |
-| not begun, for the gateway goes | 503 `gateway_draining` | an error |
+| answered | 200 | `finish_reason` stop, and the usage in the last chunk |
+| not answered, with some text | 200, `finish_reason` length, `X-Hermes-Completed: false` | an error |
+| not answered, without text | 502 `agent_incomplete`, or by the model's error, see below | an error |
+| before it began, because the gateway stops | 503 `gateway_draining` | an error |
 
-An error in a stream is a piece that has `error`; `[DONE]` is the last in any case. Who goes away in the
-middle ends the turn that was begun for them alone. Without a stream, an idempotency key says that they come
-again.
+An error in a stream is a chunk that has `error`; `[DONE]` is always the last. A client that goes away in the
+middle ends the turn that was begun for it alone. Without a stream an idempotency key means that it comes
+back, and keeps the turn running.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 from starlette.requests import Request
@@ -32,17 +34,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ...base.errors import GatewayError
 from ...base.events import INTERRUPTED, MessageDelta, RunCompleted, RunFailed, ToolCompleted, ToolStarted
 from ...config.schema import GatewayConfig
+from ...gateway.operations.conversation_entry import ConversationInput, Conversations, EnteredMessage
+from ...gateway.operations.run_follower import RunFollower, fields_of, follow
+from ...gateway.operations.run_state import Runs
 from ...journal.record import Record
-from ..api.event_stream import EventStream, Write, frame, until_gone
-from ..api.run_follower import Follower, fields_of, follow, standing
-from ..api.run_routes import DONE, STOP_WITHIN, drop, stop_run
-from ..http.http_errors import Draining, Refusal, answer, openai_error, read_body, told
+from ..http.event_stream import EventStream, Write, cancel_when_gone, frame
+from ..http.http_errors import (
+    Draining,
+    Refusal,
+    json_response,
+    openai_error,
+    read_body,
+    refusal_response,
+)
+from .chat_messages import conversation_of, target_of
 from .completion_request import ChatCompletion, completion_asked
-from .openai_sessions import Entered, Said, enter, place_of, said_in
-
-if TYPE_CHECKING:
-    from ...gateway.facade import Gateway
-    from ..app import Web
+from .run_routes import DONE, STOP_WITHIN
 
 SESSION = "X-Hermes-Session-Id"
 DEFAULT_MODEL = "default"
@@ -59,23 +66,92 @@ STATUS_OF_MODEL_ERRORS = {
     "rate_limit_exceeded": 429,
     "model_overloaded": 503,
 }
-"""The status of an answer to a client whose turn failed because of the model. Clients send a request again
-after 408, 409, 429 and 5xx, so an error that lasts has another status: 400 where the request is at fault, and
-424 (Failed Dependency) where the owner of the gateway has to act. Not 401, 403 or 404 for the latter: the
-client's own key is good, and so are its address and its model name; it would ask its user for others."""
+"""The status for a turn that failed because of the model. Clients repeat a request after 408, 409, 429 and
+5xx, so a lasting error has another status: 400 if the request is at fault, and 424 (Failed Dependency) if the
+owner of the gateway has to act. The latter is not 401, 403 or 404, because the client's own key, address and
+model name are right, and it would ask its user to change them."""
 
 
-async def models(web: Web, request: Request) -> Response:
-    """`GET /v1/models`: who answers."""
-    return answer({"object": "list", "data": [_model(name) for name in _names(web.gateway.home.config)]})
+@dataclass(frozen=True, slots=True)
+class CompletionRoutes:
+    """The handlers of models and chat completions."""
 
+    config: GatewayConfig
+    runs: Runs
+    conversations: Conversations
+    gateway_over: trio.Event
+    callers: Counter[str]
+    """The number of clients that wait for the answer of each run."""
 
-async def model(web: Web, request: Request) -> Response:
-    """`GET /v1/models/{id}`"""
-    name = request.path_params["model"]
-    if name not in _names(web.gateway.home.config):
-        raise Refusal(404, "model_not_found", "There is no such model.", "GET /v1/models has the list.")
-    return answer(_model(name))
+    async def models(self, request: Request) -> Response:
+        """`GET /v1/models`: the models that may be named. All of them are the gateway's own."""
+        return json_response({"object": "list", "data": [_model(name) for name in _names(self.config)]})
+
+    async def model(self, request: Request) -> Response:
+        """`GET /v1/models/{id}`: one of the models."""
+        name = request.path_params["model"]
+        if name not in _names(self.config):
+            raise Refusal(404, "model_not_found", "There is no such model.", "GET /v1/models has the list.")
+        return json_response(_model(name))
+
+    async def complete(self, request: Request) -> ASGIApp:
+        """`POST /v1/chat/completions`: an answer, whole or as a stream. `X-Hermes-Session-Id` continues a
+        session with its stored messages; without it the messages of the request are the whole conversation.
+        The same request with the same `Idempotency-Key` gets the same answer."""
+        body = await read_body(request)
+        asked, session_id = completion_asked(body), request.headers.get(SESSION)
+        target, said = target_of(request, body, session_id), conversation_of(asked.messages)
+        if session_id is not None:
+            said = ConversationInput(said.text, None, said.instructions)
+        entered = await self.conversations.enter(said, target)
+        completion = Completion(self.runs, entered, asked, model=_names(self.config)[-1])
+        if asked.stream:
+            return EventStream(partial(self._stream, completion), {SESSION: entered.session})
+        return _WholeAnswer(
+            completion, partial(self._waiting, completion, comes_again=target.key is not None)
+        )
+
+    @asynccontextmanager
+    async def _waiting(self, completion: Completion, *, comes_again: bool = False) -> AsyncIterator[None]:
+        """Count a client that waits for this answer. If it goes before the end, stop the turn that was begun
+        for it alone."""
+        run_id, callers = completion.run_id, self.callers
+        callers[run_id] += 1
+        try:
+            yield
+        except BaseException:  # the client has gone: the answer was cancelled, or a write failed
+            alone = completion.entered.is_ours and callers[run_id] == 1
+            if alone and not comes_again and not self.gateway_over.is_set():
+                with trio.move_on_after(STOP_WITHIN, shield=True):
+                    await self.runs.stop(run_id)
+            raise
+        finally:
+            callers[run_id] -= 1
+            if not callers[run_id]:
+                del callers[run_id]
+
+    async def _stream(self, completion: Completion, write: Write) -> None:
+        async def tell(record: Record) -> None:
+            text = completion.add(record)
+            if text:
+                await write(frame(completion.chunk({"content": text})))
+            if record.event in (ToolStarted.event, ToolCompleted.event):
+                progress = completion.chunk({}, **_progress(record))
+                await write(b"event: hermes.tool.progress\n" + frame(progress))
+
+        async def silence() -> None:
+            await write(b": heartbeat\n\n")
+
+        async with self._waiting(completion):
+            await write(frame(completion.chunk({"role": "assistant", "content": ""})))
+            await follow(self.runs, completion.run_id, RunFollower(tell, _ignore, silence))
+        if completion.is_answered:
+            for chunk in completion.last_chunks():
+                await write(frame(chunk))
+        else:
+            refusal = await completion.refusal()
+            await write(frame(completion.chunk({}, "error", error=openai_error(refusal))))
+        await write(DONE)
 
 
 def _names(config: GatewayConfig) -> list[str]:
@@ -86,87 +162,73 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": OWNER}
 
 
-async def complete(web: Web, request: Request) -> ASGIApp:
-    """`POST /v1/chat/completions`: an answer, whole or while it is written. `X-Hermes-Session-Id` continues a
-    session, with what is stored there; else the messages are all there is. An `Idempotency-Key` makes the
-    same request, sent again, the same answer."""
-    body = await read_body(request)
-    asked, session_id = completion_asked(body), request.headers.get(SESSION)
-    place, said = place_of(request, body, session_id), said_in(asked.messages)
-    if session_id is not None:
-        said = Said(said.text, None, said.instructions)
-    entered = await enter(web, said, place)
-    reply = Reply(web.gateway, entered, asked)
-    if asked.stream:
-        return EventStream(partial(_stream, web, reply), {SESSION: entered.session})
-    return _Whole(web, reply, comes_again=place.key is not None)
+class Completion:
+    """An answer in the making, and its chunks for the client."""
 
-
-class Reply:
-    """An answer that comes into being, and the pieces of it as a client sees them."""
-
-    def __init__(self, gateway: Gateway, entered: Entered, asked: ChatCompletion) -> None:
-        self.gateway, self.entered = gateway, entered
+    def __init__(self, runs: Runs, entered: EnteredMessage, asked: ChatCompletion, *, model: str) -> None:
+        self.runs, self.entered = runs, entered
         self.run_id = entered.posted.run_id
         self.text = ""
         self.end: Record | None = None
         self._has_usage_chunk = bool(asked.stream_options and asked.stream_options.include_usage)
         """Whether the usage is sent in a chunk of its own, without choices."""
-        self._model = _names(gateway.home.config)[-1]
-        self._made_at = int(gateway.home.world.time())
-        self._is_behind_tools = False
+        self._model = model
+        self._made_at = int(runs.world.time())
+        self._is_after_tools = False
 
     @property
     def is_answered(self) -> bool:
         return self.end is not None and self.end.event == RunCompleted.event
 
-    def piece_of(self, record: Record) -> str:
-        """What an event adds to the text: what is said behind a tool stands apart, as in a chat."""
-        said, piece = fields_of(record), ""
+    def add(self, record: Record) -> str:
+        """Take in an event, and return the text that it adds. Text after a tool use begins a new paragraph,
+        as in a chat."""
+        fields, text = fields_of(record), ""
         if record.terminal:
             self.end = record
-            output = said.get("output", "")
-            piece = "" if self.text.endswith(output) else output
-            self._is_behind_tools = True
+            output = fields.get("output", "")
+            text = "" if self.text.endswith(output) else output
+            self._is_after_tools = True
         elif record.event == MessageDelta.event:
-            piece = said.get("delta", "")
+            text = fields.get("delta", "")
         elif record.event in (ToolStarted.event, ToolCompleted.event):
-            self._is_behind_tools = True
-        if piece and self.text and self._is_behind_tools:
-            piece = "\n\n" + piece
-        if piece:
-            self.text, self._is_behind_tools = self.text + piece, False
-        return piece
-
-    async def unbegun(self) -> bool:
-        """Whether it has not begun, because the gateway goes, and is not begun later: what nobody will fetch
-        must not be answered twice, once for nobody. Who has a key may come for it."""
-        if self.end is not None and fields_of(self.end).get("code") != INTERRUPTED:
-            return False
-        stands = await standing(self.gateway, self.run_id)
-        if stands is None or not stands.waits:
-            return False
-        if self.entered.is_ours and stands.message is not None and stands.message.event.fingerprint is None:
-            await drop(self.gateway, stands)
-        return True
+            self._is_after_tools = True
+        if text and self.text and self._is_after_tools:
+            text = "\n\n" + text
+        if text:
+            self.text, self._is_after_tools = self.text + text, False
+        return text
 
     async def refusal(self) -> Refusal:
-        """Why there is no answer."""
-        if await self.unbegun():
+        """Return the reason why there is no answer."""
+        if await self._drop_if_unbegun():
             return Draining()
-        said = fields_of(self.end) if self.end is not None and self.end.event == RunFailed.event else {}
-        message = said.get("error") or "The run was stopped."
-        remedy = f"GET /v1/runs/{self.run_id} says what has become of it."
-        headers, code = {SESSION: self.entered.session}, said.get("code", "")
-        if said.get("retry_after") is not None:
-            headers["Retry-After"] = str(math.ceil(said["retry_after"]))
+        fields = fields_of(self.end) if self.end is not None and self.end.event == RunFailed.event else {}
+        message = fields.get("error") or "The run was stopped."
+        remedy = f"GET /v1/runs/{self.run_id} has the state of the run."
+        headers, code = {SESSION: self.entered.session}, fields.get("code", "")
+        if fields.get("retry_after") is not None:
+            headers["Retry-After"] = str(math.ceil(fields["retry_after"]))
         status = STATUS_OF_MODEL_ERRORS.get(code)
         if status is None:
             status, code = 502, "agent_incomplete"
         return Refusal(status, code, message, remedy, headers)
 
-    def whole(self) -> Response:
-        """All of it at once."""
+    async def _drop_if_unbegun(self) -> bool:
+        """Return whether the run did not begin because the gateway stops. Then drop its message, so that
+        the next life does not answer it for nobody; with an idempotency key the client may come back, and
+        the message stays."""
+        if self.end is not None and fields_of(self.end).get("code") != INTERRUPTED:
+            return False
+        state = await self.runs.state(self.run_id)
+        if state is None or not state.waits:
+            return False
+        if self.entered.is_ours and state.message is not None and state.message.event.fingerprint is None:
+            await self.runs.drop(state)
+        return True
+
+    def response(self) -> Response:
+        """Return the whole answer."""
         headers = {SESSION: self.entered.session}
         if not self.is_answered:
             code = fields_of(self.end).get("code", "") if self.end is not None else ""
@@ -175,18 +237,18 @@ class Reply:
         message = {"role": "assistant", "content": self.text, "refusal": None}
         reason = "stop" if self.is_answered else "length"
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
-        return answer(self._headed("chat.completion", [choice], usage=self.usage), headers=headers)
+        return json_response(self._headed("chat.completion", [choice], usage=self.usage), headers=headers)
 
     def chunk(self, delta: dict[str, Any], reason: str | None = None, **more: Any) -> dict[str, Any]:
-        """A piece of it."""
+        """Return one chunk of a stream."""
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
         if self._has_usage_chunk:
             more = {"usage": None, **more}
         return self._headed("chat.completion.chunk", [choice], **more)
 
     def last_chunks(self) -> Iterator[dict[str, Any]]:
-        """Return the chunks after the text of an answer. The usage stands in the last of them and in no
-        other, because many clients add up the usage of all chunks."""
+        """Yield the chunks after the text of an answer. Only the last of them has the usage, because many
+        clients add up the usage of all chunks."""
         if self._has_usage_chunk:
             yield self.chunk({}, "stop")
             yield self._headed("chat.completion.chunk", [], usage=self.usage)
@@ -195,7 +257,7 @@ class Reply:
 
     @property
     def usage(self) -> dict[str, int]:
-        """What it took; clients read these numbers without looking whether they are there."""
+        """The tokens of the turn; zeros if they are unknown, because clients expect numbers."""
         used = fields_of(self.end).get("usage", {}) if self.end is not None else {}
         prompt, completion = used.get("input_tokens", 0), used.get("output_tokens", 0)
         return {
@@ -209,93 +271,56 @@ class Reply:
         return {**head, "model": self._model, "choices": choices, **more}
 
 
-async def _nothing() -> None:
-    """What is missing of an answer is missing, and nobody is told that nothing happens."""
-    await trio.lowlevel.checkpoint()
+class _WholeAnswer:
+    """A response that is made when the run is over, if the client is still there."""
 
-
-@asynccontextmanager
-async def _waiting(web: Web, reply: Reply, *, comes_again: bool = False) -> AsyncIterator[None]:
-    """A client waits for this. If it goes before the end, the turn ends that was begun for it alone."""
-    run_id, gateway = reply.run_id, reply.gateway
-    web.callers[run_id] += 1
-    try:
-        yield
-    except BaseException:  # the client has gone: cancelled, or broken off in the middle of a write
-        alone = reply.entered.is_ours and web.callers[run_id] == 1
-        if alone and not comes_again and not gateway.shutdown.work_over.is_set():
-            with trio.move_on_after(STOP_WITHIN, shield=True):
-                await stop_run(gateway, run_id)
-        raise
-    finally:
-        web.callers[run_id] -= 1
-        if not web.callers[run_id]:
-            del web.callers[run_id]
-
-
-class _Whole:
-    """A response that is made when the run is over, if the client is still there then."""
-
-    def __init__(self, web: Web, reply: Reply, *, comes_again: bool) -> None:
-        self._web, self._reply, self._comes_again = web, reply, comes_again
-        self._trouble: GatewayError | None = None
+    def __init__(
+        self, completion: Completion, waiting: Callable[[], AbstractAsyncContextManager[None]]
+    ) -> None:
+        """`waiting` opens the block in which the client counts as waiting."""
+        self._completion, self._waiting = completion, waiting
+        self._error: GatewayError | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(until_gone, receive, nursery.cancel_scope)
+            nursery.start_soon(cancel_when_gone, receive, nursery.cancel_scope)
             await self._follow()
             nursery.cancel_scope.cancel(reason="the run is over")
-        if self._trouble is not None:
-            raise self._trouble
-        if self._reply.text or self._reply.is_answered:
-            response = self._reply.whole()
+        if self._error is not None:
+            raise self._error
+        if self._completion.text or self._completion.is_answered:
+            response = self._completion.response()
         else:
-            response = told(await self._reply.refusal(), scope["path"])
+            response = refusal_response(await self._completion.refusal(), scope["path"])
         await response(scope, receive, send)
 
     async def _follow(self) -> None:
+        completion = self._completion
+
         async def tell(record: Record) -> None:
-            self._reply.piece_of(record)
+            completion.add(record)
             await trio.lowlevel.checkpoint()
 
         try:
-            async with _waiting(self._web, self._reply, comes_again=self._comes_again):
-                await follow(self._reply.gateway, self._reply.run_id, Follower(tell, _nothing, _nothing))
+            async with self._waiting():
+                await follow(completion.runs, completion.run_id, RunFollower(tell, _ignore, _ignore))
         except GatewayError as error:
-            self._trouble = error  # out of a nursery it would come in a group
+            self._error = error  # raised in the nursery it would come in a group
 
 
-async def _stream(web: Web, reply: Reply, write: Write) -> None:
-    async def tell(record: Record) -> None:
-        piece = reply.piece_of(record)
-        if piece:
-            await write(frame(reply.chunk({"content": piece})))
-        if record.event in (ToolStarted.event, ToolCompleted.event):
-            await write(b"event: hermes.tool.progress\n" + frame(reply.chunk({}, **_progress(record))))
-
-    async def silence() -> None:
-        await write(b": heartbeat\n\n")
-
-    async with _waiting(web, reply):
-        await write(frame(reply.chunk({"role": "assistant", "content": ""})))
-        await follow(web.gateway, reply.run_id, Follower(tell, _nothing, silence))
-    if reply.is_answered:
-        for chunk in reply.last_chunks():
-            await write(frame(chunk))
-    else:
-        refusal = await reply.refusal()
-        await write(frame(reply.chunk({}, "error", error=openai_error(refusal))))
-    await write(DONE)
+async def _ignore() -> None:
+    """Ignore a gap or a silence: no part of an answer tells the client about it."""
+    await trio.lowlevel.checkpoint()
 
 
 def _progress(record: Record) -> dict[str, Any]:
-    said = fields_of(record)
+    fields = fields_of(record)
     status = (
-        "running" if record.event == ToolStarted.event else "failed" if said.get("error") else "completed"
+        "running" if record.event == ToolStarted.event else "failed" if fields.get("error") else "completed"
     )
     return {
-        "tool": said.get("tool"),
-        "label": said.get("preview", ""),
-        "toolCallId": said.get("call_id"),
+        "tool": fields.get("tool"),
+        "label": fields.get("preview", ""),
+        "toolCallId": fields.get("call_id"),
         "status": status,
     }

@@ -1,1 +1,1 @@
-"""The page: its files, and how they are served."""
+"""The page: its files, and the routes that serve them."""

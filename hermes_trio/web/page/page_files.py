@@ -1,7 +1,8 @@
-"""The page: files of the package, read once and served from memory under the names they have.
+"""The files of the page, and the routes that serve them.
 
-What is asked for is looked up in a table, so no path can lead anywhere else. Who has no cookie gets the page
-on which the key is asked for; the other files hold no secret and are open.
+The files are read once and served from memory. A requested name is looked up in a table, so no path can lead
+to another file. A browser without a cookie gets the log-in page; the other files contain no secret and are
+open.
 """
 
 from __future__ import annotations
@@ -9,15 +10,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..http.http_errors import NotThere
-
-if TYPE_CHECKING:
-    from ..app import Web
+from ..http.auth import Auth
+from ..http.http_errors import NotThere, Refusal
 
 KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -29,48 +27,68 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A file."""
+class PageFile:
+    """One file of the page."""
 
     content: bytes
     kind: str
     tag: str
-    """Another one whenever the content is."""
+    """A digest of the content."""
 
-    def answer(self, request: Request, status: int = 200) -> Response:
-        """The file, unless the browser has it."""
+    def response(self, request: Request, status: int = 200) -> Response:
+        """Return the file; 304 if the browser has it."""
         headers = {"etag": self.tag, "cache-control": "no-cache", "content-type": self.kind}
         if status == 200 and self.tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         return Response(self.content, status, headers)
 
 
-class Pages:
-    """All files of the page."""
+class PageFiles:
+    """All files of the page, by name."""
 
     def __init__(self) -> None:
-        self._parts = {
-            file.name: Part(content, KINDS[suffix], f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+        self._files = {
+            file.name: PageFile(content, KINDS[suffix], f'"{hashlib.sha256(content).hexdigest()[:32]}"')
             for file in files(__package__).joinpath("static").iterdir()
             if (suffix := f".{file.name.rpartition('.')[2]}") in KINDS and (content := file.read_bytes())
         }
 
-    def part(self, name: str) -> Part:
-        """The file of this name. Raises `NotThere`."""
+    def file(self, name: str) -> PageFile:
+        """Return the file with this name. Raises `NotThere`."""
         try:
-            return self._parts[name]
+            return self._files[name]
         except KeyError:
             raise NotThere("page", "GET / is the page.") from None
 
 
-async def page(web: Web, request: Request) -> Response:
-    """`GET /`: the page, or where the key is asked for."""
-    name = "index.html" if web.auth.is_let_in(request) else "login.html"
-    response = web.pages.part(name).answer(request)
-    response.headers["vary"] = "cookie"
-    return response
+class PageRoutes:
+    """The handlers of the page."""
 
+    def __init__(self, auth: Auth) -> None:
+        self._auth = auth
+        self._files = PageFiles()
 
-async def part(web: Web, request: Request) -> Response:
-    """`GET /page/{name}`: a file of it."""
-    return web.pages.part(request.path_params["name"]).answer(request)
+    async def page(self, request: Request) -> Response:
+        """`GET /`: the page, or the log-in page."""
+        name = "index.html" if self._auth.is_let_in(request) else "login.html"
+        response = self._files.file(name).response(request)
+        response.headers["vary"] = "cookie"
+        return response
+
+    async def file(self, request: Request) -> Response:
+        """`GET /page/{name}`: a file of the page."""
+        return self._files.file(request.path_params["name"]).response(request)
+
+    async def log_in_by_link(self, request: Request) -> Response:
+        """`GET /login?token=`: log a browser in with the link that `run` or `link` printed. Without a token
+        the log-in page, which asks for the key."""
+        if "token" not in request.query_params:
+            response = self._files.file("login.html").response(request)
+            response.headers["cache-control"] = "no-store"
+            return response
+        try:
+            return await self._auth.log_in_by_link(request)
+        except Refusal as refusal:
+            if "text/html" not in request.headers.get("accept", ""):
+                raise
+            return self._files.file("login.html").response(request, refusal.status)

@@ -23,8 +23,7 @@ from hermes_trio.journal import broadcast, replay
 from hermes_trio.journal.writer import open_journals
 from hermes_trio.state.tables import turns
 from hermes_trio.testing import Script
-from hermes_trio.web.api import event_stream, session_changes
-from hermes_trio.web.app import application
+from hermes_trio.web.api import event_routes, session_changes
 from hermes_trio.web.http.connection import Message
 from tests.web.conftest import KEY, WebStage, client, hearing
 
@@ -164,9 +163,9 @@ async def test_with_a_cursor_that_is_too_old_what_goes_on_is_told_from_its_start
             going_on = await http.post("/api/sessions/one/messages", json={"text": "hang"})
             await heard.until("message.delta", 3)
         cursor = heard.ids[0]
-        for number in range(event_stream.MOST_RUNS + 1):
+        for number in range(event_routes.MOST_RUNS + 1):
             await http.post(f"/api/sessions/other-{number}/messages", json={"text": "hello"})
-        await web_stage.until(lambda: len(web_stage.agent.left) == event_stream.MOST_RUNS + 1)
+        await web_stage.until(lambda: len(web_stage.agent.left) == event_routes.MOST_RUNS + 1)
         async with hearing(http, cursor) as again:
             await again.until("message.delta", 3)
             assert again.names[0] == "gap"
@@ -257,7 +256,7 @@ async def test_a_slow_reader_is_told_that_it_was_cut(web_stage: WebStage) -> Non
 
     async with web_stage.served() as (_, http), trio.open_nursery() as nursery:
         assert web_stage.web is not None
-        nursery.start_soon(application(web_stage.web), asked("/api/events"), receive, send)
+        nursery.start_soon(web_stage.web.opened.application, asked("/api/events"), receive, send)
         await web_stage.until(lambda: b": connected" in b"".join(sent))
         await http.post("/api/sessions/one/messages", json={"text": "long"})
         await hears.wait()

@@ -18,14 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from hermes_trio.gateway.operations import run_follower
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import Script
 from hermes_trio.tools.tool import Approval
-from hermes_trio.web.api import run_follower
-from hermes_trio.web.app import application
 from hermes_trio.web.http.connection import Hangup, Message
 from tests.web.conftest import PATIENCE, WebStage, hearing
 
@@ -318,7 +317,7 @@ async def test_a_stop_is_answered_before_the_end_is_told(web_stage: WebStage) ->
             await followed.until("message.delta")
             before: list[bool] = []
             assert web_stage.web is not None
-            app = application(web_stage.web)
+            app = web_stage.web.opened.application
 
             async def send(message: Message) -> None:
                 await trio.sleep(0.1)  # time enough for an end that would come too early
@@ -343,7 +342,7 @@ async def test_who_stops_and_hangs_up_has_stopped(web_stage: WebStage) -> None:
         await web_stage.until(lambda: len(web_stage.agent.began) == 1)
         assert web_stage.web is not None
         with pytest.raises(Hangup):
-            await application(web_stage.web)(stop_of(http, run), trio.sleep_forever, send)
+            await web_stage.web.opened.application(stop_of(http, run), trio.sleep_forever, send)
         await until(http, run, "cancelled")
 
 

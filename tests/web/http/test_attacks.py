@@ -7,19 +7,20 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import psutil
 import pytest
 import trio
 
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.parts import Gateway
 from hermes_trio.host.loop.open_files import raise_open_files
-from hermes_trio.web.app import routes
 from hermes_trio.web.http.auth import TRIES_WITHIN
 from hermes_trio.web.http.connection import PIECE
 from hermes_trio.web.http.http_errors import LONGEST_BODY
-from hermes_trio.web.http.openapi import Entry
+from hermes_trio.web.http.route_spec import RouteSpec
 from hermes_trio.web.http.server import MOST_CONNECTIONS
+from hermes_trio.web.route_table import SPECS
 from tests.web.conftest import KEY, PATIENCE, WebStage, client, log_in
 
 OPEN = {
@@ -36,18 +37,13 @@ MB = 1024 * 1024
 WITH_KEY = f"Host: localhost\r\nAuthorization: Bearer {KEY}\r\n"
 
 
-def table(stage: WebStage) -> list[Entry]:
-    assert stage.web is not None
-    return routes(stage.web)
-
-
-def closed(stage: WebStage) -> Iterator[tuple[str, str]]:
-    for entry in table(stage):
+def closed() -> Iterator[tuple[str, str]]:
+    for entry in SPECS:
         if (entry.method, entry.path) not in OPEN:
             yield entry.method, at(entry, "x")
 
 
-def at(entry: Entry, name: str) -> str:
+def at(entry: RouteSpec[Any], name: str) -> str:
     """The path of this route with a name in each of its places."""
     return re.sub(r"{[^}]*}", lambda _: name, entry.path)
 
@@ -82,11 +78,11 @@ async def raw(stage: WebStage, sent: bytes) -> bytes:
 
 async def test_without_the_key_every_route_is_closed(web_stage: WebStage) -> None:
     async with untouched(web_stage):
-        assert {(one.method, one.path) for one in table(web_stage) if one.is_open} == OPEN
+        assert {(one.method, one.path) for one in SPECS if one.is_open} == OPEN
         assert web_stage.web is not None
         for key in (None, "wrong", KEY + "x", KEY[:-1], "", KEY.upper()):
             async with client(web_stage.web, key) as stranger:
-                for method, path in closed(web_stage):
+                for method, path in closed():
                     web_stage.away += timedelta(seconds=TRIES_WITHIN)  # wrong keys are limited
                     refused = await stranger.request(method, path, json={})
                     assert refused.status_code == 401, (method, path)
@@ -101,12 +97,12 @@ async def test_the_key_counts_only_where_keys_are_sent(web_stage: WebStage) -> N
     async with untouched(web_stage):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as stranger:
-            for method, path in closed(web_stage):
+            for method, path in closed():
                 for headers, params in (
                     ({"Authorization": f"Basic {KEY}"}, {}),
                     ({"Authorization": KEY}, {}),
                     ({"X-Api-Key": KEY}, {}),
-                    ({"Cookie": f"{web_stage.web.auth.cookie}={KEY}"}, {}),
+                    ({"Cookie": f"{web_stage.web.opened.auth.cookie}={KEY}"}, {}),
                     ({}, {"key": KEY, "token": KEY, "access_token": KEY}),
                 ):
                     refused = await stranger.request(method, path, json={}, headers=headers, params=params)
@@ -118,7 +114,7 @@ async def test_with_a_cookie_alone_no_other_page_changes_anything(web_stage: Web
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
             await log_in(browser, web_stage.web.link())
-            for entry in table(web_stage):
+            for entry in SPECS:
                 for headers in (
                     {"Origin": "http://evil.example"},
                     {"Origin": "null"},
@@ -138,7 +134,7 @@ async def test_a_name_that_was_pointed_at_us_reads_nothing(web_stage: WebStage) 
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
             await log_in(browser, web_stage.web.link())
-            for entry in table(web_stage):
+            for entry in SPECS:
                 headers = {"Host": "rebound.example"}
                 refused = await browser.request(entry.method, at(entry, "x"), headers=headers)
                 assert refused.status_code == 403, entry.path
@@ -165,7 +161,7 @@ OUTSIDE = (
 
 async def test_nothing_that_is_sent_becomes_a_header(web_stage: WebStage) -> None:
     async with untouched(web_stage):
-        for entry in table(web_stage):
+        for entry in SPECS:
             if entry.path.startswith("/api/admin"):
                 continue
             for name in CRLF:
@@ -223,8 +219,8 @@ async def test_headers_that_are_none_are_refused(web_stage: WebStage, header: st
 async def test_no_name_leads_out_of_its_place(web_stage: WebStage) -> None:
     async with untouched(web_stage) as gateway:
         secret = "what nobody may read"
-        (gateway.home.path / "web.key").write_text(secret)
-        for entry in table(web_stage):
+        (gateway.home / "web.key").write_text(secret)
+        for entry in SPECS:
             if "{" not in entry.path:
                 continue
             for name in OUTSIDE:
@@ -236,7 +232,7 @@ async def test_no_name_leads_out_of_its_place(web_stage: WebStage) -> None:
                 got = await raw(web_stage, head.encode() + b"Connection: close\r\n\r\n" + body)
                 assert re.match(rb"HTTP/1\.1 4\d\d ", got), (entry.path, name, got[:200])
                 assert secret.encode() not in got
-        assert not list(gateway.home.journals.root.parent.parent.glob("*passwd*"))
+        assert not list(gateway.journals.root.parent.parent.glob("*passwd*"))
 
 
 # --- too much, and too slowly ------------------------------------------------------------------------

@@ -336,7 +336,7 @@ async def test_a_log_out_holds_over_a_restart(web_stage: WebStage) -> None:
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
             for halves, status in zip(kept, (200, 401), strict=True):
-                headers = {**halves, "Cookie": f"{web_stage.web.auth.cookie}={halves['Cookie']}"}
+                headers = {**halves, "Cookie": f"{web_stage.web.opened.auth.cookie}={halves['Cookie']}"}
                 assert (await browser.get("/api/sessions", headers=headers)).status_code == status
 
 

@@ -83,7 +83,7 @@ async def test_forty_large_log_ins_take_no_memory(web_stage: WebStage) -> None:
 
 async def test_without_the_key_no_route_reads_a_body(web_stage: WebStage) -> None:
     async with untouched(web_stage):
-        for method, path in closed(web_stage):
+        for method, path in closed():
             for head in (
                 "Content-Length: 1000\r\n",
                 "Transfer-Encoding: chunked\r\n",

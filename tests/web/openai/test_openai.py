@@ -21,13 +21,13 @@ from hermes_trio.base.events import ToolCompleted, ToolStarted
 from hermes_trio.config.config_file import Loaded
 from hermes_trio.config.schema import ModelConfig
 from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.operations.run_follower import HEARTBEAT
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import Script
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import open_model_server
-from hermes_trio.web.api.run_follower import HEARTBEAT
 from tests.web.conftest import KEY, PATIENCE, WebStage
 
 # The official client leaves its generators to the collector, on Trio too.

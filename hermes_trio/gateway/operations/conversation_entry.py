@@ -1,0 +1,244 @@
+"""Finding or making the session in which a request is answered, and storing its message there.
+
+A request of the OpenAI form often brings the whole conversation. The history that it brings counts, and is
+never mixed with the stored one: if both are the same, the stored session goes on, with everything that the
+agent did in it; if they differ, a new session begins with the given history, in place of the stored one.
+
+| the request names | its session |
+|---|---|
+| a session | that one, which is made if it is unknown |
+| only an idempotency key | one of its own, which the key finds again |
+| neither | the one of its system text and its first message; while that is busy, a new one |
+
+The last row gives a client that stores nothing one session for each conversation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, replace
+
+import trio
+
+from ...base.messages import MessageEvent
+from ...base.world import World
+from ...config.schema import GatewayConfig
+from ...state.db.database import Database
+from ...state.rules import settle
+from ...state.rules.store import key_of
+from ...state.tables import inbox, sessions, transcript, turns
+from ...state.tables.session_entry import SessionEntry
+from ...state.tables.transcript import TranscriptRow
+from ..intake.request_intake import NoTurnsNow, Posted
+from ..session.registry import Sessions
+from .api_sessions import API_PLATFORM, reachable_origin, source_of, title_of
+from .gateway_actions import PostMessage
+from .operation_errors import OperationRefused
+
+
+class HistoryOfChat(OperationRefused):
+    """A request brought a history for a session that lives in a chat."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This session lives in a chat, where everybody sees its messages.",
+            "Leave the history out, or start another session.",
+        )
+
+
+class IdempotencyKeyReused(OperationRefused):
+    """The idempotency key of a request belongs to a different request."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This Idempotency-Key was used for another request.", "Use a new key for a new request."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationInput:
+    """The content of a request: its message, and perhaps the conversation before it."""
+
+    text: str
+    history: tuple[TranscriptRow, ...] | None = None
+    """The conversation before the message; None for the stored one."""
+    instructions: str | None = None
+    """The system instructions of the conversation."""
+
+    @property
+    def opening(self) -> str:
+        """The first text of a person in the conversation."""
+        return next((row.content for row in self.history or () if row.role == "user"), self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTarget:
+    """The names by which a request finds its session."""
+
+    session_id: str | None
+    key: str | None
+    """Its idempotency key."""
+    fingerprint: str
+    """A digest of the whole request."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnteredMessage:
+    """The message of a request, stored in its session."""
+
+    posted: Posted
+    session: str
+    """The name by which the client continues the session."""
+    is_ours: bool
+    """Whether the turn belongs to this request alone, and to no chat."""
+
+
+class Conversations:
+    """The sessions of one gateway, entered by requests."""
+
+    def __init__(
+        self,
+        database: Database,
+        config: GatewayConfig,
+        world: World,
+        running: Sessions,
+        *,
+        connected: Container[tuple[str, str]],
+        post: PostMessage,
+        created: Callable[[str], None],
+    ) -> None:
+        """`connected` has the platform and the account of each connection. `created` is called with the id
+        of each new session."""
+        self._database, self._config, self._world, self._running = database, config, world, running
+        self._connected, self._post, self._created = connected, post, created
+        self._entering = trio.Lock()
+        """One request at a time: the choice of the session depends on the messages that wait in it."""
+
+    async def enter(self, said: ConversationInput, target: RequestTarget) -> EnteredMessage:
+        """Store the message of a request in its session. Raises `OperationRefused`, `NoTurnsNow` and
+        `TooManyWait`."""
+        async with self._entering:
+            terms = self._config, self._world, self._running.open
+            name = _session_name(said, target)
+            entry, is_new = await self._database.write(_enter, said, target, name, *terms)
+            if entry is None:
+                name = self._world.new_id()
+                entry, is_new = await self._database.write(_enter, said, target, name, *terms)
+            assert entry is not None  # noqa: S101 - nothing waits in a session with a new name
+            origin = reachable_origin(entry, self._connected)
+            if is_new:
+                self._created(entry.session_id)
+            event = MessageEvent(
+                origin,
+                said.text,
+                idempotency_key=target.key,
+                fingerprint=target.fingerprint if target.key else None,
+            )
+            posted = await self._posted(entry.session_key, event)
+        is_ours = origin.platform == API_PLATFORM and posted.status != "steered"
+        return EnteredMessage(posted, target.session_id or entry.session_id, is_ours)
+
+    async def _posted(self, key: str, event: MessageEvent) -> Posted:
+        posted = await self._post(key, event)
+        if event.idempotency_key is not None:
+            for row in await self._database.read(inbox.by_ids, [posted.inbox_id]):
+                if row.event.fingerprint != event.fingerprint:
+                    raise IdempotencyKeyReused
+        return posted
+
+
+def _session_name(said: ConversationInput, target: RequestTarget) -> str:
+    """Return the id of the session to which a request belongs."""
+    if target.session_id is not None:
+        return target.session_id
+    if target.key is not None:
+        return "key-" + _digest(target.key)
+    return "talk-" + _digest(f"{said.instructions}\n{said.opening}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _enter(
+    db: sqlite3.Connection,
+    said: ConversationInput,
+    target: RequestTarget,
+    name: str,
+    config: GatewayConfig,
+    world: World,
+    may_begin: bool,
+) -> tuple[SessionEntry | None, bool]:
+    """Return the session for a request, and whether it was made just now; None for one that is busy with
+    other requests."""
+    at = world.time()
+    known = sessions.by_id(db, name)
+    source = known.origin if known is not None and known.origin is not None else source_of(name)
+    key = known.session_key if known is not None else key_of(source, config)
+    current = sessions.open_by_key(db, key)
+    if current is not None:
+        again = MessageEvent(current.origin or source, idempotency_key=target.key)
+        if target.key is not None and inbox.id_of(db, again) is not None:
+            return current, False
+    if not may_begin:
+        raise NoTurnsNow
+    if current is not None:
+        is_busy = inbox.count_pending(db, key) > 0 or turns.runs_in(db, current.session_id)
+        if is_busy and target.session_id is None and target.key is None:
+            return None, False
+        if source.platform != API_PLATFORM:
+            if said.history is None:
+                return current, False
+            raise HistoryOfChat
+        if said.history is None or _is_same(transcript.load(db, current.session_id), said.history):
+            _instruct(db, current.session_id, said.instructions, at)
+            return current, False
+        settle.end_session(db, current.session_id, "history_given", at)
+    session_id = name if known is None else world.new_id()
+    entry = SessionEntry(
+        session_key=key,
+        session_id=session_id,
+        created_at=at,
+        updated_at=at,
+        origin=source,
+        display_name=known.display_name if known is not None else title_of(said.opening),
+        platform=source.platform,
+        chat_type=source.chat_type,
+    )
+    sessions.add(db, entry)
+    _instruct(db, session_id, said.instructions, at)
+    for row in said.history or ():
+        transcript.append(db, session_id, replace(row, created_at=at))
+    return entry, True
+
+
+def _instruct(db: sqlite3.Connection, session_id: str, instructions: str | None, at: float) -> None:
+    """Replace the session's system instructions, if the request has any."""
+    if instructions is not None:
+        transcript.instruct(db, session_id, TranscriptRow("system", instructions, at))
+
+
+def _is_same(stored: Iterable[TranscriptRow], given: Iterable[TranscriptRow]) -> bool:
+    """Whether the given history is the stored one. A client knows the texts of people and of the agent; of
+    an answer it may know the whole text, or the last part."""
+    ours, theirs = _texts_by_role(stored), _texts_by_role(given)
+    return len(ours) == len(theirs) and all(
+        role == their_role
+        and ("".join(told) == "".join(said) or (role == "assistant" and "".join(told) == said[-1]))
+        for (role, said), (their_role, told) in zip(ours, theirs, strict=True)
+    )
+
+
+def _texts_by_role(rows: Iterable[TranscriptRow]) -> list[tuple[str, list[str]]]:
+    """Return the texts of people and of the agent by turns, without blanks."""
+    talk: list[tuple[str, list[str]]] = []
+    for row in rows:
+        text = "".join(row.content.split())
+        if row.role not in ("user", "assistant") or not text:
+            continue
+        if not talk or talk[-1][0] != row.role:
+            talk.append((row.role, []))
+        talk[-1][1].append(text)
+    return talk

@@ -1,0 +1,45 @@
+"""The types of the gateway's actions that a caller is handed as functions, bound to one gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, Protocol
+
+from ...base.messages import MessageEvent
+from ..commands.parse import Command
+from ..intake.request_intake import Posted
+from ..turn.questions import OpenQuestion
+
+OpenQuestions = Callable[[str], Sequence[OpenQuestion]]
+"""Returns the open questions of the session with this key, the oldest first."""
+
+StopAndDrop = Callable[[str], Awaitable[tuple[bool, int]]]
+"""Stops the turn of the session with this key and drops its waiting messages. Returns whether anything was
+going on, and the number of dropped messages."""
+
+
+class PostMessage(Protocol):
+    """Stores a message for the session with this key, and returns what becomes of it. Raises `NoTurnsNow`
+    and `TooManyWait`."""
+
+    async def __call__(
+        self, key: str, event: MessageEvent, *, mode: Literal["queue", "steer"] = "queue"
+    ) -> Posted: ...
+
+
+class AnswerQuestion(Protocol):
+    """Stores the answer to an open question. Returns False if it comes too late."""
+
+    async def __call__(self, asked: OpenQuestion, meant: str, *, by: str) -> bool: ...
+
+
+class ObeyCommand(Protocol):
+    """Carries out a command in the session with this key, and adds its output to `replies`."""
+
+    async def __call__(self, given: Command, key: str, event: MessageEvent, replies: list[str]) -> None: ...
+
+
+class RequestEnding(Protocol):
+    """Asks the gateway to end. Returns False if an earlier ending stays in force."""
+
+    def __call__(self, *, restart: bool, grace: float | None, asked_by: str) -> bool: ...

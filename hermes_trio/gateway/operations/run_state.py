@@ -1,0 +1,180 @@
+"""The state of one run, found by its name; and the operations that end a run or drop it.
+
+A run has a name before it begins: the name is promised when its message is stored. So its state is read from
+the rows of its turn and of its message, together with the turn that runs now.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from ...base.errors import JournalError
+from ...base.events import RunCancelled
+from ...base.world import World
+from ...journal.writer import Journals, append_run_event
+from ...state.db.database import Database
+from ...state.tables import inbox, sessions, transcript, turns
+from ...state.tables.inbox import InboxState, Received
+from ...state.tables.turns import Outcome, TurnRow
+from ..session.registry import Sessions
+from ..turn.handle import TurnHandle
+
+RunStatus = Literal[
+    "queued",
+    "running",
+    "waiting_for_approval",
+    "stopping",
+    "completed",
+    "failed",
+    "cancelled",
+    "interrupted",
+]
+_STATUS_OF_OUTCOME: dict[Outcome, RunStatus] = {
+    Outcome.ANSWERED: "completed",
+    Outcome.STOPPED: "cancelled",
+    Outcome.SUPERSEDED: "cancelled",
+    Outcome.RESET: "cancelled",
+    Outcome.TIMED_OUT: "failed",
+    Outcome.FAILED: "failed",
+    Outcome.CUT: "interrupted",
+    Outcome.UNSTARTED: "interrupted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """One run at one moment."""
+
+    run_id: str
+    session_id: str | None
+    """None while the run waits and its session does not exist yet."""
+    session_key: str
+    status: RunStatus
+    turn: TurnRow | None
+    message: Received | None
+    """The message that the run answers, as long as it is kept."""
+    answer: str | None
+    resumed_as: str | None
+    """The run that resumed this one after it was cut."""
+    task: TurnHandle | None
+    """The handle that can end the run, while it runs."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in ("completed", "failed", "cancelled", "interrupted")
+
+    @property
+    def waits(self) -> bool:
+        """Whether its message waits for a turn. It also waits if the run was cut before it began."""
+        return self.message is not None and self.message.state is InboxState.PENDING
+
+    @property
+    def error(self) -> str | None:
+        """The reason for the failure, as text."""
+        if self.status == "interrupted":
+            return "The gateway ended before the run did."
+        return self.turn.reason if self.turn is not None and self.status == "failed" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of one gateway."""
+
+    database: Database
+    world: World
+    journals: Journals
+    sessions: Sessions
+
+    async def state(self, run_id: str) -> RunState | None:
+        """Return the state of a run; None if no run of this name exists or was promised."""
+        rows = await self.database.read(_look, run_id)
+        if rows is None:
+            return None
+        task = self.sessions.task(rows.key)
+        if task is not None and task.run_id != run_id:
+            task = None
+        return RunState(
+            run_id,
+            rows.session_id,
+            rows.key,
+            _status(rows, task),
+            rows.turn,
+            rows.message,
+            rows.answer,
+            rows.resumed_as,
+            task,
+        )
+
+    async def stop(self, run_id: str) -> None:
+        """End a run, or keep it from beginning."""
+        state = await self.state(run_id)
+        if state is None:
+            return
+        if state.task is not None and state.session_id is not None:
+            try:
+                await self.database.write(turns.stop, state.session_id, self.world.time())
+            finally:
+                state.task.end(Outcome.STOPPED)
+        elif state.session_id is not None and await self.drop(state):
+            # The run never began, so no turn writes its last event. If the journal cannot be written, a
+            # follower finds the end in the rows.
+            with suppress(JournalError):
+                await append_run_event(self.journals, state.session_id, run_id, RunCancelled.event)
+
+    async def drop(self, state: RunState) -> bool:
+        """Drop the message of a run, and return True; return False if it does not wait."""
+        if state.message is None:
+            return False
+        return await self.database.write(inbox.drop, state.message.inbox_id, self.world.time())
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    turn: TurnRow | None
+    message: Received | None
+    key: str
+    session_id: str | None
+    answer: str | None
+    resumed_as: str | None
+
+
+def _status(rows: _Rows, task: TurnHandle | None) -> RunStatus:
+    # The row of a turn has its end before the journal has it: the run goes on until its task ends.
+    if task is not None and task.scope.cancel_called:
+        return "stopping"
+    if task is not None and any(asked.kind == "approval" for asked in task.asked):
+        return "waiting_for_approval"
+    if task is not None and rows.turn is not None:
+        return "running"
+    if rows.turn is None:
+        waits = rows.message is not None and rows.message.state is InboxState.PENDING
+        return "queued" if waits else "cancelled"
+    return "running" if rows.turn.outcome is None else _STATUS_OF_OUTCOME[rows.turn.outcome]
+
+
+def _look(db: sqlite3.Connection, run_id: str) -> _Rows | None:
+    turn, message = turns.by_run(db, run_id), inbox.by_run(db, run_id)
+    if turn is None:
+        if message is None:
+            return None
+        entry = sessions.open_by_key(db, message.session_key)
+        return _Rows(None, message, message.session_key, entry.session_id if entry else None, None, None)
+    entry = sessions.by_id(db, turn.session_id)
+    answer = transcript.answer_of(db, turn.turn_id) if turn.outcome is Outcome.ANSWERED else None
+    resumed_as = _later_run(db, turn, message)
+    return _Rows(turn, message, entry.session_key if entry else "", turn.session_id, answer, resumed_as)
+
+
+def _later_run(db: sqlite3.Connection, turn: TurnRow, message: Received | None) -> str | None:
+    """Return the run that resumed a cut one. A run that was cut before it began is repeated with its
+    message: then return the run of that."""
+    if turn.outcome is Outcome.CUT:
+        resume = turns.resume_of(db, turn.turn_id)
+        return resume.run_id if resume else None
+    if turn.outcome is Outcome.UNSTARTED and message is not None and message.turn_id is not None:
+        later = turns.get(db, message.turn_id)
+        return later.run_id if later is not None else None
+    return None

@@ -1,0 +1,48 @@
+"""Deleting a session with everything that belongs to it: rows, journals and processes."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from ...base.world import World
+from ...journal.writer import Journals
+from ...state.db.database import Database
+from ...state.rules import settle
+from ...state.tables import inbox
+from ...state.tables.session_entry import SessionEntry
+from ...state.tables.turns import Outcome
+from ..processes.background import Background
+from ..session.registry import Sessions
+from .turn_end import wait_for_turn_end
+
+
+async def remove_session(
+    entry: SessionEntry,
+    *,
+    database: Database,
+    journals: Journals,
+    world: World,
+    sessions: Sessions,
+    background: Background,
+) -> None:
+    """Delete a session of a gateway that runs. Its turn and its background processes are ended first."""
+    await database.write(_end, entry, world.time())
+    if entry.ended_at is None:
+        task = sessions.task(entry.session_key)
+        if task is not None:
+            task.end(Outcome.RESET)
+        await wait_for_turn_end(sessions, entry.session_key)
+    await background.ended_of(entry.session_id)
+    await remove_stored(entry.session_id, database, journals, world)
+
+
+async def remove_stored(session_id: str, database: Database, journals: Journals, world: World) -> None:
+    """Delete the rows and the journals of a session in which nothing runs."""
+    await database.write(settle.delete_session, session_id, world.time())
+    await journals.delete_session(session_id)
+
+
+def _end(db: sqlite3.Connection, entry: SessionEntry, at: float) -> None:
+    """End the session if it is open, and drop the messages that wait for it."""
+    if settle.end_session(db, entry.session_id, "deleted", at):
+        inbox.drop_pending(db, entry.session_key, at)

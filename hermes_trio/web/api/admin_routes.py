@@ -1,0 +1,88 @@
+"""Administration: stopping, restarting and holding the gateway, and a link for a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ...base.world import World
+from ...gateway.ending.control import Control
+from ...gateway.ending.endings_table import Supervisor
+from ...gateway.operations.gateway_actions import RequestEnding
+from ...gateway.session.registry import Sessions
+from ...host.home.markers import DRAIN_REQUEST, consume, write_drain_request
+from ..http.http_errors import Refusal, json_response, read_json
+
+ASKED_BY = "the API"
+
+
+class EndingRequest(msgspec.Struct, frozen=True):
+    """The body of a stop or a restart. `grace` is in seconds; the default is that of the configuration."""
+
+    grace: Annotated[float, Meta(ge=0, le=10_000_000)] | None = None
+
+
+class HoldRequest(msgspec.Struct, frozen=True):
+    """The body that begins or cancels a hold."""
+
+    action: Literal["begin", "cancel"] = "begin"
+
+
+@dataclass(frozen=True, slots=True)
+class AdminRoutes:
+    """The handlers of the administration routes."""
+
+    home: Path
+    world: World
+    control: Control
+    running: Sessions
+    supervised_by: Supervisor
+    request_ending: RequestEnding
+    new_link: Callable[[], str]
+
+    async def stop(self, request: Request) -> Response:
+        """`POST /api/admin/stop` `{grace}`: stop the gateway. Running turns have `grace` seconds to end."""
+        return await self._end(request, restart=False)
+
+    async def restart(self, request: Request) -> Response:
+        """`POST /api/admin/restart` `{grace}`: stop the gateway in the same way, and start it again."""
+        return await self._end(request, restart=True)
+
+    async def drain(self, request: Request) -> Response:
+        """`POST /api/admin/drain` `{action: begin|cancel}`: begin no turn from now on, or begin turns again.
+        A marker file records it, so it also holds after a restart, and `hermes-trio drain cancel` can cancel
+        it."""
+        begin = (await read_json(request, HoldRequest)).action == "begin"
+        if begin:
+            write_drain_request(self.home, self.world, principal=ASKED_BY)
+        else:
+            consume(self.home, DRAIN_REQUEST)
+        self.control.hold(begin)
+        state = {"held": self.control.held, "active_agents": len(self.running.running)}
+        return json_response(state, 202)
+
+    async def link(self, request: Request) -> Response:
+        """`POST /api/admin/link`: a link that logs a browser in, once and within ten minutes."""
+        return json_response({"link": self.new_link()}, 201)
+
+    async def _end(self, request: Request, *, restart: bool) -> Response:
+        grace = (await read_json(request, EndingRequest)).grace
+        if restart and self.supervised_by is Supervisor.HOST:
+            raise Refusal(
+                409,
+                "embedded",
+                "This gateway is a part of another program, and cannot restart it.",
+                "Restart that program, or stop the gateway instead.",
+            )
+        self.request_ending(restart=restart, grace=grace, asked_by=ASKED_BY)
+        ending = self.control.current
+        assert ending is not None  # noqa: S101 - this one or an earlier one is in force
+        answer = {"ending": ending.kind, "cause": ending.cause, "grace": ending.grace}
+        return json_response(answer, 202)

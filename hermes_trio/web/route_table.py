@@ -1,0 +1,107 @@
+"""The table of all routes. Every route needs the key or a log-in, unless its line says `is_open`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .api.admin_routes import AdminRoutes, EndingRequest, HoldRequest
+from .api.command_routes import CommandRoutes, CommandText
+from .api.event_routes import EventRoutes
+from .api.health_routes import HealthRoutes
+from .api.login_routes import LoginRoutes
+from .api.message_routes import MessageRoutes, NewMessage, QuestionAnswer
+from .api.metrics import MetricsRoutes
+from .api.session_routes import NewSession, SessionRoutes, SessionUpdate
+from .http.auth import LoginRequest
+from .http.openapi import DescriptionRoutes
+from .http.route_spec import RouteGroup, RouteSpec
+from .openai.completion_request import ChatCompletion
+from .openai.completions import CompletionRoutes
+from .openai.run_routes import ApprovalChoice, NewRun, RunRoutes
+from .page.page_files import PageRoutes
+
+SESSION = "/api/sessions/{session_id}"
+RUN = "/v1/runs/{run_id}"
+
+GROUPS: tuple[RouteGroup[Any], ...] = (
+    RouteGroup(
+        PageRoutes,
+        (
+            RouteSpec("GET", "/", PageRoutes.page, is_open=True),
+            RouteSpec("GET", "/page/{name}", PageRoutes.file, is_open=True),
+            RouteSpec("GET", "/login", PageRoutes.log_in_by_link, is_open=True),
+        ),
+    ),
+    RouteGroup(
+        LoginRoutes,
+        (
+            RouteSpec("POST", "/login", LoginRoutes.log_in_by_key, takes=LoginRequest, is_open=True),
+            RouteSpec("GET", "/api/logins", LoginRoutes.every),
+            RouteSpec("DELETE", "/api/logins/{login_id}", LoginRoutes.end),
+        ),
+    ),
+    RouteGroup(
+        HealthRoutes,
+        (
+            RouteSpec("GET", "/health", HealthRoutes.health, is_open=True),
+            RouteSpec("GET", "/ready", HealthRoutes.ready, is_open=True),
+            RouteSpec("GET", "/health/detailed", HealthRoutes.detailed),
+        ),
+    ),
+    RouteGroup(MetricsRoutes, (RouteSpec("GET", "/metrics", MetricsRoutes.metrics, is_open=True),)),
+    RouteGroup(
+        SessionRoutes,
+        (
+            RouteSpec("GET", "/api/sessions", SessionRoutes.every),
+            RouteSpec("POST", "/api/sessions", SessionRoutes.make, takes=NewSession),
+            RouteSpec("GET", SESSION, SessionRoutes.one),
+            RouteSpec("PATCH", SESSION, SessionRoutes.change, takes=SessionUpdate),
+            RouteSpec("DELETE", SESSION, SessionRoutes.delete),
+        ),
+    ),
+    RouteGroup(
+        MessageRoutes,
+        (
+            RouteSpec("GET", f"{SESSION}/messages", MessageRoutes.every),
+            RouteSpec("POST", f"{SESSION}/messages", MessageRoutes.say, takes=NewMessage),
+            RouteSpec("POST", f"{SESSION}/stop", MessageRoutes.stop_turn, may_be_gone=True),
+            RouteSpec("POST", f"{SESSION}/answers", MessageRoutes.answer_request, takes=QuestionAnswer),
+        ),
+    ),
+    RouteGroup(
+        CommandRoutes,
+        (RouteSpec("POST", f"{SESSION}/commands", CommandRoutes.obey, takes=CommandText),),
+    ),
+    RouteGroup(EventRoutes, (RouteSpec("GET", "/api/events", EventRoutes.events),)),
+    RouteGroup(
+        CompletionRoutes,
+        (
+            RouteSpec("GET", "/v1/models", CompletionRoutes.models),
+            RouteSpec("GET", "/v1/models/{model:path}", CompletionRoutes.model),
+            RouteSpec("POST", "/v1/chat/completions", CompletionRoutes.complete, takes=ChatCompletion),
+        ),
+    ),
+    RouteGroup(
+        RunRoutes,
+        (
+            RouteSpec("GET", "/v1/capabilities", RunRoutes.capabilities),
+            RouteSpec("POST", "/v1/runs", RunRoutes.begin, takes=NewRun),
+            RouteSpec("GET", RUN, RunRoutes.one),
+            RouteSpec("GET", f"{RUN}/events", RunRoutes.events),
+            RouteSpec("POST", f"{RUN}/stop", RunRoutes.stop, may_be_gone=True),
+            RouteSpec("POST", f"{RUN}/approval", RunRoutes.approve, takes=ApprovalChoice),
+        ),
+    ),
+    RouteGroup(DescriptionRoutes, (RouteSpec("GET", "/openapi.json", DescriptionRoutes.description),)),
+    RouteGroup(
+        AdminRoutes,
+        (
+            RouteSpec("POST", "/api/admin/link", AdminRoutes.link),
+            RouteSpec("POST", "/api/admin/stop", AdminRoutes.stop, takes=EndingRequest),
+            RouteSpec("POST", "/api/admin/restart", AdminRoutes.restart, takes=EndingRequest),
+            RouteSpec("POST", "/api/admin/drain", AdminRoutes.drain, takes=HoldRequest),
+        ),
+    ),
+)
+
+SPECS: tuple[RouteSpec[Any], ...] = tuple(spec for group in GROUPS for spec in group.specs)
