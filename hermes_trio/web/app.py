@@ -29,6 +29,7 @@ from .api.message_routes import MessageRoutes
 from .api.metrics import Metrics, MetricsRoutes
 from .api.session_changes import ChangeFeed, gateway_status, note_turns
 from .api.session_routes import SessionRoutes
+from .api.turn_routes import TurnRoutes
 from .http.auth import Auth, web_key
 from .http.browser_logins import BrowserLogins
 from .http.gate import Gate, RouteGuard
@@ -127,13 +128,7 @@ class Web:
         open_questions, stop_and_drop = partial(waiting, gateway), partial(let_go, gateway)
         runs = Runs(database, world, journals, running)
         conversations = Conversations(
-            database,
-            config,
-            world,
-            running,
-            connected=connections,
-            post=post_message,
-            created=changes.note,
+            database, config, world, running, connections, post_message, changes.note
         )
         metrics = Metrics(database, journals, running, outcomes=gateway.outcomes, connections=connections)
         handlers = (
@@ -144,19 +139,8 @@ class Web:
             SessionRoutes(
                 database, journals, config, world, running, gateway.background, open_questions, changes
             ),
-            MessageRoutes(
-                database,
-                reader,
-                config,
-                world,
-                running,
-                connections,
-                post_message,
-                stop_and_drop,
-                open_questions,
-                answer_question,
-                changes,
-            ),
+            MessageRoutes(database, reader, config, world, running, connections, post_message, changes),
+            TurnRoutes(database, open_questions, answer_question, stop_and_drop, changes),
             CommandRoutes(database, config, running, connections, partial(obey, gateway), changes),
             EventRoutes(database, journals, control, gateway.life, changes),
             CompletionRoutes(config, runs, conversations, gateway.over, self.callers),

@@ -9,9 +9,10 @@ from .api.command_routes import CommandRoutes, CommandText
 from .api.event_routes import EventRoutes
 from .api.health_routes import HealthRoutes
 from .api.login_routes import LoginRoutes
-from .api.message_routes import MessageRoutes, NewMessage, QuestionAnswer
+from .api.message_routes import MessageRoutes, NewMessage
 from .api.metrics import MetricsRoutes
 from .api.session_routes import NewSession, SessionRoutes, SessionUpdate
+from .api.turn_routes import QuestionAnswer, TurnRoutes
 from .http.auth import LoginRequest
 from .http.openapi import DescriptionRoutes
 from .http.route_spec import RouteGroup, RouteSpec
@@ -64,8 +65,13 @@ GROUPS: tuple[RouteGroup[Any], ...] = (
         (
             RouteSpec("GET", f"{SESSION}/messages", MessageRoutes.every),
             RouteSpec("POST", f"{SESSION}/messages", MessageRoutes.say, takes=NewMessage),
-            RouteSpec("POST", f"{SESSION}/stop", MessageRoutes.stop_turn, may_be_gone=True),
-            RouteSpec("POST", f"{SESSION}/answers", MessageRoutes.answer_request, takes=QuestionAnswer),
+        ),
+    ),
+    RouteGroup(
+        TurnRoutes,
+        (
+            RouteSpec("POST", f"{SESSION}/stop", TurnRoutes.stop, may_be_gone=True),
+            RouteSpec("POST", f"{SESSION}/answers", TurnRoutes.answer, takes=QuestionAnswer),
         ),
     ),
     RouteGroup(

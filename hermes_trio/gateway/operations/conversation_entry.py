@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import trio
 
@@ -92,44 +92,39 @@ class EnteredMessage:
     session: str
     """The name by which the client continues the session."""
     is_ours: bool
-    """Whether the turn belongs to this request alone, and to no chat."""
+    """True if the turn belongs to this request alone, and to no chat."""
 
 
+@dataclass(frozen=True, slots=True)
 class Conversations:
     """The sessions of one gateway, entered by requests."""
 
-    def __init__(
-        self,
-        database: Database,
-        config: GatewayConfig,
-        world: World,
-        running: Sessions,
-        *,
-        connected: Container[tuple[str, str]],
-        post: PostMessage,
-        created: Callable[[str], None],
-    ) -> None:
-        """`connected` has the platform and the account of each connection. `created` is called with the id
-        of each new session."""
-        self._database, self._config, self._world, self._running = database, config, world, running
-        self._connected, self._post, self._created = connected, post, created
-        self._entering = trio.Lock()
-        """One request at a time: the choice of the session depends on the messages that wait in it."""
+    database: Database
+    config: GatewayConfig
+    world: World
+    running: Sessions
+    connected: Container[tuple[str, str]]
+    """The platform and the account of each connection."""
+    post: PostMessage
+    created: Callable[[str], None]
+    """Called with the id of each new session."""
+    _entering: trio.Lock = field(default_factory=trio.Lock)
+    """One request at a time: the choice of the session depends on the messages that wait in it."""
 
     async def enter(self, said: ConversationInput, target: RequestTarget) -> EnteredMessage:
         """Store the message of a request in its session. Raises `OperationRefused`, `NoTurnsNow` and
         `TooManyWait`."""
         async with self._entering:
-            terms = self._config, self._world, self._running.open
-            name = _session_name(said, target)
-            entry, is_new = await self._database.write(_enter, said, target, name, *terms)
+            terms = _Terms(self.config, self.world, self.running.open)
+            entry, is_new = await self.database.write(
+                _enter, said, target, _session_name(said, target), terms
+            )
             if entry is None:
-                name = self._world.new_id()
-                entry, is_new = await self._database.write(_enter, said, target, name, *terms)
+                entry, is_new = await self.database.write(_enter, said, target, self.world.new_id(), terms)
             assert entry is not None  # noqa: S101 - nothing waits in a session with a new name
-            origin = reachable_origin(entry, self._connected)
+            origin = reachable_origin(entry, self.connected)
             if is_new:
-                self._created(entry.session_id)
+                self.created(entry.session_id)
             event = MessageEvent(
                 origin,
                 said.text,
@@ -141,9 +136,9 @@ class Conversations:
         return EnteredMessage(posted, target.session_id or entry.session_id, is_ours)
 
     async def _posted(self, key: str, event: MessageEvent) -> Posted:
-        posted = await self._post(key, event)
+        posted = await self.post(key, event)
         if event.idempotency_key is not None:
-            for row in await self._database.read(inbox.by_ids, [posted.inbox_id]):
+            for row in await self.database.read(inbox.by_ids, [posted.inbox_id]):
                 if row.event.fingerprint != event.fingerprint:
                     raise IdempotencyKeyReused
         return posted
@@ -162,44 +157,46 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """The conditions under which a session is entered."""
+
+    config: GatewayConfig
+    world: World
+    may_begin: bool
+    """False while no turn may begin."""
+
+
 def _enter(
-    db: sqlite3.Connection,
-    said: ConversationInput,
-    target: RequestTarget,
-    name: str,
-    config: GatewayConfig,
-    world: World,
-    may_begin: bool,
+    db: sqlite3.Connection, said: ConversationInput, target: RequestTarget, name: str, terms: _Terms
 ) -> tuple[SessionEntry | None, bool]:
-    """Return the session for a request, and whether it was made just now; None for one that is busy with
+    """Return the session for a request, and True if it was made just now; None for one that is busy with
     other requests."""
-    at = world.time()
+    at = terms.world.time()
     known = sessions.by_id(db, name)
     source = known.origin if known is not None and known.origin is not None else source_of(name)
-    key = known.session_key if known is not None else key_of(source, config)
+    key = known.session_key if known is not None else key_of(source, terms.config)
     current = sessions.open_by_key(db, key)
-    if current is not None:
+    if current is not None and target.key is not None:
         again = MessageEvent(current.origin or source, idempotency_key=target.key)
-        if target.key is not None and inbox.id_of(db, again) is not None:
+        if inbox.id_of(db, again) is not None:
             return current, False
-    if not may_begin:
+    if not terms.may_begin:
         raise NoTurnsNow
     if current is not None:
-        is_busy = inbox.count_pending(db, key) > 0 or turns.runs_in(db, current.session_id)
-        if is_busy and target.session_id is None and target.key is None:
+        if target.session_id is None and target.key is None and _is_busy(db, current):
             return None, False
-        if source.platform != API_PLATFORM:
-            if said.history is None:
-                return current, False
+        in_chat = source.platform != API_PLATFORM
+        if in_chat and said.history is not None:
             raise HistoryOfChat
         if said.history is None or _is_same(transcript.load(db, current.session_id), said.history):
-            _instruct(db, current.session_id, said.instructions, at)
+            if not in_chat:
+                _instruct(db, current.session_id, said.instructions, at)
             return current, False
         settle.end_session(db, current.session_id, "history_given", at)
-    session_id = name if known is None else world.new_id()
     entry = SessionEntry(
         session_key=key,
-        session_id=session_id,
+        session_id=name if known is None else terms.world.new_id(),
         created_at=at,
         updated_at=at,
         origin=source,
@@ -207,11 +204,21 @@ def _enter(
         platform=source.platform,
         chat_type=source.chat_type,
     )
-    sessions.add(db, entry)
-    _instruct(db, session_id, said.instructions, at)
-    for row in said.history or ():
-        transcript.append(db, session_id, replace(row, created_at=at))
+    _add(db, entry, said)
     return entry, True
+
+
+def _is_busy(db: sqlite3.Connection, entry: SessionEntry) -> bool:
+    """Return True if messages wait in this session, or a turn runs in it."""
+    return inbox.count_pending(db, entry.session_key) > 0 or turns.runs_in(db, entry.session_id)
+
+
+def _add(db: sqlite3.Connection, entry: SessionEntry, said: ConversationInput) -> None:
+    """Store a new session with the instructions and the history of a request."""
+    sessions.add(db, entry)
+    _instruct(db, entry.session_id, said.instructions, entry.created_at)
+    for row in said.history or ():
+        transcript.append(db, entry.session_id, replace(row, created_at=entry.created_at))
 
 
 def _instruct(db: sqlite3.Connection, session_id: str, instructions: str | None, at: float) -> None:
@@ -221,8 +228,8 @@ def _instruct(db: sqlite3.Connection, session_id: str, instructions: str | None,
 
 
 def _is_same(stored: Iterable[TranscriptRow], given: Iterable[TranscriptRow]) -> bool:
-    """Whether the given history is the stored one. A client knows the texts of people and of the agent; of
-    an answer it may know the whole text, or the last part."""
+    """Return True if the given history is the stored one. A client knows the texts of people and of the
+    agent; of an answer it may know the whole text, or the last part."""
     ours, theirs = _texts_by_role(stored), _texts_by_role(given)
     return len(ours) == len(theirs) and all(
         role == their_role

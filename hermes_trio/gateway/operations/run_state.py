@@ -68,7 +68,7 @@ class RunState:
 
     @property
     def waits(self) -> bool:
-        """Whether its message waits for a turn. It also waits if the run was cut before it began."""
+        """True if its message waits for a turn. It also waits if the run was cut before it began."""
         return self.message is not None and self.message.state is InboxState.PENDING
 
     @property

@@ -1,4 +1,4 @@
-"""The messages of a session: its transcript, a new message, a stop, and the answer to an open question.
+"""The messages of a session: its transcript, and a new message.
 
 A message to a session that lives in a chat is handled like a message in that chat, and so is its answer; both
 are also visible here.
@@ -19,16 +19,12 @@ from ...base.messages import Attachment, AttachmentKind, MessageEvent
 from ...base.world import World
 from ...config.schema import GatewayConfig
 from ...gateway.operations.api_sessions import (
-    API_PLATFORM,
     find_or_create_session,
     reachable_origin,
     title_of,
 )
 from ...gateway.operations.gateway_actions import (
-    AnswerQuestion,
-    OpenQuestions,
     PostMessage,
-    StopAndDrop,
 )
 from ...gateway.session.registry import Sessions
 from ...journal.session_reader import SessionReader
@@ -38,7 +34,7 @@ from ...state.tables.transcript import TranscriptRow
 from ...state.tables.turns import TurnRow
 from ..http.http_errors import Draining, NotThere, Refusal, json_response, read_json
 from .session_changes import ChangeFeed
-from .session_lookup import NO_SESSION, entry_of, id_of, number_of
+from .session_lookup import NO_SESSION, id_of, number_of
 
 
 class AttachedFile(msgspec.Struct, frozen=True):
@@ -60,13 +56,6 @@ class NewMessage(msgspec.Struct, frozen=True):
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
 
 
-class QuestionAnswer(msgspec.Struct, frozen=True):
-    """The body that answers an approval or a question of a turn."""
-
-    id: str
-    answer: Annotated[str, Meta(min_length=1, max_length=10_000)]
-
-
 @dataclass(frozen=True, slots=True)
 class MessageRoutes:
     """The handlers of messages."""
@@ -78,9 +67,6 @@ class MessageRoutes:
     running: Sessions
     connected: Container[tuple[str, str]]
     post: PostMessage
-    stop_and_drop: StopAndDrop
-    open_questions: OpenQuestions
-    answer_question: AnswerQuestion
     changes: ChangeFeed
 
     async def every(self, request: Request) -> Response:
@@ -140,36 +126,6 @@ class MessageRoutes:
         self.changes.note(entry.session_id)
         answer = {"message_id": str(posted.inbox_id), "run_id": posted.run_id, "status": posted.status}
         return json_response(answer, 202)
-
-    async def stop_turn(self, request: Request) -> Response:
-        """`POST /api/sessions/{id}/stop`: stop the running turn, and drop the waiting messages."""
-        entry = await entry_of(self.database, request)
-        stopped, dropped = False, 0
-        if entry.ended_at is None:
-            stopped, dropped = await self.stop_and_drop(entry.session_key)
-            self.changes.note(entry.session_id)
-        return json_response({"stopped": stopped, "dropped": dropped})
-
-    async def answer_request(self, request: Request) -> Response:
-        """`POST /api/sessions/{id}/answers` `{id, answer}`: answer an approval or a question. 409 if it is
-        not open any more."""
-        entry = await entry_of(self.database, request)
-        body = await read_json(request, QuestionAnswer)
-        waiting = self.open_questions(entry.session_key) if entry.ended_at is None else []
-        asked = next((one for one in waiting if one.id == body.id), None)
-        meant = asked.meant(body.answer) if asked is not None else None
-        if asked is not None and meant is None:
-            message = (
-                "This does not answer the question."
-                if asked.kind == "question"
-                else "This is neither yes nor no."
-            )
-            raise Refusal(400, "no_answer", message, "Answer once, session, always or deny.")
-        if asked is None or meant is None or not await self.answer_question(asked, meant, by=API_PLATFORM):
-            message = "This question is not open any more."
-            raise Refusal(409, "asked_no_more", message, "Read the session to see its open questions.")
-        self.changes.note(entry.session_id)
-        return json_response({"id": asked.id, "answer": meant})
 
 
 def _message_id(row: TranscriptRow) -> str:

@@ -1,1 +1,1 @@
-"""The HTTP server: connections, who may come in, errors, the description of the routes."""
+"""The HTTP server: connections, authentication, errors, streams, and the description of the routes."""

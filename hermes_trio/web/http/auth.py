@@ -1,17 +1,16 @@
-"""Who may come in by HTTP: who has the key, or a browser that was let in for it.
+"""Authentication by HTTP: the key, or the log-in of a browser.
 
-A program sends `Authorization: Bearer <key>`. A browser is let in by a link that `run` and `link` print,
-which works once and for ten minutes, or for the key itself. What it gets has two halves: a cookie, and a page
+A program sends `Authorization: Bearer <key>`. A browser logs in with a link that `run` and `link` print,
+which works once and for ten minutes, or with the key itself. A log-in has two halves: a cookie, and a page
 key that the page keeps in its own storage and sends in the header `X-Hermes-Page`. A browser sends cookies to
-every port of a host, so that a cookie alone lets nobody in: a server on another port may read it there. The
-page's storage belongs to its origin, port included. Both halves are signatures with the key over the same
-log-in, which is stored until it expires or its browser logs out: so they are good also after a restart, and
-a new key ends all of them.
+every port of a host, where another server may read them, so a cookie alone is not enough. The page's storage
+belongs to its origin, port included. Both halves are signatures with the key over the same log-in, which is
+stored until it expires or its browser logs out. So they survive a restart, and a new key ends all of them.
 
-A browser can be made to ask us by any page its person looks at. So whoever comes without the key must have
-asked for a name that cannot be somebody else's (else a stranger's name could be pointed at this machine), and
-what changes anything must come from our own page. The port is in the cookie's name, so that two gateways on
-one machine do not overwrite each other's.
+Any page that a person looks at can make the browser send requests to us. So a request without the key must
+name a host that cannot belong to somebody else (an attacker could point a name of their own at this machine),
+and a request that changes something must come from our own page. The port is in the cookie's name, so that
+two gateways on one machine do not overwrite each other's cookie.
 """
 
 from __future__ import annotations
@@ -54,7 +53,8 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 def web_key(home: Path, web: WebConfig) -> str:
-    """The key of the configuration, or else that of the home, made if there is none. Raises `HomeError`."""
+    """Return the key of the configuration, or that of the home directory, which is made if it does not exist.
+    Raises `HomeError`."""
     if web.key is not None:
         return web.key
     try:
@@ -70,18 +70,18 @@ def web_key(home: Path, web: WebConfig) -> str:
     except OSError as error:
         raise home_error(home, error, WEB_KEY_FILE) from error
     except UnicodeDecodeError as error:
-        raise HomeUnusable(home, f"{WEB_KEY_FILE} cannot be used ({error})") from error
+        raise HomeUnusable(home, f"{WEB_KEY_FILE} is not valid ({error})") from error
     return key
 
 
 class LoginRequest(msgspec.Struct, frozen=True):
-    """The body that asks to be let in."""
+    """The body of a log-in with the key."""
 
     key: str = ""
 
 
 class Auth:
-    """Lets in, or refuses. One for each gateway."""
+    """The authentication of one gateway."""
 
     def __init__(self, key: str, host: str, port: int, world: World, logins: BrowserLogins) -> None:
         self.logins = logins
@@ -90,16 +90,16 @@ class Auth:
         self._links: dict[bytes, float] = {}
         self._wrong: dict[str, deque[float]] = {}
         self._known: dict[str, None] = {}
-        """The addresses from which the right key was shown."""
+        """The addresses of clients that have shown the right key."""
         self.cookie = f"hermes_trio_{port}"
 
     def has_key(self, request: Request) -> bool:
-        """Whether it has the key itself."""
+        """Return True if the request has the key."""
         return self._key_refusal(request) is None
 
     def check(self, request: Request) -> Login | None:
-        """Refuse who has neither the key nor both halves of a log-in, and who has a wrong key whatever else
-        they have. Return the log-in; None for the key."""
+        """Return the log-in of a request; None if it has the key. Raises `Refusal` if it has neither the key
+        nor both halves of a log-in, or if it has a wrong key."""
         refusal, login = self._key_refusal(request), None
         if refusal is not None:
             login = self.login_of(request)
@@ -111,8 +111,8 @@ class Auth:
         return login
 
     def _key_refusal(self, request: Request) -> Refusal | None:
-        """Why the key of this request is none; None for the right key. It is judged once for each request,
-        however often this is asked, and a wrong key counts as a wrong try to log in."""
+        """Return the refusal of a missing or wrong key; None for the right key. The key of a request is
+        checked once, and a wrong key counts as a failed log-in."""
         if _JUDGED not in request.scope:
             request.scope[_JUDGED] = self._judge(request)
         judged: Refusal | None = request.scope[_JUDGED]
@@ -120,13 +120,13 @@ class Auth:
 
     def _judge(self, request: Request) -> Refusal | None:
         if "authorization" not in request.headers:
-            return Refusal(401, "no_key", "This needs the key.", _WHERE, _CHALLENGE)
+            return Refusal(401, "no_key", "This route needs the key.", _WHERE, _CHALLENGE)
         address, wrong = _address(request), Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
         scheme, _, given = request.headers["authorization"].partition(" ")
         if scheme.lower() != "bearer":
             return wrong
-        # Nobody can lock out the programs of the owner from an address that has shown the right key. From any
-        # other one a key is not even looked at while there were too many wrong ones.
+        # An address that has shown the right key is never locked out. A key from any other address is not
+        # even compared after too many wrong ones.
         if address not in self._known and (refusal := self._too_many_tries(request)) is not None:
             return refusal
         if self._is_key(given.strip()):
@@ -137,11 +137,12 @@ class Auth:
         return too_many or wrong
 
     def is_let_in(self, request: Request) -> bool:
-        """Whether it has the key, or a cookie: enough for the page itself, which holds no secret."""
+        """Return True if the request has the key or a cookie: enough for the page, which has no secret."""
         return self.has_key(request) or self.login_of(request) is not None
 
     def check_origin(self, request: Request) -> None:
-        """Refuse what a browser was made to ask by somebody else's page. Who has the key was not."""
+        """Raise `Refusal` for a request that another site made a browser send. A request with the key
+        passes."""
         if self.has_key(request):
             return
         host = request.headers.get("host", "")
@@ -149,29 +150,29 @@ class Auth:
             raise Refusal(
                 403,
                 "foreign_host",
-                "This is not a name of ours.",
-                "Use the address of this machine, also in a proxy, make the name web.host, or send the key.",
+                "This host name is not known here.",
+                "Use an address of this machine, also in a proxy, set web.host to the name, or send the key.",
             )
         if request.method in SAFE:
             return
         if _is_foreign(request):
             raise _foreign()
         if "origin" not in request.headers and self.cookie in request.cookies:
-            raise Refusal(403, "no_origin", "A cookie alone does not allow this.", "Send the key.")
+            raise Refusal(403, "no_origin", "A cookie alone is not enough for this request.", "Send the key.")
 
-    # --- the cookie, and how it is got ---
+    # --- log-ins ---
 
     def new_link_token(self) -> str:
-        """What a link holds that lets somebody in, once and soon."""
+        """Return a token for a link that logs a browser in, once and within `LINK_SECONDS`."""
         now, token = self._world.time(), secrets.token_urlsafe(32)
         self._links = {seal: until for seal, until in self._links.items() if until > now}
         self._links[_sealed(token)] = now + LINK_SECONDS
         return token
 
     async def log_in_by_link(self, request: Request) -> Response:
-        """`GET /login?token=`: the two halves of a log-in for the link that `run` or `link` has printed. The
-        page finds its half behind the `#` of its address, which a browser sends to nobody. Without a
-        token, and for a browser that is let in already, there is only the way to the page."""
+        """Log a browser in with the token of a link, and redirect it to the page. The page finds its key
+        after the `#` of its address, which a browser never sends. A browser that is logged in is only
+        redirected."""
         seal = _sealed(request.query_params.get("token", ""))
         if seal not in self._links and self.login_of(request) is not None:
             return RedirectResponse("/", 303)
@@ -191,8 +192,7 @@ class Auth:
         return response
 
     async def log_in_by_key(self, request: Request) -> Response:
-        """`POST /login` `{key}`: the two halves of a log-in for the key. That of the page is in the header
-        `X-Hermes-Page`."""
+        """Log a browser in with the key of the body. The page key is in the header `X-Hermes-Page`."""
         self._count_tries(request)
         if not self._is_key((await read_json(request, LoginRequest, longest=LONGEST_LOGIN)).key):
             self._note_mistake(request)
@@ -202,8 +202,8 @@ class Auth:
         return response
 
     async def _let_in(self, request: Request, response: Response) -> str:
-        """Store a log-in, in the place of the one that this browser has. Set the cookie, and return the key
-        of the page."""
+        """Store a log-in, in place of the one that this browser has. Set the cookie, and return the page
+        key."""
         before, now = self.login_of(request), self._world.time()
         login_id, expires = secrets.token_urlsafe(16), int(now) + COOKIE_SECONDS
         browser = request.headers.get("user-agent", "")[:LONGEST_BROWSER]
@@ -211,8 +211,8 @@ class Auth:
         if before is not None:
             await self.logins.end(before.login_id)
         text = f"{expires}.{login_id}"
-        # Not `strict`: a link that is followed out of another page, be it the terminal of an editor in the
-        # browser, would be used up and lead to the question for the key.
+        # Not `strict`: a link in another page, for example in an editor's terminal in the browser, would be
+        # used up without a log-in.
         response.set_cookie(
             self.cookie,
             f"{text}.{self._signed('cookie', text)}",
@@ -225,14 +225,14 @@ class Auth:
         return self._signed("page", text)
 
     def login_of(self, request: Request) -> Login | None:
-        """Return the log-in that the cookie of this request names. A cookie alone lets nobody in."""
+        """Return the log-in that the cookie of this request names. A cookie alone is not enough to log in."""
         text, _, signature = request.cookies.get(self.cookie, "").rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signed("cookie", text).encode()):
             return None
         return self.logins.get(text.partition(".")[2])
 
     def _has_page_key(self, request: Request) -> bool:
-        """Whether the page's half belongs to the cookie, which is a good one."""
+        """Return True if the page key belongs to the cookie, which is valid."""
         text, _, _ = request.cookies.get(self.cookie, "").rpartition(".")
         given = request.headers.get(PAGE_HEADER, "")
         return hmac.compare_digest(given.encode(), self._signed("page", text).encode())
@@ -244,8 +244,8 @@ class Auth:
         return hmac.compare_digest(_sealed(given), _sealed(self._key.decode()))
 
     def _is_ours(self, host: str) -> bool:
-        """Whether a name that was asked for can only be ours: an address, or what this machine is called.
-        Any other name belongs to somebody, who can point it here."""
+        """Return True if this host can only be ours: an address, or a name of this machine. The owner of any
+        other name can point it to this machine."""
         try:
             name = (urlsplit(f"//{host}").hostname or "").lower()
             if name in self._names or is_loopback(name):
@@ -255,7 +255,7 @@ class Auth:
             return False
         return True
 
-    # --- guessing ---
+    # --- wrong keys ---
 
     def _count_tries(self, request: Request) -> None:
         if (refusal := self._too_many_tries(request)) is not None:
@@ -268,7 +268,7 @@ class Auth:
         if (wait := wrong[0] + TRIES_WITHIN - self._world.time()) <= 0:
             return None
         headers = {"Retry-After": str(int(wait) + 1)}
-        return Refusal(429, "too_many_tries", "Too many wrong tries.", "Wait a minute.", headers)
+        return Refusal(429, "too_many_tries", "Too many wrong keys.", "Wait a minute.", headers)
 
     def _note_mistake(self, request: Request) -> None:
         tries = self._wrong.get(_address(request), deque(maxlen=MOST_TRIES))
@@ -277,35 +277,35 @@ class Auth:
 
 
 def _remember(table: dict[str, T], address: str, value: T) -> None:
-    """Store this for an address, in the place of the oldest one where there are too many."""
+    """Store a value for an address, in place of the oldest one if there are too many."""
     if address not in table and len(table) >= MOST_ADDRESSES:
         del table[next(iter(table))]
     table[address] = value
 
 
 def _is_foreign(request: Request) -> bool:
-    """Whether a browser was made to ask this by the page of another origin."""
+    """Return True if a page of another origin made a browser send this request."""
     if (site := request.headers.get("sec-fetch-site")) is not None:
-        # A browser knows whose page asks. We may not: a proxy asks for us by another name than that of
-        # the page.
+        # The browser knows the origin of the page. We may not, because a proxy may use another host name.
         return site not in ("same-origin", "none")
     origin = request.headers.get("origin")
     return origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
 
 
 def _is_by_tls(request: Request) -> bool:
-    """Whether the browser speaks TLS to a proxy in front of us, which is believed on this machine only."""
+    """Return True if the browser uses TLS to a proxy in front of us. Only a proxy on this machine is
+    believed."""
     by = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
     return by == "https" and is_loopback(_address(request))
 
 
 def _foreign() -> Refusal:
-    message = "This comes from somebody else's page."
-    return Refusal(403, "foreign_origin", message, "Use the gateway's own.")
+    message = "A page of another site has sent this request."
+    return Refusal(403, "foreign_origin", message, "Use the gateway's own page.")
 
 
 _JUDGED = "hermes_trio.judged"
-_WHERE = "It is web.key in config.yaml, or in <home>/web.key: send it as `Authorization: Bearer <key>`."
+_WHERE = "It is web.key in config.yaml, or in <home>/web.key. Send it as `Authorization: Bearer <key>`."
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
@@ -314,5 +314,5 @@ def _address(request: Request) -> str:
 
 
 def _sealed(secret: str) -> bytes:
-    """As long for every secret, so that comparing tells nothing of it."""
+    """Return a digest. It has the same length for every secret, so a comparison reveals nothing."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

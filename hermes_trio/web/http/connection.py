@@ -1,14 +1,12 @@
-"""One connection, from its first byte to its last: HTTP/1.1 by h11 on the one side, an ASGI application on
-the other.
+"""One connection: HTTP/1.1 (h11) with the client, ASGI with the application.
 
-There is no other protocol, so nobody can ask for one: an upgrade is answered as if it had not been asked
-for, CONNECT with 405. Everything a client can delay has a deadline: its request must come, and what it is
-sent must be taken. The client is listened to only while the application waits for it (`receive`), so an
-application that wants to know of a hang-up waits for that, and what is sent ahead of its time stays where it
-is.
+No other protocol is supported: a request to upgrade is answered without the upgrade, and CONNECT with 405.
+Everything a client can delay has a deadline: it must send its request, and take the answer. Data is read
+from the client only while the application waits for it (`receive`). So an application that has to notice a
+hang-up waits for it, and early data stays unread.
 
-Rejected: the ASGI servers that run on Trio. What they send is shielded without a deadline, so that one
-client that reads nothing keeps the whole gateway from ending (tried), and their HTTP/2 cannot be turned off.
+Rejected: the ASGI servers that run on Trio. They shield their sends without a deadline, so that one client
+that reads nothing keeps the whole gateway from ending (tried), and their HTTP/2 cannot be turned off.
 """
 
 from __future__ import annotations
@@ -26,29 +24,29 @@ from ...host.loop.sockets import send_at_once
 from ...log import Log
 
 HEAD_WITHIN = 10.0
-"""Seconds from the first byte of a request until its headers are whole."""
+"""Seconds from the first byte of a request to the end of its headers."""
 BODY_WITHIN = 60.0
-"""Seconds until all of it is there."""
+"""Seconds until the whole body has arrived."""
 PROGRESS_WITHIN = 10.0
-"""Seconds in which a body grows by `PROGRESS_BYTES`, until it is whole."""
+"""Seconds in which an incomplete body must grow by `PROGRESS_BYTES`."""
 PROGRESS_BYTES = 1024
 IDLE = 75.0
-"""Seconds that a connection may be silent between two requests."""
+"""Seconds that a connection may be idle between two requests."""
 TAKEN_WITHIN = 20.0
-"""Seconds in which a client takes the next piece of an answer."""
+"""Seconds in which a client must take the next piece of an answer."""
 LINGER = 5.0
-"""Seconds for which a client that is refused while it still sends may go on, to hear the refusal."""
+"""Seconds for which a refused client may go on sending, so that it receives the refusal."""
 LONGEST_HEAD = 32 * 1024
 MOST_AHEAD = 64 * 1024
-"""Bytes of later requests that are taken while one is being answered."""
+"""Bytes of later requests that are read while one is being answered."""
 PIECE = 64 * 1024
 MOST_HEADERS = 100
 MOST_CHUNKS = 4096
-"""Chunks of any size that a body may have. Each chunk costs as much as some hundred bytes, so that any
-further chunk needs `CHUNK_BYTES` of body: then the cost of a body is bounded by its size."""
+"""Chunks of any size that a body may have. Each further chunk needs `CHUNK_BYTES` of body. A chunk costs as
+much as some hundred bytes, so the size of a body bounds its cost."""
 CHUNK_BYTES = 256
 MOST_PASSED_OVER = 64
-"""Events of an unread body that are skipped to use the connection again."""
+"""Events of an unread body that are skipped so that the connection can be used again."""
 VOUCH = "hermes_trio.vouch"
 """The ASGI extension that `vouch` calls."""
 
@@ -61,53 +59,53 @@ log = Log(__name__)
 
 
 class Hangup(OSError):
-    """The client has gone, or takes nothing any more."""
+    """The client has gone, or takes no more data."""
 
 
 def vouch(scope: Message) -> None:
-    """Note that this request may come in. Until then its connection is a stranger's, which has a place only
-    while no newer stranger needs it."""
+    """Note that this request is authenticated. Until then its connection is a stranger's, which is closed
+    when a newer stranger needs its place."""
     if (note := scope.get("extensions", {}).get(VOUCH)) is not None:
         note()
 
 
-class Connection:
-    """A client. `idle` is the scope in which it is waited for while it asks for nothing."""
+class HttpConnection:
+    """A connection to a client. `idle` is the scope of the wait for the next request."""
 
     def __init__(self, stream: trio.SocketStream, app: App) -> None:
         self._stream, self._app = stream, app
         self._whole = trio.CancelScope()
         self.known = False
-        """Whether its current request, or the last one, was vouched for."""
+        """True if its current request, or the last one, was authenticated."""
         self.waits = False
-        """Whether nothing happens here until the client sends something."""
+        """True while the connection waits for data from the client."""
         self.since = trio.current_time()
         """The start of the current wait or request."""
         try:
             self.peer = stream.socket.getpeername()[:2]
-        except OSError:  # it has gone already
+        except OSError:  # the client has gone
             self.peer = ("", 0)
         self.own = stream.socket.getsockname()[:2]
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
         self.idle: trio.CancelScope | None = None
         self.closing = False
-        """After this answer there is no other one."""
+        """True if the connection is closed after the current answer."""
 
     def close(self) -> None:
-        """Let it go as soon as it is answered: now, if it asks for nothing, or is a stranger who has not
-        finished asking."""
+        """Close the connection after its current answer; at once if it is idle, or if it is a stranger whose
+        request is incomplete."""
         self.closing = True
         if self.idle is not None:
-            self.idle.cancel(reason="the door is closed")
+            self.idle.cancel(reason="the server is closed")
         elif self.waits and not self.known:
             self.evict()
 
     def evict(self) -> None:
         """Close the connection now."""
-        self._whole.cancel(reason="its place is needed")
+        self._whole.cancel(reason="another connection needs the place")
 
     async def serve(self) -> None:
-        """Answer one request after the other, until somebody has enough."""
+        """Answer one request after the other, until one side closes."""
         with self._whole:
             await self._serve()
 
@@ -126,7 +124,7 @@ class Connection:
                 await self._linger()
 
     async def _next(self) -> h11.Request | None:
-        """The next request; None if none comes."""
+        """Return the next request; None if none comes."""
         self.since, self.waits = trio.current_time(), True
         try:
             return await self._read_head()
@@ -150,14 +148,15 @@ class Connection:
         return None
 
     async def _refuse(self, status: int) -> None:
-        """It speaks no HTTP that we know."""
+        """Answer data that is not HTTP."""
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         head = h11.Response(status_code=status, headers=[("Content-Length", "0"), ("Connection", "close")])
         await write(self._stream, self._http.send(head) + self._http.send(h11.EndOfMessage()))
 
     async def _linger(self) -> None:
-        """Whoever is left while it still sends is reset, and may lose the answer: let it finish."""
+        """Read on until the client stops sending: closing earlier resets the connection, and the client may
+        lose the answer."""
         if self._http.their_state in (h11.DONE, h11.IDLE, h11.CLOSED, h11.MUST_CLOSE):
             return
         self.waits = True
@@ -171,7 +170,11 @@ class Exchange:
     """One request and its answer."""
 
     def __init__(
-        self, http: h11.Connection, stream: trio.SocketStream, request: h11.Request, connection: Connection
+        self,
+        http: h11.Connection,
+        stream: trio.SocketStream,
+        request: h11.Request,
+        connection: HttpConnection,
     ) -> None:
         self._http, self._stream, self._request, self._connection = http, stream, request, connection
         self._body_by = trio.current_time() + BODY_WITHIN
@@ -179,13 +182,14 @@ class Exchange:
         self._progress = self._size = self._chunks = 0
         self._body_over = self._gone = False
         self._problem: int | None = None
-        """The status that tells the client what is wrong with its body."""
+        """The status for a wrong body."""
         self._ahead = 0
         self._head: h11.Response | None = None
         self._started = False
 
     async def answer(self, app: App) -> bool:
-        """Have it answered. True if the client may ask for more. Raises `Hangup` if it has gone."""
+        """Answer the request. Return True if the client may send another one. Raises `Hangup` if it has
+        gone."""
         scope = self._scope()
         if scope is None:
             await self._plainly(405 if self._request.method == b"CONNECT" else 400)
@@ -198,8 +202,8 @@ class Exchange:
         except* Hangup:
             self._gone = True
         except* Exception:
-            # A mistake of ours in one answer. It is told loudly, and is nobody else's trouble.
-            log.error("a request could not be answered", path=scope["path"], exc_info=True)
+            # A bug in one answer must not end the server.
+            log.error("request failed", path=scope["path"], exc_info=True)
         if self._gone and (self._problem is None or self._started):
             raise Hangup
         if not self._started:
@@ -207,8 +211,7 @@ class Exchange:
         return self._is_whole() and self._http.our_state is h11.DONE and not self._connection.closing
 
     def _is_whole(self) -> bool:
-        """Whether the request has come to its end. What an application has not read before it answers is
-        passed over."""
+        """Return True if the request is complete. A body that the application did not read is skipped."""
         with suppress(h11.RemoteProtocolError):
             for _ in range(MOST_PASSED_OVER):
                 if self._http.their_state is not h11.SEND_BODY or isinstance(self._http.next_event(), type):
@@ -216,8 +219,8 @@ class Exchange:
         return self._http.their_state is h11.DONE
 
     def _scope(self) -> Message | None:
-        """The request as an application sees it; None for a target that is none of ours, and for a body that
-        has two lengths: a proxy in front of us may believe the other one."""
+        """Return the request as an ASGI scope. Return None for a target that is not a path or an HTTP
+        address, and for a body with two lengths, because a proxy in front of us may use the other one."""
         target, names = self._request.target, {name for name, _ in self._request.headers}
         if self._request.method == b"CONNECT" or {b"content-length", b"transfer-encoding"} <= names:
             return None
@@ -249,7 +252,7 @@ class Exchange:
     def _vouch(self) -> None:
         self._connection.known = True
 
-    # --- what the application calls ---
+    # --- called by the application ---
 
     async def _receive(self) -> Message:
         while not (self._body_over or self._gone or self._head is not None):
@@ -276,7 +279,7 @@ class Exchange:
         return {"type": "http.disconnect"}
 
     async def _more(self) -> None:
-        """Take more of the body."""
+        """Read more of the body."""
         if self._http.they_are_waiting_for_100_continue:
             go_on = h11.InformationalResponse(status_code=100, headers=[])
             await write(self._stream, self._http.send(go_on))
@@ -293,13 +296,13 @@ class Exchange:
         self._http.receive_data(data)
 
     def _is_crumbs(self, piece: h11.Data) -> bool:
-        """Count a piece of the body. Return whether the body has more chunks than its size allows."""
+        """Count a piece of the body. Return True if the body has more chunks than its size allows."""
         self._size += len(piece.data)
         self._chunks += piece.chunk_start
         return self._chunks > MOST_CHUNKS + self._size // CHUNK_BYTES
 
     async def _hangup(self) -> None:
-        """Wait until the client has gone. What it asks for meanwhile is answered later."""
+        """Wait until the client has gone. Requests that it sends meanwhile are kept."""
         while self._ahead < MOST_AHEAD:
             data = await read(self._stream)
             self._http.receive_data(data)
@@ -336,7 +339,7 @@ class Exchange:
 
 
 async def read(stream: trio.SocketStream) -> bytes:
-    """What comes next; nothing if nothing comes any more."""
+    """Return the next data; empty if the client has closed."""
     try:
         return bytes(await stream.receive_some(PIECE))
     except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -344,11 +347,10 @@ async def read(stream: trio.SocketStream) -> bytes:
 
 
 async def write(stream: trio.SocketStream, data: bytes) -> None:
-    """Send this, piece by piece. Raises `Hangup` where nobody takes it."""
+    """Send this in pieces. Raises `Hangup` if the client does not take it."""
     await trio.lowlevel.checkpoint()
     try:
-        # Nearly always the system takes all of it at once. Then all that belongs to waiting, a deadline
-        # first of all, would cost more than the sending.
+        # Nearly always the system takes all of it at once. Then a deadline would cost more than the sending.
         sent = send_at_once(stream.socket, data)
     except OSError as error:
         raise Hangup from error

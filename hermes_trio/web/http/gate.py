@@ -70,7 +70,7 @@ class RouteGuard:
     auth: Auth
     worker: Worker
     owns_process: bool
-    """Whether the process belongs to the gateway alone, so that each child process is the agent's."""
+    """True if the process belongs to the gateway alone, so that each child process is the agent's."""
 
     def routes(self, group: RouteGroup[T], handlers: T) -> list[Route]:
         """Return the routes of a group, answered by these handlers."""

@@ -1,8 +1,8 @@
-"""What only a person may ask for: everything that says, answers, changes or ends something.
+"""Refusing requests of the agent's processes that send, answer, change or end something.
 
-Who holds the key is not always the owner. A command of the agent can read it from the home and send it, so a
-request from this machine is refused if a process that the agent runs has sent it: a run never answers its own
-approval, and never speaks or decides in the owner's name. To look (GET) needs the key and nothing else.
+The holder of the key is not always the owner: a command of the agent can read the key from the home
+directory. So a request from this machine is refused if a process that the agent runs has sent it: a run never
+answers its own approval, and never speaks or decides for the owner. Reading (GET) needs only the key.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .http_errors import Refusal
 async def refuse_agents_processes(
     request: Request, worker: Worker, *, children: bool, may_be_gone: bool
 ) -> None:
-    """Refuse what a process sends that the agent runs. With `children` these are all descendants of this
-    process; a sender that is `gone` already is refused too, unless the route ends something and gives no yes.
-    A request from another machine costs nothing."""
+    """Refuse a request that a process of the agent has sent. With `children` all descendants of this process
+    are the agent's. A sender that has closed its connection is refused too, unless `may_be_gone`: the route
+    only ends something. Requests from other machines are not checked."""
     theirs, ours = request.scope.get("client"), request.scope.get("server")
     if theirs is None or ours is None or (theirs[0] and not is_on_this_machine(theirs[0])):
         return
-    sender = Sender.GONE  # a connection that was reset does not tell where it came from
+    sender = Sender.GONE  # a connection that was reset has no address any more
     if theirs[0]:
         with worker("sender") as runner:
             sender = await finished(runner, partial(sender_of, theirs, ours, children=children))
@@ -33,6 +33,6 @@ async def refuse_agents_processes(
         raise Refusal(
             403,
             "sent_by_agent",
-            "A process that the agent runs has sent this, and only a person may.",
+            "A process of the agent has sent this request, and only a person may.",
             "Ask the person to do it in the chat, on the page, or in a terminal of their own.",
         )

@@ -27,9 +27,9 @@ class RouteSpec(Generic[T]):
     takes: type[msgspec.Struct] | None = None
     """The type of the request's body."""
     is_open: bool = False
-    """Whether the route needs neither key nor log-in."""
+    """True if the route needs neither key nor log-in."""
     may_be_gone: bool = False
-    """Whether a client on this machine may close the connection before the answer: see `owner`."""
+    """True if a client on this machine may close the connection before the answer: see `owner`."""
 
 
 @dataclass(frozen=True, slots=True)

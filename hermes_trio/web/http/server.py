@@ -1,8 +1,7 @@
-"""Listening and accepting: one task for each connection, and none of them is another one's trouble.
+"""Listening and accepting connections: one task for each connection, so that a failure stays in it.
 
-The server is closed by a trigger. Then nobody is accepted any more, who asks for nothing is let go, and who
-is being answered is answered to the end; until when that may take is for the caller to say, by a deadline
-around it.
+An event closes the server. Then it accepts no connection, closes the idle ones, and completes the answers it
+has begun; the caller may put a deadline around that.
 """
 
 from __future__ import annotations
@@ -20,16 +19,17 @@ from ...base.errors import EXIT_CONFIG, ConfigInvalid, GatewayError
 from ...config.schema import WebConfig
 from ...host.loop.open_files import most_open_files
 from ...log import Log
-from .connection import PIECE, App, Connection
+from .connection import PIECE, App, HttpConnection
 
 MOST_CONNECTIONS = 1280
-"""At most; where few files may be open, half of them: the rest is for the work, which would fail without."""
+"""The limit, or half of the files that may be open if that is less: the gateway's work needs the others."""
 MOST_STRANGERS = 512
-"""Of so many connections, those whose request has shown neither key nor cookie yet."""
+"""The part of `MOST_CONNECTIONS` for strangers: connections whose request has shown neither key nor
+cookie."""
 STRANGER_STAYS = 1.0
-"""Seconds that each of them has at least to show one."""
+"""Seconds that each stranger has at least to show one."""
 SHORTEST_KEY = 16
-"""Characters that a key has at least where others than this machine can try it."""
+"""Least number of characters of a key that clients on other machines can try."""
 _FULL = b"HTTP/1.1 503 Full\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 WHEN_FULL = 0.1
@@ -38,7 +38,7 @@ log = Log(__name__)
 
 
 class CannotListen(GatewayError):
-    """The address of the page and the API cannot be had."""
+    """The address of the page and the API is not available."""
 
     exit_code = EXIT_CONFIG
 
@@ -50,7 +50,7 @@ class CannotListen(GatewayError):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches this address."""
+    """Return True if only this machine reaches this address."""
     try:
         address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
@@ -60,7 +60,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_reach(web: WebConfig) -> None:
-    """Raise `ConfigInvalid` where other machines could reach the web and nobody has chosen a key."""
+    """Raise `ConfigInvalid` if other machines can reach the web and the configuration has no long key."""
     if not is_loopback(web.host) and (web.key is None or len(web.key) < SHORTEST_KEY):
         raise ConfigInvalid(
             "web.key",
@@ -71,7 +71,7 @@ def check_reach(web: WebConfig) -> None:
 
 
 async def listen(web: WebConfig) -> Sequence[trio.SocketListener]:
-    """Listen where the configuration says. Raises what `check_reach` does, and `CannotListen`."""
+    """Listen at the address of the configuration. Raises `ConfigInvalid` and `CannotListen`."""
     check_reach(web)
     try:
         return await trio.open_tcp_listeners(web.port, host=web.host)
@@ -80,15 +80,15 @@ async def listen(web: WebConfig) -> Sequence[trio.SocketListener]:
 
 
 async def serve_connections(listeners: Sequence[trio.SocketListener], app: App, closed: trio.Event) -> None:
-    """Serve until it is closed and the last answer is given."""
-    connections: set[Connection] = set()
+    """Serve until `closed` is set and the last answer is complete."""
+    connections: set[HttpConnection] = set()
     most = min(MOST_CONNECTIONS, (most_open_files() or 2 * MOST_CONNECTIONS) // 2)
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as accepting:
             for listener in listeners:
                 accepting.start_soon(_accept, listener, app, connections, most, nursery)
             await closed.wait()
-            accepting.cancel_scope.cancel(reason="the door is closed")
+            accepting.cancel_scope.cancel(reason="the server is closed")
         for connection in connections:
             connection.close()
 
@@ -96,7 +96,7 @@ async def serve_connections(listeners: Sequence[trio.SocketListener], app: App, 
 async def _accept(
     listener: trio.SocketListener,
     app: App,
-    connections: set[Connection],
+    connections: set[HttpConnection],
     most: int,
     nursery: trio.Nursery,
 ) -> None:
@@ -111,9 +111,9 @@ async def _accept(
                     if error.errno not in _NO_ROOM:
                         raise
                     if not is_full:
-                        log.error("no connection can be accepted", error=error.strerror)
+                        log.error("accepting connections failed; retrying", error=error.strerror)
                     is_full = True
-                    # The system refuses also where nobody comes: then nobody has to make room.
+                    # The system also refuses while no client waits. Wait for one before making room.
                     await trio.lowlevel.wait_readable(listener.socket)
                     if _evict_one(connections):
                         await trio.sleep(WHEN_FULL)
@@ -124,7 +124,7 @@ async def _accept(
                 if len(connections) >= most:
                     _evict_one(connections)
                 if len(connections) < most:
-                    connection = Connection(stream, app)
+                    connection = HttpConnection(stream, app)
                     connections.add(connection)
                     nursery.start_soon(_serve, connection, connections, name="web connection")
                 else:
@@ -132,8 +132,8 @@ async def _accept(
 
 
 class _Spare:
-    """An open file that is good for nothing but its number. When no more files can be open, it is closed for
-    the moment in which a client is told so, who would hear nothing otherwise."""
+    """An open file that is held for its descriptor. When no more files can be opened, it is closed for the
+    moment in which a client is told about it."""
 
     def __init__(self) -> None:
         self._file: BinaryIO | None = None
@@ -146,7 +146,7 @@ class _Spare:
         self._close()
 
     async def turn_away(self, listener: trio.SocketListener) -> None:
-        """Tell the next client that there is no room, if one comes soon."""
+        """Tell the next client that the server is full, if one connects soon."""
         self._close()
         with trio.move_on_after(WHEN_FULL):
             try:
@@ -156,7 +156,7 @@ class _Spare:
         self._open()
 
     def _open(self) -> None:
-        with suppress(OSError):  # somebody else was faster: then there is none to lend
+        with suppress(OSError):  # another task took the descriptor first
             self._file = open(os.devnull, "rb", buffering=0)  # noqa: SIM115
 
     def _close(self) -> None:
@@ -165,26 +165,29 @@ class _Spare:
             self._file = None
 
 
-async def _serve(connection: Connection, connections: set[Connection]) -> None:
+async def _serve(connection: HttpConnection, connections: set[HttpConnection]) -> None:
     try:
         await connection.serve()
     except Exception:
-        # Whatever one client does to us, or we do wrong with it, is not the others' trouble.
-        log.error("a connection broke something", exc_info=True)
+        # A failure in one connection must not end the others.
+        log.error("connection failed", exc_info=True)
     finally:
         connections.discard(connection)
 
 
-async def _place_for_stranger(listener: trio.SocketListener, connections: set[Connection], most: int) -> None:
-    """Wait until one more connection has a place. Strangers share a part of the places, and have theirs for a
-    moment at least: in a burst of clients the next ones wait before they are accepted. After that moment the
-    newest has the place: so nobody shuts others out who only holds connections, whatever these do."""
+async def _place_for_stranger(
+    listener: trio.SocketListener, connections: set[HttpConnection], most: int
+) -> None:
+    """Wait until there is room for one more connection. Strangers share a part of the room, and each of them
+    stays for at least `STRANGER_STAYS`: in a burst of clients the next ones wait to be accepted. After that
+    time the newest one takes the place of the oldest, so a client that only holds connections shuts nobody
+    out."""
     most_strangers = most * MOST_STRANGERS // MOST_CONNECTIONS
     while len(connections) >= most_strangers:
         strangers = [one for one in connections if not one.known]
         if len(strangers) < most_strangers:
             return
-        await trio.lowlevel.wait_readable(listener.socket)  # nobody makes room for nobody
+        await trio.lowlevel.wait_readable(listener.socket)  # make room only for a client that waits
         longest = min(strangers, key=lambda one: one.since)
         if trio.current_time() - longest.since >= STRANGER_STAYS:
             _evict(connections, [longest])
@@ -192,13 +195,14 @@ async def _place_for_stranger(listener: trio.SocketListener, connections: set[Co
             await trio.sleep(WHEN_FULL)
 
 
-def _evict_one(connections: set[Connection]) -> bool:
-    """Let one go that waits for its client, or else a stranger. False if there is no such connection."""
+def _evict_one(connections: set[HttpConnection]) -> bool:
+    """Close one connection that waits for its client or is a stranger. Return False if there is none."""
     return _evict(connections, [one for one in connections if one.waits or not one.known])
 
 
-def _evict(connections: set[Connection], candidates: Iterable[Connection]) -> bool:
-    """Let go the one of these that has been at the same thing for the longest time, if there is any."""
+def _evict(connections: set[HttpConnection], candidates: Iterable[HttpConnection]) -> bool:
+    """Close the connection that has been in its current state for the longest time. Return False if there is
+    none."""
     longest = min(candidates, key=lambda one: one.since, default=None)
     if longest is not None:
         longest.evict()
@@ -207,8 +211,8 @@ def _evict(connections: set[Connection], candidates: Iterable[Connection]) -> bo
 
 
 async def _turn_away(stream: trio.SocketStream) -> None:
-    """There is no room: say so if it can be said at once. What the client has sent is read, because a
-    connection that is closed with something unread in it is reset, and the answer lost."""
+    """Answer that the server is full, if the client takes it at once. Its request is read first, because a
+    connection that is closed with unread data is reset, and the answer is lost."""
     with trio.move_on_after(WHEN_FULL):
         async with stream:
             try:

@@ -171,7 +171,7 @@ class Completion:
         self.text = ""
         self.end: Record | None = None
         self._has_usage_chunk = bool(asked.stream_options and asked.stream_options.include_usage)
-        """Whether the usage is sent in a chunk of its own, without choices."""
+        """True if the usage is sent in a chunk of its own, without choices."""
         self._model = model
         self._made_at = int(runs.world.time())
         self._is_after_tools = False
