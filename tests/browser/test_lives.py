@@ -56,7 +56,7 @@ def test_a_restart_in_the_middle_of_an_answer(mortal: People) -> None:
     mortal.gateway.start()
     expect(page.locator("#banner")).to_be_hidden()
     expect(page.locator(".note").first).to_contain_text("The gateway was restarted.")
-    expect(page.locator(".note").last).to_have_text("Taken up again where it was interrupted")
+    expect(page.locator(".note").last).to_have_text("Resumed where it was interrupted")
     expect(page.locator(".turn .markdown", has_text="Where was I?")).to_contain_text("Done.")
     expect(page.locator(".turn .markdown").last).to_have_text("You said: written meanwhile")
     expect(page.locator(".note").first).to_have_attribute("data-tone", "quiet")

@@ -223,7 +223,7 @@ def test_a_command_that_failed_has_no_green_tick(crowd: People) -> None:
         expect(tools.nth(number)).to_have_attribute("data-status", status)
         expect(tools.nth(number).locator(".tool-spent")).to_have_text(said)
         expect(tools.nth(number).locator(".icon-check")).to_have_count(int(status == "ok"))
-    expect(tools.first.locator("summary")).to_contain_text("ended with an exit code that is not zero")
+    expect(tools.first.locator("summary")).to_contain_text("ended with a non-zero exit code")
     has_no_serious_trouble(page)
     picture(page, "exit-codes")
 

@@ -64,7 +64,7 @@ class Draining(Refusal):
         super().__init__(
             503,
             "gateway_draining",
-            "The gateway is stopping or on hold, and begins no turn now.",
+            "The gateway is stopping or held, and begins no turn now.",
             "Try again when GET /ready answers 200.",
             {"Retry-After": str(RETRY_AFTER)},
         )

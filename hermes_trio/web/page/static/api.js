@@ -1,11 +1,11 @@
-// Asking the gateway.
+// Requests to the gateway.
 
 import { keep } from "./dom.js";
 
 const PLACE = "page-key";
 
-// A browser sends its cookies to every port of a host. The other half of a log-in is in the storage of this
-// origin, which has its port, and is sent by us alone. A link that lets somebody in brings it in the address.
+// A browser sends its cookies to every port of a host. So a log-in has another half, the page key: it is in
+// the storage of this origin, port included, and only this page sends it. A log-in link has it in its address.
 let pageKey = localStorage.getItem(PLACE) ?? "";
 const brought = /^#key=(\w+)$/.exec(location.hash);
 if (brought) {
@@ -13,26 +13,26 @@ if (brought) {
   keep(PLACE, pageKey);
   history.replaceState(null, "", location.pathname);
 }
-// Another tab was let in anew, or has logged out.
+// Another tab has logged in or out.
 window.addEventListener("storage", ({ key, newValue }) => {
   if (key === PLACE) pageKey = newValue ?? "";
 });
 
-/** The headers of every request that needs a log-in. */
+/** Headers of every request that needs a log-in. */
 export const pageHeaders = () => ({ "x-hermes-page": pageKey });
 
-/** Go where the key is asked for, and come back here after that. */
+/** Go to the log-in page, which returns here after the log-in. */
 export function askForKey() {
   location.replace(`/login${location.hash}`);
 }
 
-/** Forget this browser's half of the log-in. */
+/** Delete the page key of this browser. */
 export function forgetLogin() {
   localStorage.removeItem(PLACE);
   askForKey();
 }
 
-/** What the gateway refuses, or that it is not there (`code` is `unreachable`). */
+/** The gateway refused a request, or could not be reached (`code` is `unreachable`). */
 export class Refused extends Error {
   constructor(code, message, remedy, status) {
     super(message);
@@ -51,7 +51,7 @@ async function ask(method, path, body) {
   } catch {
     throw new Refused("unreachable", "The gateway cannot be reached.", "", 0);
   }
-  // The log-in has expired or was ended, or the key is another one.
+  // The log-in has expired or was ended, or the key has changed.
   if (answer.status === 401) askForKey();
   const told = await answer.json().catch(() => ({}));
   if (answer.ok) return told;
@@ -64,7 +64,7 @@ export const post = (path, body = {}) => ask("POST", path, body);
 export const patch = (path, body) => ask("PATCH", path, body);
 export const remove = (path) => ask("DELETE", path);
 
-/** A name for something of ours that nobody else chooses. */
+/** Return a random id. */
 export function newId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

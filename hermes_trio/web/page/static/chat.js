@@ -1,5 +1,4 @@
-// The messages of the open session. The place where somebody reads is theirs: the page follows the answer
-// only while its end is in view.
+// The messages of the open session. The page scrolls with a growing answer only while its end is in view.
 
 import { post, Refused } from "./api.js";
 import { $, announce, h, icon, reconcile } from "./dom.js";
@@ -22,7 +21,7 @@ let most = MOST_SHOWN;
 
 scroll.addEventListener("scroll", () => {
   const isNear = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;
-  // Who has left the end has gone up. It also goes away by itself, when the text or the field below grows.
+  // Only scrolling up stops following. The end also leaves the view when the text or the field below grows.
   if (isNear || scroll.scrollTop < top) follow(isNear);
   top = scroll.scrollTop;
 }, { passive: true });
@@ -31,13 +30,13 @@ $("latest").addEventListener("click", () => toEnd(true));
 new ResizeObserver(() => follows && toEnd()).observe(scroll);
 new ResizeObserver(() => follows && toEnd()).observe(transcript);
 
-/** Whether the page follows what is written at the end. Who reads above it has a button that leads there. */
+/** Set whether the page scrolls with the answer. If not, a button leads to the end. */
 function follow(isFollowing) {
   follows = isFollowing;
   $("latest").hidden = follows;
 }
 
-/** Go to the end, and follow what is written there. */
+/** Scroll to the end, and follow it. */
 export function toEnd(smoothly = false) {
   follow(true);
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -62,7 +61,7 @@ export function drawChat() {
 
 let settled = true;
 
-/** A session that is opened again is where it was left; another one is at its end. */
+/** Scroll to where the session was left; to the end if it was not open before. */
 function arrive() {
   settled = store.ready;
   const place = places.get(store.open) ?? null;
@@ -86,8 +85,8 @@ function wanted() {
   const known = new Set(waiting.map((one) => one.message_id));
   const unsent = mine.filter((one) => !known.has(one.message) && !seen.has(one.run));
   if (!turns.length && !waiting.length && !unsent.length && !store.told) {
-    if (!store.open) return [welcome("new", "What can I do for you?", "Answers go on when you close this page, and are here when you come back.")];
-    return store.ready ? [welcome("empty", "Nothing was said here yet", "")] : [skeleton()];
+    if (!store.open) return [welcome("new", "What can I do for you?", "Answers continue when you close this page, and are here when you come back.")];
+    return store.ready ? [welcome("empty", "There are no messages yet", "")] : [skeleton()];
   }
   const items = turns.slice(-most);
   if (turns.length > most) items.unshift(earlier(turns.length - most));
@@ -103,7 +102,7 @@ function wanted() {
   return items;
 }
 
-/** A command, and what was said of it: no part of the conversation, and here until the next thing is said. */
+/** A command and its output. They are not part of the conversation, and disappear with the next message. */
 function told({ key, text, reply }) {
   const note = () => h("div", { class: "note" }, icon("tool"), h("span", {}, reply));
   return { key, make: () => ({ element: h("div", { class: "turn" }, new Said({ text }).element, note()), update() {} }) };
@@ -116,7 +115,7 @@ function wrapped(view) {
 }
 
 const QUEUED = { key: "queued", nodes: () => [icon("clock"), "Waits for its turn"] };
-const STEERED = { key: "steered", nodes: () => [icon("steer"), "Goes into this answer, behind the next tool result"] };
+const STEERED = { key: "steered", nodes: () => [icon("steer"), "Goes into this answer, after the next tool result"] };
 const KEPT = { key: "kept", nodes: () => [icon("clock"), "Kept here. It is sent when the gateway is back."] };
 
 function noteOf(entry) {
@@ -161,7 +160,7 @@ function earlier(count) {
   return { key: "earlier", count, make: () => ({ element: button, update }) };
 }
 
-// --- what a person is asked ---
+// --- approvals and questions ---
 
 const CHOICES = { once: "Allow once", session: "Allow in this conversation", always: "Always allow", deny: "Deny" };
 
@@ -189,12 +188,12 @@ class Ask {
   content() {
     const { kind, text, command, cwd, description } = this.ask;
     if (kind === "question") return [h("p", { class: "ask-text" }, text)];
-    // All of them are text nodes: nothing in them is markup, and every character is there.
+    // These are text nodes: nothing in them becomes markup, and every character is shown.
     const escapes = [command, cwd].some((one) => one.includes("⟨U+"));
     return [
-      h("pre", { class: "ask-command", tabindex: "0", role: "group", "aria-label": "What would be done" }, command),
+      h("pre", { class: "ask-command", tabindex: "0", role: "group", "aria-label": "What is to be approved" }, command),
       cwd ? h("p", { class: "quiet" }, "In: ", h("code", { class: "ask-cwd" }, cwd)) : null,
-      escapes ? h("p", { class: "quiet" }, "⟨U+…⟩ stands for a character that cannot be seen, or not be told from another.") : null,
+      escapes ? h("p", { class: "quiet" }, "⟨U+…⟩ stands for a character that is invisible, or that looks like another one.") : null,
       description ? h("p", { class: "quiet" }, description) : null,
     ];
   }
@@ -227,7 +226,7 @@ class Ask {
   }
 }
 
-/** Answer what is asked. Raises `Refused`; with the code `asked_no_more` nobody waits any more. */
+/** Answer an approval or a question. Throws `Refused`, with the code `asked_no_more` if it is closed. */
 export async function answerAsk(ask, text) {
   const session = store.open;
   try {

@@ -1,4 +1,4 @@
-// Where somebody writes: what was begun is kept for each session, and what is sent goes by the outbox.
+// The message field: it keeps a draft for each session, and sends messages through the outbox.
 
 import { newId, post } from "./api.js";
 import { $, announce, keep } from "./dom.js";
@@ -21,7 +21,7 @@ const question = () => store.asks.find((ask) => ask.kind === "question");
 
 export const isBusy = () => Boolean(store.sessions.get(store.open)?.state === "running" || busyTurn());
 
-/** Stop what runs here. */
+/** Stop the turn of the open session. */
 export async function stop() {
   const session = store.open;
   if (!session || !isBusy()) return;
@@ -31,10 +31,10 @@ export async function stop() {
   try {
     const { dropped } = await post(`/api/sessions/${encodeURIComponent(session)}/stop`);
     announce("Stopped.");
-    // What waited is not answered any more, and not lost either: it is for its writer to say it again.
+    // Dropped messages return to the field, so that their writer can send them again.
     if (dropped && waiting.length && session === store.open) {
       set([...waiting, field.value].filter(Boolean).join("\n\n"));
-      hint("What waited is back in the field");
+      hint("The waiting messages are back in the field");
     }
   } finally {
     stopping = "";
@@ -60,7 +60,7 @@ async function send() {
         set(text);
         throw error;
       }
-      // Nobody waits for it any more: it is a message like any other, if its writer still wants that.
+      // The question is closed: the writer decides whether to send the text as a message.
       set(text);
       hint("The question was closed meanwhile. Send it again as a message.");
       return;
@@ -80,9 +80,9 @@ function message(session, text, mode) {
   toEnd();
 }
 
-/** Have a command obeyed, as in a chat. False if the text is none. */
+/** Carry out a command, as in a chat. Returns false if the text is not a command. */
 async function obeyed(session, text) {
-  // What there is a button for is what that does: nothing that waits is lost, and no conversation ends.
+  // A command does the same as the button for it: no waiting message is lost, and no conversation ends.
   if (/^\/stop$/i.test(text) && isBusy()) return stop().then(() => true);
   if (/^\/(new|reset)$/i.test(text) && (store.sessions.get(session)?.platform ?? "api") === "api") {
     location.hash = "";
@@ -98,7 +98,7 @@ async function obeyed(session, text) {
   const { command, rest, replies } = told;
   if (rest && command === "background") {
     say(newId(), rest, { isNew: true });
-    hint("It is worked on in a conversation of its own");
+    hint("It runs in a conversation of its own");
   } else if (rest) message(session, rest, command);
   if (replies.length && session === store.open) {
     store.told = { key: `t${newId()}`, text, reply: replies.join("\n\n") };
@@ -116,7 +116,7 @@ function set(text) {
 
 let hinted = 0;
 
-/** Say something below the field for a moment. */
+/** Show a text below the field for a moment. */
 export function hint(text) {
   clearTimeout(hinted);
   $("hint").textContent = text;

@@ -1,11 +1,11 @@
-// The one window above the page: a question, a list of keys, the status.
+// The only dialog of the page: a question, the list of shortcuts, the status.
 
 import { $, h, icon } from "./dom.js";
 
 const dialog = $("dialog");
 let whenClosed = () => {};
 
-/** Show this. `closed` is called when it has gone, however that came about. */
+/** Show a dialog. `closed` is called after it was closed in any way. */
 export function showDialog(title, content, { closed = () => {} } = {}) {
   const close = h("button", { class: "icon-button", type: "button", "aria-label": "Close", title: "Close", onclick: closeDialog }, icon("cross"));
   dialog.replaceChildren(h("div", { class: "dialog-head" }, h("h2", { id: "dialog-title" }, title), close), ...content);
@@ -15,7 +15,7 @@ export function showDialog(title, content, { closed = () => {} } = {}) {
 
 export const closeDialog = () => dialog.close();
 
-/** Ask for a text. Returns null if none was given. */
+/** Ask for a text. Returns null if the dialog was cancelled or the text is empty. */
 export function askText(title, label, value, action) {
   return new Promise((resolve) => {
     const field = h("input", { id: "dialog-field", type: "text", maxlength: "200", autocomplete: "off" });
@@ -34,7 +34,7 @@ export function askText(title, label, value, action) {
   });
 }
 
-/** Ask for a yes. */
+/** Ask for a confirmation. Returns true if it was given. */
 export function askYes(title, text, action) {
   return new Promise((resolve) => {
     let yes = false;

@@ -1,4 +1,4 @@
-// Making elements. Text is always text: nothing in the page is ever parsed as HTML.
+// Creating elements. The page never parses text as HTML.
 
 const PATHS = {
   plus: "M12 5v14M5 12h14",
@@ -25,7 +25,7 @@ const PATHS = {
   steer: "M4 7h7a5 5 0 0 1 5 5v7M12 15l4 4 4-4",
 };
 
-/** An icon, drawn in the colour of the text around it. */
+/** Return an icon in the colour of the text around it. */
 export function icon(name) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
@@ -37,7 +37,7 @@ export function icon(name) {
   return svg;
 }
 
-/** An element: `h("p", { class: "x", onclick: f }, "text", child)`. */
+/** Return an element: `h("p", { class: "x", onclick: f }, "text", child)`. */
 export function h(tag, props, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(props || {})) {
@@ -51,8 +51,8 @@ export function h(tag, props, ...children) {
 
 export const $ = (id) => document.getElementById(id);
 
-/** Let the children of `parent` be these items in this order. An item that is shown already keeps its
- * element: `views` knows it by its key. A view is `{ element, update(item) }`. */
+/** Show these items as the children of `parent`, in this order. An item that is shown already keeps its
+ * element: `views` has it by its key. A view is `{ element, update(item) }`. */
 export function reconcile(parent, views, items, make) {
   const left = new Set(views.keys());
   let at = parent.firstElementChild;
@@ -70,16 +70,16 @@ export function reconcile(parent, views, items, make) {
   }
 }
 
-/** Keep a text in the browser, if there is room for it. A large one is used all the same. */
+/** Store a text in the browser, if there is room. */
 export function keep(place, text) {
   try {
     localStorage.setItem(place, text);
   } catch {
-    localStorage.removeItem(place); // what was there is not what counts now
+    localStorage.removeItem(place); // the old text is out of date
   }
 }
 
-/** Copy a text, also where the page is not reached by a secure address. */
+/** Copy a text, also on a page with an insecure address. */
 export async function copyText(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const field = h("textarea", { class: "hidden-label", "aria-hidden": "true" });
@@ -90,7 +90,7 @@ export async function copyText(text) {
   field.remove();
 }
 
-/** A button that copies what `text()` returns, and says that it did. */
+/** Return a button that copies the text of `text()`, and confirms it. */
 export function copyButton(text, label) {
   const said = h("span", {}, "Copy");
   const button = h("button", { class: "copy", type: "button", "aria-label": label, title: label }, icon("copy"), said);
@@ -106,7 +106,7 @@ export function copyButton(text, label) {
   return button;
 }
 
-/** Tell people who do not see the page. */
+/** Tell people who use a screen reader. */
 export function announce(text, { now = false } = {}) {
   const region = $(now ? "announce-now" : "announce");
   region.textContent = "";

@@ -1,9 +1,9 @@
-// From rows of the transcript and events of a run to what is shown of a turn.
+// Combines the rows of the transcript and the events of runs into turns.
 //
-// A row has a place: the seq of the last event that it tells of. So what the events tell beyond the rows is
-// exactly those behind the last place, and nothing is shown twice, whichever of them comes first.
+// A row has a place: the seq of the last event that it contains. Only events after the last place are added
+// to the rows, so nothing is shown twice, in whatever order rows and events arrive.
 
-/** The turns of a session: `{ key, runId, users, parts, marker, outcome, reason, … }`. */
+/** Return the turns of a session: `{ key, runId, users, parts, marker, outcome, reason, … }`. */
 export function turnsOf(rows, turns, runs) {
   const found = new Map();
   const known = new Map(turns.map((turn) => [turn.run_id, turn]));
@@ -19,14 +19,14 @@ export function turnsOf(rows, turns, runs) {
   const live = new Map(runs.map((run) => [run.runId, run]));
   const folded = [...found.values()].map((turn) => foldTurn(turn, known.get(turn.runId), live.get(turn.runId)));
   folded.forEach((turn, at) => {
-    // The turn that goes on says so, and not which one it goes on with: that is the last cut one before it.
+    // A resuming turn does not name the turn that it resumes: it is the last cut one before it.
     const before = turn.resumes && folded.slice(0, at).findLast((one) => one.outcome === "cut");
     if (before) before.isResumed = true;
   });
   return folded;
 }
 
-/** One turn, out of what is known of it. */
+/** Return one turn from its rows, its row of the list of turns, and its run. */
 export function foldTurn(turn, known, run) {
   const folded = { ...turn, users: [], parts: [], marker: null, place: 0, at: null };
   for (const row of turn.rows) addRow(folded, row);
@@ -114,7 +114,7 @@ function addTool(parts, id, name, more) {
   return part;
 }
 
-/** What a turn waits for, in words. */
+/** Return what a turn waits for, as text. */
 export function waitsFor(parts, asks) {
   if (asks.length) return asks[0].kind === "approval" ? "Waiting for your yes" : "Waiting for your answer";
   const running = parts.filter((part) => part.status === "running");

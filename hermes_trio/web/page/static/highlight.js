@@ -1,5 +1,5 @@
-// Colours for code, for the languages people are shown most: comments, texts, numbers, words of the language.
-// It knows no grammar; where it errs, a word has the wrong colour.
+// Colours for code in common languages: comments, strings, numbers and keywords. It knows no grammar; in the
+// worst case a word has the wrong colour.
 
 const LONGEST = 30000;
 
@@ -31,7 +31,7 @@ function pattern(language) {
   return new RegExp(`(?<comment>${comment})|(?<string>${STRING})|(?<number>\\b\\d[\\w.]*\\b)|(?<word>[A-Za-z_$][\\w$]*)`, "gm");
 }
 
-/** The nodes of a piece of code. */
+/** Return the nodes of a piece of code. */
 export function highlight(code, named) {
   const language = named.toLowerCase();
   if (language === "diff") return diff(code);

@@ -1,4 +1,4 @@
-// Logs in by the key, and then shows the page.
+// Logs in with the key, and then shows the page.
 
 const form = document.getElementById("login");
 const key = document.getElementById("key");

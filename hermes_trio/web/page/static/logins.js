@@ -1,4 +1,4 @@
-// The browsers that are let in: the list of them, and the log-out.
+// The list of browsers that are logged in, and the log-out.
 
 import { forgetLogin, get, remove } from "./api.js";
 import { askYes } from "./dialog.js";
@@ -10,12 +10,12 @@ const SYSTEMS = [["Android", "Android"], ["iPhone", "iPhone"], ["iPad", "iPad"],
 
 let logins = null;
 
-/** Read the list again. */
+/** Read the list from the gateway. */
 export async function readLogins() {
   ({ logins } = await get("/api/logins"));
 }
 
-/** The list as an element. `changed` is called after a log-out. */
+/** Return the list as an element. `changed` is called after a log-out. */
 export function loginList(changed) {
   if (!logins) return h("p", { class: "quiet" }, "…");
   if (!logins.length) return h("p", { class: "quiet" }, "None.");
@@ -46,5 +46,5 @@ async function logOut() {
 }
 
 $("logout").addEventListener("click", async () => {
-  if (await askYes("Log out?", "This browser needs the key or a new link to come in again.", "Log out")) await logOut();
+  if (await askYes("Log out?", "This browser then needs the key or a new link to log in.", "Log out")) await logOut();
 });

@@ -1,4 +1,4 @@
-// The page: what is where, and which keys do what.
+// The start of the page: its buttons, keyboard shortcuts and connection.
 
 import { patch, Refused, remove } from "./api.js";
 import { hint, isBusy, stop } from "./composer.js";
@@ -15,7 +15,7 @@ for (const element of document.querySelectorAll("button[data-icon]")) {
   if (element.hasAttribute("aria-label")) element.title = element.getAttribute("aria-label");
 }
 
-// --- which session is open: the address says it ---
+// --- the open session, which is in the address ---
 
 const route = () => open(location.hash.slice(1) || null);
 window.addEventListener("hashchange", route);
@@ -56,14 +56,14 @@ $("rename").addEventListener("click", async () => {
 $("delete").addEventListener("click", async () => {
   const id = store.open;
   const name = titleOf(store.sessions.get(id));
-  if (!(await askYes("Delete this conversation?", `“${name}” is deleted with all that was said in it. This cannot be undone.`, "Delete"))) return;
+  if (!(await askYes("Delete this conversation?", `“${name}” is deleted with all its messages. This cannot be undone.`, "Delete"))) return;
   await remove(`/api/sessions/${encodeURIComponent(id)}`);
   newChat();
 });
 
 // --- light and dark ---
 
-// The first click shows another theme than the one of the system, and the third leads back to that.
+// The first click changes the theme of the system, and the third returns to it.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const themes = () => (dark.matches ? ["system", "light", "dark"] : ["system", "dark", "light"]);
 const theme = () => document.documentElement.dataset.theme;
@@ -91,7 +91,7 @@ const KEYS = [
   ["Shift Enter", "New line"],
   ["Esc, twice", "Stop the answer"],
   ["Ctrl I", "Status"],
-  ["?", "These keys"],
+  ["?", "This list"],
 ];
 
 function showKeys() {
@@ -134,14 +134,14 @@ document.addEventListener("keydown", (event) => {
   else if (!writing && !ctrl && !event.altKey && key === "?") does(showKeys);
 });
 
-// What the gateway refuses is told below the field, whoever asked for it.
+// Shows every refusal of the gateway below the message field.
 window.addEventListener("unhandledrejection", (event) => {
   if (!(event.reason instanceof Refused)) return;
   event.preventDefault();
   hint(event.reason.message);
 });
 
-// --- what is told to those who do not look ---
+// --- announcements for screen readers ---
 
 on("ended", (event) => {
   if (event.session_id !== store.open) return;
@@ -149,16 +149,16 @@ on("ended", (event) => {
   announce(ends[event.event] ?? (event.code === "interrupted" ? "The answer was interrupted." : `The answer failed. ${event.error}`));
 });
 
-// --- begin ---
+// --- start ---
 
 keepConnected(async () => {
   const known = [...store.runs.values()];
   try {
     await loadSessions();
   } catch {
-    return; // the stream will have broken as well, and is opened again
+    return; // the stream has broken as well, and is opened again
   }
-  // A run that was going on when the connection was lost, and goes on no more, is told by its session.
+  // Forget runs that have ended while the connection was lost. Their sessions have the end.
   for (const run of known) if (!run.over && store.sessions.get(run.sessionId)?.run_id !== run.runId) store.runs.delete(run.runId);
   distrust();
   flush();

@@ -1,6 +1,6 @@
-// Markdown, as models write it, made into elements. Text becomes text nodes and nothing else, so there is
-// nothing that an answer could smuggle in. A growing answer is parsed anew with each piece; of the elements
-// only those change whose source did.
+// Turns the Markdown of models into elements. Text becomes text nodes and nothing else, so an answer cannot
+// add markup. A growing answer is parsed again with each piece; only elements whose source changed are
+// replaced.
 
 import { copyButton, h } from "./dom.js";
 import { highlight } from "./highlight.js";
@@ -11,7 +11,7 @@ const RULE = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?:\s+|$)/;
 const DELIMITER = /^:?-+:?$/;
-// A formula on lines of its own. It is shown as it was written: TeX has other escapes than Markdown.
+// A formula on lines of its own. It is shown as written, because TeX has other escapes than Markdown.
 const FORMULAS = [
   [/^ *\\\[/, /\\\] *$/],
   [/^ *\$\$/, /\$\$ *$/],
@@ -21,7 +21,7 @@ const DEEPEST = 12;
 const LONGEST = 10000;
 const WIDEST = 50;
 
-/** The blocks of a text: `{ kind, source, … }`. */
+/** Return the blocks of a text: `{ kind, source, … }`. */
 export function blocks(text, depth = 0) {
   const lines = text.replace(/\r\n?/g, "\n").replace(/\t/g, "    ").split("\n");
   const found = [];
@@ -57,7 +57,7 @@ export function blocks(text, depth = 0) {
 const begins = (line) =>
   FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line) || FORMULAS.some(([begin]) => begin.test(line));
 
-/** Behind which line the formula ends that begins here; 0 if none does. */
+/** Return the line after the formula that begins here; 0 if none does. */
 function formulaEnd(lines, at) {
   const [begin, end] = FORMULAS.find(([one]) => one.test(lines[at])) ?? [];
   if (!begin) return 0;
@@ -81,7 +81,7 @@ function addList(lines, at, depth, add) {
   const ordered = /\d/.test(ITEM.exec(lines[at])[2]);
   const items = [];
   let end = at;
-  // The next line that is not empty, looked for once in each run of empty lines.
+  // The next line that is not empty, searched once for each run of empty lines.
   let next = at;
   const nextText = () => {
     for (next = Math.max(next, end); next < lines.length && !lines[next].trim(); ) next += 1;
@@ -105,7 +105,7 @@ function addList(lines, at, depth, add) {
       end += 1;
     }
     items.push(blocks(item.join("\n"), depth + 1));
-    // Items may stand apart from each other.
+    // Empty lines may separate items.
     const text = nextText();
     if (next > end && text !== undefined && ITEM.test(text)) end = next;
   }
@@ -136,7 +136,7 @@ const INLINE = new RegExp(
   [
     "(?<code>(?<!`)(?<ticks>`+)(?!`)(?<inside>[\\s\\S]*?[^`])\\k<ticks>(?!`))",
     "(?<formula>\\\\\\([\\s\\S]{1,500}?\\\\\\)|\\\\\\[(?=[^\\]]{0,500}(?:[\\^_=]|\\\\[a-zA-Z]))[\\s\\S]{1,500}?\\\\\\]|\\$\\$[^$]{1,500}\\$\\$|(?<![\\w$\\\\])\\$(?=[^\\s$])[^$\\n]{0,300}[^\\s$\\\\]\\$(?![\\w$]))",
-    // TeX has spaces like `\\,` also outside of what marks a formula; nobody has to escape these in Markdown.
+    // TeX has spaces like `\\,` also outside of formulas; Markdown needs no escape for these.
     "(?<escaped>\\\\[!-+\\-./<-@[-`{-~])",
     "(?<image>!?)\\[(?<label>(?:[^\\[\\]\\\\]|\\\\.|\\[[^\\[\\]]*\\])*)\\]\\((?<target><[^<>\\n]*>|[^\\s()]*(?:\\([^\\s()]*\\)[^\\s()]*)*)(?:\\s+\"[^\"]*\")?\\)",
     "<(?<bare>(?:https?:\\/\\/|mailto:)[^\\s<>]+)>",
@@ -149,8 +149,8 @@ const INLINE = new RegExp(
   "g",
 );
 
-/** The nodes of a text without blocks. What is longer than anybody writes without a break is left as it is:
- * there it would take long to find out what belongs to what. */
+/** Return the nodes of a text without blocks. A text of unusual length stays as it is, because parsing it
+ * would take long. */
 export function inline(text, depth = 0) {
   if (depth > 6 || text.length > LONGEST) return [text];
   const nodes = [];
@@ -183,7 +183,7 @@ function link(target, label, depth) {
   } catch {
     return h("span", {}, ...shown);
   }
-  // Nothing is fetched that an answer names, pictures neither: a link is followed by hand.
+  // The page fetches nothing that an answer names, not even pictures: a person follows the link.
   if (!["https:", "http:", "mailto:"].includes(address.protocol)) return h("span", {}, ...shown);
   const props = { href: address.href, target: "_blank", rel: "noopener noreferrer" };
   return h("a", props, ...(shown.length ? shown : [target]));
@@ -194,7 +194,7 @@ function link(target, label, depth) {
 function element(block) {
   switch (block.kind) {
     case "heading":
-      // The page has its own headings above: an answer begins below them.
+      // The page has headings above these: an answer begins below them.
       return h(`h${Math.min(6, block.level + 1)}`, { class: `h${block.level}` }, ...inline(block.text));
     case "rule":
       return h("hr");
@@ -226,8 +226,8 @@ function itemNodes(item) {
 }
 
 function table({ head, rows, align }) {
-  // Rows are filled up with empty cells, but for a table that is wider than any that is meant: it would have many
-  // more cells than its text has characters.
+  // Short rows get empty cells, except in a table of unusual width: it would have many more cells than its
+  // text has characters.
   const row = (tag, texts) => {
     const shown = head.length > WIDEST ? head.slice(0, texts.length) : head;
     return h("tr", {}, ...shown.map((_, at) => h(tag, { class: align[at] }, ...inline(texts[at] ?? ""))));
@@ -237,7 +237,7 @@ function table({ head, rows, align }) {
   return h("div", scroll, h("table", {}, h("thead", {}, row("th", head)), h("tbody", {}, ...body)));
 }
 
-/** Code, with its language and a button that copies it. */
+/** Return a code block with its language and a button that copies it. */
 export function codeBlock(code, language = "", whole = true) {
   const text = h("code");
   text.append(...(whole ? highlight(code, language) : [code]));
@@ -249,7 +249,7 @@ export function codeBlock(code, language = "", whole = true) {
   return box;
 }
 
-/** A text that may grow. */
+/** A text in Markdown that may grow. */
 export class Markdown {
   constructor(className = "markdown") {
     this.element = h("div", { class: className });

@@ -1,12 +1,12 @@
-// What was written and is not with the gateway yet. It is kept in the browser until the gateway has it, so
-// that neither a restart nor a reload loses a message; each has a name of ours, so that it is one message
-// however often it is sent.
+// Messages that the gateway does not have yet. They are kept in the browser, so that neither a restart nor a
+// reload loses one. Each has an idempotency key, so that it stays one message however often it is sent.
 
 import { newId, post, Refused } from "./api.js";
 import { keep } from "./dom.js";
 import { changed, look, on, store } from "./store.js";
 
-// Each message has a place of its own, for several pages write there. If two of them send one, it is one.
+// Each message has a storage key of its own, because several tabs store messages. If two tabs send the same
+// one, its idempotency key makes it one.
 const PLACE = "outbox:";
 
 let entries = read();
@@ -27,7 +27,7 @@ function note(entry) {
 
 export const outbox = () => entries;
 
-/** Say something in a session. A new one is made by that. */
+/** Send a message to a session. The gateway creates a new session for it. */
 export function say(session, text, { mode = "queue", isNew = false } = {}) {
   const entry = { key: newId(), at: Date.now(), session, text, mode, isNew, state: "sending", problem: "" };
   entries.push(entry);
@@ -42,7 +42,7 @@ export function discard(key) {
   changed("chat");
 }
 
-/** Send what was not sent, in order; again also what was refused, if somebody asks for that. */
+/** Send the unsent messages in order; with `again` also the refused ones. */
 export async function flush(again = false) {
   if (again) for (const one of entries) if (one.state === "failed") one.state = "sending";
   if (flushing) return;
@@ -78,7 +78,7 @@ async function send(entry) {
   return true;
 }
 
-// What was sent is seen in the session from the first reading on that began behind it.
+// A sent message is part of the session in each reading that began after it was sent.
 on("read", (number) => {
   entries = entries.filter((one) => !(one.state === "sent" && one.session === store.open && one.reads < number));
 });

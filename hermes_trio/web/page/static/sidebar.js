@@ -1,4 +1,4 @@
-// The list of conversations, and what is found in them.
+// The list of conversations, and the search in it.
 
 import { get } from "./api.js";
 import { $, h, icon, reconcile } from "./dom.js";
@@ -106,13 +106,13 @@ field.addEventListener("input", () => {
       const found = await get(`/api/sessions?q=${encodeURIComponent(words)}`);
       if (field.value.trim().toLowerCase() === words) said = { words, sessions: found.sessions };
     } catch {
-      return; // what is in the titles is shown all the same
+      return; // matches in titles are shown anyway
     }
     draw();
   }, 220);
 });
 
-// --- by the keyboard ---
+// --- keyboard ---
 
 const rows = () => [...list.querySelectorAll("a.row")];
 
@@ -136,14 +136,14 @@ field.addEventListener("keydown", (event) => {
 });
 list.addEventListener("click", (event) => event.target.closest("a.row") && narrow.matches && showSidebar(false));
 
-/** Go so many conversations down the list. */
+/** Open the conversation that is `steps` rows further down. */
 export function go(steps) {
   const ids = wanted().filter((item) => item.session).map((item) => item.session.id);
   const next = ids[Math.min(Math.max(0, ids.indexOf(store.open) + steps), ids.length - 1)];
   if (next) location.hash = next;
 }
 
-// --- there or not ---
+// --- shown or hidden ---
 
 export const sidebarShown = () => document.body.dataset.sidebar === "shown";
 export const isNarrow = () => narrow.matches;

@@ -1,5 +1,5 @@
-// How the gateway is: in a word at the foot of the list, in a sentence above the messages where that matters,
-// and as a whole in a window.
+// The state of the gateway: a word below the list, a sentence above the messages if it matters, and all of
+// it in a dialog.
 
 import { get, post, Refused } from "./api.js";
 import { $, h } from "./dom.js";
@@ -15,7 +15,7 @@ const SILENT = 900;
 const BACK_WITHIN = 60000;
 let lostSince = 0;
 
-// --- in a word, and in a sentence ---
+// --- the word and the sentence ---
 
 function word() {
   const { connection, gateway } = store;
@@ -39,9 +39,9 @@ function sentence() {
   if (connection === "lost" && isComingBack())
     return ["warn", "The gateway is restarting. What you write meanwhile is kept and sent when it is back."];
   if (connection === "lost" && gateway?.ending)
-    return ["bad", "The gateway was to restart and has not come back. What you write is kept and sent when it is back."];
+    return ["bad", "The gateway was restarting and has not come back. What you write is kept and sent when it is back."];
   if (connection === "lost" && Date.now() - lostSince >= SILENT)
-    return ["bad", "The connection to the gateway is lost. It is tried again; what you write meanwhile is kept."];
+    return ["bad", "The connection to the gateway is lost. The page tries again; what you write meanwhile is kept."];
   if (connection !== "open" || !gateway) return null;
   if (gateway.ending) {
     const running = gateway.active_agents;
@@ -50,11 +50,11 @@ function sentence() {
     const what = gateway.ending === "restart" ? "is restarting" : "is shutting down";
     return ["warn", `The gateway ${what}.${rest} What you write meanwhile is kept and sent when it is back.`];
   }
-  if (gateway.held) return ["warn", "The gateway is held and begins nothing new. What you write is kept and sent when it goes on."];
+  if (gateway.held) return ["warn", "The gateway is held and begins nothing new. What you write is kept and sent when it continues."];
   return null;
 }
 
-// A restart takes some seconds. After a minute nobody can tell that it is still one.
+// A restart takes some seconds. After a minute it may have failed.
 const isComingBack = () => store.gateway?.ending === "restart" && (!lostSince || Date.now() - lostSince < BACK_WITHIN);
 
 function draw() {
@@ -78,7 +78,7 @@ function draw() {
   if (shown) fill();
 }
 
-// --- as a whole ---
+// --- the dialog ---
 
 let shown = null;
 let details = null;
@@ -119,8 +119,8 @@ function fill() {
   ];
   const nodes = [head, facts(rows), h("h3", {}, "Working now"), working(), h("h3", {}, "Platforms"), platforms(gateway)];
   nodes.push(h("h3", {}, "Last ending"), ending(details?.last_ending));
-  nodes.push(h("h3", {}, "Browsers that are let in"), loginList(refresh));
-  // Who has the focus on a button here keeps it: the numbers change each second.
+  nodes.push(h("h3", {}, "Browsers that are logged in"), loginList(refresh));
+  // A focused button keeps the focus, because the content is replaced each second.
   const focused = shown.contains(document.activeElement) ? document.activeElement.dataset.id : null;
   shown.replaceChildren(...nodes);
   if (focused) shown.querySelector(`[data-id="${focused}"]`)?.focus();
@@ -166,16 +166,16 @@ function platforms(gateway) {
   return h("ul", { class: "plain-list" }, ...all.map(line));
 }
 
-const CAUSES = { planned: "a planned stop", restart: "a restart", signal: "a signal that nobody announced", crash: "a crash" };
+const CAUSES = { planned: "a planned stop", restart: "a restart", signal: "an unannounced signal", crash: "a crash" };
 
 function ending(last) {
-  if (!last) return h("p", { class: "quiet" }, "This is its first life, or the last one ended without a word.");
+  if (!last) return h("p", { class: "quiet" }, "None is recorded. This is the first start, or the gateway was killed before it could record one.");
   const took = last.finished_at ? span(last.finished_at - last.recorded_at) : "not finished";
   return facts([
     ["When", exact(last.recorded_at)],
-    ["What", CAUSES[last.cause] ?? last.cause],
+    ["Cause", CAUSES[last.cause] ?? last.cause],
     ["Asked by", last.asked_by || "–"],
-    ["Took", `${took} (it had ${span(last.grace)} for what ran)`],
+    ["Took", `${took} (running turns had ${span(last.grace)})`],
   ]);
 }
 

@@ -1,5 +1,5 @@
-// What the page knows: the sessions, the one that is open, the runs that go on, and how the gateway is.
-// Whoever draws something is told when it has changed.
+// The state of the page: the sessions, the open one, the runs that are not over, and the gateway. Listeners
+// are called after a change, and draw it.
 
 import { get, Refused } from "./api.js";
 import { turnsOf } from "./fold.js";
@@ -34,7 +34,7 @@ export function on(topic, listener) {
 
 const due = new Set();
 
-/** Something has changed. Drawing waits for the next frame, and a page that nobody sees for less often. */
+/** Note a change of this topic. It is drawn in the next frame; less often while the page is hidden. */
 export function changed(topic) {
   if (!due.size) {
     if (document.hidden) setTimeout(draw, 250);
@@ -53,7 +53,7 @@ document.addEventListener("visibilitychange", () => due.size && draw());
 
 // --- sessions ---
 
-/** Read the list; the first ones come first. */
+/** Read the list of sessions. The first page is short, so that it is shown early. */
 export async function loadSessions() {
   const before = [...store.sessions.keys()];
   const found = new Set();
@@ -75,9 +75,9 @@ export async function loadSessions() {
 
 const looking = new Map();
 
-/** Look at a session again: one look at a time, and one more if it changed meanwhile. */
+/** Read a session again: one reading at a time, and one more if it changed meanwhile. */
 export function look(id) {
-  // What was begun here and is not with the gateway yet cannot be read there.
+  // The gateway does not have a new session before its first message was sent.
   if (store.coming.has(id)) return;
   if (looking.has(id)) {
     looking.set(id, true);
@@ -88,7 +88,7 @@ export function look(id) {
     .catch((error) => {
       if (!(error instanceof Refused)) throw error;
       if (error.status === 404 || error.code === "bad_id") forget(id);
-      // Else it is read again when the gateway is back.
+      // Other errors: it is read again when the gateway is back.
     })
     .finally(() => {
       const again = looking.get(id);
@@ -111,9 +111,9 @@ function forget(id) {
   }
 }
 
-// --- the session that is open ---
+// --- the open session ---
 
-/** Show this session; none for a new one. */
+/** Open this session; null for a new one. */
 export function open(id) {
   Object.assign(store, { open: id, rows: [], turns: [], waiting: [], asks: [], told: null, ready: !id || store.coming.has(id), missing: false });
   changed("sessions");
@@ -121,7 +121,7 @@ export function open(id) {
   if (id) look(id);
 }
 
-/** What was read of the open session is not to be trusted: something was missed. */
+/** Read the open session again from the start, because events were missed. */
 export function distrust() {
   if (!store.open) return;
   whole = true;
@@ -132,12 +132,13 @@ let whole = false;
 
 async function read(id) {
   const number = (store.reads += 1);
-  // What waits is read first: a message that begins meanwhile is then seen in both, and never in none.
+  // The waiting messages are read first: a message whose turn begins meanwhile is then in both answers, and
+  // never in none.
   const session = await get(`/api/sessions/${encodeURIComponent(id)}`);
   const fresh = !store.ready || whole;
   const over = [...store.runs.values()].filter((run) => run.sessionId === id && run.over);
   whole = false;
-  // A turn that has ended does not change any more, one that was cut apart. Only what is behind is read again.
+  // Ended turns do not change, except cut ones. Only the rows from the first other turn on are read again.
   const ended = new Map(store.turns.map((turn) => [turn.run_id, turn.ended_at && turn.outcome !== "cut"]));
   const firstOpen = store.rows.findIndex((row) => row.run_id && !ended.get(row.run_id));
   const keep = fresh ? [] : store.rows.slice(0, firstOpen < 0 ? store.rows.length : firstOpen);
@@ -168,13 +169,13 @@ async function read(id) {
   store.waiting = session.waiting;
   store.asks = session.asks;
   store.ready = true;
-  // What had ended before it was read is told by the rows.
+  // Runs that ended before the reading are in the rows.
   for (const run of over) if (run.over) store.runs.delete(run.runId);
   for (const listener of listeners.get("read") ?? []) listener(number);
   changed("chat");
 }
 
-/** The turns of the open session, as they are shown. */
+/** Return the turns of the open session. */
 export function shownTurns() {
   const runs = [...store.runs.values()].filter((run) => run.sessionId === store.open);
   return turnsOf(store.rows, store.turns, runs);
@@ -185,10 +186,10 @@ export function shownTurns() {
 const ENDS = ["run.completed", "run.failed", "run.cancelled"];
 const ASKS = ["approval.request", "question.request", "request.closed"];
 
-// The runs of which something was missed. That may be told before anything else of them is.
+// The runs with missed events. A gap may be announced before any event of its run.
 const torn = new Set();
 
-/** Something has happened. */
+/** Take in one event of the stream. */
 export function happened(event) {
   if (event.event === "gateway.changed") {
     setClock(event.at);
@@ -232,5 +233,5 @@ function happenedInRun(event) {
   if (sessionId === store.open) changed("chat");
 }
 
-/** For how long a turn has run. */
+/** Return the seconds since this time. */
 export const elapsed = (since) => now() - since;

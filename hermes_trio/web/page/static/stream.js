@@ -1,4 +1,4 @@
-// The one stream of events: opened again by ourselves whenever it breaks, from the last event we have.
+// The stream of events. It is opened again whenever it breaks, from the last event that was received.
 
 import { askForKey, pageHeaders } from "./api.js";
 import { changed, happened, store } from "./store.js";
@@ -16,9 +16,8 @@ let opened = () => {};
 /** Keep the stream open. `whenOpen` is called each time it has been opened. */
 export function keepConnected(whenOpen) {
   opened = whenOpen;
-  // A browser has few connections to one place: a page that nobody sees gives its own away after a while, and
-  // takes none before somebody has seen it. And a machine that slept may have one that is dead and does not
-  // know it.
+  // A browser has few connections to one host: a hidden page closes its own after a while, and opens none
+  // before it is shown. After sleep a connection may be dead without an error.
   if (!document.hidden) connect();
   window.addEventListener("online", () => document.hidden || again());
   let leaving = 0;
@@ -32,7 +31,7 @@ export function keepConnected(whenOpen) {
   });
 }
 
-/** Try now, without waiting for the pause to end. */
+/** Connect now, without waiting for the end of the pause. */
 export function again() {
   clearTimeout(timer);
   connect();
@@ -44,7 +43,7 @@ async function connect() {
   try {
     await listen(mine);
   } catch {
-    // Whatever broke it, it is opened again.
+    // Whatever the error is, the stream is opened again.
   }
   if (mine !== source || mine.signal.aborted) return;
   mine.isOpen = false;
@@ -54,7 +53,7 @@ async function connect() {
   failures += 1;
 }
 
-// Not by an EventSource: that sends no header, and a cookie alone lets nobody in.
+// An EventSource cannot send the page key: it sends no headers of ours.
 async function listen(mine) {
   const path = `/api/events${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ""}`;
   const answer = await fetch(path, { headers: pageHeaders(), signal: mine.signal, cache: "no-store" });
@@ -75,7 +74,7 @@ async function listen(mine) {
       try {
         heard(frame);
       } catch (error) {
-        reportError(error); // a mistake of ours, and no reason to connect again
+        reportError(error); // a bug of the page, and no reason to connect again
       }
     }
   }

@@ -1,8 +1,8 @@
-// Times and spans as people say them, by the clock of the gateway: it is its times that are told.
+// Times and durations as text, by the clock of the gateway, which all times come from.
 
 let ahead = 0;
 
-/** It is this time there. */
+/** Set the current time of the gateway. */
 export function setClock(at) {
   ahead = at - Date.now() / 1000;
 }
@@ -24,14 +24,14 @@ const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle
 
 const midnight = () => new Date(now() * 1000).setHours(0, 0, 0, 0) / 1000;
 
-/** The hour for today, the day for before. */
+/** Return the time of day for today, else the date. */
 export function brief(at) {
   return at >= midnight() ? clock.format(at * 1000) : date.format(at * 1000);
 }
 
 export const exact = (at) => full.format(at * 1000);
 
-/** Under which heading a session stands in the list. */
+/** Return the heading of a session in the list. */
 export function era(at) {
   const today = midnight();
   if (at >= today) return "Today";

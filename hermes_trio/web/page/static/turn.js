@@ -1,4 +1,4 @@
-// How a turn looks: what was said, what was thought and done, the answer, and how it ended.
+// The elements of a turn: the messages, thoughts, tools, the answer, and how the turn ended.
 
 import { copyButton, h, icon, reconcile } from "./dom.js";
 import { waitsFor } from "./fold.js";
@@ -6,7 +6,7 @@ import { codeBlock, Markdown } from "./markdown.js";
 import { elapsed, store } from "./store.js";
 import { exact, brief, span } from "./time.js";
 
-/** What a person has said. `note` says what becomes of it. */
+/** A message of a person. `note` says what happens to it. */
 export class Said {
   constructor(item) {
     this.text = h("div", { class: "bubble" });
@@ -54,9 +54,9 @@ const STATES = {
   running: ["running", null],
   ok: ["finished", "check"],
   error: ["failed", "cross"],
-  interrupted: ["interrupted: nobody knows whether it had an effect", "cut"],
+  interrupted: ["interrupted: it may have had an effect", "cut"],
   unanswered: ["not answered", "question"],
-  exited: ["ended with an exit code that is not zero", "alert"],
+  exited: ["ended with a non-zero exit code", "alert"],
 };
 const SHOWN_ARGUMENT = 300;
 
@@ -70,7 +70,7 @@ class Tool {
     this.body = h("div", { class: "tool-body" });
     const summary = h("summary", {}, this.state, this.name, this.preview, this.said, this.spent, icon("chevron"));
     this.element = h("details", { class: "tool" }, summary, this.body);
-    // What is inside is made when somebody looks.
+    // The content is created when it is opened.
     this.element.addEventListener("toggle", () => this.fill());
   }
 
@@ -106,13 +106,13 @@ class Tool {
     if (rows.length) nodes.push(h("dl", {}, ...rows));
     if (result) nodes.push(codeBlock(result, status === "error" ? "Error" : "Result", false));
     else if (status === "interrupted")
-      nodes.push(h("p", { class: "quiet" }, "It was interrupted. Whether it had an effect is not known."));
+      nodes.push(h("p", { class: "quiet" }, "It was interrupted. It may have had an effect."));
     else if (status === "running") nodes.push(h("p", { class: "quiet" }, "Running…"));
     this.body.replaceChildren(...nodes);
   }
 }
 
-/** The exit code of a command that ran to its end and failed; "" for anything else. */
+/** Return the exit code of a command that ran to its end and failed; "" for anything else. */
 function exitCode({ name, status, result }) {
   const [, code] = (name === "terminal" && status === "ok" && /\[exit code (\d+)[^[]*\]$/.exec(result ?? "")) || [];
   return code && code !== "0" ? code : "";
@@ -125,7 +125,7 @@ function argumentsOf({ args }) {
     if (value && typeof value === "object" && !Array.isArray(value))
       return Object.entries(value).map(([name, one]) => [name, typeof one === "string" ? one : JSON.stringify(one, null, 2)]);
   } catch {
-    // It is what was seen of them, and not whole.
+    // The arguments are an incomplete preview.
   }
   return [["arguments", args]];
 }
@@ -174,7 +174,7 @@ export class Turn {
     const last = parts.at(-1);
     for (const part of parts) part.growing = turn.running && part === last && part.kind !== "tool";
     const items = [...parts, ...notes(turn)];
-    if (turn.resumes) items.unshift({ kind: "note", key: "resumes", tone: "quiet", picture: "steer", text: "Taken up again where it was interrupted" });
+    if (turn.resumes) items.unshift({ kind: "note", key: "resumes", tone: "quiet", picture: "steer", text: "Resumed where it was interrupted" });
     reconcile(this.body, this.views, items, (item) => new VIEWS[item.kind](item));
     this.finish(turn);
   }
@@ -203,17 +203,17 @@ function signOf(turn) {
 
 function notes(turn) {
   const notes = [];
-  // What was taken up again needs nobody's attention any more.
+  // A resumed turn needs no attention.
   const warning = turn.isResumed ? "quiet" : "warn";
   const add = (key, tone, text, picture) => notes.push({ kind: "note", key, tone, text, picture });
-  if (turn.gap && turn.running) add("gap", "quiet", "A part of this is missing here. It is read again when the answer is complete.");
+  if (turn.gap && turn.running) add("gap", "quiet", "A part of this answer is missing here. It is read again when the answer is complete.");
   if (turn.marker) {
     const tone = { cancelled: "quiet", failed: "bad" }[turn.marker.kind] ?? warning;
     add("end", tone, turn.marker.text, tone === "warn" ? "alert" : "cut");
-  } else if (turn.outcome === "cut") add("end", warning, "Interrupted. What was written until then is kept.", turn.isResumed ? "cut" : "alert");
+  } else if (turn.outcome === "cut") add("end", warning, "Interrupted. The text before that is kept.", turn.isResumed ? "cut" : "alert");
   else if (turn.outcome === "stopped") add("end", "quiet", "You stopped this answer.", "stop");
   else if (turn.outcome === "superseded") add("end", "quiet", "A new message took its place.");
-  else if (turn.outcome === "reset") add("end", "quiet", "The conversation was begun anew.");
+  else if (turn.outcome === "reset") add("end", "quiet", "The conversation was reset.");
   else if (turn.outcome === "failed" || turn.outcome === "timed_out")
     add("end", "bad", (turn.reason || "This did not work.").replace(/^⚠\s*/u, ""), "alert");
   else if (turn.outcome === "answered" && !turn.parts.length && turn.runId)
@@ -221,7 +221,7 @@ function notes(turn) {
   return notes;
 }
 
-/** That it still works, since when, and what it waits for. */
+/** A line that says that the turn runs, for how long, and what it waits for. */
 class Working {
   constructor() {
     this.what = h("span", {});
