@@ -1,79 +1,19 @@
-"""What people do on the page: come in, talk, stop, answer, go on where they were."""
+"""Conversations on the page: messages, growing answers, stops, approvals, questions and commands."""
 
 from __future__ import annotations
 
-import json
 import re
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.conftest import KEY, People, gateway_in, picture, says
-from tests.machine import HERMES, environment
+from tests.browser.conftest import People, gateway_in, picture, says
+from tests.browser.page_reading import answer
 
 pytestmark = pytest.mark.timeout(240)
 """A browser on a slow machine takes its time."""
-
-
-def answer(page: Page) -> str:
-    """The last answer, as it is shown."""
-    return page.locator(".turn .parts").last.inner_text().strip()
-
-
-def test_who_has_no_cookie_is_asked_for_the_key(people: People) -> None:
-    page = people.stranger()
-    page.goto(people.gateway.address)
-    expect(page.get_by_label("Key", exact=True)).to_be_focused()
-    picture(page, "login")
-    page.get_by_label("Key", exact=True).fill("wrong")
-    people.astray = True  # a browser notes what was refused in its console
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("alert")).to_have_text("The key is wrong.")
-    page.get_by_label("Key", exact=True).fill(KEY)
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("heading", name="What can I do for you?")).to_be_visible()
-    picture(page, "empty")
-
-
-def test_the_link_leads_to_the_page_once(people: People) -> None:
-    link = people.gateway.link
-    page = people.stranger()
-    page.goto(link)
-    expect(page.get_by_label("Message", exact=True)).to_be_visible()
-    page.goto(link)  # used, by a browser that is let in
-    expect(page.get_by_label("Message", exact=True)).to_be_visible()
-    people.astray = True
-    late = people.stranger()
-    late.goto(link)
-    expect(late.get_by_text("This link was used before")).to_be_visible()
-    expect(late.get_by_label("Key", exact=True)).to_be_visible()
-
-
-def test_another_link_leads_to_the_page_too(people: People) -> None:
-    environ = environment(people.gateway.home)
-    done = subprocess.run([*HERMES, "link"], env=environ, check=True, capture_output=True, text=True)
-    page = people.stranger()
-    page.goto(done.stdout.strip())
-    expect(page.get_by_label("Message", exact=True)).to_be_visible()
-    expect(page.locator("#status-text")).to_have_text("Ready")
-
-
-def test_a_link_on_another_page_leads_to_the_page(people: People) -> None:
-    page = people.stranger(storage_state=people.gateway.let_in())
-    page.goto(f"http://localhost:{people.gateway.port}")
-    expect(page.get_by_label("Key", exact=True)).to_be_visible()
-    page.evaluate("address => { location.href = address; }", people.gateway.address)
-    expect(page.get_by_label("Message", exact=True)).to_be_visible()
-
-
-def test_an_address_that_leads_nowhere_says_so(people: People) -> None:
-    people.astray = True
-    for path in ("/#gone", "/#%zz"):
-        page = people.somebody(path)
-        expect(page.get_by_role("heading", name="There is no such conversation")).to_be_visible()
 
 
 def test_a_chat(people: People) -> None:
@@ -279,22 +219,6 @@ def test_a_command_is_obeyed_as_in_a_chat(people: People) -> None:
     expect(page.get_by_role("heading", name="What can I do for you?")).to_be_visible()
 
 
-def test_two_tabs_show_the_same(people: People) -> None:
-    one = people.somebody()
-    says(one, "hi there")
-    expect(one.locator(".markdown")).to_be_visible()
-    other = people.second_tab(one)
-    expect(other.locator(".bubble")).to_have_text("hi there")
-    says(one, "count to 90")
-    for page in (one, other):
-        expect(page.locator(".turn").last.locator(".markdown")).to_contain_text("2")
-    other.get_by_role("button", name="Stop the answer").click()
-    for page in (one, other):
-        expect(page.locator(".note")).to_have_text("You stopped this answer.")
-        expect(page.locator(".bubble")).to_have_text(["hi there", "count to 90"])
-    assert answer(one) == answer(other)
-
-
 def test_nothing_in_an_answer_becomes_more_than_text(people: People) -> None:
     page = people.somebody()
     evil = (
@@ -310,46 +234,6 @@ def test_nothing_in_an_answer_becomes_more_than_text(people: People) -> None:
     assert answered.locator("img, script, iframe").count() == 0
 
 
-def test_a_message_is_said_once_also_if_nobody_heard_that_it_arrived(people: People) -> None:
-    people.away = True
-    page = people.somebody()
-    sent: list[str] = []
-
-    def lose_the_first(route: Route) -> None:
-        sent.append(route.request.post_data or "")
-        answered = route.fetch()
-        if len(sent) == 1:
-            route.abort()
-        else:
-            route.fulfill(response=answered)
-
-    page.route("**/messages", lambda route: lose_the_first(route) if is_post(route) else route.continue_())
-    says(page, "only once")
-    expect(page.locator(".turn .parts").last).to_have_text("You said: only once")
-    page.wait_for_function("() => !Object.keys(localStorage).some((one) => one.startsWith('outbox:'))")
-    assert len(sent) == 2
-    page.reload()
-    expect(page.locator(".turn .parts")).to_have_text(["You said: only once"])
-    expect(page.locator(".bubble")).to_have_text(["only once"])
-
-
-def is_post(route: Route) -> bool:
-    return route.request.method == "POST"
-
-
-def test_a_message_is_said_also_where_a_browser_keeps_nothing_more(people: People) -> None:
-    page = people.somebody()
-    page.evaluate(
-        """() => {
-          for (let size = 1 << 22, number = 0; size; number += 1)
-            try { localStorage.setItem(`x${number}`, "x".repeat(size)); } catch { size >>= 1; }
-        }"""
-    )
-    says(page, "hello")
-    expect(page.locator(".bubble")).to_have_text("hello")
-    expect(page.locator(".markdown").last).to_contain_text("count to 10")
-
-
 def test_the_times_are_those_of_the_gateway(people: People) -> None:
     page = people.somebody()
     page.add_init_script("const now = Date.now; Date.now = () => now() + 3600e3;")
@@ -358,20 +242,6 @@ def test_the_times_are_those_of_the_gateway(people: People) -> None:
     expect(page.locator(".ask .left")).to_have_text(re.compile(r"^\d+ s left$"))
     expect(page.locator(".working .since")).to_have_text(re.compile(r"^\d+ s$"))
     page.get_by_role("button", name="Deny").click()
-
-
-def test_pages_that_nobody_has_seen_keep_nobody_from_the_gateway(people: People) -> None:
-    page = people.somebody()
-    hidden = "Object.defineProperty(Document.prototype, 'hidden', { value: true, writable: true });"
-    for _ in range(7):  # a browser opens six connections to one place
-        tab = page.context.new_page()
-        tab.add_init_script(hidden)
-        tab.goto(page.url)
-    expect(people.second_tab(page).locator("#status-text")).not_to_have_text("Connecting…")
-    page.close()
-    expect(tab.locator("#status-text")).to_have_text("Connecting…")
-    tab.evaluate("Document.prototype.hidden = false; document.dispatchEvent(new Event('visibilitychange'));")
-    expect(tab.locator("#status-text")).not_to_have_text("Connecting…")
 
 
 def test_until_the_model_says_something_it_is_waited_for(browser: Browser, tmp_path: Path) -> None:
@@ -394,25 +264,3 @@ def test_until_the_model_says_something_it_is_waited_for(browser: Browser, tmp_p
             page.get_by_role("button", name="Stop the answer").click()
             expect(page.locator(".note")).to_have_text("You stopped this answer.")
             people.leave()
-
-
-def test_a_hole_is_shown_also_if_it_is_told_before_anything_else(people: People) -> None:
-    said = people.gateway.asked("POST", "/api/sessions/torn/messages", {"text": "count to 90"})
-    of_run = {"session_id": "torn", "run_id": said["run_id"]}
-    news = [
-        {"event": "gap", **of_run},
-        {"event": "message.delta", "seq": 5000, "at": 0, "delta": "and so on", **of_run},
-    ]
-    page = people.somebody()
-    stream = "".join(f"data: {json.dumps(one)}\n\n" for one in news)
-    page.route(
-        "**/api/events*",
-        lambda route: route.fulfill(content_type="text/event-stream", body=stream),
-        times=1,
-    )
-    page.goto(f"{people.gateway.address}/#torn")
-    page.reload()
-    expect(page.locator(".parts")).to_contain_text("and so on")
-    expect(page.locator(".note")).to_contain_text("A part of this answer is missing here.")
-    people.gateway.asked("POST", "/api/sessions/torn/stop")
-    expect(page.locator(".note")).to_have_text("You stopped this answer.")

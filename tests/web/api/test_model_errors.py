@@ -19,7 +19,7 @@ from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing.model_replies import Plain, Reply, refused
 from hermes_trio.testing.model_server import ModelServer, open_model_server
 from tests.web.conftest import WebStage
-from tests.web.openai.test_openai import HELLO, official
+from tests.web.openai.openai_client import HELLO, official
 
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
 

@@ -1,27 +1,17 @@
-"""Conversations by requests."""
+"""The sessions API: creating sessions, sending and reading messages, and what is refused."""
 
 from __future__ import annotations
-
-import os
-import sqlite3
-from typing import Any
 
 import msgspec
 import pytest
 import trio
 
-from hermes_trio.config.schema import DisplayConfig, TurnLimits
-from hermes_trio.gateway.intake.mailbox import MOST_WAITING
+from hermes_trio.config.schema import DisplayConfig
+from hermes_trio.gateway.intake.chat_intake import MOST_WAITING
 from hermes_trio.gateway.turn.context import TurnContext
-from hermes_trio.host.loop.worker import worker_thread
-from hermes_trio.host.processes.guard import open_guard
-from hermes_trio.state.tables import inbox, turns
 from hermes_trio.testing import Script
+from tests.web.api.session_client import rows
 from tests.web.conftest import WebStage, hearing
-
-
-def rows(read: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(row["role"], row["content"]) for row in read["messages"]]
 
 
 async def test_a_session_is_made_spoken_to_and_read(web_stage: WebStage) -> None:
@@ -121,7 +111,7 @@ async def test_while_a_turn_runs_messages_wait_and_each_has_its_own_run(web_stag
         assert shown["state"] == "running"
         # Stopped by hand, what waits is dropped too; so only the turn is ended here, as by a timeout.
         assert web_stage.gateway is not None
-        web_stage.gateway.work.running.handle("agent:main:api:dm:one").scope.cancel()  # type: ignore[union-attr]
+        web_stage.gateway.sessions.task("agent:main:api:dm:one").scope.cancel()  # type: ignore[union-attr]
         await heard.until("run.completed", 2)
         ended = [data["run_id"] for _, data in heard.frames if data["event"] == "run.completed"]
         assert ended == [posted["run_id"] for posted in queued], "in order, one run for each"
@@ -169,9 +159,9 @@ async def test_a_question_is_answered_by_a_message(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         first = (await http.post("/api/sessions/one/messages", json={"text": "paint"})).json()
         await asks.wait()
-        task = gateway.work.running.handle("agent:main:api:dm:one")
+        task = gateway.sessions.task("agent:main:api:dm:one")
         assert task is not None
-        await web_stage.until(lambda: bool(task.questions))
+        await web_stage.until(lambda: bool(task.asked))
         answered = (await http.post("/api/sessions/one/messages", json={"text": "2"})).json()
         assert (answered["status"], answered["run_id"]) == ("steered", first["run_id"])
         await heard.until("run.completed")
@@ -215,66 +205,6 @@ async def test_a_session_is_renamed_and_moves_in_no_list(web_stage: WebStage) ->
         assert ([one["id"] for one in first["sessions"]], first["next"]) == (["two"], 1)
         rest = (await http.get("/api/sessions", params={"limit": 1, "offset": 1})).json()
         assert ([one["id"] for one in rest["sessions"]], rest["next"]) == (["one"], None)
-
-
-# --- stopping and deleting ---------------------------------------------------------------------------
-
-
-async def test_a_turn_is_stopped(web_stage: WebStage) -> None:
-    web_stage.agent.on("hang", Script().says("I begin.").hangs())
-    async with web_stage.served() as (_, http), hearing(http) as heard:
-        await http.post("/api/sessions/one/messages", json={"text": "hang"})
-        await heard.until("message.delta")
-        assert (await http.post("/api/sessions/one/stop")).json() == {"stopped": True, "dropped": 0}
-        await heard.until("run.cancelled")
-        assert (await http.post("/api/sessions/one/stop")).json() == {"stopped": False, "dropped": 0}
-        read = (await http.get("/api/sessions/one/messages")).json()
-        assert rows(read) == [("user", "hang"), ("assistant", "I begin.")]
-
-
-async def test_a_session_with_a_running_turn_is_deleted_with_all_that_is_its_own(
-    web_stage: WebStage,
-) -> None:
-    web_stage.agent.on("hang", Script().says("I begin.").hangs(resists=0.2))
-    async with web_stage.served() as (gateway, http), hearing(http) as heard:
-        await http.post("/api/sessions/one/messages", json={"text": "hang"})
-        await http.post("/api/sessions/one/messages", json={"text": "waits"})
-        await heard.until("message.delta")
-        gone = await http.delete("/api/sessions/one")
-        assert gone.json() == {"id": "one", "deleted": True}
-        assert [left[:2] for left in web_stage.agent.left] == [("hang", "cancelled")]
-        for path in ("/api/sessions/one", "/api/sessions/one/messages"):
-            assert (await http.get(path)).status_code == 404
-        assert (await http.delete("/api/sessions/one")).status_code == 404
-        assert not (gateway.home.journals.root / "one").exists()
-        await http.post("/api/sessions/one/messages", json={"text": "again"})
-        await web_stage.until(lambda: ("again", "answered") in [left[:2] for left in web_stage.agent.left])
-        assert "waits" not in [said for said, _ in web_stage.agent.began]
-        read = (await http.get("/api/sessions/one/messages")).json()
-        assert rows(read)[0] == ("user", "again")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="a command for a POSIX shell")
-async def test_its_background_processes_end_before_it_is_gone(web_stage: WebStage) -> None:
-    pids: list[int] = []
-
-    async def agent(turn: TurnContext) -> str:
-        kept = await turn.start_background("sleep 1000")
-        pids.append(kept.process.id.pid)
-        return "It runs."
-
-    web_stage.agent = agent  # type: ignore[assignment]
-    web_stage.guarded, web_stage.worker = open_guard, worker_thread
-    async with web_stage.served() as (_, http), hearing(http) as heard:
-        await http.post("/api/sessions/one/messages", json={"text": "go"})
-        await heard.until("run.completed")
-        os.kill(pids[0], 0)
-        assert (await http.delete("/api/sessions/one")).status_code == 200
-        with pytest.raises(ProcessLookupError):
-            os.kill(pids[0], 0)
-
-
-# --- what is refused ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -328,96 +258,3 @@ async def test_what_makes_no_sense_is_refused_in_words(
         assert gateway.control.current is None
         assert (await http.get("/api/sessions")).json()["sessions"] == []
         assert (await http.get("/health")).status_code == 200
-
-
-# --- cut, resumed, let in ----------------------------------------------------------------------------
-
-
-async def test_what_was_cut_is_taken_up_in_the_next_life_and_shown_with_its_marker(
-    web_stage: WebStage,
-) -> None:
-    web_stage.agent.on("hang", Script().says("I begin.").hangs())
-    async with web_stage.served() as (_, http), hearing(http) as heard:
-        first = (await http.post("/api/sessions/one/messages", json={"text": "hang"})).json()
-        await heard.until("message.delta")
-    web_stage.agent.on("hang", Script().says("All done."))
-    async with web_stage.served() as (_, http):
-        await web_stage.until(lambda: ("hang", "answered") in [left[:2] for left in web_stage.agent.left])
-        await web_stage.until(lambda: not web_stage.gateway.work.running)  # type: ignore[union-attr]
-        read = (await http.get("/api/sessions/one/messages")).json()["messages"]
-        assert [row["content"] for row in read][:2] == ["hang", "I begin."]
-        assert read[-1]["content"] == "All done."
-        [marker] = [row for row in read if row["marker"]]
-        assert (marker["marker"], marker["type"], marker["run_id"]) == (
-            "recovered",
-            "interrupted",
-            first["run_id"],
-        )
-        assert marker["content"].startswith("Response interrupted")
-
-
-async def test_a_session_of_the_api_is_not_resumed_where_there_is_no_api(web_stage: WebStage) -> None:
-    web_stage.agent.on("hang", Script().says("I begin.").hangs())
-    async with web_stage.served() as (_, http), hearing(http) as heard:
-        await http.post("/api/sessions/one/messages", json={"text": "hang"})
-        await heard.until("message.delta")
-    began = len(web_stage.agent.began)
-    web_stage.web = None
-    async with web_stage.life() as gateway:
-        await web_stage.platform.says("hello")
-        await web_stage.until(lambda: len(web_stage.agent.began) == began + 1)
-        entry = await gateway.home.store.get_session_entry("agent:main:api:dm:one")
-        assert entry is not None
-        assert entry.resume_pending, "it waits for a life that has one"
-        assert entry.origin is not None
-        assert not await gateway.mailbox.access.may_talk(entry.origin)
-
-
-async def test_a_message_that_waited_is_answered_by_the_next_life_in_the_run_it_was_promised(
-    web_stage: WebStage,
-) -> None:
-    web_stage.agent.before_asking = 1000.0
-    async with web_stage.served() as (_, http):
-        first = (await http.post("/api/sessions/one/messages", json={"text": "first"})).json()
-        await web_stage.until(lambda: len(web_stage.agent.began) == 1)
-        second = (await http.post("/api/sessions/one/messages", json={"text": "second"})).json()
-    web_stage.agent.before_asking = 0.0
-    async with web_stage.served() as (_, http):
-        await web_stage.until(lambda: ("second", "answered") in [left[:2] for left in web_stage.agent.left])
-        await web_stage.until(lambda: not web_stage.gateway.work.running)  # type: ignore[union-attr]
-        read = (await http.get("/api/sessions/one/messages")).json()["messages"]
-        runs = {row["content"]: row["run_id"] for row in read}
-        assert runs["second"] == second["run_id"]
-        assert runs["first"] not in (first["run_id"], second["run_id"]), "its run was cut before it began"
-    db = sqlite3.connect(web_stage.home / "gateway.db")
-    try:
-        assert [turn.outcome for turn in turns.of_session(db, "one")] == [
-            "unstarted",
-            "answered",
-            "answered",
-        ]
-        assert inbox.count_all_pending(db) == 0
-    finally:
-        db.close()
-
-
-async def test_a_cut_session_that_is_deleted_before_its_turn_comes_is_not_missed(web_stage: WebStage) -> None:
-    web_stage.config = msgspec.structs.replace(web_stage.config, gateway=TurnLimits(resume_at_once=1))
-    for name in ("one", "two"):
-        web_stage.agent.on(name, Script().says("I begin.").hangs())
-    async with web_stage.served() as (_, http), hearing(http) as heard:
-        for name in ("one", "two"):
-            await http.post(f"/api/sessions/{name}/messages", json={"text": name})
-        await heard.until("message.delta", 2)
-    begun = len(web_stage.agent.began)
-    async with web_stage.served() as (gateway, http):
-        await web_stage.until(lambda: len(web_stage.agent.began) == begun + 1)
-        first = web_stage.agent.began[-1][0]
-        second = {"one": "two", "two": "one"}[first]
-        assert (await http.delete(f"/api/sessions/{second}")).status_code == 200
-        assert (await http.post(f"/api/sessions/{first}/stop")).json()["stopped"]
-        await http.post("/api/sessions/three/messages", json={"text": "hello"})
-        await web_stage.until(lambda: ("hello", "answered") in [left[:2] for left in web_stage.agent.left])
-        await web_stage.until(lambda: not gateway.work.running)
-        assert (await http.get("/health")).status_code == 200
-        assert len(web_stage.agent.began) == begun + 2

@@ -18,9 +18,9 @@ from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.processes.guard import open_guard
 from hermes_trio.host.processes.process_groups import running
 from hermes_trio.web.route_table import SPECS
-from tests.web.api.test_runs import begun, listening, until
 from tests.web.conftest import KEY, WebStage
 from tests.web.http.test_attacks import at
+from tests.web.openai.run_client import begun, listening, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a child of a child is not found")
 

@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
 from tests.web.conftest import WebStage
-from tests.web.openai.test_openai import HELLO, Parrot, official
+from tests.web.openai.openai_client import HELLO, Parrot, official
 
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
 

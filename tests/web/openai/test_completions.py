@@ -1,64 +1,25 @@
-"""Programs that know OpenAI's API, and nothing of this gateway."""
+"""Chat completions for the official client of OpenAI, which knows nothing of this gateway."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import httpx
-import msgspec
 import openai
 import pytest
 import trio
-from openai import AsyncOpenAI
 
-from hermes_trio.agent.model_agent import open_agent
 from hermes_trio.base.events import ToolCompleted, ToolStarted
-from hermes_trio.config.config_file import Loaded
-from hermes_trio.config.schema import ModelConfig
-from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.operations.run_follower import HEARTBEAT
 from hermes_trio.gateway.turn.context import TurnContext
-from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import Script
-from hermes_trio.testing.model_replies import Reply
-from hermes_trio.testing.model_server import open_model_server
-from tests.web.conftest import KEY, PATIENCE, WebStage
+from tests.web.conftest import WebStage
+from tests.web.openai.openai_client import HELLO, at_rest, complete, left, official, said, using
 
 # The official client leaves its generators to the collector, on Trio too.
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
-
-HELLO: list[Any] = [{"role": "user", "content": "hello"}]
-
-
-@asynccontextmanager
-async def official(stage: WebStage, key: str = KEY, **more: Any) -> AsyncIterator[AsyncOpenAI]:
-    """The official client, which is told the address and the key and nothing else."""
-    assert stage.web is not None
-    async with AsyncOpenAI(
-        base_url=f"{stage.web.address}/v1", api_key=key, timeout=PATIENCE, **{"max_retries": 0, **more}
-    ) as client:
-        yield client
-
-
-def left(stage: WebStage) -> list[tuple[str, str]]:
-    return [one[:2] for one in stage.agent.left]
-
-
-async def at_rest(stage: WebStage, gateway: Gateway) -> None:
-    await stage.until(lambda: not gateway.work.running)
-
-
-async def using(turn: TurnContext) -> str:
-    """An agent whose model counts."""
-    turn.usage = Usage(input_tokens=10, output_tokens=7, cache_read_tokens=5)
-    await turn.say("Counted.")
-    return "Counted."
 
 
 # --- the official client -----------------------------------------------------------------------------
@@ -216,11 +177,11 @@ async def test_who_goes_away_in_the_middle_stops_the_turn(web_stage: WebStage) -
         async for chunk in stream:
             if chunk.choices[0].delta.content:
                 break
-        assert len(gateway.work.running) == 1
+        assert len(gateway.sessions.running) == 1
         await stream.close()
         await at_rest(web_stage, gateway)
         assert left(web_stage) == [("hello", "cancelled")]
-        assert gateway.work.outcomes[Outcome.STOPPED] == 1
+        assert gateway.outcomes[Outcome.STOPPED] == 1
         assert not web_stage.web.callers  # type: ignore[union-attr]
 
 
@@ -258,226 +219,6 @@ async def test_while_the_gateway_is_held_nothing_is_taken_and_a_client_that_trie
             async with official(web_stage, max_retries=5) as patient:
                 answered = await patient.chat.completions.create(model="x", messages=HELLO)
         assert answered.choices[0].message.content == "You said: hello"
-
-
-# --- conversations -----------------------------------------------------------------------------------
-
-
-async def complete(http: httpx.AsyncClient, *messages: tuple[str, str], **headers: str) -> httpx.Response:
-    body = {"messages": [{"role": role, "content": text} for role, text in messages]}
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await http.post("/v1/chat/completions", json=body, headers=named)
-
-
-def said(response: httpx.Response) -> str:
-    assert response.status_code == 200, response.text
-    return str(response.json()["choices"][0]["message"]["content"])
-
-
-class Parrot:
-    """Says what it knows."""
-
-    def __init__(self) -> None:
-        self.knew: list[list[tuple[str, str]]] = []
-
-    async def __call__(self, turn: TurnContext) -> str:
-        await turn.requesting()
-        self.knew.append([(row.role, row.content) for row in turn.history])
-        return f"Heard {turn.said[0].text}."
-
-
-async def test_what_a_client_brings_along_is_all_there_is(web_stage: WebStage) -> None:
-    parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
-    talk = [("system", "Be brief."), ("user", "one"), ("assistant", "Other words."), ("user", "two")]
-    async with web_stage.served() as (_, http):
-        assert said(await complete(http, *talk)) == "Heard two."
-        assert said(await complete(http, *talk)) == "Heard two."
-    assert parrot.knew == [talk[:-1]] * 2, "not what was stored beside it"
-
-
-async def test_a_conversation_that_goes_on_is_one_session(web_stage: WebStage) -> None:
-    parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
-    talk = [("system", "Be brief."), ("user", "one")]
-    async with web_stage.served() as (_, http):
-        names = set()
-        for more in ("two", "three", "four"):
-            answered = await complete(http, *talk)
-            names.add(answered.headers["x-hermes-session-id"])
-            talk += [("assistant", f" {said(answered)}\n"), ("user", more)]
-        assert len(names) == 1
-        [session] = (await http.get("/api/sessions")).json()["sessions"]
-        assert session["id"] in names
-    assert parrot.knew[-1] == [
-        ("system", "Be brief."),
-        ("user", "one"),
-        ("assistant", "Heard one."),
-        ("user", "two"),
-        ("assistant", "Heard two."),
-    ]
-
-
-async def test_a_conversation_with_another_past_begins_anew_in_its_place(web_stage: WebStage) -> None:
-    parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
-    async with web_stage.served() as (_, http):
-        await complete(http, ("user", "one"))
-        edited = [("user", "one"), ("assistant", "What I wish it had said."), ("user", "two")]
-        assert said(await complete(http, *edited)) == "Heard two."
-        sessions = (await http.get("/api/sessions")).json()["sessions"]
-        assert [one["end_reason"] for one in sessions] == [None, "history_given"]
-    assert parrot.knew[-1] == edited[:-1]
-
-
-async def test_how_a_talk_is_to_be_led_reaches_the_model_with_all_that_was_brought(
-    web_stage: WebStage, tmp_path: Path
-) -> None:
-    async with open_model_server() as server:
-        model = ModelConfig(provider="openai", base_url=server.openai_url, name="test-model", api_key="k")
-        web_stage.config = msgspec.structs.replace(web_stage.config, model=model)
-        loaded = Loaded(web_stage.config, (), tmp_path / "config.yaml", {"model.provider": "config.yaml"})
-        web_stage.opened_agent = open_agent(loaded, {}, web_stage.world, tools={})
-        talk = [("system", "Be brief."), ("user", "one"), ("assistant", "1"), ("user", "two")]
-        async with web_stage.served() as (_, http), official(web_stage) as client:
-            server.answers(Reply().says("Two.").uses(100, 3))
-            assert [one.id async for one in client.models.list()] == ["default", "test-model"]
-            answered = await complete(http, *talk)
-            assert said(answered) == "Two."
-            assert answered.json()["usage"]["completion_tokens"] == 3
-            assert answered.json()["model"] == "test-model"
-            first, *rest = server.requests[-1].body["messages"]
-            assert first["role"] == "system"
-            assert first["content"].endswith("Be brief.")
-            assert [(one["role"], one["content"]) for one in rest] == talk[1:]
-
-
-async def test_those_who_say_the_same_at_once_do_not_wait_for_each_other(web_stage: WebStage) -> None:
-    everybody, go_on = trio.Event(), trio.Event()
-    knew = []
-
-    async def agent(turn: TurnContext) -> str:
-        await turn.requesting()
-        knew.append(len(turn.history))
-        if len(knew) == 3:
-            everybody.set()
-        await go_on.wait()
-        return "Done."
-
-    web_stage.agent = agent  # type: ignore[assignment]
-    async with web_stage.served() as (_, http), trio.open_nursery() as nursery:
-        for _ in range(3):
-            nursery.start_soon(complete, http, ("user", "one"))
-        await everybody.wait()
-        go_on.set()
-    assert knew == [0, 0, 0]
-
-
-async def test_a_session_is_continued_by_its_name_with_what_is_stored(web_stage: WebStage) -> None:
-    parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
-    async with web_stage.served() as (_, http):
-        for text in ("one", "two"):
-            answered = await complete(
-                http, ("user", "a lie"), ("assistant", "x"), ("user", text), X_Hermes_Session_Id="mine"
-            )
-            assert said(answered) == f"Heard {text}."
-            assert answered.headers["x-hermes-session-id"] == "mine"
-    assert parrot.knew == [[], [("user", "one"), ("assistant", "Heard one.")]]
-
-
-async def test_a_session_that_lives_in_a_chat_is_continued_there_and_goes_on_without_the_client(
-    web_stage: WebStage,
-) -> None:
-    web_stage.agent.on("more", Script().says("I begin.").takes(0.2).says(" I end."))
-    async with web_stage.served(), official(web_stage) as client:
-        await web_stage.platform.says("hello")
-        await web_stage.until(lambda: web_stage.platform.chat("42").texts == ["You said: hello"])
-        named = {"X-Hermes-Session-Id": web_stage.entry().session_id}
-        stream = await client.chat.completions.create(
-            model="x", messages=[{"role": "user", "content": "more"}], stream=True, extra_headers=named
-        )
-        async for chunk in stream:
-            if chunk.choices[0].delta.content:
-                break
-        await stream.close()
-        await web_stage.until(lambda: ("more", "answered") in left(web_stage))
-        await web_stage.until(lambda: web_stage.platform.chat("42").last == "I begin. I end.")
-
-
-# --- the same request twice --------------------------------------------------------------------------
-
-
-async def test_with_a_key_the_same_request_is_answered_once(web_stage: WebStage) -> None:
-    async with web_stage.served() as (_, http):
-        answers = []
-        async with trio.open_nursery() as nursery:
-
-            async def ask() -> None:
-                answers.append(await complete(http, ("user", "hello"), Idempotency_Key="k"))
-
-            for _ in range(3):
-                nursery.start_soon(ask)
-    async with web_stage.served() as (_, http):
-        answers.append(await complete(http, ("user", "hello"), Idempotency_Key="k"))
-        other = await complete(http, ("user", "other"), Idempotency_Key="k")
-        assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_key_reused")
-        assert said(await complete(http, ("user", "hello"), Idempotency_Key="k2")) == "You said: hello"
-    assert {said(one) for one in answers} == {"You said: hello"}
-    assert len({one.json()["id"] for one in answers}) == 1
-    assert [one[0] for one in web_stage.agent.began] == ["hello", "hello"]
-
-
-async def test_who_has_a_key_and_goes_away_comes_again_for_the_answer(web_stage: WebStage) -> None:
-    go_on = trio.Event()
-
-    async def agent(turn: TurnContext) -> str:
-        await turn.requesting()
-        began.set()
-        await go_on.wait()
-        return "Done."
-
-    began = trio.Event()
-    web_stage.agent = agent  # type: ignore[assignment]
-    async with web_stage.served() as (_, http):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(partial(complete, http, ("user", "hello"), Idempotency_Key="k"))
-            await began.wait()
-            nursery.cancel_scope.cancel()
-        await web_stage.until(lambda: not web_stage.web.callers)  # type: ignore[union-attr]
-        go_on.set()
-        assert said(await complete(http, ("user", "hello"), Idempotency_Key="k")) == "Done."
-
-
-async def test_who_has_none_and_goes_away_stops_the_turn_also_without_a_stream(web_stage: WebStage) -> None:
-    web_stage.agent.on("hello", Script().hangs())
-    async with web_stage.served() as (gateway, http):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(complete, http, ("user", "hello"))
-            await web_stage.until(lambda: len(web_stage.agent.began) == 1)
-            nursery.cancel_scope.cancel()
-        await at_rest(web_stage, gateway)
-        assert left(web_stage) == [("hello", "cancelled")]
-
-
-async def test_of_two_who_wait_for_one_answer_the_first_that_goes_stops_nothing(web_stage: WebStage) -> None:
-    go_on = trio.Event()
-
-    async def agent(turn: TurnContext) -> str:
-        await turn.say("I begin.")
-        await go_on.wait()
-        return "I begin."
-
-    web_stage.agent = agent  # type: ignore[assignment]
-    async with web_stage.served(), official(web_stage) as client:
-        keyed = {"Idempotency-Key": "k"}
-        create = client.chat.completions.create
-        one = await create(model="x", messages=HELLO, stream=True, extra_headers=keyed)
-        other = await create(model="x", messages=HELLO, stream=True, extra_headers=keyed)
-        async for chunk in one:
-            if chunk.choices[0].delta.content:
-                break
-        await web_stage.until(lambda: list(web_stage.web.callers.values()) == [2])  # type: ignore[union-attr]
-        await one.close()
-        await web_stage.until(lambda: list(web_stage.web.callers.values()) == [1])  # type: ignore[union-attr]
-        go_on.set()
-        assert "".join([chunk.choices[0].delta.content or "" async for chunk in other]) == "I begin."
 
 
 # --- how turns end -----------------------------------------------------------------------------------

@@ -1,0 +1,10 @@
+"""Reading what the page shows."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page
+
+
+def answer(page: Page) -> str:
+    """The last answer, as it is shown."""
+    return page.locator(".turn .parts").last.inner_text().strip()
