@@ -1,8 +1,7 @@
-"""A gateway as a process of its own, and people who look at its page with a real browser.
+"""A gateway in a process of its own, and people who use its page with a real browser.
 
-The browser is Debian's Chromium, driven by Playwright. Where there is none these stories are skipped. The
-agent is the demo. Nothing may be said in a browser's console, in any story; pictures of what was seen are
-left in `screenshots`.
+The browser is Debian's Chromium, driven by Playwright; without it these tests are skipped. The agent is the
+demo. No test may leave a message in a browser's console. Pictures of the pages are left in `screenshots`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tests.machine import HERMES, environment
 
 KEY = "a-key-for-browser-tests"
 PATIENCE = 30.0
-"""Longer than anything takes on a machine that has other things to do."""
+"""Seconds; longer than any step takes on a busy machine."""
 SCREENSHOTS = Path(__file__).with_name("screenshots")
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = (
@@ -45,14 +44,14 @@ agent: {{restart_drain_timeout: {grace}}}
 web: {{port: {port}, key: {key}}}
 """
 WHILE_AWAY = re.compile(r"net::ERR_(CONNECTION|INCOMPLETE|EMPTY|NETWORK|ABORTED|FAILED)|status of 503")
-"""What a browser says by itself when a server has gone."""
+"""Messages of a browser when a server has gone."""
 
 expect.set_options(timeout=PATIENCE * 1000)
 
 
 @dataclass
 class Gateway:
-    """A gateway that is started, ended and killed by hand."""
+    """A gateway that tests start, stop and kill."""
 
     home: Path
     port: int
@@ -63,7 +62,7 @@ class Gateway:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it, as a service manager does, and wait until it takes turns."""
+        """Start it as a service manager does, and wait until it begins turns."""
         environ = environment(self.home, HERMES_GATEWAY_EXTERNAL_SUPERVISOR="1")
         with open(self.home.with_name("output"), "ab") as output:
             self.process = subprocess.Popen([*HERMES, "run"], env=environ, stdout=output, stderr=output)
@@ -76,13 +75,13 @@ class Gateway:
             return False
 
     def end(self, how: signal.Signals) -> int:
-        """Send it a signal, and wait until it has gone."""
+        """Send it a signal, and wait for its exit."""
         assert self.process is not None
         self.process.send_signal(how)
         return self.process.wait(PATIENCE)
 
     def asked(self, method: str, path: str, body: object = None) -> Any:
-        """Ask it something with the key."""
+        """Send a request with the key, and return the answer."""
         headers = {"Authorization": f"Bearer {KEY}"}
         url = self.address + path
         answer = httpx.request(method, url, json=body, headers=headers, timeout=PATIENCE)
@@ -90,7 +89,7 @@ class Gateway:
         return answer.json()
 
     def let_in(self, browser: str = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140.0") -> Any:
-        """What a browser keeps after a log-in by the key."""
+        """Return the storage of a browser after a log-in with the key."""
         who = {"User-Agent": browser}
         answer = httpx.post(f"{self.address}/login", json={"key": KEY}, headers=who, timeout=PATIENCE)
         [(name, value)] = answer.cookies.items()
@@ -101,7 +100,7 @@ class Gateway:
 
     @property
     def link(self) -> str:
-        """The link that it has printed, which lets somebody in."""
+        """The log-in link that it has printed."""
         return str(re.findall(r"http://\S+token=\S+", self.home.with_name("output").read_text())[-1])
 
 
@@ -109,7 +108,7 @@ class Gateway:
 def gateway_in(
     folder: Path, *, grace: float = 1, before: Callable[[Path], None] = lambda _: None
 ) -> Iterator[Gateway]:
-    """A gateway that runs while inside. `before` prepares its home."""
+    """A gateway that runs during the block. `before` prepares its home."""
     home = folder / "home"
     home.mkdir(mode=0o700)
     with socket.socket() as free:
@@ -128,29 +127,29 @@ def gateway_in(
 
 
 def soon(condition: Callable[[], bool]) -> None:
-    """Wait until this is so."""
+    """Poll until this is true."""
     until = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < until, "it did not become so"
+        assert time.monotonic() < until, "the condition did not become true"
         time.sleep(0.05)
 
 
 @dataclass
 class People:
-    """Those who look at the pages of one gateway."""
+    """People with browsers at one gateway."""
 
     browser: Browser
     gateway: Gateway
     said: list[str] = field(default_factory=list)
-    """What browsers have said in their consoles."""
+    """The messages in the browsers' consoles."""
     away: bool = False
-    """The gateway is gone for a while in this story: browsers may say so."""
+    """The gateway is gone for a while in this test, and browsers may report it."""
     astray: bool = False
-    """Somebody asks for what is not there: browsers may say that, and at a time of their own."""
+    """A page requests something that does not exist, and browsers may report it, at any time."""
     _contexts: list[Any] = field(default_factory=list)
 
     def stranger(self, **how: Any) -> Page:
-        """Somebody with a browser and without a cookie."""
+        """Open a browser without a cookie."""
         context = self.browser.new_context(
             viewport=how.pop("viewport", {"width": 1280, "height": 820}), **how
         )
@@ -158,14 +157,14 @@ class People:
         return self._watched(context.new_page())
 
     def somebody(self, path: str = "/", **how: Any) -> Page:
-        """Somebody who was let in, and looks at the page."""
+        """Open the page in a browser that is logged in."""
         page = self.stranger(storage_state=self.gateway.let_in(*filter(None, [how.get("user_agent")])), **how)
         page.goto(self.gateway.address + path)
         expect(page.locator("#status-text")).not_to_have_text("Connecting…")
         return page
 
     def second_tab(self, page: Page) -> Page:
-        """The same person looks at the same thing a second time."""
+        """Open the same address in a second tab."""
         tab = self._watched(page.context.new_page())
         tab.goto(page.url)
         return tab
@@ -178,7 +177,7 @@ class People:
             for text in self.said
             if not (self.away and WHILE_AWAY.search(text)) and not (self.astray and "status of 40" in text)
         ]
-        assert not meant, "nothing is said in a console"
+        assert not meant, "no message in a console"
 
     def _watched(self, page: Page) -> Page:
         page.on(
@@ -188,8 +187,7 @@ class People:
         return page
 
 
-# Not for the whole session: as long as it lives there is an event loop in this thread, and other tests bring
-# their own.
+# Not for the whole session: Playwright has an event loop in this thread, and other tests bring their own.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
@@ -203,7 +201,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def shared(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """The gateway of those stories that leave it as it is."""
+    """The gateway of the tests that do not change it."""
     with gateway_in(tmp_path_factory.mktemp("gateway")) as gateway:
         yield gateway
 
@@ -217,7 +215,7 @@ def people(browser: Browser, shared: Gateway) -> Iterator[People]:
 
 @pytest.fixture
 def mortal(browser: Browser, tmp_path: Path) -> Iterator[People]:
-    """People at a gateway of their own, which may end."""
+    """People at a gateway of their own, which may be stopped."""
     with gateway_in(tmp_path) as gateway:
         people = People(browser, gateway, away=True)
         yield people
@@ -225,11 +223,11 @@ def mortal(browser: Browser, tmp_path: Path) -> Iterator[People]:
 
 
 def says(page: Page, text: str) -> None:
-    """Write this and send it, as somebody with a keyboard does."""
+    """Type this and send it with the keyboard."""
     page.locator("#composer").fill(text)
     page.locator("#composer").press("Enter")
 
 
 def picture(page: Page, name: str) -> None:
-    """Leave a picture of what is seen."""
+    """Save a picture of the page."""
     page.screenshot(path=SCREENSHOTS / f"{name}.png")

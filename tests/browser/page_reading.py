@@ -6,5 +6,5 @@ from playwright.sync_api import Page
 
 
 def answer(page: Page) -> str:
-    """The last answer, as it is shown."""
+    """Return the text of the last answer."""
     return page.locator(".turn .parts").last.inner_text().strip()

@@ -13,10 +13,10 @@ from tests.browser.conftest import People, gateway_in, picture, says
 from tests.browser.page_reading import answer
 
 pytestmark = pytest.mark.timeout(240)
-"""A browser on a slow machine takes its time."""
+"""A browser is slow on a slow machine."""
 
 
-def test_a_chat(people: People) -> None:
+def test_a_conversation_on_the_page(people: People) -> None:
     page = people.somebody()
     says(page, "hello")
     expect(page.locator(".bubble")).to_have_text("hello")
@@ -44,7 +44,7 @@ def test_a_chat(people: People) -> None:
     expect(page.locator(".row", has_text="Another name")).to_have_count(0)
 
 
-def test_an_answer_grows_while_it_is_written_and_goes_on_after_a_reload(people: People) -> None:
+def test_a_growing_answer_continues_after_a_reload(people: People) -> None:
     page = people.somebody()
     says(page, "count to 9")
     expect(page.locator(".markdown.growing")).to_contain_text("2")
@@ -57,14 +57,14 @@ def test_an_answer_grows_while_it_is_written_and_goes_on_after_a_reload(people: 
     expect(page.locator(".markdown.growing")).to_contain_text("3")
     expect(page.locator(".markdown")).to_contain_text("Done.")
     expect(page.locator(".working")).to_be_hidden()
-    assert answer(page).split() == [*map(str, range(1, 10)), "Done."], "all of it, once"
+    assert answer(page).split() == [*map(str, range(1, 10)), "Done."], "the whole answer, once"
     expect(page.locator(".bubble")).to_have_count(1)
     page.reload()
     expect(page.locator(".markdown")).to_contain_text("Done.")
-    assert answer(page).split() == [*map(str, range(1, 10)), "Done."], "and the same when it is read again"
+    assert answer(page).split() == [*map(str, range(1, 10)), "Done."], "and the same after a reload"
 
 
-def test_stop_keeps_what_was_written_and_what_waited(people: People) -> None:
+def test_a_stop_keeps_the_written_text_and_returns_waiting_messages(people: People) -> None:
     page = people.somebody()
     says(page, "count to 90")
     expect(page.locator(".markdown")).to_contain_text("2")
@@ -84,7 +84,7 @@ def test_stop_keeps_what_was_written_and_what_waited(people: People) -> None:
     expect(page.get_by_label("Message", exact=True)).to_have_value("this waits")
 
 
-def test_an_approval_is_given_and_refused_by_buttons(people: People) -> None:
+def test_an_approval_is_granted_and_denied_by_buttons(people: People) -> None:
     page = people.somebody()
     says(page, "danger")
     ask = page.get_by_role("region", name="May I do this?")
@@ -134,14 +134,14 @@ def test_an_approval_shows_every_character_of_the_command_and_of_its_directory(p
     assert command.text_content() == NASTY
     assert command.inner_text() == NASTY
     expect(page.locator(".ask-cwd")).to_have_text("/srv/<i>a*b*c</i>")
-    assert command.evaluate("one => one.scrollHeight <= one.clientHeight + 1"), "no part of it is hidden"
+    assert command.evaluate("one => one.scrollHeight <= one.clientHeight + 1"), "all lines are visible"
     assert command.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
     page.unroute_all(behavior="wait")
     page.get_by_role("button", name="Deny").click()
     expect(command).to_have_count(0)
 
 
-def test_a_question_is_answered_by_a_button_or_in_words(people: People) -> None:
+def test_a_question_is_answered_by_a_button_or_a_text(people: People) -> None:
     page = people.somebody()
     says(page, "ask")
     ask = page.get_by_role("region", name="A question for you")
@@ -158,7 +158,7 @@ def test_a_question_is_answered_by_a_button_or_in_words(people: People) -> None:
     expect(page.locator(".bubble")).to_have_text(["ask", "ask"])
 
 
-def test_what_is_said_meanwhile_is_queued_or_goes_into_the_answer(people: People) -> None:
+def test_a_message_during_an_answer_is_queued_or_steered_into_it(people: People) -> None:
     page = people.somebody()
     says(page, "run")
     expect(page.locator(".tool")).to_have_attribute("data-status", "running")
@@ -167,7 +167,7 @@ def test_what_is_said_meanwhile_is_queued_or_goes_into_the_answer(people: People
     page.get_by_role("radio", name="Steer").check()
     page.locator("#composer").press("Enter")
     expect(page.locator(".said", has_text="take this along")).to_contain_text("Goes into this answer")
-    # What rows and events both tell is shown once, also while it goes on.
+    # Text that is both in rows and in events is shown once, also while the turn runs.
     expect(page.locator(".turn .markdown")).to_have_text(["Running a process for five seconds."])
     expect(page.locator(".tool")).to_have_count(1)
     page.locator("#composer").fill("and then this")
@@ -182,7 +182,7 @@ def test_what_is_said_meanwhile_is_queued_or_goes_into_the_answer(people: People
     expect(page.locator(".said-note:not(:empty)")).to_have_count(0)
 
 
-def test_a_command_is_obeyed_as_in_a_chat(people: People) -> None:
+def test_a_command_works_as_in_a_chat(people: People) -> None:
     page = people.somebody()
     reply = page.locator(".note")
     says(page, "/status")
@@ -205,7 +205,7 @@ def test_a_command_is_obeyed_as_in_a_chat(people: People) -> None:
     says(page, "/stop")
     expect(reply).to_have_text("You stopped this answer.")
     expect(page.get_by_label("Message", exact=True)).to_have_value("and then this")
-    people.astray = True  # the page asks for what comes behind a message that is forgotten meanwhile
+    people.astray = True  # the page requests the messages after one that was removed meanwhile
     says(page, "/undo")
     expect(reply).to_have_text(["↩ Forgotten: count to 90"])
     expect(page.locator(".bubble")).to_have_text(["/etc/hosts is what?", "/undo"])
@@ -219,7 +219,7 @@ def test_a_command_is_obeyed_as_in_a_chat(people: People) -> None:
     expect(page.get_by_role("heading", name="What can I do for you?")).to_be_visible()
 
 
-def test_nothing_in_an_answer_becomes_more_than_text(people: People) -> None:
+def test_an_answer_cannot_add_markup_or_scripts(people: People) -> None:
     page = people.somebody()
     evil = (
         '<img src=x onerror="alert(1)"> [click](javascript:alert(1)) ![pic](https://example.invalid/x.png) '
@@ -234,7 +234,7 @@ def test_nothing_in_an_answer_becomes_more_than_text(people: People) -> None:
     assert answered.locator("img, script, iframe").count() == 0
 
 
-def test_the_times_are_those_of_the_gateway(people: People) -> None:
+def test_the_page_shows_times_by_the_clock_of_the_gateway(people: People) -> None:
     page = people.somebody()
     page.add_init_script("const now = Date.now; Date.now = () => now() + 3600e3;")
     page.reload()
@@ -244,7 +244,7 @@ def test_the_times_are_those_of_the_gateway(people: People) -> None:
     page.get_by_role("button", name="Deny").click()
 
 
-def test_until_the_model_says_something_it_is_waited_for(browser: Browser, tmp_path: Path) -> None:
+def test_the_page_says_that_it_waits_for_the_model(browser: Browser, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
 

@@ -11,10 +11,10 @@ from tests.browser.conftest import People, says
 from tests.browser.page_reading import answer
 
 pytestmark = pytest.mark.timeout(240)
-"""A browser on a slow machine takes its time."""
+"""A browser is slow on a slow machine."""
 
 
-def test_two_tabs_show_the_same(people: People) -> None:
+def test_two_tabs_show_the_same_conversation(people: People) -> None:
     one = people.somebody()
     says(one, "hi there")
     expect(one.locator(".markdown")).to_be_visible()
@@ -30,7 +30,7 @@ def test_two_tabs_show_the_same(people: People) -> None:
     assert answer(one) == answer(other)
 
 
-def test_a_message_is_said_once_also_if_nobody_heard_that_it_arrived(people: People) -> None:
+def test_a_message_with_a_lost_acknowledgement_is_sent_once(people: People) -> None:
     people.away = True
     page = people.somebody()
     sent: list[str] = []
@@ -57,7 +57,7 @@ def is_post(route: Route) -> bool:
     return route.request.method == "POST"
 
 
-def test_a_message_is_said_also_where_a_browser_keeps_nothing_more(people: People) -> None:
+def test_a_message_is_sent_when_the_browser_storage_is_full(people: People) -> None:
     page = people.somebody()
     page.evaluate(
         """() => {
@@ -70,10 +70,10 @@ def test_a_message_is_said_also_where_a_browser_keeps_nothing_more(people: Peopl
     expect(page.locator(".markdown").last).to_contain_text("count to 10")
 
 
-def test_pages_that_nobody_has_seen_keep_nobody_from_the_gateway(people: People) -> None:
+def test_hidden_pages_do_not_use_up_the_connections_of_the_browser(people: People) -> None:
     page = people.somebody()
     hidden = "Object.defineProperty(Document.prototype, 'hidden', { value: true, writable: true });"
-    for _ in range(7):  # a browser opens six connections to one place
+    for _ in range(7):  # a browser opens six connections to one host
         tab = page.context.new_page()
         tab.add_init_script(hidden)
         tab.goto(page.url)
@@ -84,7 +84,7 @@ def test_pages_that_nobody_has_seen_keep_nobody_from_the_gateway(people: People)
     expect(tab.locator("#status-text")).not_to_have_text("Connecting…")
 
 
-def test_a_hole_is_shown_also_if_it_is_told_before_anything_else(people: People) -> None:
+def test_a_gap_is_shown_even_as_the_first_event_of_a_run(people: People) -> None:
     said = people.gateway.asked("POST", "/api/sessions/torn/messages", {"text": "count to 90"})
     of_run = {"session_id": "torn", "run_id": said["run_id"]}
     news = [

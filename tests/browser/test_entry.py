@@ -11,16 +11,16 @@ from tests.browser.conftest import KEY, People, picture
 from tests.machine import HERMES, environment
 
 pytestmark = pytest.mark.timeout(240)
-"""A browser on a slow machine takes its time."""
+"""A browser is slow on a slow machine."""
 
 
-def test_who_has_no_cookie_is_asked_for_the_key(people: People) -> None:
+def test_a_browser_without_a_cookie_is_asked_for_the_key(people: People) -> None:
     page = people.stranger()
     page.goto(people.gateway.address)
     expect(page.get_by_label("Key", exact=True)).to_be_focused()
     picture(page, "login")
     page.get_by_label("Key", exact=True).fill("wrong")
-    people.astray = True  # a browser notes what was refused in its console
+    people.astray = True  # a browser reports refused requests in its console
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("alert")).to_have_text("The key is wrong.")
     page.get_by_label("Key", exact=True).fill(KEY)
@@ -29,12 +29,12 @@ def test_who_has_no_cookie_is_asked_for_the_key(people: People) -> None:
     picture(page, "empty")
 
 
-def test_the_link_leads_to_the_page_once(people: People) -> None:
+def test_a_link_leads_to_the_page_once(people: People) -> None:
     link = people.gateway.link
     page = people.stranger()
     page.goto(link)
     expect(page.get_by_label("Message", exact=True)).to_be_visible()
-    page.goto(link)  # used, by a browser that is let in
+    page.goto(link)  # the used link, in a browser that is logged in
     expect(page.get_by_label("Message", exact=True)).to_be_visible()
     people.astray = True
     late = people.stranger()
@@ -43,7 +43,7 @@ def test_the_link_leads_to_the_page_once(people: People) -> None:
     expect(late.get_by_label("Key", exact=True)).to_be_visible()
 
 
-def test_another_link_leads_to_the_page_too(people: People) -> None:
+def test_the_link_command_prints_a_link_to_the_page(people: People) -> None:
     environ = environment(people.gateway.home)
     done = subprocess.run([*HERMES, "link"], env=environ, check=True, capture_output=True, text=True)
     page = people.stranger()
@@ -52,7 +52,7 @@ def test_another_link_leads_to_the_page_too(people: People) -> None:
     expect(page.locator("#status-text")).to_have_text("Ready")
 
 
-def test_a_link_on_another_page_leads_to_the_page(people: People) -> None:
+def test_a_link_followed_from_another_page_leads_to_the_page(people: People) -> None:
     page = people.stranger(storage_state=people.gateway.let_in())
     page.goto(f"http://localhost:{people.gateway.port}")
     expect(page.get_by_label("Key", exact=True)).to_be_visible()
@@ -60,7 +60,7 @@ def test_a_link_on_another_page_leads_to_the_page(people: People) -> None:
     expect(page.get_by_label("Message", exact=True)).to_be_visible()
 
 
-def test_an_address_that_leads_nowhere_says_so(people: People) -> None:
+def test_the_address_of_an_unknown_conversation_says_so(people: People) -> None:
     people.astray = True
     for path in ("/#gone", "/#%zz"):
         page = people.somebody(path)

@@ -1,4 +1,4 @@
-"""Answers that are written to freeze the page: each is shown in a time that grows as the text does."""
+"""Hostile answers: the time to show each of them grows only with its length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(240)
 
 SIZE = 100_000
 MOST = 5000
-"""Milliseconds; all of these take a tenth of it here. What is quadratic takes minutes."""
+"""Milliseconds, ten times what these texts take. Quadratic work would take minutes."""
 
 UNITS = [
     " ", "\n", " \n", "a", "a ", "*", "**", "_", "__", "~", "~~", "`", "``", "` ", "a`", "[", "]", "![",
@@ -43,7 +43,7 @@ SHAPES = {
     "a lazy quote": "> a\n" + "b\n" * (SIZE // 2),
 }
 PARAGRAPH = 9900
-"""Longer ones are not looked through for marks."""
+"""Longer paragraphs are not parsed."""
 
 TIMED = """async (text) => {
   const { Markdown } = await import("/page/markdown.js");

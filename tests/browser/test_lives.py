@@ -1,5 +1,5 @@
-"""A gateway that ends and comes back while people look at it: nothing that was seen is lost, and nothing
-that was written."""
+"""A gateway that stops and returns while its page is open: the page loses no shown text and no written
+message."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from tests.browser.conftest import PATIENCE, Gateway, People, picture, says
 from tests.machine import HERMES, environment
 
 pytestmark = pytest.mark.timeout(240)
-"""A browser on a slow machine takes its time."""
+"""A browser is slow on a slow machine."""
 
 
 def numbers(page: Page) -> list[int]:
-    """What was counted, in all answers of the session."""
+    """Return the numbers in all answers of the session."""
     return [
         int(word) for word in re.findall(r"\d+", " ".join(page.locator(".turn .markdown").all_inner_texts()))
     ]
 
 
 def scroll_up(page: Page) -> int:
-    """Read somewhere in the middle. Returns where."""
+    """Scroll to the middle, and return the position."""
     page.locator("#scroll").evaluate("one => { one.scrollTop = 40; }")
     expect(page.get_by_role("button", name="Go to the latest message")).to_be_visible()
     return int(page.locator("#scroll").evaluate("one => one.scrollTop"))
 
 
-def test_a_restart_in_the_middle_of_an_answer(mortal: People) -> None:
+def test_an_answer_continues_after_a_restart(mortal: People) -> None:
     page = mortal.somebody(viewport={"width": 1000, "height": 420})
     says(page, "hello")
     expect(page.locator(".code pre")).to_contain_text("provider: openai")
@@ -60,15 +60,15 @@ def test_a_restart_in_the_middle_of_an_answer(mortal: People) -> None:
     expect(page.locator(".turn .markdown", has_text="Where was I?")).to_contain_text("Done.")
     expect(page.locator(".turn .markdown").last).to_have_text("You said: written meanwhile")
     expect(page.locator(".note").first).to_have_attribute("data-tone", "quiet")
-    assert numbers(page)[: len(seen)] == seen, "what was seen is still there"
+    assert numbers(page)[: len(seen)] == seen, "the text that was shown is still there"
     assert page.evaluate("window.sameDocument"), "the page was not loaded again"
-    assert page.locator("#scroll").evaluate("one => one.scrollTop") == place, "it is read where it was read"
+    assert page.locator("#scroll").evaluate("one => one.scrollTop") == place, "the scroll position is kept"
     assert page.locator(".turn").first.inner_text() == before
     expect(page.locator(".bubble")).to_have_text(["hello", "count to 6", "written meanwhile"])
     picture(page, "restarted")
 
 
-def test_a_gateway_that_was_stopped_is_not_said_to_restart(mortal: People) -> None:
+def test_the_page_does_not_call_a_stop_a_restart(mortal: People) -> None:
     page = mortal.somebody()
     says(page, "hello")
     expect(page.locator(".code pre")).to_contain_text("provider: openai")
@@ -85,7 +85,7 @@ def test_a_gateway_that_was_stopped_is_not_said_to_restart(mortal: People) -> No
     expect(page.locator(".turn .markdown").last).to_have_text("You said: written meanwhile")
 
 
-def test_a_restart_that_never_ends_is_not_said_to_go_on(mortal: People) -> None:
+def test_the_page_reports_a_restart_that_never_ends(mortal: People) -> None:
     page = mortal.somebody()
     assert mortal.gateway.end(signal.SIGUSR1) == EXIT_RESTART
     expect(page.locator("#banner")).to_contain_text("The gateway is restarting.")
@@ -97,7 +97,7 @@ def test_a_restart_that_never_ends_is_not_said_to_go_on(mortal: People) -> None:
     expect(page.locator("#banner")).to_be_hidden()
 
 
-def test_a_kill_in_the_middle_of_an_answer(mortal: People) -> None:
+def test_an_answer_continues_after_a_kill(mortal: People) -> None:
     page = mortal.somebody()
     says(page, "count to 5")
     expect(page.locator(".markdown.growing")).to_contain_text("2")
@@ -111,14 +111,14 @@ def test_a_kill_in_the_middle_of_an_answer(mortal: People) -> None:
     expect(page.locator(".note").first).to_contain_text("recovered from the run journal")
     expect(page.locator(".note").first).to_contain_text("The gateway ended unexpectedly.")
     expect(page.locator(".markdown", has_text="Where was I?")).to_contain_text("Done.")
-    assert numbers(page) == [1, 2, 3, 4, 5], "kept, once, and gone on with"
+    assert numbers(page) == [1, 2, 3, 4, 5], "each number once, and the answer went on"
     page.reload()
     expect(page.locator(".markdown", has_text="Where was I?")).to_contain_text("Done.")
     assert numbers(page) == [1, 2, 3, 4, 5]
     picture(page, "recovered")
 
 
-def test_a_tool_that_was_cut_is_not_shown_as_done(mortal: People) -> None:
+def test_an_interrupted_tool_is_not_shown_as_done(mortal: People) -> None:
     page = mortal.somebody()
     says(page, "run")
     expect(page.locator(".tool")).to_have_attribute("data-status", "running")
@@ -128,7 +128,7 @@ def test_a_tool_that_was_cut_is_not_shown_as_done(mortal: People) -> None:
     expect(page.locator(".tool summary").first).to_contain_text("interrupted")
 
 
-def test_a_message_outlives_a_reload_while_the_gateway_is_held(people: People) -> None:
+def test_an_unsent_message_survives_a_reload_while_the_gateway_is_held(people: People) -> None:
     page = people.somebody()
     people.away = True
     hold(people.gateway, "begin")

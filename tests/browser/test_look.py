@@ -1,5 +1,5 @@
-"""How the page looks and can be used: by the keyboard, on a phone, with a thousand conversations, in the
-dark, and by people who do not see it."""
+"""The look and the use of the page: with the keyboard, on a phone, with a thousand conversations, in the
+dark, and with a screen reader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
 from tests.browser.conftest import People, gateway_in, picture, says
 
 pytestmark = pytest.mark.timeout(240)
-"""A browser on a slow machine takes its time."""
+"""A browser is slow on a slow machine."""
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 780},
     "device_scale_factor": 2,
@@ -57,7 +57,7 @@ def greet(name: str) -> str:
 
 
 def has_no_serious_trouble(page: Page) -> None:
-    """Nothing that keeps somebody out, as axe knows it."""
+    """Check that axe finds no serious violation of accessibility."""
     found = Axe().run(page).response["violations"]
     serious = [one for one in found if one["impact"] in ("serious", "critical")]
     told = [(one["id"], [node["target"] for node in one["nodes"]]) for one in serious]
@@ -65,7 +65,7 @@ def has_no_serious_trouble(page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everybody_can_read_it(people: People, scheme: str) -> None:
+def test_the_page_has_no_accessibility_violations(people: People, scheme: str) -> None:
     page = people.stranger(color_scheme=scheme)
     page.goto(people.gateway.address)
     has_no_serious_trouble(page)
@@ -86,7 +86,7 @@ def test_everybody_can_read_it(people: People, scheme: str) -> None:
     has_no_serious_trouble(page)
 
 
-def test_by_the_keyboard_alone(people: People) -> None:
+def test_the_page_is_usable_with_the_keyboard_alone(people: People) -> None:
     page = people.somebody()
     keys = page.keyboard
     expect(page.locator("#composer")).to_be_focused()
@@ -111,7 +111,7 @@ def test_by_the_keyboard_alone(people: People) -> None:
     keys.press("ArrowDown")
     expect(page.locator(".row").first).to_be_focused()
     outline = page.locator(".row").first.evaluate("row => getComputedStyle(row).outlineStyle")
-    assert outline == "solid", "the focus is seen"
+    assert outline == "solid", "the focus is visible"
     keys.press("Enter")
     expect(page.locator("#title")).to_have_text("first line")
     page.locator("#search").focus()
@@ -131,7 +131,7 @@ def test_by_the_keyboard_alone(people: People) -> None:
     expect(page.locator("#sidebar")).to_be_visible()
 
 
-def test_the_status(people: People) -> None:
+def test_the_status_dialog_shows_turns_platforms_and_browsers(people: People) -> None:
     page = people.somebody()
     says(page, "count to 90")
     expect(page.locator(".markdown")).to_contain_text("1")
@@ -149,7 +149,7 @@ def test_the_status(people: People) -> None:
     expect(page.locator(".note")).to_have_text("You stopped this answer.")
 
 
-def test_the_theme_is_chosen_and_kept(people: People) -> None:
+def test_a_chosen_theme_is_kept(people: People) -> None:
     page = people.somebody(color_scheme="dark")
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.get_by_role("button", name="Change the theme").click()
@@ -160,7 +160,7 @@ def test_the_theme_is_chosen_and_kept(people: People) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_first_click_on_the_theme_is_seen(people: People, scheme: Any) -> None:
+def test_the_first_click_on_the_theme_button_changes_the_theme(people: People, scheme: Any) -> None:
     page = people.somebody(color_scheme=scheme)
     colour = "getComputedStyle(document.body).backgroundColor"
     button = page.get_by_role("button", name="Change the theme")
@@ -173,7 +173,7 @@ def test_the_first_click_on_the_theme_is_seen(people: People, scheme: Any) -> No
     expect(button).to_have_attribute("title", "Change the theme (now: system)")
 
 
-def test_the_page_of_the_key_does_not_scroll_sideways(people: People) -> None:
+def test_the_log_in_page_does_not_scroll_sideways(people: People) -> None:
     for how in ({}, PHONE):
         page = people.stranger(**how)
         page.goto(people.gateway.address)
@@ -184,7 +184,7 @@ def test_the_page_of_the_key_does_not_scroll_sideways(people: People) -> None:
         assert max(wide) <= 0
 
 
-def test_every_icon_has_a_name_and_says_it(people: People) -> None:
+def test_every_icon_button_has_a_name_and_a_tooltip(people: People) -> None:
     page = people.somebody()
     says(page, MARKDOWN)
     expect(page.locator(".markdown blockquote")).to_have_text("Quoted.")
@@ -202,7 +202,7 @@ def test_every_icon_has_a_name_and_says_it(people: People) -> None:
     expect(page.locator(".note")).to_have_text("You stopped this answer.")
 
 
-def test_the_button_to_the_end_goes_with_the_conversation_it_is_of(crowd: People) -> None:
+def test_the_button_to_the_end_belongs_to_its_conversation(crowd: People) -> None:
     page = crowd.somebody("/#old-1")
     latest = page.get_by_role("button", name="Go to the latest message")
     expect(page.locator(".bubble").last).to_be_in_viewport()
@@ -213,7 +213,7 @@ def test_the_button_to_the_end_goes_with_the_conversation_it_is_of(crowd: People
     expect(latest).to_be_hidden()
 
 
-def test_a_command_that_failed_has_no_green_tick(crowd: People) -> None:
+def test_a_failed_command_has_no_green_tick(crowd: People) -> None:
     page = crowd.somebody("/#old-3")
     tools = page.locator(".tool")
     expect(tools).to_have_count(3)
@@ -228,9 +228,9 @@ def test_a_command_that_failed_has_no_green_tick(crowd: People) -> None:
     picture(page, "exit-codes")
 
 
-def test_on_a_phone(people: People) -> None:
+def test_the_page_works_on_a_phone(people: People) -> None:
     page = people.somebody(**PHONE)
-    page.get_by_label("TranscriptRow", exact=True).fill("danger")
+    page.get_by_label("Message", exact=True).fill("danger")
     page.get_by_role("button", name="Send").tap()
     expect(page.get_by_role("button", name="Allow once")).to_be_visible()
     has_no_serious_trouble(page)
@@ -241,25 +241,25 @@ def test_on_a_phone(people: People) -> None:
         assert min(box["height"], box["width"]) >= 44, name
     page.get_by_role("button", name="Deny").tap()
     expect(page.locator(".tool")).to_have_attribute("data-status", "error")
-    page.get_by_label("TranscriptRow", exact=True).fill(MARKDOWN)
+    page.get_by_label("Message", exact=True).fill(MARKDOWN)
     page.get_by_role("button", name="Send").tap()
     expect(page.locator(".markdown blockquote")).to_be_visible()
     picture(page, "phone-chat")
     page.get_by_role("button", name="Show conversations").tap()
     expect(page.locator("#sidebar")).to_be_visible()
     has_no_serious_trouble(page)
-    page.wait_for_timeout(300)  # the list slides in
+    page.wait_for_timeout(300)  # the list moves in
     picture(page, "phone-list")
     page.get_by_role("button", name="New chat").tap()
     expect(page.locator("#sidebar")).to_be_hidden()
     expect(page.get_by_role("heading", name="What can I do for you?")).to_be_visible()
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    assert wide <= 0, "nothing sticks out"
+    assert wide <= 0, "no element is too wide"
 
 
-def test_who_writes_while_an_answer_is_written_still_sees_its_end(people: People) -> None:
+def test_a_growing_message_field_keeps_the_end_of_the_answer_in_view(people: People) -> None:
     page = people.somebody(**PHONE)
-    page.get_by_label("TranscriptRow", exact=True).fill("count to 90")
+    page.get_by_label("Message", exact=True).fill("count to 90")
     page.get_by_role("button", name="Send").tap()
     expect(page.locator(".markdown")).to_contain_text("2")
     page.evaluate(
@@ -292,7 +292,7 @@ COMMANDS = (
 
 
 def a_thousand(home: Path) -> None:
-    """Let a home have so many, each named for its number. In one of them a thousand things were said."""
+    """Fill a home with numbered conversations. One of them has a thousand messages."""
 
     def add(db: sqlite3.Connection) -> None:
         for number in range(1000):
@@ -335,7 +335,7 @@ def crowd(browser: Browser, tmp_path: Path) -> Iterator[People]:
         people.leave()
 
 
-def test_a_thousand_conversations(crowd: People) -> None:
+def test_the_page_handles_a_thousand_conversations(crowd: People) -> None:
     page = crowd.somebody()
     expect(page.locator(".row")).to_have_count(1000)
     expect(page.locator(".row-head").first).to_have_text("Today")
@@ -347,7 +347,7 @@ def test_a_thousand_conversations(crowd: People) -> None:
         "field.dispatchEvent(new Event('input')); return performance.now() - began; }"
     )
     expect(page.locator(".row")).to_have_count(19)
-    assert took < 2000, "whoever types does not wait for it"
+    assert took < 2000, "typing does not wait for the search"
     says(page, "something about a zebra")
     expect(page.locator(".parts")).to_have_text("You said: something about a zebra")
     search.fill("zebra")
@@ -360,13 +360,13 @@ def test_a_thousand_conversations(crowd: People) -> None:
     expect(page.locator("#title")).to_have_text("something about a zebra")
 
 
-def test_a_long_conversation(crowd: People) -> None:
+def test_the_page_handles_a_long_conversation(crowd: People) -> None:
     page = crowd.somebody("/#old-1")
     expect(page.locator(".bubble").last).to_have_text("Message 999")
     expect(page.locator(".bubble").last).to_be_in_viewport()
     expect(page.locator(".bubble")).to_have_count(120)
     higher = page.evaluate("document.documentElement.scrollHeight - innerHeight")
-    assert higher <= 0, "the messages scroll, and not the window"
+    assert higher <= 0, "only the messages scroll, not the window"
     top = page.locator(".bubble", has_text="Message 880")
     top.scroll_into_view_if_needed()
     page.get_by_role("button", name="Show earlier messages (880)").click()

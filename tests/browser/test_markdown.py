@@ -1,4 +1,4 @@
-"""Markdown as models write it, made into elements: what comes of a text, also while it grows."""
+"""The Markdown of models becomes elements, also while a text grows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 from tests.browser.conftest import People, gateway_in
 
 pytestmark = pytest.mark.timeout(240)
-"""A browser on a slow machine takes its time."""
+"""A browser is slow on a slow machine."""
 
 SHOWN = """async (texts) => {
   const { Markdown } = await import("/page/markdown.js");
@@ -92,13 +92,13 @@ def page(browser: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         ("", ""),
     ],
 )
-def test_what_comes_of_a_text(page: Page, text: str, shown: str) -> None:
+def test_markdown_becomes_the_expected_elements(page: Page, text: str, shown: str) -> None:
     assert page.evaluate(SHOWN, [text]) == shown
     growing = [text[:end] for end in range(1, len(text) + 1)] or [""]
-    assert page.evaluate(SHOWN, growing) == shown, "letter by letter it comes to the same"
+    assert page.evaluate(SHOWN, growing) == shown, "a growing text gives the same elements"
 
 
-def test_what_stands_above_stays_while_a_text_grows(page: Page) -> None:
+def test_elements_above_the_growing_text_are_kept(page: Page) -> None:
     kept = page.evaluate(
         """async () => {
           const { Markdown } = await import("/page/markdown.js");
@@ -114,7 +114,7 @@ def test_what_stands_above_stays_while_a_text_grows(page: Page) -> None:
     assert kept == [True, "code\nmore", 3]
 
 
-def test_colours_are_only_colours(page: Page) -> None:
+def test_highlighting_changes_only_colours(page: Page) -> None:
     code = 'def f(x): # no "text"\n    return "a # b" + f(2) // 3\n'
     shown = page.evaluate(
         """async ([code]) => {

@@ -1,4 +1,4 @@
-"""A log-in belongs to the origin of the page: what another port of the same host gets of it is of no use."""
+"""A log-in belongs to the origin of the page: another port of the same host cannot use what it gets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import KEY, People, picture, says, soon
 
 pytestmark = pytest.mark.timeout(240)
-"""A browser on a slow machine takes its time."""
+"""A browser is slow on a slow machine."""
 
 TRIES = """async (address) => {
   const found = { storage: localStorage.getItem("page-key") };
@@ -27,7 +27,7 @@ TRIES = """async (address) => {
 
 
 class Neighbour:
-    """A server on another port of this host, which notes what it is sent."""
+    """A server on another port of this host, which records its requests."""
 
     def __init__(self) -> None:
         self.cookies: list[str] = []
@@ -65,11 +65,11 @@ def test_a_server_on_another_port_gets_the_cookie_and_cannot_use_it(
     page = people.somebody()
     says(page, "count to 3")
     expect(page.locator(".markdown")).to_contain_text("Done.")
-    people.astray = people.away = True  # the browser notes what it does not let through
+    people.astray = people.away = True  # the browser reports blocked requests
     tab = people._watched(page.context.new_page())
     tab.goto(neighbour.address)
     [cookie] = neighbour.cookies
-    assert "hermes_trio_" in cookie, "a browser sends it to every port"
+    assert "hermes_trio_" in cookie, "browsers send cookies to every port"
     found = tab.evaluate(TRIES, people.gateway.address)
     assert found.pop("change") in ("opaque", "refused")
     assert found == {"storage": None, "/api/sessions": "refused", "/": "refused", "/page/main.js": "refused"}
@@ -82,11 +82,11 @@ def test_a_server_on_another_port_gets_the_cookie_and_cannot_use_it(
     people.said[:] = [one for one in people.said if "CORS policy" not in one and "NotSameOrigin" not in one]
 
 
-def test_who_logs_out_is_asked_for_the_key_and_so_is_everybody_with_this_log_in(people: People) -> None:
+def test_a_log_out_returns_all_pages_of_the_browser_to_the_log_in_page(people: People) -> None:
     page = people.somebody()
     tab = people.second_tab(page)
     elsewhere = people.somebody(user_agent="Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
-    people.astray = people.away = True  # its requests are refused from now on
+    people.astray = people.away = True  # its requests are refused from here on
     page.get_by_role("button", name="Log out", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Log out").click()
     for one in (page, tab):
@@ -99,7 +99,7 @@ def test_who_logs_out_is_asked_for_the_key_and_so_is_everybody_with_this_log_in(
     expect(page.locator("#status-text")).to_have_text("Ready")
 
 
-def test_a_browser_is_logged_out_from_another_one(people: People) -> None:
+def test_a_browser_is_logged_out_by_another_browser(people: People) -> None:
     page = people.somebody()
     lost = people.somebody(user_agent="Mozilla/5.0 (Windows NT 10.0; Win64) Firefox/140.0")
     people.astray = people.away = True

@@ -1,4 +1,4 @@
-"""A gateway with its door to HTTP open, on a port of this machine, and clients that ask there."""
+"""A gateway that serves HTTP on a port of this machine, and clients for it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tests.stage import Agent, Stage, everyone
 
 KEY = "a-key-for-tests-only"
 PATIENCE = 30.0
-"""Longer than anything takes on a machine that has other things to do."""
+"""Seconds; longer than any step takes on a busy machine."""
 
 
 @dataclass
 class WebStage(Stage):
-    """A stage that is also asked by HTTP."""
+    """A stage with the web."""
 
     away: timedelta = timedelta()
-    """By how much its time of day is ahead."""
+    """How far its clock is ahead."""
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
@@ -44,20 +44,20 @@ class WebStage(Stage):
                 yield gateway, http
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until this is so, asked again and again: it may depend on anything."""
+        """Poll until this is true, because no event announces it."""
         with trio.fail_after(PATIENCE):
             while not condition():  # noqa: ASYNC110
                 await trio.sleep(0.01)
 
 
 def client(web: Web, key: str | None = KEY) -> httpx.AsyncClient:
-    """Somebody who asks there."""
+    """Return a client of this web; one without the key if `key` is None."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     return httpx.AsyncClient(base_url=web.address, headers=headers, timeout=PATIENCE)
 
 
 async def log_in(browser: httpx.AsyncClient, link: str) -> str:
-    """Follow a link, as a browser does, and send what a page sends from then on. Returns the cookie."""
+    """Follow a link as a browser does, and send the headers of a page from then on. Returns the cookie."""
     got = await browser.get(link)
     assert got.status_code == 303
     browser.headers["X-Hermes-Page"] = got.headers["location"].partition("#key=")[2]
@@ -66,15 +66,15 @@ async def log_in(browser: httpx.AsyncClient, link: str) -> str:
 
 @dataclass
 class Heard:
-    """What came over a stream of events."""
+    """The events of a stream."""
 
     frames: list[tuple[str | None, dict[str, Any]]] = field(default_factory=list)
     changes: list[dict[str, Any]] = field(default_factory=list)
-    """What it was told of what no run tells: that a session has changed, and how the gateway is."""
+    """The events that belong to no run: a session has changed, or the state of the gateway."""
     comments: list[str] = field(default_factory=list)
     over: trio.Event = field(default_factory=trio.Event)
     broken: trio.Event = field(default_factory=trio.Event)
-    """The stream has ended in the middle."""
+    """Set when the stream broke off."""
     _news: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -87,11 +87,11 @@ class Heard:
 
     @property
     def text(self) -> str:
-        """All of the answer that was heard."""
+        """The text of the answer so far."""
         return "".join(data["delta"] for _, data in self.frames if data["event"] == "message.delta")
 
     async def until(self, name: str, times: int = 1) -> None:
-        """Wait until this was heard so often."""
+        """Wait until an event with this name was received `times` times."""
         with trio.fail_after(PATIENCE):
             while [*self.names, *(one["event"] for one in self.changes)].count(name) < times:
                 await self._news.wait()
@@ -141,7 +141,7 @@ async def hearing(http: httpx.AsyncClient, cursor: str | None = None) -> AsyncIt
 
 @pytest.fixture
 def web_stage(tmp_path: Path) -> WebStage:
-    """A gateway that can be asked by HTTP, on the real clock."""
+    """A gateway with the web, on the real clock."""
     ids = itertools.count(1)
     world = World(
         now=lambda: datetime.now(UTC) + stage.away, new_id=lambda: f"{next(ids):08x}", jitter=lambda: 0.0

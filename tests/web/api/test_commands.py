@@ -1,4 +1,4 @@
-"""Commands that are typed on the page: obeyed as in a chat, and told to whoever typed them."""
+"""Chat commands by request: they work as in a chat, and their output is the answer."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import pytest
 import trio
 
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.turn.agent_function import CompressionResult
-from hermes_trio.gateway.turn.context import TurnContext
+from hermes_trio.gateway.turn.context import Shortened, TurnContext
 from hermes_trio.testing import Script
-from tests.stage import Agent, home_channels
+from tests.stage import Agent
 from tests.web.conftest import WebStage, hearing
 
 
 @dataclass(frozen=True)
 class Done:
-    """What came of shortening."""
+    """The result of the compression."""
 
     before: int
     after: int
@@ -27,7 +26,7 @@ class Done:
 
 
 async def typed(http: httpx.AsyncClient, text: str, session: str = "one") -> dict[str, Any]:
-    """What becomes of this text."""
+    """Send this text as a command, and return the answer."""
     answer = await http.post(f"/api/sessions/{session}/commands", json={"text": text})
     assert answer.status_code == 200, answer.text
     told: dict[str, Any] = answer.json()
@@ -50,7 +49,7 @@ async def transcript(http: httpx.AsyncClient, session: str = "one") -> list[str]
     return [row["content"] for row in read["messages"]]
 
 
-async def test_a_command_is_answered_and_nothing_is_said_in_the_session(web_stage: WebStage) -> None:
+async def test_a_command_is_answered_and_adds_nothing_to_the_session(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         told = await typed(http, " /STATUS ")
         assert told["command"] == "status"
@@ -65,7 +64,7 @@ async def test_a_command_is_answered_and_nothing_is_said_in_the_session(web_stag
 
 
 @pytest.mark.parametrize("text", ["hello", "/etc/hosts is what?", "/", "// no", "/var/log/x\n" * 5_000])
-async def test_what_is_no_command_is_left_to_its_sender(web_stage: WebStage, text: str) -> None:
+async def test_a_text_that_is_not_a_command_is_left_to_the_client(web_stage: WebStage, text: str) -> None:
     async with web_stage.served() as (_, http):
         assert await typed(http, text) == {"command": None, "rest": "", "replies": []}
 
@@ -74,15 +73,13 @@ async def test_what_is_no_command_is_left_to_its_sender(web_stage: WebStage, tex
     ("text", "command"),
     [("/queue  a b", "queue"), ("/q a b", "queue"), ("/steer a b", "steer"), ("/btw a b", "background")],
 )
-async def test_the_message_behind_a_command_is_handed_back(
-    web_stage: WebStage, text: str, command: str
-) -> None:
+async def test_the_message_after_a_command_is_returned(web_stage: WebStage, text: str, command: str) -> None:
     async with web_stage.served() as (_, http):
         assert await typed(http, text) == {"command": command, "rest": "a b", "replies": []}
         assert (await http.get("/api/sessions")).json()["sessions"] == []
 
 
-async def test_a_turn_is_stopped_by_it_and_the_page_hears_of_that(web_stage: WebStage) -> None:
+async def test_the_stop_command_stops_the_turn_and_the_page_is_told(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await says(http, "hang")
@@ -94,7 +91,7 @@ async def test_a_turn_is_stopped_by_it_and_the_page_hears_of_that(web_stage: Web
         assert (await typed(http, "/stop"))["replies"] == [texts.stopped(was_running=False, dropped=0)]
 
 
-async def test_what_is_done_behind_the_turn_is_told_when_it_is_done(web_stage: WebStage) -> None:
+async def test_a_command_that_waits_for_the_turn_replies_after_it(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().hangs(resists=0.2))
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await says(http, "hang")
@@ -110,11 +107,11 @@ async def test_what_is_done_behind_the_turn_is_told_when_it_is_done(web_stage: W
         assert await transcript(http) == ["hello", "You said: hello"]
 
 
-async def test_the_end_of_shortening_is_waited_for(web_stage: WebStage) -> None:
+async def test_the_compress_command_replies_after_the_compression(web_stage: WebStage) -> None:
     done = Done(before=2000, after=500)
 
     class Shortens(Agent):
-        async def compress(self, *_: object) -> CompressionResult:
+        async def compress(self, *_: object) -> Shortened:
             await trio.sleep(0.2)
             return done
 
@@ -122,12 +119,10 @@ async def test_the_end_of_shortening_is_waited_for(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await says(http, "hello")
         await heard.until("run.completed")
-        assert (await typed(http, "/compress"))["replies"] == [
-            texts.compressed(done.before, done.after, done.trouble)
-        ]
+        assert (await typed(http, "/compress"))["replies"] == [texts.compressed(done)]
 
 
-async def test_who_has_the_key_may_do_in_a_chat_what_its_admins_may(web_stage: WebStage) -> None:
+async def test_a_client_with_the_key_may_give_admin_commands_in_a_chat(web_stage: WebStage) -> None:
     got: list[str | None] = []
 
     async def agent(turn: TurnContext) -> str:
@@ -148,14 +143,14 @@ async def test_who_has_the_key_may_do_in_a_chat_what_its_admins_may(web_stage: W
         said = len(chat.texts)
         assert (await typed(http, "/deny always", session))["replies"] == [texts.asks_again(0)]
         assert (await typed(http, "/sethome", session))["replies"] == [texts.home_is_here()]
-        assert home_channels(gateway) == ["42"]
-        assert len(chat.texts) == said, "it was not asked there"
+        assert [home.chat_id for home in gateway.home_channels.values()] == ["42"]
+        assert len(chat.texts) == said, "the chat got no question"
         assert (await typed(http, "/restart", session))["replies"] == [texts.restart_asked(0, 0)]
         assert gateway.control.current is not None
         assert gateway.control.current.kind == "restart"
 
 
-async def test_what_has_ended_or_cannot_be_reached_obeys_nothing(web_stage: WebStage) -> None:
+async def test_an_ended_or_unreachable_session_accepts_no_command(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         await web_stage.platform.says("hello")
         await web_stage.until(lambda: web_stage.platform.chat("42").texts == ["You said: hello"])
@@ -170,7 +165,7 @@ async def test_what_has_ended_or_cannot_be_reached_obeys_nothing(web_stage: WebS
         assert await refused(http, "/retry", session) == "no_way_to_chat"
 
 
-async def test_a_text_that_a_program_sends_is_a_text_whatever_it_begins_with(web_stage: WebStage) -> None:
+async def test_a_message_a_run_and_a_completion_never_are_commands(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         await says(http, "/status")
         asked = {"messages": [{"role": "user", "content": "/stop"}]}

@@ -1,4 +1,4 @@
-"""What happens, as it happens: first in the journal, then on the wire, and nothing left out unsaid."""
+"""The event stream: each event is in the journal before it is sent, and missing ones are announced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hermes_trio.web.http.connection import Message
 from tests.web.conftest import KEY, WebStage, client, hearing
 
 
-async def test_what_is_heard_is_in_the_journal(web_stage: WebStage) -> None:
+async def test_the_events_of_the_stream_are_those_of_the_journal(web_stage: WebStage) -> None:
     web_stage.agent.on("hello", Script().says("Hello there.", pieces=4).calls("terminal", preview="ls"))
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         posted = (await http.post("/api/sessions/one/messages", json={"text": "hello"})).json()
@@ -44,7 +44,7 @@ async def test_what_is_heard_is_in_the_journal(web_stage: WebStage) -> None:
             assert data["at"] == record["created_at"]
 
 
-async def test_nothing_is_heard_before_it_is_in_the_journal(tmp_path: Path) -> None:
+async def test_no_event_is_sent_before_it_is_in_the_journal(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     async with open_journals(tmp_path, World(), worker=inline_worker) as journals:
         with journals.live.watching() as watch:
@@ -65,7 +65,7 @@ async def test_nothing_is_heard_before_it_is_in_the_journal(tmp_path: Path) -> N
     assert all(heard <= in_file for heard, in_file in seen)
 
 
-async def test_who_comes_again_gets_exactly_what_was_missed(web_stage: WebStage) -> None:
+async def test_a_client_that_reconnects_gets_exactly_the_missed_events(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
     async def agent(turn: TurnContext) -> str:
@@ -83,21 +83,21 @@ async def test_who_comes_again_gets_exactly_what_was_missed(web_stage: WebStage)
             await heard.until("message.delta", 2)
             cursor = heard.ids[-1]
         await http.post("/api/sessions/other/messages", json={"text": "quick"})
-        async with hearing(http) as beside:  # somebody else, to know when it is over
+        async with hearing(http) as beside:  # a second listener, to know when the run is over
             go_on.set()
             await beside.until("run.completed", 2 if "run.completed" in beside.names else 1)
             await web_stage.until(lambda: not web_stage.gateway.work.running)  # type: ignore[union-attr]
         async with hearing(http, cursor) as again:
             await again.until("run.completed", 2)
-            assert len(set(again.ids)) == len(again.ids), "nothing twice"
-            assert set(again.ids).isdisjoint(heard.ids), "nothing again"
+            assert len(set(again.ids)) == len(again.ids), "no event twice"
+            assert set(again.ids).isdisjoint(heard.ids), "no event of the first stream"
             slow = [data["seq"] for _, data in again.frames if data["session_id"] == "slow"]
             other = [data["seq"] for _, data in again.frames if data["session_id"] == "other"]
             assert (slow, other) == ([3, 4], [1, 2, 3, 4])
             assert "gap" not in again.names
 
 
-async def test_a_cursor_is_good_in_the_next_life_and_what_was_cut_has_an_end(web_stage: WebStage) -> None:
+async def test_a_cursor_works_in_the_next_life_and_a_cut_run_has_an_end(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (_, http), hearing(http) as heard:
         posted = (await http.post("/api/sessions/one/messages", json={"text": "hang"})).json()
@@ -114,7 +114,7 @@ async def test_a_cursor_is_good_in_the_next_life_and_what_was_cut_has_an_end(web
         assert "gap" not in again.names
 
 
-async def test_the_last_is_that_the_gateway_goes(web_stage: WebStage) -> None:
+async def test_the_last_event_says_that_the_gateway_ends(web_stage: WebStage) -> None:
     web_stage.worker = worker_thread
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
@@ -127,7 +127,7 @@ async def test_the_last_is_that_the_gateway_goes(web_stage: WebStage) -> None:
         await web_stage.until(lambda: web_stage.ended_at is not None)
 
 
-async def test_who_watches_does_not_keep_the_gateway(web_stage: WebStage) -> None:
+async def test_a_listener_does_not_keep_the_gateway_from_ending(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http), hearing(http), hearing(http):
         began = trio.current_time()
         gateway.stop(grace=60)
@@ -138,9 +138,7 @@ async def test_who_watches_does_not_keep_the_gateway(web_stage: WebStage) -> Non
 @pytest.mark.parametrize(
     "cursor", ["nonsense", "no-such-run:3", "../../etc/passwd:1", "run:-1", "run:" + "9" * 30]
 )
-async def test_with_a_cursor_that_is_none_what_goes_on_is_told_from_its_start(
-    web_stage: WebStage, cursor: str
-) -> None:
+async def test_an_invalid_cursor_replays_open_runs_from_their_start(web_stage: WebStage, cursor: str) -> None:
     web_stage.agent.on("hang", Script().says("I begin.", pieces=3).hangs())
     async with web_stage.served() as (_, http):
         async with hearing(http) as heard:
@@ -156,7 +154,7 @@ async def test_with_a_cursor_that_is_none_what_goes_on_is_told_from_its_start(
             assert "gap" not in fresh.names
 
 
-async def test_with_a_cursor_that_is_too_old_what_goes_on_is_told_from_its_start(web_stage: WebStage) -> None:
+async def test_a_cursor_that_is_too_old_replays_open_runs_from_their_start(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.", pieces=3).hangs())
     async with web_stage.served() as (_, http):
         async with hearing(http) as heard:
@@ -184,7 +182,7 @@ async def test_a_cursor_beyond_the_end_replays_its_run_from_the_start(web_stage:
             assert again.ids == heard.ids
 
 
-async def test_a_hole_that_cannot_be_filled_is_told(web_stage: WebStage) -> None:
+async def test_missing_events_are_announced_by_a_gap(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
         async with hearing(http) as heard:
             await http.post("/api/sessions/one/messages", json={"text": "first"})
@@ -202,7 +200,7 @@ async def test_a_hole_that_cannot_be_filled_is_told(web_stage: WebStage) -> None
             assert not [data for _, data in again.frames if data.get("session_id") == "two"][1:]
 
 
-async def test_a_long_run_is_told_from_its_start_and_one_that_is_too_long_costs_no_other(
+async def test_a_long_run_is_replayed_from_its_start_and_a_too_long_one_harms_no_other(
     tmp_path: Path,
 ) -> None:
     async with open_journals(tmp_path, World(), worker=inline_worker) as journals:
@@ -214,13 +212,13 @@ async def test_a_long_run_is_told_from_its_start_and_one_that_is_too_long_costs_
         huge, long = replay.KnownRun("s", "huge"), replay.KnownRun("s", "long")
         found = await journals.missed([huge, long], "")
         assert [record.event_id for record in found.records] == [f"long:{seq}" for seq in range(1, 20_001)]
-        assert found.gaps == [huge], "nothing of it is told in part"
+        assert found.gaps == [huge], "a gap, and no part of the run"
         found = await journals.missed([huge, long], "huge:5")
         assert [record.event_id for record in found.records] == [f"huge:{seq}" for seq in range(6, 10)]
         assert (found.gaps, found.whole) == ([], True)
 
 
-async def test_who_takes_nothing_is_cut_off_and_comes_again(tmp_path: Path) -> None:
+async def test_a_client_that_reads_nothing_is_cut_off_and_can_reconnect(tmp_path: Path) -> None:
     async with open_journals(tmp_path, World(), worker=inline_worker) as journals:
         with journals.live.watching(most=10) as slow, journals.live.watching(most=100) as quick:
             async with journals.open_run("s", "r") as run:
@@ -235,7 +233,7 @@ async def test_who_takes_nothing_is_cut_off_and_comes_again(tmp_path: Path) -> N
         assert [record.seq for record in found.records] == list(range(11, 31))
 
 
-async def test_a_slow_reader_is_told_that_it_was_cut(web_stage: WebStage) -> None:
+async def test_a_slow_client_gets_its_unread_events_and_then_cut(web_stage: WebStage) -> None:
     async def agent(turn: TurnContext) -> str:
         for _ in range(broadcast.MOST_UNREAD + 10):
             await turn.say(".")
@@ -266,11 +264,11 @@ async def test_a_slow_reader_is_told_that_it_was_cut(web_stage: WebStage) -> Non
     assert got.endswith(b'data: {"event":"cut"}\n\n')
     assert b"run.completed" not in got
     seqs = [int(seq) for seq in re.findall(rb"^id: \w+:(\d+)$", got, re.MULTILINE)]
-    assert seqs == list(range(1, len(seqs) + 1)), "what it has is whole"
-    assert len(seqs) > broadcast.MOST_UNREAD, "what was kept for it is told"
+    assert seqs == list(range(1, len(seqs) + 1)), "the events have no hole"
+    assert len(seqs) > broadcast.MOST_UNREAD, "the kept events are sent"
 
 
-async def test_what_is_written_while_the_journals_are_read_is_told_once(web_stage: WebStage) -> None:
+async def test_events_written_during_the_replay_are_sent_once(web_stage: WebStage) -> None:
     held: list[Callable[[], None]] = []
 
     @contextmanager
@@ -294,11 +292,11 @@ async def test_what_is_written_while_the_journals_are_read_is_told_once(web_stag
         assert len(heard.ids) == len(set(heard.ids)) == 4
 
 
-async def test_who_takes_nothing_does_not_keep_the_gateway(
+async def test_a_client_that_reads_nothing_does_not_keep_the_gateway_from_ending(
     web_stage: WebStage, autojump_clock: MockClock
 ) -> None:
     async def agent(turn: TurnContext) -> str:
-        for _ in range(60):  # more than the system keeps for who does not read
+        for _ in range(60):  # more than the system buffers for a client that does not read
             await turn.say("x" * 500_000)
         return "done"
 
@@ -320,7 +318,7 @@ async def test_who_takes_nothing_does_not_keep_the_gateway(
             assert (web_stage.ended_at or 0) - began == pytest.approx(FLUSH_WITHIN, abs=0.1)
 
 
-async def test_a_run_whose_process_died_has_an_end_for_who_watches(tmp_path: Path) -> None:
+async def test_a_run_whose_process_was_killed_has_an_end_for_listeners(tmp_path: Path) -> None:
     async with open_journals(tmp_path, World(), worker=inline_worker) as journals:
         async with journals.open_run("s", "r") as run:
             await run.append(MessageDelta("one"), MessageDelta("two"))
@@ -328,20 +326,20 @@ async def test_a_run_whose_process_died_has_an_end_for_who_watches(tmp_path: Pat
         [end] = (await journals.missed([dead], "r:2")).records
         assert (end.event_id, end.event, end.payload["code"]) == ("r:3", "run.failed", "interrupted")
         after = await journals.missed([dead], "r:3")
-        assert (after.records, after.whole) == ([], True), "it was shown, so it is a cursor"
+        assert (after.records, after.whole) == ([], True), "its id was sent, so it is a cursor"
         answered = replay.KnownRun("s", "r", over=True)
         found = await journals.missed([answered], "r:1")
         assert ([record.seq for record in found.records], found.gaps) == ([2], [answered])
 
 
-async def test_silence_is_filled_with_heartbeats(web_stage: WebStage, autojump_clock: MockClock) -> None:
+async def test_a_silent_event_stream_sends_heartbeats(web_stage: WebStage, autojump_clock: MockClock) -> None:
     async with web_stage.served() as (_, http), hearing(http) as heard:
         began = trio.current_time()
         await web_stage.until(lambda: heard.comments.count("heartbeat") == 1)
         assert trio.current_time() - began == pytest.approx(session_changes.HEARTBEAT, abs=1)
 
 
-async def test_who_hangs_up_is_forgotten(web_stage: WebStage) -> None:
+async def test_a_listener_that_hangs_up_is_removed(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, _):
         assert web_stage.web is not None
         for _ in range(3):
@@ -351,7 +349,7 @@ async def test_who_hangs_up_is_forgotten(web_stage: WebStage) -> None:
 
 
 def asked(path: str) -> Message:
-    """Somebody with the key asks for this."""
+    """Return the scope of a request with the key."""
     headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {KEY}".encode())]
     return {
         "type": "http",
@@ -364,7 +362,7 @@ def asked(path: str) -> Message:
 
 
 def turns_of(stage: WebStage) -> list[turns.TurnRow]:
-    """The turns there are."""
+    """Return all turns."""
     db = sqlite3.connect(stage.home / "gateway.db")
     try:
         return turns.of_session(db, "one")

@@ -1,4 +1,4 @@
-"""How the gateway is, what is measured of it, and its end by request."""
+"""Health, metrics, and stopping or holding the gateway by request."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hermes_trio.testing import Script
 from tests.web.conftest import WebStage, hearing
 
 
-async def test_it_is_alive_and_ready_and_says_how_it_is(web_stage: WebStage) -> None:
+async def test_a_gateway_is_alive_and_ready_and_has_details(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
         assert (await http.get("/health")).json() == {"status": "ok"}
         assert (await http.get("/ready")).status_code == 200
-        await web_stage.until(lambda: all(one.link for one in gateway.chats.connections.values()))
+        await web_stage.until(lambda: all(one.link for one in gateway.connections.values()))
         detailed = (await http.get("/health/detailed")).json()
         assert detailed["state"] == "running"
         assert detailed["active_agents"] == 0
@@ -31,7 +31,7 @@ async def test_it_is_alive_and_ready_and_says_how_it_is(web_stage: WebStage) -> 
         assert (last["kind"], last["cause"], last["asked_by"]) == ("stop", "planned", "the story")
 
 
-async def test_while_it_drains_it_is_alive_and_not_ready_and_takes_no_turn(web_stage: WebStage) -> None:
+async def test_a_draining_gateway_is_alive_and_not_ready_and_begins_no_turn(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         said = {"text": "hang", "idempotency_key": "k"}
@@ -39,7 +39,7 @@ async def test_while_it_drains_it_is_alive_and_not_ready_and_takes_no_turn(web_s
         await heard.until("message.delta")
         asked = await http.post("/api/admin/stop", json={"grace": 3600})
         assert (asked.status_code, asked.json()["ending"], asked.json()["grace"]) == (202, "stop", 3600)
-        await web_stage.until(lambda: not gateway.control.takes_turns)
+        await web_stage.until(lambda: not gateway.sessions.open)
         assert (await http.get("/health")).status_code == 200
         for answer in (
             await http.get("/ready"),
@@ -49,9 +49,9 @@ async def test_while_it_drains_it_is_alive_and_not_ready_and_takes_no_turn(web_s
             assert answer.status_code == 503
             assert answer.json()["error"]["code"] == "gateway_draining"
             assert int(answer.headers["retry-after"]) > 0
-        assert (await http.get("/api/sessions/new")).status_code == 404, "nothing was made"
+        assert (await http.get("/api/sessions/new")).status_code == 404, "no session was made"
         again = await http.post("/api/sessions/one/messages", json=said)
-        assert again.status_code == 202, "what was taken before is taken"
+        assert again.status_code == 202, "a message that was accepted before stays accepted"
         assert again.json()["run_id"] == first["run_id"]
         detailed = (await http.get("/health/detailed")).json()
         assert (detailed["state"], detailed["active_agents"]) == ("draining", 1)
@@ -60,7 +60,7 @@ async def test_while_it_drains_it_is_alive_and_not_ready_and_takes_no_turn(web_s
         assert heard.names[-2:] == ["run.failed", "gateway.ending"]
 
 
-async def test_a_question_can_be_answered_while_it_drains(web_stage: WebStage) -> None:
+async def test_a_question_can_be_answered_while_the_gateway_drains(web_stage: WebStage) -> None:
     async def agent(turn) -> str:  # type: ignore[no-untyped-def]
         await turn.requesting()
         return f"You said {await turn.ask('Which?')}."
@@ -69,9 +69,7 @@ async def test_a_question_can_be_answered_while_it_drains(web_stage: WebStage) -
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         await http.post("/api/sessions/one/messages", json={"text": "go"})
         key = "agent:main:api:dm:one"
-        await web_stage.until(
-            lambda: (task := gateway.work.running.handle(key)) is not None and bool(task.questions)
-        )
+        await web_stage.until(lambda: (task := gateway.sessions.task(key)) is not None and bool(task.asked))
         gateway.stop(grace=3600)
         answered = await http.post("/api/sessions/one/messages", json={"text": "this"})
         assert answered.json()["status"] == "steered"
@@ -80,22 +78,22 @@ async def test_a_question_can_be_answered_while_it_drains(web_stage: WebStage) -
         assert over["output"] == "You said this."
 
 
-async def test_it_is_held_and_let_go_on(web_stage: WebStage) -> None:
+async def test_a_gateway_is_held_and_released_by_request(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
         held = await http.post("/api/admin/drain")
         assert (held.status_code, held.json()["held"]) == (202, True)
-        assert (gateway.home.path / DRAIN_REQUEST).exists()
+        assert (gateway.home / DRAIN_REQUEST).exists()
         assert (await http.get("/ready")).status_code == 503
         refused = await http.post("/api/sessions/one/messages", json={"text": "hello"})
         assert refused.json()["error"]["code"] == "gateway_draining"
         assert (await http.post("/api/admin/drain", json={"action": "cancel"})).json()["held"] is False
-        assert not (gateway.home.path / DRAIN_REQUEST).exists()
+        assert not (gateway.home / DRAIN_REQUEST).exists()
         assert (await http.get("/ready")).status_code == 200
         assert (await http.post("/api/sessions/one/messages", json={"text": "hello"})).status_code == 202
 
 
 @pytest.mark.parametrize("kind", ["stop", "restart"])
-async def test_it_ends_by_request_and_the_answer_is_whole(web_stage: WebStage, kind: str) -> None:
+async def test_a_stop_by_request_gets_a_complete_answer(web_stage: WebStage, kind: str) -> None:
     async with web_stage.served() as (gateway, http):
         asked = await http.post(f"/api/admin/{kind}")
         assert asked.json()["ending"] == kind
@@ -104,22 +102,22 @@ async def test_it_ends_by_request_and_the_answer_is_whole(web_stage: WebStage, k
         assert (gateway.control.current.kind, gateway.control.current.asked_by) == (kind, "the API")
 
 
-async def test_while_the_web_serves_the_gateway_goes_on_when_every_platform_refuses(
+async def test_the_gateway_runs_on_with_the_web_when_every_platform_refuses_it(
     web_stage: WebStage,
 ) -> None:
     web_stage.platform.fails("connect", CredentialsRefused("memory"))
     async with web_stage.served() as (gateway, http):
         await web_stage.until(
             lambda: (
-                gateway.home.board.status.platforms.get("memory") is not None
-                and gateway.home.board.status.platforms["memory"].state == "fatal"
+                gateway.board.status.platforms.get("memory") is not None
+                and gateway.board.status.platforms["memory"].state == "fatal"
             )
         )
         assert gateway.control.current is None
         assert (await http.get("/ready")).status_code == 200
 
 
-async def test_what_is_counted_and_measured(web_stage: WebStage) -> None:
+async def test_the_metrics_have_all_counters_and_measurements(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     web_stage.agent.on("fail", Script().raises(ValueError("no")))
     async with web_stage.served() as (_, http), hearing(http) as heard:
@@ -149,9 +147,9 @@ async def test_what_is_counted_and_measured(web_stage: WebStage) -> None:
         assert measured["hermes_last_drain_overshoot_seconds", ()] >= 0
 
 
-async def test_a_connection_that_was_made_again_is_counted(web_stage: WebStage) -> None:
+async def test_the_metrics_count_reconnections(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
-        connection = gateway.chats.connections["memory", "main"]
+        connection = gateway.connections["memory", "main"]
         await web_stage.until(lambda: connection.link is not None)
         assert (await read_metrics(http))["hermes_platform_reconnects_total", ("main", "memory")] == 0
         connection.becomes(connection.state, connection.link)
@@ -159,7 +157,7 @@ async def test_a_connection_that_was_made_again_is_counted(web_stage: WebStage) 
 
 
 async def read_metrics(http) -> dict[tuple[str, tuple[str, ...]], float]:  # type: ignore[no-untyped-def]
-    """What is measured, by name and labels, the buckets left out."""
+    """Return the metrics by name and labels, without buckets."""
     with trio.fail_after(30):
         text = (await http.get("/metrics")).text
     return {
@@ -170,10 +168,10 @@ async def read_metrics(http) -> dict[tuple[str, tuple[str, ...]], float]:  # typ
     }
 
 
-async def test_what_we_cannot_do_is_told_in_the_same_shape(web_stage: WebStage) -> None:
+async def test_a_failure_of_the_gateway_has_the_same_form_as_a_refusal(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
-        (gateway.home.path / DRAIN_REQUEST).mkdir()  # where a file is to be written
-        (gateway.home.path / DRAIN_REQUEST / "x").mkdir()
+        (gateway.home / DRAIN_REQUEST).mkdir()  # at the path of the marker file
+        (gateway.home / DRAIN_REQUEST / "x").mkdir()
         asked = await http.post("/api/admin/drain")
         assert asked.status_code == 500
         assert sorted(asked.json()["error"]) == ["code", "message", "remedy"]

@@ -1,5 +1,4 @@
-"""A model that does not answer, as a client of the completions meets it: it asks again where that can help,
-and nowhere else."""
+"""Errors of the model, as a client of completions sees them: it retries the temporary ones and no others."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning"
 
 @asynccontextmanager
 async def with_a_model(stage: WebStage, home: Path) -> AsyncIterator[ModelServer]:
-    """The real agent of this stage, with a model server that it asks once."""
+    """Run the block with the real agent, which sends one request to a model server."""
     async with open_model_server() as server:
         model = ModelConfig(
             provider="openai", base_url=server.openai_url, name="test-model", api_key="k" * 20
@@ -52,7 +51,7 @@ async def with_a_model(stage: WebStage, home: Path) -> AsyncIterator[ModelServer
         (Plain(302, "elsewhere"), 424, "not_a_model_server"),
     ],
 )
-async def test_a_refusal_for_good_is_not_asked_for_again(
+async def test_a_permanent_model_error_is_not_retried_by_the_client(
     web_stage: WebStage, tmp_path: Path, said: Plain, status: int, code: str
 ) -> None:
     async with with_a_model(web_stage, tmp_path) as server:
@@ -61,15 +60,17 @@ async def test_a_refusal_for_good_is_not_asked_for_again(
             with pytest.raises(openai.APIStatusError) as refusal:
                 await client.chat.completions.create(model="x", messages=HELLO)
             assert (refusal.value.status_code, refusal.value.code) == (status, code)
-            assert "test-model" in refusal.value.message, "it says which model, and what to do about it"
-            assert gateway.work.outcomes[Outcome.FAILED] == 1, "the client has asked once"
+            assert "test-model" in refusal.value.message, "it names the model and the remedy"
+            assert gateway.outcomes[Outcome.FAILED] == 1, "the client has sent one request"
             with pytest.raises(openai.APIError) as streamed:
                 async for _ in await client.chat.completions.create(model="x", messages=HELLO, stream=True):
                     pass
             assert streamed.value.code == code
 
 
-async def test_the_limits_of_a_model_are_those_of_the_client_too(web_stage: WebStage, tmp_path: Path) -> None:
+async def test_a_rate_limit_of_the_model_is_passed_on_to_the_client(
+    web_stage: WebStage, tmp_path: Path
+) -> None:
     async with (
         with_a_model(web_stage, tmp_path) as server,
         web_stage.served(),
@@ -97,7 +98,9 @@ async def test_the_limits_of_a_model_are_those_of_the_client_too(web_stage: WebS
             assert answered.choices[0].message.content == "Now."
 
 
-async def test_a_model_that_breaks_may_be_asked_again(web_stage: WebStage, tmp_path: Path) -> None:
+async def test_a_temporary_model_error_may_be_retried_by_the_client(
+    web_stage: WebStage, tmp_path: Path
+) -> None:
     async with (
         with_a_model(web_stage, tmp_path) as server,
         web_stage.served(),

@@ -14,7 +14,7 @@ from tests.web.api.session_client import rows
 from tests.web.conftest import WebStage, hearing
 
 
-async def test_a_turn_is_stopped(web_stage: WebStage) -> None:
+async def test_the_turn_of_a_session_is_stopped_by_request(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await http.post("/api/sessions/one/messages", json={"text": "hang"})
@@ -26,7 +26,7 @@ async def test_a_turn_is_stopped(web_stage: WebStage) -> None:
         assert rows(read) == [("user", "hang"), ("assistant", "I begin.")]
 
 
-async def test_a_session_with_a_running_turn_is_deleted_with_all_that_is_its_own(
+async def test_deleting_a_session_with_a_running_turn_removes_everything_of_it(
     web_stage: WebStage,
 ) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs(resists=0.2))
@@ -49,7 +49,7 @@ async def test_a_session_with_a_running_turn_is_deleted_with_all_that_is_its_own
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a command for a POSIX shell")
-async def test_its_background_processes_end_before_it_is_gone(web_stage: WebStage) -> None:
+async def test_background_processes_end_before_their_session_is_deleted(web_stage: WebStage) -> None:
     pids: list[int] = []
 
     async def agent(turn: TurnContext) -> str:

@@ -12,7 +12,7 @@ from hermes_trio.testing import Script
 from tests.web.conftest import WebStage, hearing
 
 
-async def test_what_was_cut_is_taken_up_in_the_next_life_and_shown_with_its_marker(
+async def test_a_cut_turn_is_resumed_in_the_next_life_and_shown_with_its_marker(
     web_stage: WebStage,
 ) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
@@ -47,12 +47,12 @@ async def test_a_session_of_the_api_is_not_resumed_where_there_is_no_api(web_sta
         await web_stage.until(lambda: len(web_stage.agent.began) == began + 1)
         entry = await gateway.store.get_session_entry("agent:main:api:dm:one")
         assert entry is not None
-        assert entry.resume_pending, "it waits for a life that has one"
+        assert entry.resume_pending, "it waits for a life with the API"
         assert entry.origin is not None
         assert not await gateway.access.may_talk(entry.origin)
 
 
-async def test_a_message_that_waited_is_answered_by_the_next_life_in_the_run_it_was_promised(
+async def test_a_waiting_message_is_answered_in_the_next_life_in_its_promised_run(
     web_stage: WebStage,
 ) -> None:
     web_stage.agent.before_asking = 1000.0
@@ -80,7 +80,7 @@ async def test_a_message_that_waited_is_answered_by_the_next_life_in_the_run_it_
         db.close()
 
 
-async def test_a_cut_session_that_is_deleted_before_its_turn_comes_is_not_missed(web_stage: WebStage) -> None:
+async def test_a_cut_session_can_be_deleted_before_it_is_resumed(web_stage: WebStage) -> None:
     web_stage.config = msgspec.structs.replace(web_stage.config, gateway=TurnLimits(resume_at_once=1))
     for name in ("one", "two"):
         web_stage.agent.on(name, Script().says("I begin.").hangs())

@@ -14,7 +14,7 @@ from tests.web.api.session_client import rows
 from tests.web.conftest import WebStage, hearing
 
 
-async def test_a_session_is_made_spoken_to_and_read(web_stage: WebStage) -> None:
+async def test_a_session_is_created_written_to_and_read(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http), hearing(http) as heard:
         made = await http.post("/api/sessions", json={"title": "A talk"})
         assert made.status_code == 201
@@ -35,7 +35,7 @@ async def test_a_session_is_made_spoken_to_and_read(web_stage: WebStage) -> None
         assert (listed["id"], listed["title"], listed["state"]) == (session["id"], "A talk", "idle")
 
 
-async def test_an_id_that_is_not_known_is_made(web_stage: WebStage) -> None:
+async def test_a_message_to_an_unknown_id_creates_the_session(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await http.post("/api/sessions/my-own.id/messages", json={"text": "hello"})
         await heard.until("run.completed")
@@ -53,7 +53,7 @@ async def test_an_id_that_is_not_known_is_made(web_stage: WebStage) -> None:
         ("***", None),
     ],
 )
-async def test_a_session_is_called_by_how_it_begins(
+async def test_the_title_of_a_session_is_its_first_line(
     web_stage: WebStage, text: str, title: str | None
 ) -> None:
     async with web_stage.served() as (_, http):
@@ -95,10 +95,10 @@ async def test_the_same_request_twice_is_one_message_and_one_run(web_stage: WebS
         assert kept["run_id"] == first["run_id"]
         assert len((await http.get("/api/sessions/one/messages")).json()["messages"]) == 2
         other = (await http.post("/api/sessions/two/messages", json=body)).json()
-        assert other["run_id"] != first["run_id"], "another session is another place"
+        assert other["run_id"] != first["run_id"], "each session has its own keys"
 
 
-async def test_while_a_turn_runs_messages_wait_and_each_has_its_own_run(web_stage: WebStage) -> None:
+async def test_messages_wait_while_a_turn_runs_and_each_has_its_own_run(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().hangs())
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await http.post("/api/sessions/one/messages", json={"text": "hang"})
@@ -109,15 +109,15 @@ async def test_while_a_turn_runs_messages_wait_and_each_has_its_own_run(web_stag
         assert [posted["status"] for posted in queued] == ["queued", "queued"]
         shown = (await http.get("/api/sessions/one")).json()
         assert shown["state"] == "running"
-        # Stopped by hand, what waits is dropped too; so only the turn is ended here, as by a timeout.
+        # A stop by request would also drop the waiting messages, so only the turn is ended, as by a timeout.
         assert web_stage.gateway is not None
         web_stage.gateway.sessions.task("agent:main:api:dm:one").scope.cancel()  # type: ignore[union-attr]
         await heard.until("run.completed", 2)
         ended = [data["run_id"] for _, data in heard.frames if data["event"] == "run.completed"]
-        assert ended == [posted["run_id"] for posted in queued], "in order, one run for each"
+        assert ended == [posted["run_id"] for posted in queued], "in order, each with its own run"
 
 
-async def test_it_always_queues_whatever_the_chats_do(web_stage: WebStage) -> None:
+async def test_a_message_by_request_is_queued_whatever_the_mode_of_chats(web_stage: WebStage) -> None:
     web_stage.config = msgspec.structs.replace(
         web_stage.config, display=DisplayConfig(busy_input_mode="interrupt")
     )
@@ -131,7 +131,7 @@ async def test_it_always_queues_whatever_the_chats_do(web_stage: WebStage) -> No
         assert web_stage.agent.left == []
 
 
-async def test_there_is_room_for_so_many_and_the_next_comes_again(web_stage: WebStage) -> None:
+async def test_a_message_beyond_the_limit_is_refused_with_retry_after(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().hangs())
     async with web_stage.served() as (_, http):
         await http.post("/api/sessions/one/messages", json={"text": "hang"})
@@ -145,7 +145,7 @@ async def test_there_is_room_for_so_many_and_the_next_comes_again(web_stage: Web
         stopped = (await http.post("/api/sessions/one/stop")).json()
         assert stopped == {"stopped": True, "dropped": MOST_WAITING}
         again = await http.post("/api/sessions/one/messages", json=late)
-        assert again.status_code == 202, "it was not kept, so it can come again"
+        assert again.status_code == 202, "it was not stored, so it can be sent again"
         await web_stage.until(lambda: ("late", "answered") in [left[:2] for left in web_stage.agent.left])
 
 
@@ -168,7 +168,7 @@ async def test_a_question_is_answered_by_a_message(web_stage: WebStage) -> None:
         assert heard.frames[-1][1]["output"] == "You chose blue."
 
 
-async def test_to_a_session_that_lives_in_a_chat_the_answer_goes_to_that_chat(web_stage: WebStage) -> None:
+async def test_an_answer_in_a_chat_session_also_goes_to_the_chat(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         await web_stage.platform.says("hello")
         await web_stage.until(lambda: web_stage.platform.chat("42").texts == ["You said: hello"])
@@ -181,7 +181,7 @@ async def test_to_a_session_that_lives_in_a_chat_the_answer_goes_to_that_chat(we
         assert [text for _, text in rows(read)][2:] == ["and by request", "You said: and by request"]
 
 
-async def test_what_waits_for_a_chat_that_is_not_connected_is_refused(web_stage: WebStage) -> None:
+async def test_a_message_to_a_chat_that_is_not_connected_is_refused(web_stage: WebStage) -> None:
     async with web_stage.served():
         await web_stage.platform.says("hello")
         await web_stage.until(lambda: web_stage.platform.chat("42").texts == ["You said: hello"])
@@ -192,7 +192,7 @@ async def test_what_waits_for_a_chat_that_is_not_connected_is_refused(web_stage:
         assert (refused.status_code, refused.json()["error"]["code"]) == (409, "no_way_to_chat")
 
 
-async def test_a_session_is_renamed_and_moves_in_no_list(web_stage: WebStage) -> None:
+async def test_renaming_a_session_keeps_its_place_in_lists(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         for session_id in ("one", "two"):
             await http.post("/api/sessions", json={"id": session_id})
@@ -245,7 +245,7 @@ async def test_a_session_is_renamed_and_moves_in_no_list(web_stage: WebStage) ->
         ("POST", "/api/admin/drain", b'{"action": "perhaps"}', 400, "wrong_type"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_in_words(
+async def test_a_malformed_request_is_refused_with_an_explanation(
     web_stage: WebStage, method: str, path: str, body: bytes, status: int, code: str
 ) -> None:
     async with web_stage.served() as (gateway, http):

@@ -1,4 +1,4 @@
-"""What somebody may try who means no good, on every route there is: a new one cannot be forgotten here."""
+"""Attacks on every route of the table, so that a new route is covered too."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPEN = {
     ("GET", "/login"),
     ("POST", "/login"),
 }
-"""What anybody may ask for. Nothing else, without a thought and a line here."""
+"""The open routes. A new open route needs a line here."""
 MB = 1024 * 1024
 WITH_KEY = f"Host: localhost\r\nAuthorization: Bearer {KEY}\r\n"
 
@@ -44,13 +44,13 @@ def closed() -> Iterator[tuple[str, str]]:
 
 
 def at(entry: RouteSpec[Any], name: str) -> str:
-    """The path of this route with a name in each of its places."""
+    """Return the path of this route with a name in place of each parameter."""
     return re.sub(r"{[^}]*}", lambda _: name, entry.path)
 
 
 @asynccontextmanager
 async def untouched(stage: WebStage) -> AsyncIterator[Gateway]:
-    """A gateway, for as long as the block, to which nothing has happened at its end."""
+    """A gateway that is unchanged at the end of the block."""
     async with stage.served() as (gateway, http):
         yield gateway
         assert gateway.control.current is None
@@ -66,14 +66,14 @@ def port_of(stage: WebStage) -> int:
 
 
 async def raw(stage: WebStage, sent: bytes) -> bytes:
-    """All that comes back for these bytes."""
+    """Send these bytes, and return everything that comes back."""
     async with await trio.open_tcp_stream("127.0.0.1", port_of(stage)) as stream:
         await stream.send_all(sent)
         await stream.send_eof()
         return b"".join([data async for data in stream])
 
 
-# --- who has no key ----------------------------------------------------------------------------------
+# --- clients without the key -------------------------------------------------------------------------
 
 
 async def test_without_the_key_every_route_is_closed(web_stage: WebStage) -> None:
@@ -90,10 +90,10 @@ async def test_without_the_key_every_route_is_closed(web_stage: WebStage) -> Non
                     error = refused.json()["error"]
                     assert error["code"] in ("no_key", "wrong_key")
                     assert "web.key" in error.get("remedy", error["message"])
-                    assert ("type" in error) is path.startswith("/v1/"), "in the form of its clients"
+                    assert ("type" in error) is path.startswith("/v1/"), "in OpenAI's form"
 
 
-async def test_the_key_counts_only_where_keys_are_sent(web_stage: WebStage) -> None:
+async def test_the_key_is_accepted_only_in_the_authorization_header(web_stage: WebStage) -> None:
     async with untouched(web_stage):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as stranger:
@@ -109,7 +109,7 @@ async def test_the_key_counts_only_where_keys_are_sent(web_stage: WebStage) -> N
                     assert refused.status_code in (401, 403), (method, path, headers)
 
 
-async def test_with_a_cookie_alone_no_other_page_changes_anything(web_stage: WebStage) -> None:
+async def test_a_page_of_another_origin_changes_nothing_with_a_cookie(web_stage: WebStage) -> None:
     async with untouched(web_stage):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
@@ -129,7 +129,7 @@ async def test_with_a_cookie_alone_no_other_page_changes_anything(web_stage: Web
                         assert refused.status_code == 403, (entry.path, headers)
 
 
-async def test_a_name_that_was_pointed_at_us_reads_nothing(web_stage: WebStage) -> None:
+async def test_a_foreign_host_name_that_points_here_reads_nothing(web_stage: WebStage) -> None:
     async with untouched(web_stage):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
@@ -141,7 +141,7 @@ async def test_a_name_that_was_pointed_at_us_reads_nothing(web_stage: WebStage) 
                 assert refused.json()["error"]["code"] == "foreign_host"
 
 
-# --- what is put into names and headers --------------------------------------------------------------
+# --- names and headers -------------------------------------------------------------------------------
 
 CRLF = ("x%0d%0aX-Injected:%20yes", "x%0aX-Injected:%20yes", "x%0d%0a%0d%0aX-Injected:%20yes", "x%e5%98%8a")
 OUTSIDE = (
@@ -159,7 +159,7 @@ OUTSIDE = (
 )
 
 
-async def test_nothing_that_is_sent_becomes_a_header(web_stage: WebStage) -> None:
+async def test_no_input_becomes_a_header_of_an_answer(web_stage: WebStage) -> None:
     async with untouched(web_stage):
         for entry in SPECS:
             if entry.path.startswith("/api/admin"):
@@ -167,7 +167,7 @@ async def test_nothing_that_is_sent_becomes_a_header(web_stage: WebStage) -> Non
             for name in CRLF:
                 for query in (f"?token={name}&cursor={name}&after={name}&limit={name}&q={name}",):
                     target = at(entry, name) + query
-                    body = b"" if entry.method == "GET" else b"{]"  # it comes so far as to be read
+                    body = b"" if entry.method == "GET" else b"{]"  # it passes the checks and is read
                     head = f"{entry.method} {target} HTTP/1.1\r\n{WITH_KEY}Content-Length: {len(body)}\r\n"
                     got = await _within(web_stage, head.encode() + b"Connection: close\r\n\r\n" + body)
                     top = got.partition(b"\r\n\r\n")[0].lower()
@@ -176,7 +176,7 @@ async def test_nothing_that_is_sent_becomes_a_header(web_stage: WebStage) -> Non
 
 
 async def _within(stage: WebStage, sent: bytes) -> bytes:
-    """What comes back before the server has enough, or, of a stream that goes on, its beginning."""
+    """Return the answer up to the point where the server closes; of an endless stream its beginning."""
     got = b""
     async with await trio.open_tcp_stream("127.0.0.1", port_of(stage)) as stream:
         await stream.send_all(sent)
@@ -202,7 +202,7 @@ async def _within(stage: WebStage, sent: bytes) -> bytes:
         "Transfer-Encoding: gzip, chunked",
     ],
 )
-async def test_headers_that_are_none_are_refused(web_stage: WebStage, header: str) -> None:
+async def test_malformed_headers_are_refused(web_stage: WebStage, header: str) -> None:
     body = '{"messages": [{"role": "user", "content": "hello"}]}'
     length = "" if header.startswith(("Content-Length", "Transfer")) else f"Content-Length: {len(body)}\r\n"
     async with untouched(web_stage):
@@ -216,7 +216,7 @@ async def test_headers_that_are_none_are_refused(web_stage: WebStage, header: st
         assert b"\nx-injected" not in got.lower()
 
 
-async def test_no_name_leads_out_of_its_place(web_stage: WebStage) -> None:
+async def test_no_name_in_a_path_leads_out_of_its_directory(web_stage: WebStage) -> None:
     async with untouched(web_stage) as gateway:
         secret = "what nobody may read"
         (gateway.home / "web.key").write_text(secret)
@@ -224,7 +224,7 @@ async def test_no_name_leads_out_of_its_place(web_stage: WebStage) -> None:
             if "{" not in entry.path:
                 continue
             for name in OUTSIDE:
-                # Refused for its name, or for what it asks to be done there; and nothing is made of it.
+                # It is refused for its name or its body, and nothing is made.
                 body = b"" if entry.method in ("GET", "DELETE") else b"{]"
                 head = (
                     f"{entry.method} {at(entry, name)} HTTP/1.1\r\n{WITH_KEY}Content-Length: {len(body)}\r\n"
@@ -235,12 +235,12 @@ async def test_no_name_leads_out_of_its_place(web_stage: WebStage) -> None:
         assert not list(gateway.journals.root.parent.parent.glob("*passwd*"))
 
 
-# --- too much, and too slowly ------------------------------------------------------------------------
+# --- too large, and too many -------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def watched() -> AsyncIterator[list[int]]:
-    """By how much the memory of this process has grown at most, while the block lasts."""
+    """The largest growth of this process's memory during the block."""
     process, most = psutil.Process(), [0]
     before = process.memory_info().rss
 
@@ -258,7 +258,9 @@ async def watched() -> AsyncIterator[list[int]]:
 @pytest.mark.parametrize(
     "path", ["/v1/chat/completions", "/v1/runs", "/api/sessions", "/api/sessions/x/messages"]
 )
-async def test_a_hundred_megabytes_are_refused_before_they_are_sent(web_stage: WebStage, path: str) -> None:
+async def test_a_body_of_a_hundred_megabytes_is_refused_before_it_is_sent(
+    web_stage: WebStage, path: str
+) -> None:
     async with untouched(web_stage):
         got = await _within(
             web_stage, f"POST {path} HTTP/1.1\r\n{WITH_KEY}Content-Length: {100 * MB}\r\n\r\n".encode()
@@ -269,10 +271,10 @@ async def test_a_hundred_megabytes_are_refused_before_they_are_sent(web_stage: W
         got = await _within(
             web_stage, f"POST {path} HTTP/1.1\r\n{without}Content-Length: {100 * MB}\r\n\r\n".encode()
         )
-        assert got.startswith(b"HTTP/1.1 401 "), "and who has no key is told that first"
+        assert got.startswith(b"HTTP/1.1 401 "), "and a client without the key is told that first"
 
 
-async def test_a_hundred_megabytes_of_unknown_length_take_no_more_memory_than_a_body_may(
+async def test_a_body_of_unknown_length_takes_no_more_memory_than_the_limit(
     web_stage: WebStage,
 ) -> None:
     async with untouched(web_stage), watched() as most:
@@ -287,7 +289,7 @@ async def test_a_hundred_megabytes_of_unknown_length_take_no_more_memory_than_a_
                     try:
                         await stream.send_all(chunk)
                     except trio.BrokenResourceError:
-                        break  # it has heard enough
+                        break  # the server has closed
 
             with trio.fail_after(PATIENCE):
                 async with trio.open_nursery() as nursery:
@@ -300,12 +302,12 @@ async def test_a_hundred_megabytes_of_unknown_length_take_no_more_memory_than_a_
 
 
 async def _answers(stage: WebStage) -> None:
-    """Somebody else is answered, on a connection of their own, as if nothing were."""
+    """Check that another client is answered on a connection of its own."""
     got = await raw(stage, f"GET /api/sessions HTTP/1.1\r\n{WITH_KEY}Connection: close\r\n\r\n".encode())
     assert got.startswith(b"HTTP/1.1 200 "), got[:100]
 
 
-async def test_two_thousand_who_ask_nothing_shut_nobody_out(web_stage: WebStage) -> None:
+async def test_two_thousand_idle_connections_do_not_shut_out_other_clients(web_stage: WebStage) -> None:
     _need_descriptors(2200 + MOST_CONNECTIONS)
     async with untouched(web_stage), watched() as most, AsyncExitStack() as held:
         with trio.fail_after(PATIENCE):
@@ -318,11 +320,11 @@ async def test_two_thousand_who_ask_nothing_shut_nobody_out(web_stage: WebStage)
             for one in psutil.Process().net_connections("tcp")
             if one.laddr
         )
-        assert ours <= MOST_CONNECTIONS + 20, "and those who came first have been let go"
+        assert ours <= MOST_CONNECTIONS + 20, "and the oldest connections were closed"
         assert most[0] < 200 * MB
 
 
-async def test_a_thousand_who_never_end_their_request_shut_nobody_out(web_stage: WebStage) -> None:
+async def test_a_thousand_unfinished_requests_do_not_shut_out_other_clients(web_stage: WebStage) -> None:
     _need_descriptors(700 + 2 * MOST_CONNECTIONS)
     async with untouched(web_stage), AsyncExitStack() as held:
         with trio.fail_after(PATIENCE):

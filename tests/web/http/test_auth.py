@@ -1,4 +1,4 @@
-"""Who is let in, and what a browser may be made to ask."""
+"""The key, log-ins, and requests that another site makes a browser send."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLOSED = [
 ]
 
 
-async def test_nothing_but_health_is_open(web_stage: WebStage) -> None:
+async def test_only_health_routes_are_open(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, _):
         assert web_stage.web is not None
         for key in (None, "wrong", KEY + "x", ""):
@@ -50,7 +50,7 @@ async def test_nothing_but_health_is_open(web_stage: WebStage) -> None:
         assert gateway.control.current is None
 
 
-async def test_the_link_lets_in_once_and_gives_a_cookie_for_the_page_alone(web_stage: WebStage) -> None:
+async def test_a_link_logs_in_once_and_sets_a_cookie_for_the_page_alone(web_stage: WebStage) -> None:
     async with web_stage.served():
         assert web_stage.web is not None
         link = web_stage.web.link()
@@ -69,7 +69,7 @@ async def test_the_link_lets_in_once_and_gives_a_cookie_for_the_page_alone(web_s
             assert "set-cookie" not in again.headers
 
 
-async def test_a_link_and_a_cookie_grow_old(web_stage: WebStage) -> None:
+async def test_a_link_and_a_cookie_expire(web_stage: WebStage) -> None:
     async with web_stage.served():
         assert web_stage.web is not None
         link, other = web_stage.web.link(), web_stage.web.link()
@@ -84,7 +84,7 @@ async def test_a_link_and_a_cookie_grow_old(web_stage: WebStage) -> None:
             assert (await browser.get("/api/sessions", headers=cookie)).status_code == 401
 
 
-async def test_a_cookie_is_good_after_a_restart_and_cannot_be_made_up(web_stage: WebStage) -> None:
+async def test_a_cookie_survives_a_restart_and_cannot_be_forged(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         got = await http.post("/login", json={"key": KEY})
         assert got.status_code == 204
@@ -115,7 +115,7 @@ async def test_a_cookie_is_good_after_a_restart_and_cannot_be_made_up(web_stage:
             assert answer.status_code == 200
 
 
-async def test_wrong_tries_to_log_in_are_limited_and_the_key_still_works(web_stage: WebStage) -> None:
+async def test_failed_log_ins_are_limited_and_the_key_still_works(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         for _ in range(auth.MOST_TRIES):
             assert (await http.post("/login", json={"key": "wrong"})).status_code == 401
@@ -140,16 +140,18 @@ async def test_wrong_tries_to_log_in_are_limited_and_the_key_still_works(web_sta
         ("", 403),
     ],
 )
-async def test_a_name_that_was_pointed_at_us_is_refused(web_stage: WebStage, host: str, status: int) -> None:
+async def test_a_foreign_host_name_that_points_here_is_refused(
+    web_stage: WebStage, host: str, status: int
+) -> None:
     async with web_stage.served() as (_, http):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
             assert (await browser.get("/metrics", headers={"Host": host})).status_code == status
-        # Who has the key was not made to ask by a page.
+        # A request with the key was not sent by another site.
         assert (await http.get("/api/sessions", headers={"Host": host})).status_code == 200
 
 
-async def test_another_page_can_change_nothing(web_stage: WebStage) -> None:
+async def test_a_page_of_another_origin_can_change_nothing(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, _):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
@@ -168,7 +170,7 @@ async def test_another_page_can_change_nothing(web_stage: WebStage) -> None:
         assert gateway.control.current is None
 
 
-async def test_behind_a_proxy_the_page_has_another_name_and_who_asks_is_not_near(web_stage: WebStage) -> None:
+async def test_behind_a_proxy_the_page_works_and_its_clients_are_not_local(web_stage: WebStage) -> None:
     async with web_stage.served():
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
@@ -183,7 +185,7 @@ async def test_behind_a_proxy_the_page_has_another_name_and_who_asks_is_not_near
                 assert (await browser.get("/metrics", headers=proxy | key)).status_code == 200
 
 
-async def test_every_answer_says_what_a_browser_may_do_with_it(web_stage: WebStage) -> None:
+async def test_every_answer_has_the_security_headers(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         for path in ("/health", "/api/sessions", "/nowhere", "/login", "/api/sessions/no"):
             headers = (await http.get(path)).headers
@@ -197,7 +199,7 @@ async def test_every_answer_says_what_a_browser_may_do_with_it(web_stage: WebSta
             assert "access-control-allow-origin" not in headers
 
 
-async def test_no_secret_is_in_any_log(web_stage: WebStage, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_log_contains_a_secret(web_stage: WebStage, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with web_stage.served() as (_, http):
         assert web_stage.web is not None
@@ -212,7 +214,7 @@ async def test_no_secret_is_in_any_log(web_stage: WebStage, caplog: pytest.LogCa
         assert not any(secret in line for line in ours)
 
 
-async def test_metrics_are_for_this_machine_or_for_the_key() -> None:
+async def test_metrics_need_the_key_or_a_client_on_this_machine() -> None:
     assert is_loopback("127.0.0.1")
     assert is_loopback("127.9.9.9")
     assert is_loopback("::1")
@@ -233,7 +235,7 @@ async def test_metrics_are_for_this_machine_or_for_the_key() -> None:
 # --- the key -----------------------------------------------------------------------------------------
 
 
-def test_a_key_is_made_once_and_nobody_else_may_read_it(tmp_path: Path) -> None:
+def test_the_key_file_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     key = web_key(tmp_path, WebConfig())
     assert len(key) >= 32
     assert stat.S_IMODE((tmp_path / "web.key").stat().st_mode) == 0o600
@@ -242,12 +244,12 @@ def test_a_key_is_made_once_and_nobody_else_may_read_it(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "web.key").stat().st_mode) == 0o600
 
 
-def test_the_key_of_the_configuration_is_the_key(tmp_path: Path) -> None:
+def test_the_key_of_the_configuration_is_used(tmp_path: Path) -> None:
     assert web_key(tmp_path, WebConfig(key="chosen")) == "chosen"
     assert not (tmp_path / "web.key").exists()
 
 
-def test_a_key_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_key_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "web.key").mkdir()
     with pytest.raises(HomeUnusable, match=r"web\.key"):
         web_key(tmp_path, WebConfig())
@@ -256,8 +258,8 @@ def test_a_key_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 # --- a log-in ----------------------------------------------------------------------------------------
 
 
-async def test_a_cookie_alone_lets_nobody_in(web_stage: WebStage) -> None:
-    """A server on another port of this host is sent the cookie, and may say anything else."""
+async def test_a_cookie_without_the_page_key_is_refused(web_stage: WebStage) -> None:
+    """A server on another port of this host gets the cookie, and may send any other header."""
     async with web_stage.served() as (gateway, _):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser, client(web_stage.web, None) as other:
@@ -278,7 +280,7 @@ async def test_a_cookie_alone_lets_nobody_in(web_stage: WebStage) -> None:
         assert gateway.control.current is None
 
 
-async def test_the_page_of_another_port_reads_nothing(web_stage: WebStage) -> None:
+async def test_a_page_on_another_port_can_read_nothing(web_stage: WebStage) -> None:
     async with web_stage.served():
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
@@ -289,7 +291,7 @@ async def test_the_page_of_another_port_reads_nothing(web_stage: WebStage) -> No
                 assert refused.json()["error"]["code"] == "foreign_origin"
 
 
-async def test_behind_tls_the_cookie_is_secure_and_only_a_proxy_on_this_machine_is_believed(
+async def test_the_cookie_is_secure_behind_a_tls_proxy_on_this_machine_only(
     web_stage: WebStage,
 ) -> None:
     async with web_stage.served() as (_, http):
@@ -298,7 +300,7 @@ async def test_behind_tls_the_cookie_is_secure_and_only_a_proxy_on_this_machine_
             assert ("; secure" in got.headers["set-cookie"].lower()) is secure, by
 
 
-async def test_a_log_out_ends_a_log_in_and_what_is_sent_to_it(web_stage: WebStage) -> None:
+async def test_a_log_out_ends_the_log_in_and_its_open_answers(web_stage: WebStage) -> None:
     async with web_stage.served():
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser, client(web_stage.web, None) as other:
@@ -322,7 +324,7 @@ async def test_a_log_out_ends_a_log_in_and_what_is_sent_to_it(web_stage: WebStag
             assert (await other.get("/api/sessions")).status_code == 401
 
 
-async def test_a_log_out_holds_over_a_restart(web_stage: WebStage) -> None:
+async def test_a_log_out_survives_a_restart(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         assert web_stage.web is not None
         kept: list[dict[str, str]] = []
@@ -340,7 +342,7 @@ async def test_a_log_out_holds_over_a_restart(web_stage: WebStage) -> None:
                 assert (await browser.get("/api/sessions", headers=headers)).status_code == status
 
 
-async def test_a_browser_that_logs_in_again_has_one_log_in(web_stage: WebStage) -> None:
+async def test_a_second_log_in_of_a_browser_replaces_the_first(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
@@ -350,7 +352,7 @@ async def test_a_browser_that_logs_in_again_has_one_log_in(web_stage: WebStage) 
         assert len((await http.get("/api/logins")).json()["logins"]) == 1
 
 
-async def test_a_used_link_leads_a_browser_that_is_let_in_to_the_page(web_stage: WebStage) -> None:
+async def test_a_used_link_redirects_a_logged_in_browser_to_the_page(web_stage: WebStage) -> None:
     async with web_stage.served():
         assert web_stage.web is not None
         link = web_stage.web.link()
@@ -363,4 +365,4 @@ async def test_a_used_link_leads_a_browser_that_is_let_in_to_the_page(web_stage:
         async with client(web_stage.web, None) as stranger:
             for _ in range(auth.MOST_TRIES + 1):
                 asked = await stranger.get("/login", headers={"Accept": "text/html"})
-                assert (asked.status_code, 'id="key"' in asked.text) == (200, True), "no link is no wrong try"
+                assert (asked.status_code, 'id="key"' in asked.text) == (200, True), "no failed log-in"

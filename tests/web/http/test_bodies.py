@@ -1,4 +1,4 @@
-"""Bodies of requests: how large they may be, how slowly they may come, and which of them are read at all."""
+"""Bodies of requests: their size, their speed, and which of them are read."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ LOGIN = "POST /login HTTP/1.1\r\nHost: localhost\r\n"
 
 
 async def said_to(stage: WebStage, sent: bytes) -> bytes:
-    """The status line and the headers that come back for this, which need not be a whole request."""
+    """Send this, perhaps incomplete, request, and return the status line and the headers of the answer."""
     return (await _within(stage, sent)).partition(b"\r\n\r\n")[0]
 
 
-# --- how large ---------------------------------------------------------------------------------------
+# --- size --------------------------------------------------------------------------------------------
 
 
-async def test_a_log_in_takes_four_kilobytes_and_no_more(web_stage: WebStage) -> None:
+async def test_a_log_in_body_has_at_most_four_kilobytes(web_stage: WebStage) -> None:
     async with untouched(web_stage):
         refused = await said_to(
             web_stage, f"{LOGIN}Content-Length: {auth.LONGEST_LOGIN + 1}\r\n\r\n".encode()
@@ -56,7 +56,7 @@ async def test_a_log_in_takes_four_kilobytes_and_no_more(web_stage: WebStage) ->
             assert (await raw(web_stage, head + body)).startswith(b"HTTP/1.1 " + status), chunks
 
 
-async def test_forty_large_log_ins_take_no_memory(web_stage: WebStage) -> None:
+async def test_forty_large_log_in_bodies_take_no_memory(web_stage: WebStage) -> None:
     async with untouched(web_stage), watched() as most:
         answers: list[bytes] = []
 
@@ -78,7 +78,7 @@ async def test_forty_large_log_ins_take_no_memory(web_stage: WebStage) -> None:
         assert most[0] < 64 * MB
 
 
-# --- which are read ----------------------------------------------------------------------------------
+# --- unread bodies -----------------------------------------------------------------------------------
 
 
 async def test_without_the_key_no_route_reads_a_body(web_stage: WebStage) -> None:
@@ -96,7 +96,7 @@ async def test_without_the_key_no_route_reads_a_body(web_stage: WebStage) -> Non
                 assert b"connection: close" in got.lower()
 
 
-async def test_wrong_keys_are_limited_like_wrong_log_ins(web_stage: WebStage) -> None:
+async def test_wrong_keys_are_limited_like_failed_log_ins(web_stage: WebStage) -> None:
     async with web_stage.served():
         assert web_stage.web is not None
         async with client(web_stage.web, "wrong") as stranger, client(web_stage.web, KEY) as owner:
@@ -105,12 +105,12 @@ async def test_wrong_keys_are_limited_like_wrong_log_ins(web_stage: WebStage) ->
             refused = await stranger.get("/api/sessions")
             assert refused.status_code == 429
             assert 0 < int(refused.headers["retry-after"]) <= auth.TRIES_WITHIN
-            assert (await owner.get("/api/sessions")).status_code == 429, "a guess may be right"
+            assert (await owner.get("/api/sessions")).status_code == 429, "it may be a guess"
             web_stage.away += timedelta(seconds=auth.TRIES_WITHIN)
             assert (await owner.get("/api/sessions")).status_code == 200
 
 
-async def test_wrong_keys_do_not_shut_out_an_address_that_has_shown_the_right_one(
+async def test_wrong_keys_do_not_lock_out_an_address_that_has_shown_the_right_key(
     web_stage: WebStage,
 ) -> None:
     async with web_stage.served() as (_, owner):
@@ -123,12 +123,12 @@ async def test_wrong_keys_do_not_shut_out_an_address_that_has_shown_the_right_on
         assert (await owner.get("/api/sessions")).status_code == 200
 
 
-# --- in how many pieces ------------------------------------------------------------------------------
+# --- chunks ------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def counting() -> AsyncIterator[tuple[int, list[int]]]:
-    """A server, and how large the pieces were in which its application got bodies."""
+    """A server, and the sizes of the pieces in which its application got bodies."""
     pieces: list[int] = []
 
     async def count(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
@@ -143,7 +143,7 @@ async def counting() -> AsyncIterator[tuple[int, list[int]]]:
         yield port, pieces
 
 
-async def test_a_body_of_single_bytes_is_refused_before_it_costs_much() -> None:
+async def test_a_body_in_chunks_of_one_byte_is_refused_early() -> None:
     with trio.fail_after(PATIENCE):
         async with counting() as (port, pieces):
             got = await exchange(port, CHUNKED + b"1\r\nx\r\n" * 400_000 + b"0\r\n\r\n")
@@ -151,7 +151,7 @@ async def test_a_body_of_single_bytes_is_refused_before_it_costs_much() -> None:
     assert len(pieces) < 1.01 * limits.MOST_CHUNKS
 
 
-async def test_a_body_in_chunks_of_an_honest_size_is_taken() -> None:
+async def test_a_body_in_many_chunks_of_normal_size_is_accepted() -> None:
     with trio.fail_after(PATIENCE):
         async with counting() as (port, _):
             many = b"%x\r\n%s\r\n" % (limits.CHUNK_BYTES, b"y" * limits.CHUNK_BYTES) * 3 * limits.MOST_CHUNKS
@@ -161,7 +161,7 @@ async def test_a_body_in_chunks_of_an_honest_size_is_taken() -> None:
             assert few.count(b"z") == limits.MOST_CHUNKS
 
 
-async def test_a_body_that_is_no_body_is_answered() -> None:
+async def test_a_malformed_body_gets_an_answer() -> None:
     async with serving() as (port, _):
         assert (await exchange(port, CHUNKED + b"zz\r\nx")).startswith(b"HTTP/1.1 400 ")
 
@@ -172,10 +172,10 @@ async def test_a_request_with_hundreds_of_headers_is_refused() -> None:
         assert (await exchange(port, many)).startswith(b"HTTP/1.1 431 ")
 
 
-# --- how slowly --------------------------------------------------------------------------------------
+# --- speed -------------------------------------------------------------------------------------------
 
 
-async def test_a_body_that_hardly_grows_is_let_go(autojump_clock: MockClock) -> None:
+async def test_a_body_that_hardly_grows_is_refused(autojump_clock: MockClock) -> None:
     async with serving() as (port, _), await trio.open_tcp_stream("127.0.0.1", port) as stream:
         began = trio.current_time()
         await stream.send_all(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100000\r\n\r\n")
@@ -187,7 +187,7 @@ async def test_a_body_that_hardly_grows_is_let_go(autojump_clock: MockClock) -> 
         assert trio.current_time() - began == pytest.approx(limits.PROGRESS_WITHIN + 1, abs=0.1)
 
 
-async def test_a_body_that_grows_slowly_and_steadily_is_taken(autojump_clock: MockClock) -> None:
+async def test_a_body_that_grows_slowly_and_steadily_is_accepted(autojump_clock: MockClock) -> None:
     async with serving() as (port, _), await trio.open_tcp_stream("127.0.0.1", port) as stream:
         await stream.send_all(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 5500\r\n\r\n")
         for _ in range(5):
@@ -198,7 +198,7 @@ async def test_a_body_that_grows_slowly_and_steadily_is_taken(autojump_clock: Mo
             got += await limits.read(stream)
 
 
-# --- places ------------------------------------------------------------------------------------------
+# --- strangers ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -212,20 +212,20 @@ async def test_a_body_that_grows_slowly_and_steadily_is_taken(autojump_clock: Mo
     ],
     ids=["log-ins", "chunked log-ins", "with the key", "without the key", "takes no answer"],
 )
-async def test_unfinished_requests_shut_nobody_out(web_stage: WebStage, stuck: bytes) -> None:
+async def test_unfinished_requests_do_not_shut_out_other_clients(web_stage: WebStage, stuck: bytes) -> None:
     _need_descriptors(900 + 2 * MOST_CONNECTIONS)
     async with untouched(web_stage), AsyncExitStack() as held:
         with trio.fail_after(PATIENCE):
             for number in range(1400):
                 stream = await trio.open_tcp_stream("127.0.0.1", port_of(web_stage))
                 await held.enter_async_context(stream)
-                with suppress(trio.BrokenResourceError):  # it was let go meanwhile
+                with suppress(trio.BrokenResourceError):  # it was closed meanwhile
                     await stream.send_all(stuck)
                 if number % 350 == 349:
                     await _answers(web_stage)
 
 
-async def test_strangers_leave_places_for_those_who_are_known() -> None:
+async def test_strangers_leave_room_for_authenticated_clients() -> None:
     raise_open_files()
     go_on = trio.Event()
 
@@ -249,14 +249,14 @@ async def test_strangers_leave_places_for_those_who_are_known() -> None:
                 streams.append(await held.enter_async_context(await trio.open_tcp_stream("127.0.0.1", port)))
                 await streams[-1].send_all(POST % (5, b"ab"))
             for first in streams[:100]:
-                assert await limits.read(first) == b"", "who came first among strangers is let go"
+                assert await limits.read(first) == b"", "the oldest stranger is closed"
             await streams[-1].send_all(b"cde")
             assert b"said: abcde" in await limits.read(streams[-1])
             go_on.set()
-            assert b"last" in await limits.read(known), "and nobody who is known"
+            assert b"last" in await limits.read(known), "and no authenticated client"
 
 
-async def test_a_stranger_with_an_unfinished_body_does_not_delay_the_end() -> None:
+async def test_a_stranger_with_an_unfinished_body_does_not_delay_the_closing() -> None:
     begun = trio.Event()
 
     async def app(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
@@ -271,11 +271,11 @@ async def test_a_stranger_with_an_unfinished_body_does_not_delay_the_end() -> No
     await stream.aclose()
 
 
-# --- by chance ---------------------------------------------------------------------------------------
+# --- random bodies -----------------------------------------------------------------------------------
 
 
 def some_body(dice: random.Random) -> bytes:
-    """A request with a body, whole or not, in pieces of any size, by somebody with the key or without."""
+    """Return a request with a body, complete or not, in pieces of any size, with or without the key."""
     path = dice.choice(("/login", "/v1/runs", "/api/sessions", "/api/sessions/x/messages", "/health", "/"))
     who = WITH_KEY if dice.random() < 0.3 else "Host: localhost\r\n"
     if dice.random() < 0.2:
@@ -294,7 +294,7 @@ def some_body(dice: random.Random) -> bytes:
     return sent[: dice.randrange(len(sent))] if dice.random() < 0.2 else sent
 
 
-async def test_bodies_by_chance_leave_the_server_as_it_was(web_stage: WebStage) -> None:
+async def test_random_bodies_leave_the_server_unchanged(web_stage: WebStage) -> None:
     seed = random.randrange(2**32)  # noqa: S311
     print(f"seed {seed}")
     dice = random.Random(seed)  # noqa: S311

@@ -1,5 +1,5 @@
-"""A gateway that may open few files: who asks is answered at once, and what fails for want of a file is told
-and does not stay broken."""
+"""A gateway that may open few files: requests are answered at once, and a failure for lack of a file is
+reported and does not last."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _few_files() -> None:
 
 @asynccontextmanager
 async def gateway(home: Path, model: ModelServer) -> AsyncIterator[str]:
-    """A process of its own with few files; its address."""
+    """Run a gateway in a process that may open few files; yield its address."""
     home.mkdir()
     (home / "config.yaml").write_text(CONFIG.format(key=KEY, model=model.openai_url))
     environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}
@@ -65,7 +65,7 @@ async def gateway(home: Path, model: ModelServer) -> AsyncIterator[str]:
         found = pattern.search(out.read_text().partition("page:")[2])
         assert found is not None
         yield found[0]
-        assert process.poll() is None, "it has not gone"
+        assert process.poll() is None, "the process still runs"
     finally:
         process.kill()
         with trio.move_on_after(10, shield=True):
@@ -73,13 +73,13 @@ async def gateway(home: Path, model: ModelServer) -> AsyncIterator[str]:
 
 
 async def asked(address: str, path: str) -> int:
-    """What somebody is answered who comes anew."""
+    """Return the status for a request on a new connection."""
     async with httpx.AsyncClient(base_url=address, headers=HEADERS, timeout=PATIENCE) as http:
         return (await http.get(path)).status_code
 
 
 async def watcher(address: str) -> tuple[trio.SocketStream, bytes]:
-    """Somebody who listens to all events, and the beginning of what they are told."""
+    """Open an event stream, and return the beginning of the answer."""
     stream = await trio.open_tcp_stream(*_host_and_port(address))
     await stream.send_all(
         f"GET /api/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode()
@@ -93,7 +93,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-async def test_those_who_watch_take_no_file_from_those_who_ask_and_from_the_work(tmp_path: Path) -> None:
+async def test_event_streams_leave_file_descriptors_for_requests_and_for_turns(tmp_path: Path) -> None:
     async with open_model_server() as model, gateway(tmp_path / "home", model) as address:
         async with AsyncExitStack() as held:
             first, _ = await watcher(address)
@@ -107,7 +107,7 @@ async def test_those_who_watch_take_no_file_from_those_who_ask_and_from_the_work
             assert answers[0].startswith(b"HTTP/1.1 200")
             assert answers[-1] == b"HTTP/1.1 503 Full"
             for path in ("/ready", "/health", "/ready"):
-                assert await asked(address, path) in (200, 503), "at once, whatever it is"
+                assert await asked(address, path) in (200, 503), "at once, whatever the answer is"
         with trio.fail_after(PATIENCE):
             while await asked(address, "/ready") != 200:  # noqa: ASYNC110 - it may take a moment
                 await trio.sleep(0.05)
@@ -116,7 +116,7 @@ async def test_those_who_watch_take_no_file_from_those_who_ask_and_from_the_work
         assert answered.json()["choices"][0]["message"]["content"] == "Hello."
 
 
-async def test_more_turns_than_there_are_files_end_with_a_word_and_the_next_one_is_answered(
+async def test_turns_without_file_descriptors_fail_with_a_message_and_the_next_turn_is_answered(
     tmp_path: Path,
 ) -> None:
     async with open_model_server() as model, gateway(tmp_path / "home", model) as address:
@@ -127,13 +127,13 @@ async def test_more_turns_than_there_are_files_end_with_a_word_and_the_next_one_
             assert begun.status_code in (202, 500, 503), begun.text
             if begun.status_code == 202:
                 runs.append(begun.json()["run_id"])
-            assert await asked(address, "/ready") in (200, 503), "at once, whatever it is"
+            assert await asked(address, "/ready") in (200, 503), "at once, whatever the answer is"
         assert len(runs) > 10
         stands = [await ended(address, run) for run in runs]
         assert {stand["status"] for stand in stands} <= {"completed", "failed"}
         assert "completed" in [stand["status"] for stand in stands]
         errors = [stand["error"] for stand in stands if stand["status"] == "failed"]
-        assert all(errors), "each of them says why"
+        assert all(errors), "each failure has a reason"
         model.otherwise = Reply().says("Hello.")
         answered = await posted(
             address, "/v1/chat/completions", {"messages": [{"role": "user", "content": "hello again"}]}
@@ -147,7 +147,7 @@ async def posted(address: str, path: str, body: dict[str, Any]) -> httpx.Respons
 
 
 async def ended(address: str, run: str) -> dict[str, Any]:
-    """How a run stands when it is over. While there is no room it is asked again."""
+    """Return the state of a run when it is over. The request is repeated while the server is full."""
     with trio.fail_after(PATIENCE):
         async with httpx.AsyncClient(base_url=address, headers=HEADERS, timeout=PATIENCE) as http:
             while True:

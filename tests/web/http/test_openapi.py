@@ -1,4 +1,4 @@
-"""The description of what there is to ask for: all of it is there, and nothing of it breaks anything."""
+"""The OpenAPI description: it is complete, and no request that fits it breaks the gateway."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hermes_trio.web.route_table import SPECS
 from tests.web.conftest import KEY, WebStage
 
 EXAMPLES = 8
-"""Of each route. More find more, and take longer."""
+"""Examples for each route. More of them find more, and take longer."""
 KNOWN_5XX = {(502, "agent_incomplete"), (503, "gateway_draining")}
 
 
-async def test_every_route_is_in_it(web_stage: WebStage) -> None:
+async def test_the_description_has_every_route(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         assert web_stage.web is not None
         described = (await http.get("/openapi.json")).json()
@@ -45,7 +45,7 @@ async def test_every_route_is_in_it(web_stage: WebStage) -> None:
                 assert operation["description"].startswith(f"`{method.upper()} "), (method, path)
 
 
-async def test_what_is_open_and_what_is_taken_is_told(web_stage: WebStage) -> None:
+async def test_the_description_names_open_routes_bodies_and_parameters(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         assert web_stage.web is not None
         paths = (await http.get("/openapi.json")).json()["paths"]
@@ -60,7 +60,7 @@ async def test_what_is_open_and_what_is_taken_is_told(web_stage: WebStage) -> No
 
 
 async def agent(turn: TurnContext) -> str:
-    """Fails at once, says a part and fails, or answers: by how much was said."""
+    """Fail at once, write a part and fail, or answer, by the length of the message."""
     await turn.requesting()
     match len(turn.said[0].text):
         case 1:
@@ -72,7 +72,7 @@ async def agent(turn: TurnContext) -> str:
 
 
 class Attacker:
-    """Asks what somebody might ask who knows the description, from a thread of its own."""
+    """Sends requests that fit the description, from a thread of its own."""
 
     def __init__(self, base_url: str, description: dict[str, Any], run_id: str) -> None:
         self._base_url, self._run_id = base_url, run_id
@@ -98,7 +98,7 @@ class Attacker:
         @given(operation.as_strategy(), st.sampled_from([None, "x", "xx", "Hello."]))
         def attack(case: Case[Any], said: str | None) -> None:
             if said is not None:
-                # Somebody who knows a little more than the description: a run, and how a talk ends.
+                # The attacker also knows a run, and that the last message must have a text.
                 if "run_id" in case.path_parameters:
                     case.path_parameters["run_id"] = self._run_id
                 if isinstance(case.body, dict) and "messages" in case.body:
@@ -119,7 +119,7 @@ class Attacker:
                 assert response.status_code < 500 or (response.status_code, code) in KNOWN_5XX
 
 
-async def test_nothing_that_fits_the_description_breaks_anything(web_stage: WebStage) -> None:
+async def test_no_request_that_fits_the_description_breaks_the_gateway(web_stage: WebStage) -> None:
     web_stage.agent = agent  # type: ignore[assignment]
     async with web_stage.served() as (gateway, http):
         assert web_stage.web is not None
@@ -131,7 +131,7 @@ async def test_nothing_that_fits_the_description_breaks_anything(web_stage: WebS
         seen = attacker.seen
         asked = {f"{one.method} {one.path.replace(':path', '')}" for one in SPECS}
         assert seen.keys() == {one for one in asked if "/api/admin" not in one}
-        assert 200 in seen["POST /v1/chat/completions"], "it came through to the agent"
+        assert 200 in seen["POST /v1/chat/completions"], "some requests reach the agent"
         assert 202 in seen["POST /v1/runs"]
         assert 200 in seen["GET /v1/runs/{run_id}/events"]
         failed = await http.post(

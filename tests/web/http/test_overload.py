@@ -1,4 +1,4 @@
-"""A gateway with more streams than its machine can serve: what it has begun it ends in time, and tells."""
+"""A gateway with more streams than its machine can serve: a stop ends all of them in time."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ MARGIN = 5.0
 
 
 class Followers:
-    """Clients that each ask for an answer, and read it to its end."""
+    """Clients that each request an answer, and read it to its end."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.removeprefix("http://").partition(":")
         self._host, self._port = host, int(port)
         self.heard = Counter[int]()
-        """Pieces of words, by client."""
+        """The pieces of text, by client."""
         self.told = set[int]()
-        """The clients that were told of the end."""
+        """The clients that got the last event."""
 
     async def follow(self, number: int) -> None:
         said = {"stream": True, "messages": [{"role": "user", "content": f"Hello from {number}."}]}
@@ -54,7 +54,7 @@ class Followers:
 @pytest.mark.parametrize(
     "streams", [60, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(600)])]
 )
-async def test_a_stop_ends_all_streams_in_time_and_tells_each(tmp_path: Path, streams: int) -> None:
+async def test_a_stop_ends_all_event_streams_in_time_with_a_last_event(tmp_path: Path, streams: int) -> None:
     raise_open_files()
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
@@ -75,10 +75,10 @@ async def test_a_stop_ends_all_streams_in_time_and_tells_each(tmp_path: Path, st
             life.signal(signal.SIGTERM)
             asked_at = trio.current_time()
             await life.ended()
-            assert trio.current_time() - asked_at <= GRACE + MARGIN + 1, "and the end of the interpreter"
+            assert trio.current_time() - asked_at <= GRACE + MARGIN + 1, "and the interpreter's exit"
     with sqlite3.connect(home / "gateway.db") as db:
         outcomes = [outcome for (outcome,) in db.execute("SELECT outcome FROM turns")]
     db.close()
-    assert set(outcomes) <= {"cut", "unstarted"}, "each has its end"
+    assert set(outcomes) <= {"cut", "unstarted"}, "each turn has its outcome"
     assert len(outcomes) >= min(streams, 300)
-    assert set(followers.heard) <= followers.told, "whoever had heard a word was told of the end"
+    assert set(followers.heard) <= followers.told, "each client that got text also got the last event"

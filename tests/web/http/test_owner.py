@@ -1,4 +1,4 @@
-"""Who asks: a person, or what the agent runs. The key does not tell, since a command can read it."""
+"""Requests of the agent's processes are refused, even with the key, which a command can read."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ Asked = tuple[str, str, dict[str, Any]]
 
 
 def asking(stage: WebStage, *asked: Asked) -> list[str]:
-    """A command that asks for these, with the key."""
+    """Return a command that sends these requests with the key."""
     assert stage.web is not None
     return [sys.executable, "-S", "-c", ASKS, stage.web.address, json.dumps(asked)]
 
 
 def told(output: bytes) -> list[tuple[int, str]]:
-    """Each status, and the code of the error."""
+    """Return the status and the error code of each answer."""
     answers = [json.loads(line) for line in output.decode().splitlines()]
     return [(status, (body.get("error") or {}).get("code", "")) for status, body in answers]
 
@@ -99,7 +99,7 @@ async def test_a_run_does_not_answer_its_own_approval(web_stage: WebStage, befor
         assert (await until(http, run, "completed"))["output"] == "Allowed: None."
 
 
-async def test_what_the_agent_runs_changes_nothing_by_any_route(web_stage: WebStage) -> None:
+async def test_a_process_of_the_agent_changes_nothing_by_any_route(web_stage: WebStage) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         assert web_stage.web is not None
@@ -110,7 +110,7 @@ async def test_what_the_agent_runs_changes_nothing_by_any_route(web_stage: WebSt
             await process.wait()
             *refused, seen = told(process.output.tail)
             assert refused == [REFUSED] * len(changing)
-            assert seen == (200, ""), "it may look"
+            assert seen == (200, ""), "reading is allowed"
         return "all were refused"
 
     web_stage.agent = agent  # type: ignore[assignment]
@@ -121,7 +121,7 @@ async def test_what_the_agent_runs_changes_nothing_by_any_route(web_stage: WebSt
         assert not gateway.control.held
 
 
-async def test_who_sends_and_is_gone_is_not_taken_for_a_person(web_stage: WebStage) -> None:
+async def test_a_sender_that_has_gone_is_not_taken_for_a_person(web_stage: WebStage) -> None:
     sends = """
 import socket, sys, os
 host, port = sys.argv[1].removeprefix("http://").split(":")
@@ -150,7 +150,7 @@ os._exit(0)
         assert [one["id"] for one in sessions] == [run["session_id"]], "no message has come to session x"
 
 
-async def test_a_server_of_tools_speaks_for_nobody(web_stage: WebStage) -> None:
+async def test_a_tool_server_cannot_send_messages_for_a_person(web_stage: WebStage) -> None:
     async with served(web_stage), open_guard() as guard:
         spool, ending = web_stage.home / "logs" / "mcp-x.log", trio.Event()
         command = asking(web_stage, ("POST", "/api/sessions/x/messages", {"text": "yes"}))

@@ -1,4 +1,4 @@
-"""Whatever comes over a connection costs that connection, at most."""
+"""The HTTP server: whatever a client sends harms at most its own connection."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n%s"
 
 
 async def echo(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
-    """Says back what it was sent."""
+    """Answer with the body of the request."""
     body, more = b"", True
     while more:
         message = await receive()
@@ -41,7 +41,7 @@ async def echo(scope: Message, receive, send) -> None:  # type: ignore[no-untype
 
 @asynccontextmanager
 async def serving(app=echo) -> AsyncIterator[tuple[int, trio.Event]]:  # type: ignore[no-untyped-def]
-    """A server, its port, and what closes it. Left, it is closed and over."""
+    """A server, its port, and the event that closes it. It has ended when the block is left."""
     listeners = await listen(WebConfig(port=0))
     closed = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -51,7 +51,7 @@ async def serving(app=echo) -> AsyncIterator[tuple[int, trio.Event]]:  # type: i
 
 
 async def exchange(port: int, sent: bytes, *, eof: bool = True) -> bytes:
-    """All that comes back for this."""
+    """Send this, and return everything that comes back."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         await stream.send_all(sent)
         if eof:
@@ -59,14 +59,14 @@ async def exchange(port: int, sent: bytes, *, eof: bool = True) -> bytes:
         return b"".join([data async for data in stream])
 
 
-async def test_requests_on_one_connection_are_answered_in_order_and_also_ahead_of_time() -> None:
+async def test_pipelined_requests_are_answered_in_order() -> None:
     async with serving() as (port, _):
         got = await exchange(port, POST % (3, b"one") + POST % (3, b"two") + GET)
     assert got.count(b"HTTP/1.1 200") == 3
     assert got.index(b"said: one") < got.index(b"said: two")
 
 
-async def test_who_is_answered_before_all_was_sent_is_told_that_this_was_the_last() -> None:
+async def test_an_answer_to_an_incomplete_request_closes_the_connection() -> None:
     async def refuse(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
         await send({"type": "http.response.start", "status": 404, "headers": []})
         await send({"type": "http.response.body", "body": b"no"})
@@ -80,7 +80,7 @@ async def test_who_is_answered_before_all_was_sent_is_told_that_this_was_the_las
             assert await stream.receive_some(1) == b""
 
 
-async def test_a_connection_is_used_again_by_who_does_not_look_at_bodies() -> None:
+async def test_a_connection_is_reused_after_an_unread_body() -> None:
     async def plain(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"."})
@@ -104,7 +104,7 @@ async def test_a_connection_is_used_again_by_who_does_not_look_at_bodies() -> No
         (GET.replace(b"GET", b"HEAD"), b"200"),
     ],
 )
-async def test_there_is_no_other_protocol(sent: bytes, status: bytes) -> None:
+async def test_only_http_1_is_spoken(sent: bytes, status: bytes) -> None:
     with trio.fail_after(PATIENCE):
         async with serving() as (port, _):
             got = await exchange(port, sent)
@@ -113,7 +113,7 @@ async def test_there_is_no_other_protocol(sent: bytes, status: bytes) -> None:
             assert b"said" in await exchange(port, GET)
 
 
-async def test_a_body_that_is_waited_for_is_asked_for() -> None:
+async def test_a_client_that_expects_100_continue_gets_it() -> None:
     async with serving() as (port, _), await trio.open_tcp_stream("127.0.0.1", port) as stream:
         head, body = (POST % (3, b"one")).replace(b"Host", b"Expect: 100-continue\r\nHost").split(b"one")
         await stream.send_all(head)
@@ -122,7 +122,7 @@ async def test_a_body_that_is_waited_for_is_asked_for() -> None:
         assert b"said: one" in await stream.receive_some(1000)
 
 
-async def test_a_mistake_of_ours_is_a_500_and_nobody_elses_trouble() -> None:
+async def test_a_bug_in_one_answer_is_a_500_and_harms_no_other_request() -> None:
     async def broken(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
         raise ZeroDivisionError
 
@@ -131,7 +131,9 @@ async def test_a_mistake_of_ours_is_a_500_and_nobody_elses_trouble() -> None:
         assert (await exchange(port, GET)).startswith(b"HTTP/1.1 500")
 
 
-async def test_who_reads_nothing_does_not_keep_the_server_from_ending(autojump_clock: MockClock) -> None:
+async def test_a_client_that_reads_nothing_does_not_keep_the_server_from_closing(
+    autojump_clock: MockClock,
+) -> None:
     async def endless(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
         await send({"type": "http.response.start", "status": 200, "headers": []})
         while True:
@@ -145,7 +147,7 @@ async def test_who_reads_nothing_does_not_keep_the_server_from_ending(autojump_c
     await stream.aclose()
 
 
-async def test_who_reads_late_gets_everything_once_and_in_order() -> None:
+async def test_a_client_that_reads_late_gets_everything_once_and_in_order() -> None:
     body = os.urandom(16_000_000)  # more than the system keeps for who does not read
 
     async def whole(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
@@ -164,7 +166,7 @@ async def test_who_reads_late_gets_everything_once_and_in_order() -> None:
     assert got.partition(b"\r\n\r\n")[2] == body + body
 
 
-async def test_who_is_cancelled_while_somebody_reads_nothing_ends_at_once() -> None:
+async def test_cancelling_a_write_to_a_client_that_reads_nothing_ends_it_at_once() -> None:
     async def endless(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
         await send({"type": "http.response.start", "status": 200, "headers": []})
         while True:
@@ -186,14 +188,16 @@ async def test_who_is_cancelled_while_somebody_reads_nothing_ends_at_once() -> N
         (POST % (5, b"ab"), limits.PROGRESS_WITHIN),
     ],
 )
-async def test_who_sends_too_slowly_is_let_go(sent: bytes, seconds: float, autojump_clock: MockClock) -> None:
+async def test_a_client_that_sends_too_slowly_is_disconnected(
+    sent: bytes, seconds: float, autojump_clock: MockClock
+) -> None:
     async with serving() as (port, _):
         began = trio.current_time()
         await exchange(port, sent, eof=False)
         assert trio.current_time() - began == pytest.approx(seconds, abs=0.1)
 
 
-async def test_who_sends_a_byte_now_and_then_is_let_go_too(autojump_clock: MockClock) -> None:
+async def test_a_client_that_sends_single_bytes_is_disconnected(autojump_clock: MockClock) -> None:
     async def drip(stream: trio.SocketStream) -> None:
         for byte in b"GET / HTTP/1.1\r\nHost: here\r\nX-Long: " + b"x" * 1000:
             try:
@@ -211,7 +215,7 @@ async def test_who_sends_a_byte_now_and_then_is_let_go_too(autojump_clock: MockC
             nursery.cancel_scope.cancel()
 
 
-async def test_when_it_is_closed_who_is_answered_is_answered_to_the_end_and_who_is_idle_goes() -> None:
+async def test_closing_completes_begun_answers_and_closes_idle_connections() -> None:
     begun, go_on = trio.Event(), trio.Event()
 
     async def slow(scope: Message, receive, send) -> None:  # type: ignore[no-untyped-def]
@@ -228,18 +232,18 @@ async def test_when_it_is_closed_who_is_answered_is_answered_to_the_end_and_who_
             await busy.send_all(GET)
             await begun.wait()
             closed.set()
-            assert await idle.receive_some(1) == b"", "nobody waits for a request that never comes"
+            assert await idle.receive_some(1) == b"", "an idle connection is closed"
             with pytest.raises(OSError, match="all attempts"):
                 await trio.open_tcp_stream("127.0.0.1", port)
             go_on.set()
             got = b"".join([data async for data in busy])
-    assert got.endswith(b"0\r\n\r\n"), "the answer is whole"
+    assert got.endswith(b"0\r\n\r\n"), "the answer is complete"
     assert b"last" in got
     await idle.aclose()
     await busy.aclose()
 
 
-async def test_there_is_room_for_so_many_and_the_next_is_told_so() -> None:
+async def test_a_client_beyond_the_connection_limit_is_told_that_the_server_is_full() -> None:
     raise_open_files()
     asked, go_on = 0, trio.Event()
 
@@ -267,25 +271,25 @@ async def test_there_is_room_for_so_many_and_the_next_is_told_so() -> None:
                 await stream.aclose()
 
 
-# --- where it listens --------------------------------------------------------------------------------
+# --- addresses ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7"])  # noqa: S104
 @pytest.mark.parametrize("key", [None, "short"])
-async def test_beyond_this_machine_it_listens_only_with_a_key(host: str, key: str | None) -> None:
+async def test_listening_beyond_this_machine_needs_a_key(host: str, key: str | None) -> None:
     with pytest.raises(ConfigInvalid, match="to a long random text") as refused:
         await listen(WebConfig(host=host, port=0, key=key))
     assert refused.value.exit_code == EXIT_CONFIG
 
 
-async def test_a_port_that_is_taken_is_told_with_a_remedy() -> None:
+async def test_a_port_in_use_is_reported_with_a_remedy() -> None:
     async with serving() as (port, _):
         with pytest.raises(CannotListen, match=rf"127\.0\.0\.1:{port} .*Set web\.port") as refused:
             await listen(WebConfig(port=port))
     assert refused.value.exit_code == EXIT_CONFIG
 
 
-# --- thousands who mean no good ----------------------------------------------------------------------
+# --- hostile clients ---------------------------------------------------------------------------------
 
 WELL_MEANT = (
     GET,
@@ -306,7 +310,7 @@ WELL_MEANT = (
 
 
 def hostile(dice: random.Random) -> bytes:
-    """What somebody might send who means no good, or whose program is broken."""
+    """Return what a hostile or broken client might send."""
     sent = bytearray(b"".join(dice.choices(WELL_MEANT, k=dice.choice((1, 1, 1, 2, 5)))))
     for _ in range(dice.choice((0, 0, 1, 3, 20))):
         place = dice.randrange(len(sent))
@@ -354,7 +358,7 @@ def descriptors() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason=f"no list of descriptors on {sys.platform}")
-async def test_thousands_who_mean_no_good_leave_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
+async def test_thousands_of_hostile_clients_leave_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
     dice = random.Random(20260520)  # noqa: S311
     async with serving() as (port, _):
         assert b"said: hello" in await exchange(port, POST % (5, b"hello"))

@@ -19,7 +19,7 @@ HELLO: list[Any] = [{"role": "user", "content": "hello"}]
 
 @asynccontextmanager
 async def official(stage: WebStage, key: str = KEY, **more: Any) -> AsyncIterator[AsyncOpenAI]:
-    """The official client, which is told the address and the key and nothing else."""
+    """Open the official client, which knows only the address and the key."""
     assert stage.web is not None
     async with AsyncOpenAI(
         base_url=f"{stage.web.address}/v1", api_key=key, timeout=PATIENCE, **{"max_retries": 0, **more}
@@ -36,7 +36,7 @@ async def at_rest(stage: WebStage, gateway: Gateway) -> None:
 
 
 async def using(turn: TurnContext) -> str:
-    """An agent whose model counts."""
+    """An agent that reports its usage."""
     turn.usage = Usage(input_tokens=10, output_tokens=7, cache_read_tokens=5)
     await turn.say("Counted.")
     return "Counted."
@@ -54,7 +54,7 @@ def said(response: httpx.Response) -> str:
 
 
 class Parrot:
-    """Says what it knows."""
+    """An agent that records the history it is given."""
 
     def __init__(self) -> None:
         self.knew: list[list[tuple[str, str]]] = []

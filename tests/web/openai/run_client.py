@@ -37,11 +37,11 @@ async def until(http: httpx.AsyncClient, run: dict[str, Any], status: str) -> di
 
 @dataclass
 class Followed:
-    """What came over the events of a run."""
+    """The events of one run."""
 
     frames: list[tuple[str | None, dict[str, Any]]] = field(default_factory=list)
     is_done: bool = False
-    """Whether the stream said that this is all."""
+    """True if the stream ended with `[DONE]`."""
     connected: trio.Event = field(default_factory=trio.Event)
     over: trio.Event = field(default_factory=trio.Event)
     _news: trio.Event = field(default_factory=trio.Event)
@@ -55,7 +55,7 @@ class Followed:
         return [event_id for event_id, _ in self.frames]
 
     async def until(self, name: str) -> dict[str, Any]:
-        """Wait until this was heard, and return it."""
+        """Wait for the event with this name, and return it."""
         with trio.fail_after(PATIENCE):
             while name not in self.names:
                 await self._news.wait()
@@ -98,7 +98,7 @@ async def listening(
 
 
 async def events(http: httpx.AsyncClient, run: dict[str, Any], cursor: str | None = None) -> Followed:
-    """All of them, to the end."""
+    """Return all events, up to the end of the stream."""
     headers = {"Last-Event-ID": cursor} if cursor is not None else {}
     async with listening(http, run, headers=headers) as followed:
         with trio.fail_after(PATIENCE):

@@ -1,4 +1,4 @@
-"""What a client may ask of a completion: it is done, or it makes no difference, or it is refused by name."""
+"""The parameters of a completion: each works, or is ignored without harm, or is refused by name."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ MAKES_NO_DIFFERENCE: dict[str, list[Any]] = {
 WORKS = {"messages", "model", "stream", "stream_options"}
 
 
-async def test_a_parameter_that_asks_for_what_cannot_be_done_is_refused_by_its_name(
+async def test_an_unsupported_parameter_is_refused_by_its_name(
     web_stage: WebStage,
 ) -> None:
     async with web_stage.served() as (_, http), official(web_stage, max_retries=2) as client:
@@ -81,7 +81,7 @@ async def test_a_parameter_that_asks_for_what_cannot_be_done_is_refused_by_its_n
     assert web_stage.agent.began == []
 
 
-async def test_a_parameter_that_makes_no_difference_is_taken(web_stage: WebStage) -> None:
+async def test_a_parameter_without_effect_is_accepted(web_stage: WebStage) -> None:
     async with web_stage.served(), official(web_stage) as client:
         for name, values in MAKES_NO_DIFFERENCE.items():
             for value in (*values, None):
@@ -91,7 +91,7 @@ async def test_a_parameter_that_makes_no_difference_is_taken(web_stage: WebStage
                 assert answered.choices[0].message.content == "You said: hello"
 
 
-async def test_every_parameter_of_openai_is_described_with_what_becomes_of_it(web_stage: WebStage) -> None:
+async def test_the_description_says_how_each_parameter_of_openai_is_handled(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]
     described = schemas["ChatCompletion"]["properties"]
@@ -108,7 +108,7 @@ async def test_every_parameter_of_openai_is_described_with_what_becomes_of_it(we
             assert schema["description"].startswith("Ignored. ")
 
 
-async def test_a_wrong_type_is_refused_by_the_name_of_the_field(web_stage: WebStage) -> None:
+async def test_a_wrong_type_is_refused_with_the_name_of_the_field(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         for path, body, param in (
             ("/v1/chat/completions", {"messages": HELLO, "stream": "yes"}, "stream"),
@@ -121,7 +121,7 @@ async def test_a_wrong_type_is_refused_by_the_name_of_the_field(web_stage: WebSt
             assert (refused.status_code, refused.json()["error"]["param"]) == (400, param), refused.text
 
 
-async def test_a_run_passes_over_the_keys_that_it_does_not_know(web_stage: WebStage) -> None:
+async def test_a_run_ignores_unknown_keys(web_stage: WebStage) -> None:
     more = {name: values[0] for name, values in REFUSED.items()}
     async with web_stage.served() as (_, http):
         begun = await http.post("/v1/runs", json={"input": "hello", **more})
@@ -143,7 +143,7 @@ async def test_a_run_passes_over_the_keys_that_it_does_not_know(web_stage: WebSt
         },
     ],
 )
-async def test_a_refusal_in_a_history_is_what_the_assistant_said(
+async def test_a_refusal_in_a_history_is_a_text_of_the_assistant(
     web_stage: WebStage, refusal: dict[str, Any]
 ) -> None:
     parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
@@ -156,7 +156,7 @@ async def test_a_refusal_in_a_history_is_what_the_assistant_said(
     assert parrot.knew == [[("user", "one"), ("assistant", "I would rather not.")]] * 2
 
 
-async def test_a_message_that_cannot_be_read_is_refused_and_not_taken_for_an_empty_one(
+async def test_an_unreadable_message_is_refused_and_not_taken_for_an_empty_one(
     web_stage: WebStage,
 ) -> None:
     unreadable: list[dict[str, Any]] = [

@@ -16,7 +16,7 @@ from tests.web.openai.openai_client import HELLO, at_rest, complete, left, offic
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
 
 
-async def test_with_a_key_the_same_request_is_answered_once(web_stage: WebStage) -> None:
+async def test_the_same_request_with_an_idempotency_key_is_answered_once(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         answers = []
         async with trio.open_nursery() as nursery:
@@ -36,7 +36,7 @@ async def test_with_a_key_the_same_request_is_answered_once(web_stage: WebStage)
     assert [one[0] for one in web_stage.agent.began] == ["hello", "hello"]
 
 
-async def test_who_has_a_key_and_goes_away_comes_again_for_the_answer(web_stage: WebStage) -> None:
+async def test_a_client_with_an_idempotency_key_can_come_back_for_the_answer(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
     async def agent(turn: TurnContext) -> str:
@@ -57,7 +57,7 @@ async def test_who_has_a_key_and_goes_away_comes_again_for_the_answer(web_stage:
         assert said(await complete(http, ("user", "hello"), Idempotency_Key="k")) == "Done."
 
 
-async def test_who_has_none_and_goes_away_stops_the_turn_also_without_a_stream(web_stage: WebStage) -> None:
+async def test_a_client_without_an_idempotency_key_that_leaves_stops_its_turn(web_stage: WebStage) -> None:
     web_stage.agent.on("hello", Script().hangs())
     async with web_stage.served() as (gateway, http):
         async with trio.open_nursery() as nursery:
@@ -68,7 +68,7 @@ async def test_who_has_none_and_goes_away_stops_the_turn_also_without_a_stream(w
         assert left(web_stage) == [("hello", "cancelled")]
 
 
-async def test_of_two_who_wait_for_one_answer_the_first_that_goes_stops_nothing(web_stage: WebStage) -> None:
+async def test_a_turn_with_two_waiting_clients_goes_on_when_the_first_leaves(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
     async def agent(turn: TurnContext) -> str:

@@ -22,16 +22,16 @@ from tests.web.openai.openai_client import Parrot, complete, left, official, sai
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
 
 
-async def test_what_a_client_brings_along_is_all_there_is(web_stage: WebStage) -> None:
+async def test_the_messages_of_a_request_are_the_whole_conversation(web_stage: WebStage) -> None:
     parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
     talk = [("system", "Be brief."), ("user", "one"), ("assistant", "Other words."), ("user", "two")]
     async with web_stage.served() as (_, http):
         assert said(await complete(http, *talk)) == "Heard two."
         assert said(await complete(http, *talk)) == "Heard two."
-    assert parrot.knew == [talk[:-1]] * 2, "not what was stored beside it"
+    assert parrot.knew == [talk[:-1]] * 2, "not mixed with the stored messages"
 
 
-async def test_a_conversation_that_goes_on_is_one_session(web_stage: WebStage) -> None:
+async def test_a_continued_conversation_is_one_session(web_stage: WebStage) -> None:
     parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
     talk = [("system", "Be brief."), ("user", "one")]
     async with web_stage.served() as (_, http):
@@ -52,7 +52,7 @@ async def test_a_conversation_that_goes_on_is_one_session(web_stage: WebStage) -
     ]
 
 
-async def test_a_conversation_with_another_past_begins_anew_in_its_place(web_stage: WebStage) -> None:
+async def test_a_conversation_with_a_different_history_starts_a_new_session(web_stage: WebStage) -> None:
     parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
     async with web_stage.served() as (_, http):
         await complete(http, ("user", "one"))
@@ -63,7 +63,7 @@ async def test_a_conversation_with_another_past_begins_anew_in_its_place(web_sta
     assert parrot.knew[-1] == edited[:-1]
 
 
-async def test_how_a_talk_is_to_be_led_reaches_the_model_with_all_that_was_brought(
+async def test_the_system_message_and_the_history_reach_the_model(
     web_stage: WebStage, tmp_path: Path
 ) -> None:
     async with open_model_server() as server:
@@ -85,7 +85,7 @@ async def test_how_a_talk_is_to_be_led_reaches_the_model_with_all_that_was_broug
             assert [(one["role"], one["content"]) for one in rest] == talk[1:]
 
 
-async def test_those_who_say_the_same_at_once_do_not_wait_for_each_other(web_stage: WebStage) -> None:
+async def test_equal_requests_at_the_same_time_do_not_wait_for_each_other(web_stage: WebStage) -> None:
     everybody, go_on = trio.Event(), trio.Event()
     knew = []
 
@@ -106,7 +106,7 @@ async def test_those_who_say_the_same_at_once_do_not_wait_for_each_other(web_sta
     assert knew == [0, 0, 0]
 
 
-async def test_a_session_is_continued_by_its_name_with_what_is_stored(web_stage: WebStage) -> None:
+async def test_a_named_session_continues_with_its_stored_messages(web_stage: WebStage) -> None:
     parrot = web_stage.agent = Parrot()  # type: ignore[assignment]
     async with web_stage.served() as (_, http):
         for text in ("one", "two"):
@@ -118,7 +118,7 @@ async def test_a_session_is_continued_by_its_name_with_what_is_stored(web_stage:
     assert parrot.knew == [[], [("user", "one"), ("assistant", "Heard one.")]]
 
 
-async def test_a_session_that_lives_in_a_chat_is_continued_there_and_goes_on_without_the_client(
+async def test_a_chat_session_is_continued_in_its_chat_and_its_turn_outlives_the_client(
     web_stage: WebStage,
 ) -> None:
     web_stage.agent.on("more", Script().says("I begin.").takes(0.2).says(" I end."))

@@ -18,14 +18,14 @@ from hermes_trio.testing import Script
 from tests.web.conftest import WebStage
 from tests.web.openai.openai_client import HELLO, at_rest, complete, left, official, said, using
 
-# The official client leaves its generators to the collector, on Trio too.
+# The official client leaves its generators to the garbage collector, on Trio too.
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
 
 
 # --- the official client -----------------------------------------------------------------------------
 
 
-async def test_the_models(web_stage: WebStage) -> None:
+async def test_the_models_are_listed_and_found_by_name(web_stage: WebStage) -> None:
     async with web_stage.served(), official(web_stage) as client:
         listed = [one.id async for one in client.models.list()]
         assert listed == ["default"]
@@ -35,7 +35,7 @@ async def test_the_models(web_stage: WebStage) -> None:
         assert refused.value.code == "model_not_found"
 
 
-async def test_a_completion(web_stage: WebStage) -> None:
+async def test_a_completion_has_the_answer_of_the_agent(web_stage: WebStage) -> None:
     async with web_stage.served(), official(web_stage) as client:
         answered = await client.chat.completions.create(model="gpt-4o", messages=HELLO)
         [choice] = answered.choices
@@ -45,7 +45,7 @@ async def test_a_completion(web_stage: WebStage) -> None:
         assert answered.object == "chat.completion"
 
 
-async def test_the_usage_is_told_in_both_forms(web_stage: WebStage) -> None:
+async def test_the_usage_is_in_a_whole_answer_and_in_a_stream(web_stage: WebStage) -> None:
     web_stage.agent = using  # type: ignore[assignment]
     async with web_stage.served(), official(web_stage) as client:
         answered = await client.chat.completions.create(model="default", messages=HELLO)
@@ -86,13 +86,13 @@ async def test_a_client_that_adds_up_the_usage_of_all_chunks_counts_it_once(
     assert last["usage"]["total_tokens"] == 22
     assert last["choices"] == [] if include_usage else last["choices"][0]["finish_reason"] == "stop"
     assert [one.get("usage") for one in before] == [None] * len(before)
-    assert all(("usage" in one) is bool(include_usage) for one in before), "as OpenAI has it"
+    assert all(("usage" in one) is bool(include_usage) for one in before), "as OpenAI does it"
     assert [one["choices"][0]["finish_reason"] for one in before if one["choices"][0]["finish_reason"]] == (
         ["stop"] if include_usage else []
     )
 
 
-async def test_a_stream_is_heard_while_it_is_written(web_stage: WebStage) -> None:
+async def test_a_stream_is_sent_while_the_answer_is_written(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
     async def agent(turn: TurnContext) -> str:
@@ -114,14 +114,14 @@ async def test_a_stream_is_heard_while_it_is_written(web_stage: WebStage) -> Non
         assert reasons == [None] * (len(reasons) - 1) + ["stop"]
 
 
-async def test_the_tools_that_the_agent_uses_are_seen_and_do_no_harm(web_stage: WebStage) -> None:
+async def test_tool_uses_of_the_agent_are_visible_and_harm_no_client(web_stage: WebStage) -> None:
     script = Script().says("Let me see.").calls("terminal", preview="ls", result="a b").says("Two files.")
     web_stage.agent.on("hello", script.calls("terminal", preview="rm x", error=True))
     tools: list[Any] = [{"type": "function", "function": {"name": "mine", "parameters": {}}}]
     async with web_stage.served() as (_, http), official(web_stage) as client:
         create = client.chat.completions.create
         chunks = [c async for c in await create(model="x", messages=HELLO, tools=tools, stream=True)]
-        assert all(len(chunk.choices) == 1 for chunk in chunks), "nobody stumbles over them"
+        assert all(len(chunk.choices) == 1 for chunk in chunks), "as clients expect"
         seen = [chunk.model_extra for chunk in chunks if "tool" in (chunk.model_extra or {})]
         assert [(one["tool"], one["label"], one["status"]) for one in seen if one] == [
             ("terminal", "ls", "running"),
@@ -132,7 +132,7 @@ async def test_the_tools_that_the_agent_uses_are_seen_and_do_no_harm(web_stage: 
         assert len({one["toolCallId"] for one in seen if one}) == 2
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
         answered = await create(model="x", messages=HELLO, tools=tools)
-        assert answered.choices[0].message.tool_calls is None, "they were done here"
+        assert answered.choices[0].message.tool_calls is None, "the agent has used the tools itself"
         body = {"messages": HELLO, "stream": True}
         lines = (await http.post("/v1/chat/completions", json=body)).text.splitlines()
         assert lines.count("event: hermes.tool.progress") == 4
@@ -141,7 +141,7 @@ async def test_the_tools_that_the_agent_uses_are_seen_and_do_no_harm(web_stage: 
     assert answered.choices[0].message.content == text
 
 
-async def test_errors_are_those_that_the_client_knows(web_stage: WebStage) -> None:
+async def test_errors_have_the_types_of_the_official_client(web_stage: WebStage) -> None:
     async with web_stage.served():
         async with official(web_stage, "wrong") as stranger:
             with pytest.raises(openai.AuthenticationError) as refused:
@@ -170,7 +170,7 @@ async def test_errors_are_those_that_the_client_knows(web_stage: WebStage) -> No
         assert web_stage.agent.began == []
 
 
-async def test_who_goes_away_in_the_middle_stops_the_turn(web_stage: WebStage) -> None:
+async def test_a_client_that_leaves_a_stream_stops_its_turn(web_stage: WebStage) -> None:
     web_stage.agent.on("hello", Script().says("I begin.").hangs())
     async with web_stage.served() as (gateway, _), official(web_stage) as client:
         stream = await client.chat.completions.create(model="x", messages=HELLO, stream=True)
@@ -185,7 +185,7 @@ async def test_who_goes_away_in_the_middle_stops_the_turn(web_stage: WebStage) -
         assert not web_stage.web.callers  # type: ignore[union-attr]
 
 
-async def test_a_turn_that_was_cut_is_an_error_for_the_client(web_stage: WebStage) -> None:
+async def test_a_cut_turn_is_an_error_for_the_client(web_stage: WebStage) -> None:
     web_stage.agent.on("hello", Script().says("I begin.").hangs())
     async with web_stage.served() as (gateway, _), official(web_stage) as client:
         text = ""
@@ -198,7 +198,7 @@ async def test_a_turn_that_was_cut_is_an_error_for_the_client(web_stage: WebStag
         assert cut.value.code == "agent_incomplete"
 
 
-async def test_while_the_gateway_is_held_nothing_is_taken_and_a_client_that_tries_again_is_answered(
+async def test_a_held_gateway_refuses_a_completion_and_answers_the_retry_later(
     web_stage: WebStage,
 ) -> None:
     async with web_stage.served() as (gateway, http), official(web_stage) as client:
@@ -221,13 +221,11 @@ async def test_while_the_gateway_is_held_nothing_is_taken_and_a_client_that_trie
         assert answered.choices[0].message.content == "You said: hello"
 
 
-# --- how turns end -----------------------------------------------------------------------------------
+# --- ends of turns -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", "A part."])
-async def test_an_answer_that_was_not_finished_is_told_from_one_that_was(
-    web_stage: WebStage, text: str
-) -> None:
+async def test_an_incomplete_answer_differs_from_a_complete_one(web_stage: WebStage, text: str) -> None:
     script = Script().says(text) if text else Script()
     web_stage.agent.on("hello", script.raises(RuntimeError("broken\r\nSet-Cookie: x=y")))
     async with web_stage.served() as (_, http):
@@ -252,7 +250,7 @@ async def test_an_answer_that_was_not_finished_is_told_from_one_that_was(
         assert lines.endswith(f"data: {done}\n\n")
 
 
-async def test_what_has_not_begun_when_the_gateway_goes_is_refused_and_not_answered_later(
+async def test_a_completion_that_has_not_begun_when_the_gateway_stops_is_refused_and_not_answered_later(
     web_stage: WebStage,
 ) -> None:
     web_stage.agent.before_asking = 1000.0
@@ -280,5 +278,5 @@ async def test_what_has_not_begun_when_the_gateway_goes_is_refused_and_not_answe
         assert sorted(one[0] for one in web_stage.agent.began[began:]) == ["with", "without"]
 
 
-def test_a_silent_stream_is_kept_alive() -> None:
+def test_a_silent_completion_stream_sends_heartbeats() -> None:
     assert HEARTBEAT <= 30

@@ -17,7 +17,9 @@ async def asks(turn: TurnContext) -> str:
 
 
 @pytest.mark.parametrize(("choice", "meant"), [("once", "once"), ("always", "always"), ("deny", "None")])
-async def test_a_run_asks_for_a_yes_and_gets_an_answer(web_stage: WebStage, choice: str, meant: str) -> None:
+async def test_an_approval_of_a_run_is_asked_and_answered(
+    web_stage: WebStage, choice: str, meant: str
+) -> None:
     web_stage.agent = asks  # type: ignore[assignment]
     async with web_stage.served() as (_, http):
         run = await begun(http, input="clean")
@@ -45,7 +47,7 @@ async def test_a_run_asks_for_a_yes_and_gets_an_answer(web_stage: WebStage, choi
         ("rm x\u202etxt\x1b[2J \ud800", "rm x⟨U+202E⟩txt⟨U+001B⟩[2J ⟨U+D800⟩"),
     ],
 )
-async def test_the_event_tells_the_whole_command_and_its_directory(
+async def test_the_approval_event_has_the_whole_command_and_its_directory(
     web_stage: WebStage, command: str, told: str | None
 ) -> None:
     async def agent(turn: TurnContext) -> str:
@@ -67,7 +69,7 @@ async def test_the_event_tells_the_whole_command_and_its_directory(
 
 
 @pytest.mark.parametrize("named", [None, "", "gwrun:made-by-the-client", "x" * 256])
-async def test_a_client_without_real_ids_answers_the_approval_that_waits(
+async def test_a_client_without_real_ids_answers_the_open_approval(
     web_stage: WebStage, named: str | None
 ) -> None:
     web_stage.agent = asks  # type: ignore[assignment]
@@ -85,7 +87,7 @@ async def test_a_client_without_real_ids_answers_the_approval_that_waits(
 
 
 async def asks_for_two(turn: TurnContext) -> str:
-    """Ask for two approvals at once, and a third time when both are answered."""
+    """Ask for two approvals at once, and for a third one when both are answered."""
     await turn.requesting()
     got: dict[str, str | None] = {}
 
@@ -100,7 +102,7 @@ async def asks_for_two(turn: TurnContext) -> str:
     return ", ".join(f"{command}: {answer}" for command, answer in sorted(got.items()))
 
 
-async def test_of_two_approvals_a_foreign_id_means_none_and_an_id_of_ours_never_another(
+async def test_with_two_open_approvals_a_foreign_id_means_none_and_a_known_id_only_its_own(
     web_stage: WebStage,
 ) -> None:
     web_stage.agent = asks_for_two  # type: ignore[assignment]

@@ -9,7 +9,7 @@ from tests.web.conftest import PATIENCE, WebStage
 from tests.web.openai.run_client import begun, events, listening, stands, until
 
 
-async def test_a_cut_run_says_so_and_names_the_run_that_took_it_up(web_stage: WebStage) -> None:
+async def test_a_cut_run_is_interrupted_and_names_the_run_that_resumed_it(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (gateway, http):
         run = await begun(http, input="hang", session_id="one")
@@ -30,10 +30,10 @@ async def test_a_cut_run_says_so_and_names_the_run_that_took_it_up(web_stage: We
         assert old.names == ["message.delta", "run.failed"]
         assert old.frames[-1][1]["code"] == "interrupted"
         assert old.is_done
-        assert (await events(http, run, cursor=old.ids[-1])).frames == [], "that end was told"
+        assert (await events(http, run, cursor=old.ids[-1])).frames == [], "the end was sent before"
 
 
-async def test_a_run_that_waited_is_begun_by_the_next_life_under_its_name(web_stage: WebStage) -> None:
+async def test_a_waiting_run_begins_in_the_next_life_under_its_name(web_stage: WebStage) -> None:
     web_stage.agent.before_asking = 1000.0
     async with web_stage.served() as (gateway, http):
         first = await begun(http, input="first", session_id="one")
@@ -43,7 +43,7 @@ async def test_a_run_that_waited_is_begun_by_the_next_life_under_its_name(web_st
             gateway.stop(grace=0)
             await followed.over.wait()
         assert followed.frames == []
-        assert not followed.is_done, "a mere end is no end"
+        assert not followed.is_done, "the end of the stream is not the end of the run"
     web_stage.agent.before_asking = 0.0
     async with web_stage.served() as (_, http):
         assert (await until(http, second, "completed"))["output"] == "You said: second"
@@ -51,7 +51,7 @@ async def test_a_run_that_waited_is_begun_by_the_next_life_under_its_name(web_st
         assert (await stands(http, {"run_id": told["resumed_as"]}))["output"] == "You said: first"
 
 
-async def test_while_the_gateway_is_held_nothing_begins_and_nothing_is_kept(web_stage: WebStage) -> None:
+async def test_a_held_gateway_begins_no_run_and_keeps_no_message(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
         gateway.control.hold(True)
         for headers in ({}, {"Idempotency-Key": "k"}):
@@ -63,7 +63,7 @@ async def test_while_the_gateway_is_held_nothing_begins_and_nothing_is_kept(web_
         await events(http, await begun(http, input="x"))
 
 
-async def test_what_fails_is_told_in_words(web_stage: WebStage) -> None:
+async def test_a_failed_run_has_an_error_text(web_stage: WebStage) -> None:
     web_stage.agent.on("x", Script().says("I begin.").raises(RuntimeError("no luck")))
     async with web_stage.served() as (_, http):
         run = await begun(http, input="x")
@@ -74,7 +74,7 @@ async def test_what_fails_is_told_in_words(web_stage: WebStage) -> None:
         assert "no luck" in shown["error"]
 
 
-async def test_what_is_not_there(web_stage: WebStage) -> None:
+async def test_an_unknown_run_is_not_found(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         for method, path in (
             ("GET", ""),
@@ -88,7 +88,7 @@ async def test_what_is_not_there(web_stage: WebStage) -> None:
                 assert refused.json()["error"]["type"] == "invalid_request_error"
 
 
-async def test_a_session_that_is_deleted_takes_its_runs_along(web_stage: WebStage) -> None:
+async def test_deleting_a_session_deletes_its_runs(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         run = await begun(http, input="x", session_id="one")
         await events(http, run)
@@ -98,7 +98,9 @@ async def test_a_session_that_is_deleted_takes_its_runs_along(web_stage: WebStag
         assert told.is_done
 
 
-async def test_damage_costs_the_events_it_hit_and_is_told(web_stage: WebStage) -> None:
+async def test_a_damaged_journal_loses_only_the_damaged_events_and_announces_a_gap(
+    web_stage: WebStage,
+) -> None:
     async with web_stage.served() as (gateway, http):
         run = await begun(http, input="x", session_id="one")
         whole = await events(http, run)
@@ -108,13 +110,13 @@ async def test_damage_costs_the_events_it_hit_and_is_told(web_stage: WebStage) -
         told = await events(http, run)
         assert told.names == ["gap", *whole.names[1:]]
         path.unlink()
-        assert (await events(http, run)).names == ["run.completed"], "the row knows how it ended"
+        assert (await events(http, run)).names == ["run.completed"], "the end comes from the row"
         path.mkdir()
         assert (await events(http, run)).names == ["gap", "run.completed"]
         assert (await stands(http, run))["output"] == "You said: x"
 
 
-async def test_capabilities(web_stage: WebStage) -> None:
+async def test_the_capabilities_name_the_features_of_runs(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         features = (await http.get("/v1/capabilities")).json()["features"]
         for name in (

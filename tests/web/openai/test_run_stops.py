@@ -16,11 +16,9 @@ from hermes_trio.web.http.connection import Hangup, Message
 from tests.web.conftest import WebStage
 from tests.web.openai.run_client import begun, listening, stands, until
 
-# --- from the beginning to the end -------------------------------------------------------------------
-
 
 def stop_of(http: httpx.AsyncClient, run: dict[str, Any]) -> dict[str, Any]:
-    """The request that stops it, as the application sees it."""
+    """Return the scope of the request that stops this run."""
     return {
         "type": "http",
         "method": "POST",
@@ -31,10 +29,7 @@ def stop_of(http: httpx.AsyncClient, run: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# --- stopping ----------------------------------------------------------------------------------------
-
-
-async def test_a_stop_is_answered_before_the_end_is_told(web_stage: WebStage) -> None:
+async def test_the_answer_to_a_stop_comes_before_the_last_event(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (gateway, http):
         run = await begun(http, input="hang")
@@ -45,7 +40,7 @@ async def test_a_stop_is_answered_before_the_end_is_told(web_stage: WebStage) ->
             app = web_stage.web.opened.application
 
             async def send(message: Message) -> None:
-                await trio.sleep(0.1)  # time enough for an end that would come too early
+                await trio.sleep(0.1)  # enough time for an end that comes too early
                 before.append(followed.names == ["message.delta"] and len(gateway.sessions.running) == 1)
 
             await app(stop_of(http, run), trio.sleep_forever, send)
@@ -57,7 +52,7 @@ async def test_a_stop_is_answered_before_the_end_is_told(web_stage: WebStage) ->
         assert (again.status_code, again.json()["status"]) == (200, "cancelled")
 
 
-async def test_who_stops_and_hangs_up_has_stopped(web_stage: WebStage) -> None:
+async def test_a_stop_takes_effect_when_its_client_hangs_up(web_stage: WebStage) -> None:
     async def send(message: Message) -> None:
         raise Hangup
 
@@ -71,7 +66,7 @@ async def test_who_stops_and_hangs_up_has_stopped(web_stage: WebStage) -> None:
         await until(http, run, "cancelled")
 
 
-async def test_a_run_that_was_stopped_is_not_taken_up_by_a_life_after_a_kill(web_stage: WebStage) -> None:
+async def test_a_stopped_run_is_not_resumed_after_a_kill(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs(resists=2))
     left = web_stage.home.with_name("left")
     async with web_stage.served() as (gateway, http):
@@ -80,14 +75,14 @@ async def test_a_run_that_was_stopped_is_not_taken_up_by_a_life_after_a_kill(web
         assert (await http.post(f"/v1/runs/{run['run_id']}/stop")).status_code == 200
         [actor] = gateway.sessions.running
         await web_stage.until(lambda: actor.task is not None and actor.task.scope.cancel_called)
-        shutil.copytree(web_stage.home, left)  # as a kill leaves it while the turn tidies up
+        shutil.copytree(web_stage.home, left)  # the state after a kill during the clean-up of the turn
     web_stage.home = left
     async with web_stage.served() as (_, http):
         assert (await stands(http, run))["status"] == "cancelled"
         assert len(web_stage.agent.began) == 1
 
 
-async def test_a_run_that_has_not_begun_is_stopped_and_never_begins(web_stage: WebStage) -> None:
+async def test_a_waiting_run_that_is_stopped_never_begins(web_stage: WebStage) -> None:
     web_stage.agent.on("first", Script().hangs())
     async with web_stage.served() as (gateway, http):
         first = await begun(http, input="first", session_id="one")
@@ -104,7 +99,7 @@ async def test_a_run_that_has_not_begun_is_stopped_and_never_begins(web_stage: W
         assert [one[0] for one in web_stage.agent.began] == ["first"]
 
 
-async def test_who_follows_a_run_whose_message_is_dropped_by_others_is_told(
+async def test_a_follower_is_told_when_the_message_of_its_run_is_dropped(
     web_stage: WebStage, autojump_clock: MockClock
 ) -> None:
     web_stage.agent.on("first", Script().hangs())

@@ -20,7 +20,7 @@ from hermes_trio.testing import Script
 from tests.web.conftest import WebStage, hearing
 from tests.web.openai.run_client import begun, events, listening, stands, until
 
-# --- from the beginning to the end -------------------------------------------------------------------
+# --- beginning and following -------------------------------------------------------------------------
 
 
 async def test_a_run_from_its_beginning_to_its_end(web_stage: WebStage) -> None:
@@ -52,11 +52,11 @@ async def test_a_run_from_its_beginning_to_its_end(web_stage: WebStage) -> None:
             "resumed_as": None,
         }
         again = await events(http, run)
-        assert again.frames == told.frames, "a finished run is told like one that runs"
+        assert again.frames == told.frames, "a finished run has the same events as a running one"
 
 
 async def test_a_run_is_over_when_all_of_it_is_in_its_journal(web_stage: WebStage) -> None:
-    """Its row has its end a moment earlier. Who looks then, or begins to follow then, misses nothing."""
+    """The row has the end a moment before the journal. A client that reads the run then misses nothing."""
     held: list[Callable[[], None]] = []
     holds = False
 
@@ -95,7 +95,7 @@ async def test_a_run_is_over_when_all_of_it_is_in_its_journal(web_stage: WebStag
         assert (await until(http, run, "completed"))["output"] == "Done."
 
 
-async def test_the_run_of_a_session_goes_on_when_who_watches_goes(web_stage: WebStage) -> None:
+async def test_a_run_continues_when_its_follower_goes(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
     async def agent(turn: TurnContext) -> str:
@@ -115,7 +115,7 @@ async def test_the_run_of_a_session_goes_on_when_who_watches_goes(web_stage: Web
         assert [data.get("delta", data["event"]) for _, data in rest.frames] == ["two", "run.completed"]
 
 
-async def test_while_another_turn_runs_it_waits(web_stage: WebStage) -> None:
+async def test_a_run_waits_while_another_turn_of_its_session_runs(web_stage: WebStage) -> None:
     web_stage.agent.on("first", Script().hangs())
     async with web_stage.served() as (gateway, http):
         first = await begun(http, input="first", session_id="one")
@@ -131,7 +131,7 @@ async def test_while_another_turn_runs_it_waits(web_stage: WebStage) -> None:
         assert gateway.outcomes[Outcome.STOPPED] == 1
 
 
-async def test_what_is_brought_along_stands_in_place_of_what_is_stored(web_stage: WebStage) -> None:
+async def test_a_given_history_replaces_the_stored_one(web_stage: WebStage) -> None:
     knew: list[list[tuple[str, str]]] = []
 
     async def agent(turn: TurnContext) -> str:
@@ -160,7 +160,7 @@ async def test_what_is_brought_along_stands_in_place_of_what_is_stored(web_stage
     ]
 
 
-async def test_the_same_request_twice_is_one_run(web_stage: WebStage) -> None:
+async def test_the_same_request_with_an_idempotency_key_is_one_run(web_stage: WebStage) -> None:
     keyed = {"Idempotency-Key": "k"}
     async with web_stage.served() as (_, http):
         first = (await http.post("/v1/runs", json={"input": "x"}, headers=keyed)).json()
@@ -172,7 +172,7 @@ async def test_the_same_request_twice_is_one_run(web_stage: WebStage) -> None:
         assert (await begun(http, input="x"))["run_id"] != first["run_id"]
 
 
-async def test_what_was_never_answered_does_not_stand_beside_what_is_brought_along(
+async def test_an_unanswered_message_is_not_mixed_with_a_given_history(
     web_stage: WebStage,
 ) -> None:
     knew: list[list[str]] = []
@@ -193,11 +193,11 @@ async def test_what_was_never_answered_does_not_stand_beside_what_is_brought_alo
     assert knew == [["lost"], ["two", "Heard two."]]
 
 
-# --- cursors that nobody gave ------------------------------------------------------------------------
+# --- invalid cursors ---------------------------------------------------------------------------------
 
 
 CURSORS = st.one_of(
-    # What a header may hold; the rest is refused before anybody looks for a cursor in it.
+    # The characters of a header. Other ones are refused before the cursor is read.
     st.text(
         st.characters(min_codepoint=0x20, exclude_characters="\x7f", exclude_categories=["Cs"]), max_size=40
     ),
@@ -210,7 +210,7 @@ CURSORS = st.one_of(
 
 
 async def test_no_cursor_breaks_a_stream(web_stage: WebStage) -> None:
-    """Whatever is sent as one: what is told is the rest behind an event, or all of it."""
+    """Any text as a cursor gives either the events after a known one, or all of them."""
     web_stage.agent.on("x", Script().says("All done.", pieces=4))
     async with web_stage.served() as (_, http):
         run = await begun(http, input="x", session_id="one")
@@ -242,7 +242,7 @@ async def test_no_cursor_breaks_a_stream(web_stage: WebStage) -> None:
         assert (await http.get("/health")).status_code == 200
 
 
-async def test_a_page_hears_of_runs_that_are_begun_here(web_stage: WebStage) -> None:
+async def test_a_page_is_told_about_runs_begun_by_request(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http), hearing(http) as heard:
         run = await begun(http, input="hello", session_id="one")
         await heard.until("run.completed")

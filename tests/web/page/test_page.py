@@ -1,4 +1,4 @@
-"""What the page stands on: its files, what it is told beside the events of runs, and what it asks for."""
+"""The page's files, the change events that it gets, and the requests that it sends."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.web.conftest import KEY, Heard, WebStage, client, hearing, log_in
 FOLDER = files(page_files.__package__).joinpath("static")
 NAMES = sorted(file.name for file in FOLDER.iterdir())
 
-# --- its files ---------------------------------------------------------------------------------------
+# --- files -------------------------------------------------------------------------------------------
 
 
-async def test_who_was_let_in_gets_the_page_and_nobody_else(web_stage: WebStage) -> None:
+async def test_only_a_logged_in_browser_gets_the_page(web_stage: WebStage) -> None:
     async with web_stage.served():
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
@@ -34,14 +34,14 @@ async def test_who_was_let_in_gets_the_page_and_nobody_else(web_stage: WebStage)
             seen = await browser.get("/")
             assert 'id="composer"' in seen.text
             assert seen.headers["content-type"] == "text/html; charset=utf-8"
-            # Going back to a page that was seen before, somebody without a cookie does not see it again.
+            # A browser without a cookie does not get the page again by going back.
             known = {"If-None-Match": seen.headers["etag"]}
             assert (await browser.get("/", headers=known)).status_code == 304
             browser.cookies.clear()
             assert 'id="key"' in (await browser.get("/", headers=known)).text
 
 
-async def test_each_file_is_what_it_says_it_is_and_is_sent_once(web_stage: WebStage) -> None:
+async def test_page_files_have_their_content_type_and_are_sent_once(web_stage: WebStage) -> None:
     async with web_stage.served():
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
@@ -70,14 +70,14 @@ async def test_each_file_is_what_it_says_it_is_and_is_sent_once(web_stage: WebSt
         "__init__.py",
     ],
 )
-async def test_no_path_leads_anywhere_else(web_stage: WebStage, path: str) -> None:
+async def test_no_path_below_page_leads_to_another_file(web_stage: WebStage, path: str) -> None:
     async with web_stage.served() as (_, http):
         got = await http.get(f"/page/{path}")
         assert got.status_code == 404
         assert got.json()["error"]["code"] == "not_found"
 
 
-def test_nothing_stands_in_the_page_that_its_policy_forbids_and_nothing_comes_from_elsewhere() -> None:
+def test_the_page_contains_nothing_that_its_policy_forbids_and_loads_nothing_from_elsewhere() -> None:
     for name in NAMES:
         text = FOLDER.joinpath(name).read_text("utf-8")
         if name.endswith(".html"):
@@ -96,7 +96,7 @@ def test_nothing_stands_in_the_page_that_its_policy_forbids_and_nothing_comes_fr
             assert not outside, name
 
 
-async def test_a_used_link_shows_a_browser_where_the_key_goes(web_stage: WebStage) -> None:
+async def test_a_used_link_shows_the_log_in_page(web_stage: WebStage) -> None:
     async with web_stage.served():
         assert web_stage.web is not None
         async with client(web_stage.web, None) as browser:
@@ -105,18 +105,18 @@ async def test_a_used_link_shows_a_browser_where_the_key_goes(web_stage: WebStag
             assert 'id="key"' in got.text
 
 
-# --- what it is told ---------------------------------------------------------------------------------
+# --- change events -----------------------------------------------------------------------------------
 
 
 async def told(heard: Heard, event: str, **facts: Any) -> None:
-    """Wait until it is told this."""
+    """Wait for a change event with these fields."""
     wanted = {"event": event, **facts}
     with trio.fail_after(30):
         while not any({**one, **wanted} == one for one in heard.changes):  # noqa: ASYNC110
             await trio.sleep(0.01)
 
 
-async def test_every_page_is_told_where_to_look_again(web_stage: WebStage) -> None:
+async def test_every_page_is_told_which_session_has_changed(web_stage: WebStage) -> None:
     go_on = trio.Event()
 
     async def agent(turn: TurnContext) -> str:
@@ -144,7 +144,7 @@ async def test_every_page_is_told_where_to_look_again(web_stage: WebStage) -> No
         await told(heard, "session.deleted", session_id="one")
 
 
-async def test_a_message_of_a_chat_is_told_as_well(web_stage: WebStage) -> None:
+async def test_a_page_is_told_about_a_message_of_a_chat(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         await web_stage.platform.says("hello")
         await heard.until("run.completed")
@@ -153,7 +153,7 @@ async def test_a_message_of_a_chat_is_told_as_well(web_stage: WebStage) -> None:
         await told(heard, "session.changed", session_id=entry.session_id)
 
 
-async def test_how_the_gateway_is_is_told_first_and_whenever_that_changes(web_stage: WebStage) -> None:
+async def test_the_state_of_the_gateway_is_told_first_and_after_each_change(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         await told(heard, "gateway.changed", state="running", ready=True, held=False, ending=None)
         await http.post("/api/admin/drain", json={"action": "begin"})
@@ -171,11 +171,11 @@ async def test_how_the_gateway_is_is_told_first_and_whenever_that_changes(web_st
         assert heard.names[-1] == "gateway.ending"
 
 
-# --- what it asks for --------------------------------------------------------------------------------
+# --- requests of the page ----------------------------------------------------------------------------
 
 
 async def asks(web_stage: WebStage, http: httpx.AsyncClient) -> dict[str, Any]:
-    """What the session `one` asks, once it does."""
+    """Wait for an open question of the session `one`, and return it."""
     await web_stage.until(
         lambda: bool(web_stage.gateway and (t := web_stage.gateway.work.running.handle(ONE)) and t.questions)
     )
@@ -188,7 +188,7 @@ ONE = "agent:main:api:dm:one"
 ANSWERS = "/api/sessions/one/answers"
 
 
-async def test_an_approval_is_shown_and_answered_once(web_stage: WebStage) -> None:
+async def test_an_approval_is_shown_and_can_be_answered_once(web_stage: WebStage) -> None:
     got: list[str | None] = []
 
     async def agent(turn: TurnContext) -> str:
@@ -229,7 +229,7 @@ async def test_an_approval_is_shown_and_answered_once(web_stage: WebStage) -> No
         assert (await http.get("/api/sessions/one")).json()["asks"] == []
 
 
-async def test_a_question_is_shown_with_its_choices_and_answered_in_words(web_stage: WebStage) -> None:
+async def test_a_question_is_shown_with_its_choices_and_answered_with_a_text(web_stage: WebStage) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         return f"You said {await turn.ask('Which?', ['red', 'blue'])}."
@@ -246,7 +246,7 @@ async def test_a_question_is_shown_with_its_choices_and_answered_in_words(web_st
         assert heard.frames[-1][1]["output"] == "You said blue."
 
 
-async def test_what_is_not_answered_in_time_is_closed(web_stage: WebStage) -> None:
+async def test_a_question_without_an_answer_in_time_is_closed(web_stage: WebStage) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         return f"You said {await turn.ask('Which?', within=0.05)}."
@@ -259,7 +259,7 @@ async def test_what_is_not_answered_in_time_is_closed(web_stage: WebStage) -> No
         assert "answer" not in heard.frames[1][1]
 
 
-async def test_a_message_waits_or_is_taken_along(web_stage: WebStage) -> None:
+async def test_a_message_waits_for_its_turn_or_joins_the_running_one(web_stage: WebStage) -> None:
     go_on = trio.Event()
     taken: list[str] = []
 
@@ -297,7 +297,7 @@ async def test_a_message_waits_or_is_taken_along(web_stage: WebStage) -> None:
         assert (await http.get("/api/sessions/one")).json()["waiting"] == []
 
 
-async def test_what_nothing_runs_for_is_not_taken_along_but_answered(web_stage: WebStage) -> None:
+async def test_a_steered_message_without_a_running_turn_gets_a_turn_of_its_own(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http), hearing(http) as heard:
         steer = {"text": "hello", "mode": "steer"}
         said = (await http.post("/api/sessions/one/messages", json=steer)).json()
@@ -306,7 +306,7 @@ async def test_what_nothing_runs_for_is_not_taken_along_but_answered(web_stage: 
         assert heard.frames[-1][1]["run_id"] == said["run_id"]
 
 
-async def test_how_turns_ended_is_read_with_their_messages(web_stage: WebStage) -> None:
+async def test_the_messages_come_with_the_outcomes_of_their_turns(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await http.post("/api/sessions/one/messages", json={"text": "hello"})
@@ -327,7 +327,7 @@ async def test_how_turns_ended_is_read_with_their_messages(web_stage: WebStage) 
         assert [turn["outcome"] for turn in turns] == ["answered", "stopped"]
 
 
-async def test_what_was_thought_is_still_there_when_the_turn_is_over(web_stage: WebStage) -> None:
+async def test_the_reasoning_of_a_turn_is_kept_after_its_end(web_stage: WebStage) -> None:
     web_stage.agent.on("hello", Script().thinks("First one thing, ").thinks("then another.").says("Done."))
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await http.post("/api/sessions/one/messages", json={"text": "hello"})
@@ -339,7 +339,7 @@ async def test_what_was_thought_is_still_there_when_the_turn_is_over(web_stage: 
         ]
 
 
-async def test_a_turn_that_is_taken_up_again_is_known_before_it_says_anything(web_stage: WebStage) -> None:
+async def test_a_resumed_turn_is_listed_before_it_has_any_output(web_stage: WebStage) -> None:
     web_stage.agent.on("hang", Script().says("I begin.").hangs())
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await http.post("/api/sessions/one/messages", json={"text": "hang"})
@@ -351,7 +351,7 @@ async def test_a_turn_that_is_taken_up_again_is_known_before_it_says_anything(we
         assert [(turn["outcome"], turn["resumes"]) for turn in turns] == [("cut", False), (None, True)]
 
 
-async def test_a_session_is_found_by_what_was_said_in_it(web_stage: WebStage) -> None:
+async def test_a_session_is_found_by_the_text_of_its_messages(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http), hearing(http) as heard:
         for number, text in enumerate(("a zebra runs", "a horse runs"), start=1):
             await http.post(f"/api/sessions/s{number}/messages", json={"text": text})
@@ -362,7 +362,7 @@ async def test_a_session_is_found_by_what_was_said_in_it(web_stage: WebStage) ->
             assert all(words in one["said"] for one in sessions)
 
 
-async def test_the_key_is_no_part_of_the_page(web_stage: WebStage) -> None:
+async def test_the_page_does_not_contain_the_key(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
         for path in ("/", "/page/main.js", "/page/login.js"):
             assert KEY not in (await http.get(path)).text
