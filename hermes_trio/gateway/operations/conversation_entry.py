@@ -111,23 +111,23 @@ class Conversations:
     _entering: trio.Lock = field(default_factory=trio.Lock)
     """One request at a time: the choice of the session depends on the messages that wait in it."""
 
-    async def enter(self, said: ConversationInput, target: RequestTarget) -> EnteredMessage:
+    async def enter(self, content: ConversationInput, target: RequestTarget) -> EnteredMessage:
         """Store the message of a request in its session. Raises `OperationRefused`, `NoTurnsNow` and
         `TooManyWait`."""
         async with self._entering:
             terms = _Terms(self.config, self.world, self.running.open)
             entry, is_new = await self.database.write(
-                _enter, said, target, _session_name(said, target), terms
+                _enter, content, target, _session_name(content, target), terms
             )
             if entry is None:
-                entry, is_new = await self.database.write(_enter, said, target, self.world.new_id(), terms)
+                entry, is_new = await self.database.write(_enter, content, target, self.world.new_id(), terms)
             assert entry is not None  # noqa: S101 - nothing waits in a session with a new name
             origin = reachable_origin(entry, self.connected)
             if is_new:
                 self.created(entry.session_id)
             event = MessageEvent(
                 origin,
-                said.text,
+                content.text,
                 idempotency_key=target.key,
                 fingerprint=target.fingerprint if target.key else None,
             )
@@ -144,13 +144,13 @@ class Conversations:
         return posted
 
 
-def _session_name(said: ConversationInput, target: RequestTarget) -> str:
+def _session_name(content: ConversationInput, target: RequestTarget) -> str:
     """Return the id of the session to which a request belongs."""
     if target.session_id is not None:
         return target.session_id
     if target.key is not None:
         return "key-" + _digest(target.key)
-    return "talk-" + _digest(f"{said.instructions}\n{said.opening}")
+    return "talk-" + _digest(f"{content.instructions}\n{content.opening}")
 
 
 def _digest(text: str) -> str:
@@ -168,7 +168,7 @@ class _Terms:
 
 
 def _enter(
-    db: sqlite3.Connection, said: ConversationInput, target: RequestTarget, name: str, terms: _Terms
+    db: sqlite3.Connection, content: ConversationInput, target: RequestTarget, name: str, terms: _Terms
 ) -> tuple[SessionEntry | None, bool]:
     """Return the session for a request, and True if it was made just now; None for one that is busy with
     other requests."""
@@ -187,11 +187,11 @@ def _enter(
         if target.session_id is None and target.key is None and _is_busy(db, current):
             return None, False
         in_chat = source.platform != API_PLATFORM
-        if in_chat and said.history is not None:
+        if in_chat and content.history is not None:
             raise HistoryOfChat
-        if said.history is None or _is_same(transcript.load(db, current.session_id), said.history):
+        if content.history is None or _is_same(transcript.load(db, current.session_id), content.history):
             if not in_chat:
-                _instruct(db, current.session_id, said.instructions, at)
+                _instruct(db, current.session_id, content.instructions, at)
             return current, False
         settle.end_session(db, current.session_id, "history_given", at)
     entry = SessionEntry(
@@ -200,11 +200,11 @@ def _enter(
         created_at=at,
         updated_at=at,
         origin=source,
-        display_name=known.display_name if known is not None else title_of(said.opening),
+        display_name=known.display_name if known is not None else title_of(content.opening),
         platform=source.platform,
         chat_type=source.chat_type,
     )
-    _add(db, entry, said)
+    _add(db, entry, content)
     return entry, True
 
 
@@ -213,11 +213,11 @@ def _is_busy(db: sqlite3.Connection, entry: SessionEntry) -> bool:
     return inbox.count_pending(db, entry.session_key) > 0 or turns.runs_in(db, entry.session_id)
 
 
-def _add(db: sqlite3.Connection, entry: SessionEntry, said: ConversationInput) -> None:
+def _add(db: sqlite3.Connection, entry: SessionEntry, content: ConversationInput) -> None:
     """Store a new session with the instructions and the history of a request."""
     sessions.add(db, entry)
-    _instruct(db, entry.session_id, said.instructions, entry.created_at)
-    for row in said.history or ():
+    _instruct(db, entry.session_id, content.instructions, entry.created_at)
+    for row in content.history or ():
         transcript.append(db, entry.session_id, replace(row, created_at=entry.created_at))
 
 
@@ -233,8 +233,8 @@ def _is_same(stored: Iterable[TranscriptRow], given: Iterable[TranscriptRow]) ->
     ours, theirs = _texts_by_role(stored), _texts_by_role(given)
     return len(ours) == len(theirs) and all(
         role == their_role
-        and ("".join(told) == "".join(said) or (role == "assistant" and "".join(told) == said[-1]))
-        for (role, said), (their_role, told) in zip(ours, theirs, strict=True)
+        and ("".join(sent) == "".join(texts) or (role == "assistant" and "".join(sent) == texts[-1]))
+        for (role, texts), (their_role, sent) in zip(ours, theirs, strict=True)
     )
 
 

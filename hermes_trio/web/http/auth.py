@@ -21,9 +21,7 @@ import ipaddress
 import os
 import secrets
 import socket
-from collections import deque
 from pathlib import Path
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -39,16 +37,14 @@ from ...state.tables.logins import Login
 from .browser_logins import BrowserLogins
 from .connection import vouch
 from .http_errors import Refusal, read_json
+from .login_attempts import LoginAttempts, address_of
 from .server import is_loopback
 
 PAGE_HEADER = "x-hermes-page"
 LONGEST_BROWSER = 300
 LINK_SECONDS = 600.0
 COOKIE_SECONDS = 30 * 86400
-MOST_TRIES, TRIES_WITHIN = 5, 60.0
-MOST_ADDRESSES = 1000
 LONGEST_LOGIN = 4096
-T = TypeVar("T")
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 
@@ -88,9 +84,7 @@ class Auth:
         self._key, self._host, self._world = key.encode(), host, world
         self._names = {"localhost", host.lower(), socket.gethostname().lower()}
         self._links: dict[bytes, float] = {}
-        self._wrong: dict[str, deque[float]] = {}
-        self._known: dict[str, None] = {}
-        """The addresses of clients that have shown the right key."""
+        self._attempts = LoginAttempts(world)
         self.cookie = f"hermes_trio_{port}"
 
     def has_key(self, request: Request) -> bool:
@@ -121,19 +115,19 @@ class Auth:
     def _judge(self, request: Request) -> Refusal | None:
         if "authorization" not in request.headers:
             return Refusal(401, "no_key", "This route needs the key.", _WHERE, _CHALLENGE)
-        address, wrong = _address(request), Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
+        wrong = Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
         scheme, _, given = request.headers["authorization"].partition(" ")
         if scheme.lower() != "bearer":
             return wrong
         # An address that has shown the right key is never locked out. A key from any other address is not
         # even compared after too many wrong ones.
-        if address not in self._known and (refusal := self._too_many_tries(request)) is not None:
-            return refusal
+        too_many = self._attempts.refusal(request)
+        if too_many is not None and not self._attempts.is_trusted(request):
+            return too_many
         if self._is_key(given.strip()):
-            _remember(self._known, address, None)
+            self._attempts.trust(request)
             return None
-        too_many = self._too_many_tries(request)
-        self._note_mistake(request)
+        self._attempts.note_failure(request)
         return too_many or wrong
 
     def is_let_in(self, request: Request) -> bool:
@@ -176,10 +170,10 @@ class Auth:
         seal = _sealed(request.query_params.get("token", ""))
         if seal not in self._links and self.login_of(request) is not None:
             return RedirectResponse("/", 303)
-        self._count_tries(request)
+        self._attempts.check(request)
         until = self._links.pop(seal, 0.0)
         if self._world.time() >= until:
-            self._note_mistake(request)
+            self._attempts.note_failure(request)
             raise Refusal(
                 401,
                 "link_used",
@@ -193,9 +187,9 @@ class Auth:
 
     async def log_in_by_key(self, request: Request) -> Response:
         """Log a browser in with the key of the body. The page key is in the header `X-Hermes-Page`."""
-        self._count_tries(request)
+        self._attempts.check(request)
         if not self._is_key((await read_json(request, LoginRequest, longest=LONGEST_LOGIN)).key):
-            self._note_mistake(request)
+            self._attempts.note_failure(request)
             raise Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
         response = Response(status_code=204)
         response.headers[PAGE_HEADER] = await self._let_in(request, response)
@@ -255,33 +249,6 @@ class Auth:
             return False
         return True
 
-    # --- wrong keys ---
-
-    def _count_tries(self, request: Request) -> None:
-        if (refusal := self._too_many_tries(request)) is not None:
-            raise refusal
-
-    def _too_many_tries(self, request: Request) -> Refusal | None:
-        wrong = self._wrong.get(_address(request))
-        if wrong is None or len(wrong) < MOST_TRIES:
-            return None
-        if (wait := wrong[0] + TRIES_WITHIN - self._world.time()) <= 0:
-            return None
-        headers = {"Retry-After": str(int(wait) + 1)}
-        return Refusal(429, "too_many_tries", "Too many wrong keys.", "Wait a minute.", headers)
-
-    def _note_mistake(self, request: Request) -> None:
-        tries = self._wrong.get(_address(request), deque(maxlen=MOST_TRIES))
-        _remember(self._wrong, _address(request), tries)
-        tries.append(self._world.time())
-
-
-def _remember(table: dict[str, T], address: str, value: T) -> None:
-    """Store a value for an address, in place of the oldest one if there are too many."""
-    if address not in table and len(table) >= MOST_ADDRESSES:
-        del table[next(iter(table))]
-    table[address] = value
-
 
 def _is_foreign(request: Request) -> bool:
     """Return True if a page of another origin made a browser send this request."""
@@ -296,7 +263,7 @@ def _is_by_tls(request: Request) -> bool:
     """Return True if the browser uses TLS to a proxy in front of us. Only a proxy on this machine is
     believed."""
     by = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
-    return by == "https" and is_loopback(_address(request))
+    return by == "https" and is_loopback(address_of(request))
 
 
 def _foreign() -> Refusal:
@@ -307,10 +274,6 @@ def _foreign() -> Refusal:
 _JUDGED = "hermes_trio.judged"
 _WHERE = "It is web.key in config.yaml, or in <home>/web.key. Send it as `Authorization: Bearer <key>`."
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 def _sealed(secret: str) -> bytes:

@@ -100,10 +100,10 @@ class CompletionRoutes:
         The same request with the same `Idempotency-Key` gets the same answer."""
         body = await read_body(request)
         asked, session_id = completion_asked(body), request.headers.get(SESSION)
-        target, said = target_of(request, body, session_id), conversation_of(asked.messages)
+        target, content = target_of(request, body, session_id), conversation_of(asked.messages)
         if session_id is not None:
-            said = ConversationInput(said.text, None, said.instructions)
-        entered = await self.conversations.enter(said, target)
+            content = ConversationInput(content.text, None, content.instructions)
+        entered = await self.conversations.enter(content, target)
         completion = Completion(self.runs, entered, asked, model=_names(self.config)[-1])
         if asked.stream:
             return EventStream(partial(self._stream, completion), {SESSION: entered.session})

@@ -143,11 +143,11 @@ class RunRoutes:
         """`POST /v1/runs/{id}/stop`: stop a run that is not over. The answer is sent before the run's last
         event."""
         state = await self._state(request)
-        told = {"run_id": state.run_id, "status": state.status if state.is_over else "stopping"}
+        answer = {"run_id": state.run_id, "status": state.status if state.is_over else "stopping"}
 
         async def respond(scope: Scope, receive: Receive, send: Send) -> None:
             try:
-                await json_response(told)(scope, receive, send)
+                await json_response(answer)(scope, receive, send)
             finally:
                 # The run is stopped even if the client has gone.
                 with trio.move_on_after(STOP_WITHIN, shield=True):
@@ -167,8 +167,8 @@ class RunRoutes:
             remedy = f"Name one of these: {open_ids}." if open_ids else "Follow the events of the run."
             message = "This id names no open approval of this run."
             raise Refusal(409, "approval_not_pending", message, remedy)
-        told = {"run_id": state.run_id, "approval_id": asked.id, "choice": chosen.choice, "resolved": 1}
-        return json_response({"object": "run.approval_response", **told})
+        answer = {"run_id": state.run_id, "approval_id": asked.id, "choice": chosen.choice, "resolved": 1}
+        return json_response({"object": "run.approval_response", **answer})
 
     async def _open_approval(self, waiting: Sequence[OpenQuestion], named: str | None) -> OpenQuestion | None:
         """Return the open approval that a client means.
@@ -196,10 +196,10 @@ class RunRoutes:
 
 def _input_of(asked: NewRun) -> ConversationInput:
     messages = (ChatMessage("user", asked.input),) if isinstance(asked.input, str) else asked.input
-    said, before = conversation_of(messages, asked.conversation_history), asked.conversation_history
+    content, before = conversation_of(messages, asked.conversation_history), asked.conversation_history
     # A message alone continues the stored conversation; an empty history starts a new one.
-    history = said.history if before is not None or said.history else None
-    return ConversationInput(said.text, history, asked.instructions or said.instructions)
+    history = content.history if before is not None or content.history else None
+    return ConversationInput(content.text, history, asked.instructions or content.instructions)
 
 
 def _frame(record: Record) -> bytes:

@@ -15,9 +15,9 @@ import trio
 
 from hermes_trio.gateway.parts import Gateway
 from hermes_trio.host.loop.open_files import raise_open_files
-from hermes_trio.web.http.auth import TRIES_WITHIN
 from hermes_trio.web.http.connection import PIECE
 from hermes_trio.web.http.http_errors import LONGEST_BODY
+from hermes_trio.web.http.login_attempts import TRIES_WITHIN
 from hermes_trio.web.http.route_spec import RouteSpec
 from hermes_trio.web.http.server import MOST_CONNECTIONS
 from hermes_trio.web.route_table import SPECS

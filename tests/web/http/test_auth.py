@@ -11,7 +11,7 @@ import pytest
 
 from hermes_trio.base.errors import HomeUnusable
 from hermes_trio.config.schema import WebConfig
-from hermes_trio.web.http import auth
+from hermes_trio.web.http import login_attempts
 from hermes_trio.web.http.auth import web_key
 from hermes_trio.web.http.server import is_loopback
 from tests.web.conftest import KEY, WebStage, client, hearing, log_in
@@ -41,7 +41,7 @@ async def test_only_health_routes_are_open(web_stage: WebStage) -> None:
                 for path in ("/health", "/ready", "/metrics"):
                     assert (await stranger.get(path)).status_code == 200
                 for method, path in CLOSED:
-                    web_stage.away += timedelta(seconds=auth.TRIES_WITHIN)  # wrong keys are limited
+                    web_stage.away += timedelta(seconds=login_attempts.TRIES_WITHIN)  # wrong keys are limited
                     refused = await stranger.request(method, path, json={})
                     assert refused.status_code == 401, path
                     error = refused.json()["error"]
@@ -117,11 +117,11 @@ async def test_a_cookie_survives_a_restart_and_cannot_be_forged(web_stage: WebSt
 
 async def test_failed_log_ins_are_limited_and_the_key_still_works(web_stage: WebStage) -> None:
     async with web_stage.served() as (_, http):
-        for _ in range(auth.MOST_TRIES):
+        for _ in range(login_attempts.MOST_TRIES):
             assert (await http.post("/login", json={"key": "wrong"})).status_code == 401
         refused = await http.post("/login", json={"key": KEY})
         assert refused.status_code == 429
-        assert 0 < int(refused.headers["retry-after"]) <= auth.TRIES_WITHIN
+        assert 0 < int(refused.headers["retry-after"]) <= login_attempts.TRIES_WITHIN
         assert (await http.get("/login", params={"token": "guess"})).status_code == 429
         assert (await http.get("/api/sessions")).status_code == 200
 
@@ -358,11 +358,11 @@ async def test_a_used_link_redirects_a_logged_in_browser_to_the_page(web_stage: 
         link = web_stage.web.link()
         async with client(web_stage.web, None) as browser:
             await log_in(browser, link)
-            for _ in range(auth.MOST_TRIES + 1):
+            for _ in range(login_attempts.MOST_TRIES + 1):
                 again = await browser.get(link)
                 assert (again.status_code, again.headers["location"]) == (303, "/")
             assert (await browser.get("/api/sessions")).status_code == 200
         async with client(web_stage.web, None) as stranger:
-            for _ in range(auth.MOST_TRIES + 1):
+            for _ in range(login_attempts.MOST_TRIES + 1):
                 asked = await stranger.get("/login", headers={"Accept": "text/html"})
                 assert (asked.status_code, 'id="key"' in asked.text) == (200, True), "no failed log-in"

@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from hermes_trio.host.loop.open_files import raise_open_files
-from hermes_trio.web.http import auth
+from hermes_trio.web.http import auth, login_attempts
 from hermes_trio.web.http import connection as limits
 from hermes_trio.web.http.connection import Message, vouch
 from hermes_trio.web.http.server import MOST_CONNECTIONS, MOST_STRANGERS
@@ -100,13 +100,13 @@ async def test_wrong_keys_are_limited_like_failed_log_ins(web_stage: WebStage) -
     async with web_stage.served():
         assert web_stage.web is not None
         async with client(web_stage.web, "wrong") as stranger, client(web_stage.web, KEY) as owner:
-            for _ in range(auth.MOST_TRIES):
+            for _ in range(login_attempts.MOST_TRIES):
                 assert (await stranger.get("/api/sessions")).status_code == 401
             refused = await stranger.get("/api/sessions")
             assert refused.status_code == 429
-            assert 0 < int(refused.headers["retry-after"]) <= auth.TRIES_WITHIN
+            assert 0 < int(refused.headers["retry-after"]) <= login_attempts.TRIES_WITHIN
             assert (await owner.get("/api/sessions")).status_code == 429, "it may be a guess"
-            web_stage.away += timedelta(seconds=auth.TRIES_WITHIN)
+            web_stage.away += timedelta(seconds=login_attempts.TRIES_WITHIN)
             assert (await owner.get("/api/sessions")).status_code == 200
 
 
@@ -117,7 +117,7 @@ async def test_wrong_keys_do_not_lock_out_an_address_that_has_shown_the_right_ke
         assert web_stage.web is not None
         assert (await owner.get("/api/sessions")).status_code == 200
         async with client(web_stage.web, "wrong") as stranger:
-            for _ in range(auth.MOST_TRIES):
+            for _ in range(login_attempts.MOST_TRIES):
                 assert (await stranger.get("/api/sessions")).status_code == 401
             assert (await stranger.get("/api/sessions")).status_code == 429
         assert (await owner.get("/api/sessions")).status_code == 200

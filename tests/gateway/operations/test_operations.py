@@ -1,0 +1,179 @@
+"""Operations on sessions and runs, called without HTTP."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hermes_trio.base.messages import MessageEvent, SessionSource
+from hermes_trio.gateway.intake.request_intake import NoTurnsNow, Posted
+from hermes_trio.gateway.operations.api_sessions import (
+    SessionUnreachable,
+    find_or_create_session,
+    reachable_origin,
+    source_of,
+    title_of,
+)
+from hermes_trio.gateway.operations.conversation_entry import (
+    ConversationInput,
+    Conversations,
+    HistoryOfChat,
+    IdempotencyKeyReused,
+    RequestTarget,
+)
+from hermes_trio.gateway.operations.run_state import Runs
+from hermes_trio.gateway.operations.session_removal import remove_session
+from hermes_trio.gateway.parts import Gateway
+from hermes_trio.state.tables import inbox, sessions
+from hermes_trio.state.tables.session_entry import SessionEntry
+from hermes_trio.state.tables.transcript import TranscriptRow
+from hermes_trio.testing import Script
+from tests.stage import Stage
+
+ANSWERED = (TranscriptRow("user", "one", 0), TranscriptRow("assistant", "You said: one", 0))
+NO_NAMES = RequestTarget(None, None, "")
+
+
+def conversations(gateway: Gateway, created: list[str]) -> Conversations:
+    """The conversations of this gateway; their messages are stored and begin no turn."""
+
+    async def post(key: str, event: MessageEvent, *, mode: str = "queue") -> Posted:
+        def store(db: sqlite3.Connection) -> inbox.Stored:
+            return inbox.store(db, event, session_key=key, own_key=gateway.world.new_id(), at=0.0)
+
+        return Posted((await gateway.database.write(store)).inbox_id, "run", "queued")
+
+    return Conversations(
+        gateway.database,
+        gateway.config,
+        gateway.world,
+        gateway.sessions,
+        {("api", "main"), *gateway.connections},
+        post,
+        created.append,
+    )
+
+
+async def test_removing_a_session_ends_its_turn_and_deletes_its_rows_and_journals(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
+        await stage.says("hang")
+        entry = stage.entry()
+        assert (stage.home / "journal" / entry.session_id).exists()
+        await remove_session(
+            entry,
+            database=gateway.database,
+            journals=gateway.journals,
+            world=gateway.world,
+            sessions=gateway.sessions,
+            background=gateway.background,
+        )
+        assert [how for _, how, _ in stage.agent.left] == ["cancelled"]
+        assert not (stage.home / "journal" / entry.session_id).exists()
+        with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+            assert sessions.by_id(db, entry.session_id) is None
+
+
+async def test_stopping_a_run_ends_its_turn_and_its_state_is_cancelled(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
+        runs = Runs(gateway.database, gateway.world, gateway.journals, gateway.sessions)
+        await stage.says("hang")
+        [session] = gateway.sessions.running
+        assert session.task is not None
+        run_id = session.task.run_id
+        state = await runs.state(run_id)
+        assert state is not None
+        assert (state.status, state.is_over) == ("running", False)
+        await runs.stop(run_id)
+        await trio.testing.wait_all_tasks_blocked()
+        state = await runs.state(run_id)
+        assert state is not None
+        assert (state.status, state.is_over) == ("cancelled", True)
+        assert await runs.state("unknown") is None
+        await runs.stop("unknown")
+
+
+async def test_a_request_enters_the_session_of_its_history_and_a_new_one_for_another_history(
+    stage: Stage,
+) -> None:
+    created: list[str] = []
+    async with stage.life() as gateway:
+        entered = conversations(gateway, created)
+        first = await entered.enter(ConversationInput("one", ()), NO_NAMES)
+        assert first.is_ours
+        beside = await entered.enter(ConversationInput("one", ()), NO_NAMES)
+        assert created == [first.session, beside.session], "the first session is busy"
+        named = RequestTarget("mine", None, "")
+        again = await entered.enter(ConversationInput("two", None, "Be brief."), named)
+        assert again.session == "mine"
+        other = await entered.enter(ConversationInput("two", ANSWERED), named)
+        assert other.session == "mine", "the name stays"
+        assert len(created) == 4, "the other history begins another session"
+        await entered.enter(ConversationInput("three", ANSWERED), named)
+        assert len(created) == 4, "the same history continues it"
+
+
+async def test_an_idempotency_key_belongs_to_one_request(stage: Stage) -> None:
+    async with stage.life() as gateway:
+        entered = conversations(gateway, [])
+        first = await entered.enter(ConversationInput("one"), RequestTarget(None, "key", "a"))
+        gateway.control.hold(True)
+        again = await entered.enter(ConversationInput("one"), RequestTarget(None, "key", "a"))
+        assert (again.session, again.posted.inbox_id) == (first.session, first.posted.inbox_id)
+        with pytest.raises(IdempotencyKeyReused):
+            await entered.enter(ConversationInput("two"), RequestTarget(None, "key", "b"))
+        with pytest.raises(NoTurnsNow):
+            await entered.enter(ConversationInput("one"), RequestTarget(None, "another", "a"))
+
+
+async def test_a_history_for_a_chat_session_is_refused(stage: Stage, autojump_clock: MockClock) -> None:
+    async with stage.life() as gateway:
+        await stage.says("hello")
+        chat = RequestTarget(stage.entry().session_id, None, "")
+        entered = await conversations(gateway, []).enter(ConversationInput("hi"), chat)
+        assert not entered.is_ours
+        with pytest.raises(HistoryOfChat):
+            await conversations(gateway, []).enter(ConversationInput("hi", ()), chat)
+
+
+async def test_a_session_is_created_once(stage: Stage) -> None:
+    async with stage.life() as gateway:
+        parts = gateway.database, gateway.config, gateway.world
+        entry, is_new = await find_or_create_session(*parts, "mine", "A title")
+        assert (entry.session_id, entry.display_name, entry.origin, is_new) == (
+            "mine",
+            "A title",
+            source_of("mine"),
+            True,
+        )
+        again, is_new = await find_or_create_session(*parts, "mine", "Another title")
+        assert (again.display_name, is_new) == ("A title", False)
+
+
+def test_a_session_on_a_platform_that_is_not_connected_is_unreachable() -> None:
+    entry = SessionEntry("key", "one", 0, 0, origin=SessionSource("memory", "42"))
+    assert reachable_origin(entry, {("memory", "main")}) == entry.origin
+    with pytest.raises(SessionUnreachable):
+        reachable_origin(entry, {("memory", "other")})
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("\n  # Plan the **trip**\nmore", "Plan the **trip**"),
+        ("> - `quoted`", "quoted`"),
+        (" \n#\n", None),
+        ("x" * 61, "x" * 59 + "…"),
+    ],
+)
+def test_the_title_of_a_conversation_is_its_first_line_without_markdown(text: str, title: str | None) -> None:
+    assert title_of(text) == title
