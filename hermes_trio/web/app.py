@@ -11,13 +11,12 @@ import trio
 from starlette.applications import Starlette
 
 from ..config.schema import GatewayConfig
-from ..gateway.commands.stop import let_go
-from ..gateway.commands.table import obey
-from ..gateway.intake.request_intake import post
+from ..gateway.commands.stop import stop_session
+from ..gateway.facade import Gateway
+from ..gateway.intake.requests import post
 from ..gateway.operations.conversation_entry import Conversations
 from ..gateway.operations.run_state import Runs
-from ..gateway.parts import Gateway
-from ..gateway.turn.questions import answer, waiting
+from ..gateway.turn.questions import give_answer
 from ..log import Log
 from .api.admin_routes import AdminRoutes
 from .api.api_platform import ApiPlatform
@@ -86,33 +85,33 @@ class Web:
         self, gateway: Gateway, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Listen until the work of the gateway is over and all listeners have the last event."""
-        key = web_key(gateway.home, self._config)
+        home, shutdown = gateway.home, gateway.shutdown
+        running = gateway.work.running
+        key = web_key(home.path, self._config)
         listeners = await listen(self._config)
-        gateway.masking = gateway.masking.knowing(key)  # the key may have been made just now
+        home.secrets.learn(key)  # the key may have been made just now
         port = listeners[0].socket.getsockname()[1]
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
-        logins = BrowserLogins(gateway.database, gateway.world)
+        logins = BrowserLogins(home.database, home.world)
         await logins.load()
-        auth = Auth(key, self._config.host, port, gateway.world, logins)
-        changes = ChangeFeed(
-            partial(gateway_status, gateway.board, gateway.control, gateway.sessions, gateway.world)
-        )
-        guard = RouteGuard(auth, gateway.worker, self._owns_process)
+        auth = Auth(key, self._config.host, port, home.world, logins)
+        changes = ChangeFeed(partial(gateway_status, home.board, shutdown.control, running, home.world))
+        guard = RouteGuard(auth, home.worker, self._owns_process)
         handlers = self._handlers(gateway, auth, changes)
         door = OpenDoor(f"http://{host}:{port}", auth, application(guard, handlers))
         self._open = door
         closed = trio.Event()
         async with trio.open_nursery() as noting:
-            noting.start_soon(note_turns, changes, gateway.board, gateway.sessions, gateway.database)
+            noting.start_soon(note_turns, changes, home.board, running, home.database)
             noting.start_soon(changes.beat)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(serve_connections, listeners, door.application, closed)
                 log.info("listening", address=door.address)
-                gateway.board.set(web=door.address)
+                home.board.set(web=door.address)
                 task_status.started()
-                await gateway.over.wait()
+                await shutdown.work_over.wait()
                 closed.set()
-                await gateway.journals.nothing_more()
+                await home.journals.nothing_more()
             noting.cancel_scope.cancel(reason="the server is closed")
 
     def link(self) -> str:
@@ -121,32 +120,33 @@ class Web:
 
     def _handlers(self, gateway: Gateway, auth: Auth, changes: ChangeFeed) -> Mapping[type, object]:
         """Return the handlers of each group of routes. Only this function hands out parts of the gateway."""
-        home, config, world, database = gateway.home, gateway.config, gateway.world, gateway.database
-        journals, reader, board = gateway.journals, gateway.reader, gateway.board
-        control, running, connections = gateway.control, gateway.sessions, gateway.connections
-        post_message, answer_question = partial(post, gateway), partial(answer, gateway)
-        open_questions, stop_and_drop = partial(waiting, gateway), partial(let_go, gateway)
+        home, chats, work, shutdown = gateway.home, gateway.chats, gateway.work, gateway.shutdown
+        config, world, database = home.config, home.world, home.database
+        journals, reader, board = home.journals, home.reader, home.board
+        control, running, connections = shutdown.control, work.running, chats.connections
+        post_message, answer_question = partial(post, gateway.mailbox), partial(give_answer, home)
+        open_questions, stop_and_drop = running.open_questions, partial(stop_session, home, running)
         runs = Runs(database, world, journals, running)
         conversations = Conversations(
-            database, config, world, running, connections, post_message, changes.note
+            database, config, world, control, connections, post_message, changes.note
         )
-        metrics = Metrics(database, journals, running, outcomes=gateway.outcomes, connections=connections)
+        metrics = Metrics(
+            database, journals, running, control, outcomes=work.outcomes, connections=connections
+        )
         handlers = (
             PageRoutes(auth),
             LoginRoutes(auth),
-            HealthRoutes(self._version, home, database, board, control, running),
+            HealthRoutes(self._version, home.path, database, board, control, running),
             MetricsRoutes(metrics, auth),
-            SessionRoutes(
-                database, journals, config, world, running, gateway.background, open_questions, changes
-            ),
-            MessageRoutes(database, reader, config, world, running, connections, post_message, changes),
+            SessionRoutes(home, work, open_questions, changes),
+            MessageRoutes(database, reader, config, world, control, connections, post_message, changes),
             TurnRoutes(database, open_questions, answer_question, stop_and_drop, changes),
-            CommandRoutes(database, config, running, connections, partial(obey, gateway), changes),
-            EventRoutes(database, journals, control, gateway.life, changes),
-            CompletionRoutes(config, runs, conversations, gateway.over, self.callers),
+            CommandRoutes(database, config, work.sessions, connections, gateway.commands.obey, changes),
+            EventRoutes(database, journals, control, home.life, changes),
+            CompletionRoutes(config, runs, conversations, shutdown.work_over, self.callers),
             RunRoutes(runs, conversations, answer_question),
             DescriptionRoutes(SPECS, self._version),
-            AdminRoutes(home, world, control, running, gateway.supervised_by, gateway.stop, self.link),
+            AdminRoutes(home.path, world, control, running, shutdown.supervised_by, gateway.stop, self.link),
         )
         return {type(each): each for each in handlers}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..gateway.intake.request_intake import NoTurnsNow, TooManyWait
+from ..gateway.intake.requests import NoTurnsNow, TooManyWait
 from ..gateway.operations.api_sessions import SessionUnreachable
 from ..gateway.operations.conversation_entry import HistoryOfChat, IdempotencyKeyReused
 from ..gateway.operations.operation_errors import OperationRefused

@@ -31,8 +31,8 @@ from ...state.rules.store import key_of
 from ...state.tables import inbox, sessions, transcript, turns
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import TranscriptRow
-from ..intake.request_intake import NoTurnsNow, Posted
-from ..session.registry import Sessions
+from ..ending.control import Control
+from ..intake.requests import NoTurnsNow, Posted
 from .api_sessions import API_PLATFORM, reachable_origin, source_of, title_of
 from .gateway_actions import PostMessage
 from .operation_errors import OperationRefused
@@ -102,7 +102,7 @@ class Conversations:
     database: Database
     config: GatewayConfig
     world: World
-    running: Sessions
+    control: Control
     connected: Container[tuple[str, str]]
     """The platform and the account of each connection."""
     post: PostMessage
@@ -115,7 +115,7 @@ class Conversations:
         """Store the message of a request in its session. Raises `OperationRefused`, `NoTurnsNow` and
         `TooManyWait`."""
         async with self._entering:
-            terms = _Terms(self.config, self.world, self.running.open)
+            terms = _Terms(self.config, self.world, self.control.takes_turns)
             entry, is_new = await self.database.write(
                 _enter, content, target, _session_name(content, target), terms
             )

@@ -7,8 +7,8 @@ from typing import Literal, Protocol
 
 from ...base.messages import MessageEvent
 from ..commands.parse import Command
-from ..intake.request_intake import Posted
-from ..turn.questions import OpenQuestion
+from ..intake.requests import Posted
+from ..turn.open_question import OpenQuestion
 
 OpenQuestions = Callable[[str], Sequence[OpenQuestion]]
 """Returns the open questions of the session with this key, the oldest first."""
@@ -30,13 +30,13 @@ class PostMessage(Protocol):
 class AnswerQuestion(Protocol):
     """Stores the answer to an open question. Returns False if it comes too late."""
 
-    async def __call__(self, asked: OpenQuestion, meant: str, *, by: str) -> bool: ...
+    async def __call__(self, question: OpenQuestion, answer: str, *, by: str) -> bool: ...
 
 
 class ObeyCommand(Protocol):
     """Carries out a command in the session with this key, and adds its output to `replies`."""
 
-    async def __call__(self, given: Command, key: str, event: MessageEvent, replies: list[str]) -> None: ...
+    async def __call__(self, command: Command, key: str, event: MessageEvent, replies: list[str]) -> None: ...
 
 
 class RequestEnding(Protocol):

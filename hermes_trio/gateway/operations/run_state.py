@@ -19,7 +19,7 @@ from ...state.db.database import Database
 from ...state.tables import inbox, sessions, transcript, turns
 from ...state.tables.inbox import InboxState, Received
 from ...state.tables.turns import Outcome, TurnRow
-from ..session.registry import Sessions
+from ..session.running_turns import RunningTurns
 from ..turn.handle import TurnHandle
 
 RunStatus = Literal[
@@ -86,14 +86,14 @@ class Runs:
     database: Database
     world: World
     journals: Journals
-    sessions: Sessions
+    running: RunningTurns
 
     async def state(self, run_id: str) -> RunState | None:
         """Return the state of a run; None if no run of this name exists or was promised."""
         rows = await self.database.read(_look, run_id)
         if rows is None:
             return None
-        task = self.sessions.task(rows.key)
+        task = self.running.handle(rows.key)
         if task is not None and task.run_id != run_id:
             task = None
         return RunState(
@@ -145,7 +145,7 @@ def _status(rows: _Rows, task: TurnHandle | None) -> RunStatus:
     # The row of a turn has its end before the journal has it: the run goes on until its task ends.
     if task is not None and task.scope.cancel_called:
         return "stopping"
-    if task is not None and any(asked.kind == "approval" for asked in task.asked):
+    if task is not None and any(asked.kind == "approval" for asked in task.questions):
         return "waiting_for_approval"
     if task is not None and rows.turn is not None:
         return "running"

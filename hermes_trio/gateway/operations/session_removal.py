@@ -11,29 +11,19 @@ from ...state.rules import settle
 from ...state.tables import inbox
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.turns import Outcome
-from ..processes.background import Background
-from ..session.registry import Sessions
-from .turn_end import wait_for_turn_end
+from ..commands.stop import stop_turn
+from ..home.open_home import Home
+from ..session.work import Work
 
 
-async def remove_session(
-    entry: SessionEntry,
-    *,
-    database: Database,
-    journals: Journals,
-    world: World,
-    sessions: Sessions,
-    background: Background,
-) -> None:
+async def remove_session(home: Home, work: Work, entry: SessionEntry) -> None:
     """Delete a session of a gateway that runs. Its turn and its background processes are ended first."""
-    await database.write(_end, entry, world.time())
+    await home.database.write(_end, entry, home.world.time())
     if entry.ended_at is None:
-        task = sessions.task(entry.session_key)
-        if task is not None:
-            task.end(Outcome.RESET)
-        await wait_for_turn_end(sessions, entry.session_key)
-    await background.ended_of(entry.session_id)
-    await remove_stored(entry.session_id, database, journals, world)
+        stop_turn(work.running, entry.session_key, Outcome.RESET)
+        await work.sessions.turn_ended(entry.session_key)
+    await work.background.ended_of(entry.session_id)
+    await remove_stored(entry.session_id, home.database, home.journals, home.world)
 
 
 async def remove_stored(session_id: str, database: Database, journals: Journals, world: World) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -62,8 +62,8 @@ class Sleepers(Protocol):
     def wake(self, key: str) -> object:
         """Make the session of this key look into its inbox."""
 
-    async def after_turn(self, key: str, job: Callable[[], Awaitable[None]]) -> None:
-        """Run a job as soon as no turn of this session runs."""
+    async def turn_ended(self, key: str) -> None:
+        """Wait until no turn of this session runs."""
 
 
 class Background:
@@ -175,22 +175,12 @@ class Background:
         if mode in ("all", "result") or (mode == "error" and code):
             self._chats.notice(entry.origin, texts.process_ended(command, code))
         if kept.notify:
-            await self._no_turn_runs(entry.session_key)
+            await self._sessions.turn_ended(entry.session_key)
             if not kept.told:
                 kept.told = True
                 end = latest(kept.last(TAIL + MARGIN), TAIL, home.masking)
                 text = texts.process_ended(command, code, kept.id, end)
                 await self._store_message(entry, processes.told_as(kept.id), text, ended=kept.id)
-
-    async def _no_turn_runs(self, session_key: str) -> None:
-        """Wait until no turn of this session runs."""
-        free = trio.Event()
-
-        async def job() -> None:
-            free.set()
-
-        await self._sessions.after_turn(session_key, job)
-        await free.wait()
 
     def _forget_old(self) -> None:
         before = self._home.world.time() - KEPT_FOR

@@ -34,6 +34,17 @@ class Sessions:
         else:
             session.between_turns(job)
 
+    async def turn_ended(self, key: str) -> None:
+        """Wait until no turn of this session runs, and the jobs that were queued for that time are done."""
+        ended = trio.Event()
+
+        async def job() -> None:
+            await trio.lowlevel.checkpoint()
+            ended.set()
+
+        await self.after_turn(key, job)
+        await ended.wait()
+
     def look_again(self) -> None:
         """Make every session check whether turns may still begin. If not, it leaves."""
         for session in self._sessions.values():

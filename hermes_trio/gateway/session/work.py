@@ -7,7 +7,6 @@ and turns start background processes, so this is the one place that knows both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -54,6 +53,6 @@ class Work:
         """Make the session of this key look into its inbox."""
         self.sessions.wake(key)
 
-    async def after_turn(self, key: str, job: Callable[[], Awaitable[None]]) -> None:
-        """Run a job as soon as no turn of this session runs."""
-        await self.sessions.after_turn(key, job)
+    async def turn_ended(self, key: str) -> None:
+        """Wait until no turn of this session runs."""
+        await self.sessions.turn_ended(key)

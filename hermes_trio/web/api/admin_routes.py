@@ -16,7 +16,7 @@ from ...base.world import World
 from ...gateway.ending.control import Control
 from ...gateway.ending.endings_table import Supervisor
 from ...gateway.operations.gateway_actions import RequestEnding
-from ...gateway.session.registry import Sessions
+from ...gateway.session.running_turns import RunningTurns
 from ...host.home.markers import DRAIN_REQUEST, consume, write_drain_request
 from ..http.http_errors import Refusal, json_response, read_json
 
@@ -42,7 +42,7 @@ class AdminRoutes:
     home: Path
     world: World
     control: Control
-    running: Sessions
+    running: RunningTurns
     supervised_by: Supervisor
     request_ending: RequestEnding
     new_link: Callable[[], str]
@@ -65,7 +65,7 @@ class AdminRoutes:
         else:
             consume(self.home, DRAIN_REQUEST)
         self.control.hold(begin)
-        state = {"held": self.control.held, "active_agents": len(self.running.running)}
+        state = {"held": self.control.held, "active_agents": len(self.running)}
         return json_response(state, 202)
 
     async def link(self, request: Request) -> Response:

@@ -21,7 +21,6 @@ from ...config.schema import GatewayConfig
 from ...gateway.commands.parse import SAYING, parse
 from ...gateway.operations.api_sessions import reachable_origin, source_of
 from ...gateway.operations.gateway_actions import ObeyCommand
-from ...gateway.operations.turn_end import wait_for_turn_end
 from ...gateway.session.registry import Sessions
 from ...state.db.database import Database
 from ...state.rules.store import key_of
@@ -43,7 +42,7 @@ class CommandRoutes:
 
     database: Database
     config: GatewayConfig
-    running: Sessions
+    sessions: Sessions
     connected: Container[tuple[str, str]]
     obey_command: ObeyCommand
     changes: ChangeFeed
@@ -68,7 +67,7 @@ class CommandRoutes:
         await self.obey_command(given, key, event, replies)
         if not replies:
             # Some commands wait for the end of the running turn, and reply only then.
-            await wait_for_turn_end(self.running, key)
+            await self.sessions.turn_ended(key)
         if entry is not None:
             self.changes.note(entry.session_id)
         return json_response({"command": name, "rest": "", "replies": replies})

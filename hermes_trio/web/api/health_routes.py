@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...gateway.ending.control import Control
-from ...gateway.session.registry import Sessions
+from ...gateway.session.running_turns import RunningTurns
 from ...host.home.status_board import StatusBoard
 from ...state.db.damaged import damaged_copies
 from ...state.db.database import Database
@@ -29,7 +29,7 @@ class HealthRoutes:
     database: Database
     board: StatusBoard
     control: Control
-    running: Sessions
+    running: RunningTurns
 
     async def health(self, request: Request) -> Response:
         """`GET /health`: 200 while the gateway is alive."""
@@ -37,7 +37,7 @@ class HealthRoutes:
 
     async def ready(self, request: Request) -> Response:
         """`GET /ready`: 200 only while new turns may begin."""
-        if not self.running.open:
+        if not self.control.takes_turns:
             return refusal_response(Draining(), "/ready")
         return json_response({"status": "ready"})
 
@@ -53,7 +53,7 @@ class HealthRoutes:
                 "pid": status.pid,
                 "instance": status.instance,
                 "state": status.gateway_state,
-                "active_agents": len(self.running.running),
+                "active_agents": len(self.running),
                 "platforms": status.platforms,
                 "held": self.control.held,
                 "damaged_databases": [one.name for one in damaged_copies(self.home / "gateway.db")],

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from ...base.messages import Attachment, AttachmentKind, MessageEvent
 from ...base.world import World
 from ...config.schema import GatewayConfig
+from ...gateway.ending.control import Control
 from ...gateway.operations.api_sessions import (
     find_or_create_session,
     reachable_origin,
@@ -26,7 +27,6 @@ from ...gateway.operations.api_sessions import (
 from ...gateway.operations.gateway_actions import (
     PostMessage,
 )
-from ...gateway.session.registry import Sessions
 from ...journal.session_reader import SessionReader
 from ...state.db.database import Database
 from ...state.tables import sessions
@@ -64,7 +64,7 @@ class MessageRoutes:
     reader: SessionReader
     config: GatewayConfig
     world: World
-    running: Sessions
+    control: Control
     connected: Container[tuple[str, str]]
     post: PostMessage
     changes: ChangeFeed
@@ -108,7 +108,7 @@ class MessageRoutes:
         session_id = id_of(request)
         entry = await self.database.read(sessions.by_id, session_id)
         if entry is None:
-            if not self.running.open:
+            if not self.control.takes_turns:
                 raise Draining
             entry, _ = await find_or_create_session(
                 self.database, self.config, self.world, session_id, title_of(body.text)

@@ -22,10 +22,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ...gateway.ending.control import Control
 from ...gateway.links.link import Connection
-from ...gateway.session.registry import Sessions
+from ...gateway.session.running_turns import RunningTurns
 from ...host.home.state_file import PlatformState
-from ...host.loop.worker import STEPS, Took
+from ...host.loop.worker import STEPS, BatchTimes
 from ...journal.writer import Journals
 from ...state.db.database import Database
 from ...state.tables import endings, inbox, outbox
@@ -53,13 +54,15 @@ class Metrics:
         self,
         database: Database,
         journals: Journals,
-        running: Sessions,
+        running: RunningTurns,
+        control: Control,
         *,
         outcomes: Mapping[Outcome, int],
         connections: Mapping[tuple[str, str], Connection],
     ) -> None:
         """`outcomes` has the number of ended turns for each outcome."""
-        self._database, self._journals, self._running = database, journals, running
+        self._database, self._journals = database, journals
+        self._running, self._control = running, control
         self._outcomes, self._connections = outcomes, connections
         self._stored = _Stored(0, {}, None)
         self._registry = CollectorRegistry()
@@ -79,12 +82,12 @@ class Metrics:
         for outcome in Outcome:
             turns.add_metric([outcome], self._outcomes.get(outcome, 0))
         yield turns
-        yield _gauge("hermes_turns_running", "Turns that are running.", len(running.running))
+        yield _gauge("hermes_turns_running", "Turns that are running.", len(running))
         lag = running.limit.lag
         yield _gauge("hermes_loop_lag_seconds", "Lateness of the loop while more than a few turns run.", lag)
         yield _gauge("hermes_messages_waiting", "Messages that wait for a turn.", stored.waiting)
         yield _gauge("hermes_watchers", "Clients that listen to events now.", self._journals.live.watchers)
-        ready = float(running.open)
+        ready = float(self._control.takes_turns)
         yield _gauge("hermes_ready", "Whether new turns are taken.", ready)
         deliveries = GaugeMetricFamily(
             "hermes_deliveries", "Answers in the outbox, by state of delivery.", labels=["state"]
@@ -151,7 +154,7 @@ def _gauge(name: str, help_: str, value: float) -> Metric:
     return GaugeMetricFamily(name, help_, value=value)
 
 
-def _histogram(name: str, help_: str, took: Took) -> Metric:
+def _histogram(name: str, help_: str, took: BatchTimes) -> Metric:
     steps = [*map(str, STEPS), "+Inf"]
     buckets = list(zip(steps, map(float, itertools.accumulate(took.counts)), strict=True))
     return HistogramMetricFamily(name, help_, buckets=buckets, sum_value=took.seconds)

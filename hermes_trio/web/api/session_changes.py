@@ -16,7 +16,7 @@ import trio
 from ...base.errors import StoreError
 from ...base.world import World
 from ...gateway.ending.control import Control
-from ...gateway.session.registry import Sessions
+from ...gateway.session.running_turns import RunningTurns
 from ...gateway.turn.handle import TurnHandle
 from ...host.home.status_board import StatusBoard
 from ...log import Log
@@ -86,12 +86,12 @@ class ChangeFeed:
                 listener.wake()
 
 
-async def note_turns(feed: ChangeFeed, board: StatusBoard, running: Sessions, database: Database) -> None:
+async def note_turns(feed: ChangeFeed, board: StatusBoard, running: RunningTurns, database: Database) -> None:
     """Note each session in which a turn begins or ends, and each change of the gateway, until cancelled."""
     known: Mapping[str, TurnHandle | None] = {}
     while True:
         version = board.version
-        now = {session.key: session.task for session in running.running}
+        now = dict(running.items())
         feed.note(None)
         for key in {*known, *now}:
             if known.get(key) is not now.get(key):
@@ -110,7 +110,9 @@ async def _note_session(feed: ChangeFeed, database: Database, key: str) -> None:
             feed.note(entry.session_id)
 
 
-def gateway_status(board: StatusBoard, control: Control, running: Sessions, world: World) -> dict[str, Any]:
+def gateway_status(
+    board: StatusBoard, control: Control, running: RunningTurns, world: World
+) -> dict[str, Any]:
     """Return the event that says how the gateway is."""
     status, ending = board.status, control.current
     return {
@@ -118,10 +120,10 @@ def gateway_status(board: StatusBoard, control: Control, running: Sessions, worl
         "at": world.time(),
         "instance": status.instance,
         "state": status.gateway_state,
-        "ready": running.open,
+        "ready": control.takes_turns,
         "held": control.held,
         "ending": ending.kind if ending is not None else None,
         "deadline": status.deadline,
-        "active_agents": len(running.running),
+        "active_agents": len(running),
         "platforms": status.platforms,
     }

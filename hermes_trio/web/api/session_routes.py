@@ -15,17 +15,13 @@ from starlette.responses import Response
 
 from ...base.events import ApprovalRequest
 from ...base.ids import path_safe_id
-from ...base.world import World
-from ...config.schema import GatewayConfig
+from ...gateway.home.open_home import Home
 from ...gateway.operations.api_sessions import find_or_create_session
 from ...gateway.operations.gateway_actions import OpenQuestions
 from ...gateway.operations.session_removal import remove_session
 from ...gateway.outbound.exact_text import on_one_line
-from ...gateway.processes.background import Background
-from ...gateway.session.registry import Sessions
+from ...gateway.session.work import Work
 from ...gateway.turn.handle import TurnHandle
-from ...journal.writer import Journals
-from ...state.db.database import Database
 from ...state.tables import approvals, inbox, sessions, transcript
 from ...state.tables.inbox import Received
 from ...state.tables.session_entry import SessionEntry
@@ -55,12 +51,8 @@ class SessionUpdate(msgspec.Struct, frozen=True):
 class SessionRoutes:
     """The handlers of sessions."""
 
-    database: Database
-    journals: Journals
-    config: GatewayConfig
-    world: World
-    running: Sessions
-    background: Background
+    home: Home
+    work: Work
     open_questions: OpenQuestions
     changes: ChangeFeed
 
@@ -69,9 +61,9 @@ class SessionRoutes:
         that contain these words, the best match first."""
         limit, offset = number_of(request, "limit", 50), number_of(request, "offset", 0, least=0)
         if words := request.query_params.get("q"):
-            hits = await self.database.read(_search, words[:200])
+            hits = await self.home.database.read(_search, words[:200])
             return json_response({"sessions": [{**self._shown(entry), "said": text} for entry, text in hits]})
-        found = await self.database.read(sessions.newest, limit=limit + 1, offset=offset)
+        found = await self.home.database.read(sessions.newest, limit=limit + 1, offset=offset)
         shown = [self._shown(entry) for entry in found[:limit]]
         return json_response({"sessions": shown, "next": offset + limit if len(found) > limit else None})
 
@@ -79,21 +71,21 @@ class SessionRoutes:
         """`POST /api/sessions` `{id, title}`: create a session of the API. If the id is known, return that
         session instead."""
         body = await read_json(request, NewSession)
-        session_id = path_safe_id(body.id) if body.id is not None else self.world.new_id()
+        session_id = path_safe_id(body.id) if body.id is not None else self.home.world.new_id()
         entry, is_new = await find_or_create_session(
-            self.database, self.config, self.world, session_id, body.title
+            self.home.database, self.home.config, self.home.world, session_id, body.title
         )
         self.changes.note(entry.session_id)
         return json_response(self._shown(entry), 201 if is_new else 200)
 
     async def one(self, request: Request) -> Response:
         """`GET /api/sessions/{id}`: a session with its waiting messages and its open questions."""
-        entry = await entry_of(self.database, request)
+        entry = await entry_of(self.home.database, request)
         shown, key = self._shown(entry), entry.session_key
         if entry.ended_at is not None:
             return json_response({**shown, "waiting": [], "asks": []})
-        task, asked = self.running.task(key), {one.id: one for one in self.open_questions(key)}
-        waiting, requests = await self.database.read(_open, key, list(asked))
+        task, asked = self.work.running.handle(key), {one.id: one for one in self.open_questions(key)}
+        waiting, requests = await self.home.database.read(_open, key, list(asked))
         return json_response(
             {
                 **shown,
@@ -104,30 +96,23 @@ class SessionRoutes:
 
     async def change(self, request: Request) -> Response:
         """`PATCH /api/sessions/{id}` `{title}`: rename a session. Its place in lists stays the same."""
-        entry, body = await entry_of(self.database, request), await read_json(request, SessionUpdate)
-        await self.database.write(sessions.rename, entry.session_id, body.title)
+        entry, body = await entry_of(self.home.database, request), await read_json(request, SessionUpdate)
+        await self.home.database.write(sessions.rename, entry.session_id, body.title)
         self.changes.note(entry.session_id)
         return json_response(self._shown(replace(entry, display_name=body.title)))
 
     async def delete(self, request: Request) -> Response:
         """`DELETE /api/sessions/{id}`: delete a session with everything that belongs to it. Its turn and its
         processes are ended first."""
-        entry = await entry_of(self.database, request)
-        await remove_session(
-            entry,
-            database=self.database,
-            journals=self.journals,
-            world=self.world,
-            sessions=self.running,
-            background=self.background,
-        )
+        entry = await entry_of(self.home.database, request)
+        await remove_session(self.home, self.work, entry)
         self.changes.note(entry.session_id, deleted=True)
         return json_response({"id": entry.session_id, "deleted": True})
 
     def _shown(self, entry: SessionEntry) -> dict[str, Any]:
         """Return a session for clients."""
         key = entry.session_key
-        task = self.running.task(key) if entry.ended_at is None else None
+        task = self.work.running.handle(key) if entry.ended_at is None else None
         asks = self.open_questions(key) if entry.ended_at is None else []
         return {
             "id": entry.session_id,
@@ -141,7 +126,7 @@ class SessionRoutes:
             "end_reason": entry.end_reason,
             "state": "running" if task is not None else "idle",
             "run_id": task.run_id or None if task is not None else None,
-            "running_since": self.world.time() - (trio.current_time() - task.began) if task else None,
+            "running_since": self.home.world.time() - (trio.current_time() - task.began) if task else None,
             "asks_for": asks[0].kind if asks else None,
             "resume_pending": entry.resume_pending,
             "suspended": entry.suspended,
@@ -155,7 +140,7 @@ class SessionRoutes:
 
     def _open_question(self, asked: approvals.ApprovalRow, choices: Sequence[str]) -> dict[str, Any]:
         """Return an approval or a question for clients."""
-        is_question, config = asked.kind == "question", self.config
+        is_question, config = asked.kind == "question", self.home.config
         within = config.agent.clarify_timeout if is_question else config.approvals.timeout
         return {
             "id": asked.approval_id,

@@ -22,7 +22,7 @@ from ...gateway.operations.conversation_entry import ConversationInput, Conversa
 from ...gateway.operations.gateway_actions import AnswerQuestion
 from ...gateway.operations.run_follower import RunFollower, fields_of, follow
 from ...gateway.operations.run_state import Runs, RunState
-from ...gateway.turn.questions import OpenQuestion
+from ...gateway.turn.open_question import OpenQuestion
 from ...journal.record import Record
 from ...journal.replay import parse_cursor
 from ...state.tables import approvals
@@ -159,7 +159,7 @@ class RunRoutes:
         """`POST /v1/runs/{id}/approval` `{choice, approval_id}`: grant or deny an approval of a run."""
         state = await self._state(request)
         chosen = await read_json(request, ApprovalChoice)
-        requests = state.task.asked if state.task is not None else ()
+        requests = state.task.questions if state.task is not None else ()
         waiting = [one for one in requests if one.kind == "approval" and one.answer is None]
         asked = await self._open_approval(waiting, chosen.approval_id)
         if asked is None or not await self.answer_question(asked, chosen.choice, by=ANSWERED_BY):

@@ -10,7 +10,8 @@ import trio
 from trio.testing import MockClock
 
 from hermes_trio.base.messages import MessageEvent, SessionSource
-from hermes_trio.gateway.intake.request_intake import NoTurnsNow, Posted
+from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.intake.requests import NoTurnsNow, Posted
 from hermes_trio.gateway.operations.api_sessions import (
     SessionUnreachable,
     find_or_create_session,
@@ -27,7 +28,6 @@ from hermes_trio.gateway.operations.conversation_entry import (
 )
 from hermes_trio.gateway.operations.run_state import Runs
 from hermes_trio.gateway.operations.session_removal import remove_session
-from hermes_trio.gateway.parts import Gateway
 from hermes_trio.state.tables import inbox, sessions
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.transcript import TranscriptRow
@@ -43,16 +43,16 @@ def conversations(gateway: Gateway, created: list[str]) -> Conversations:
 
     async def post(key: str, event: MessageEvent, *, mode: str = "queue") -> Posted:
         def store(db: sqlite3.Connection) -> inbox.Stored:
-            return inbox.store(db, event, session_key=key, own_key=gateway.world.new_id(), at=0.0)
+            return inbox.store(db, event, session_key=key, own_key=gateway.home.world.new_id(), at=0.0)
 
-        return Posted((await gateway.database.write(store)).inbox_id, "run", "queued")
+        return Posted((await gateway.home.database.write(store)).inbox_id, "run", "queued")
 
     return Conversations(
-        gateway.database,
-        gateway.config,
-        gateway.world,
-        gateway.sessions,
-        {("api", "main"), *gateway.connections},
+        gateway.home.database,
+        gateway.home.config,
+        gateway.home.world,
+        gateway.control,
+        {("api", "main"), *gateway.chats.connections},
         post,
         created.append,
     )
@@ -66,14 +66,7 @@ async def test_removing_a_session_ends_its_turn_and_deletes_its_rows_and_journal
         await stage.says("hang")
         entry = stage.entry()
         assert (stage.home / "journal" / entry.session_id).exists()
-        await remove_session(
-            entry,
-            database=gateway.database,
-            journals=gateway.journals,
-            world=gateway.world,
-            sessions=gateway.sessions,
-            background=gateway.background,
-        )
+        await remove_session(gateway.home, gateway.work, entry)
         assert [how for _, how, _ in stage.agent.left] == ["cancelled"]
         assert not (stage.home / "journal" / entry.session_id).exists()
         with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
@@ -85,11 +78,10 @@ async def test_stopping_a_run_ends_its_turn_and_its_state_is_cancelled(
 ) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     async with stage.life() as gateway:
-        runs = Runs(gateway.database, gateway.world, gateway.journals, gateway.sessions)
+        runs = Runs(gateway.home.database, gateway.home.world, gateway.home.journals, gateway.work.running)
         await stage.says("hang")
-        [session] = gateway.sessions.running
-        assert session.task is not None
-        run_id = session.task.run_id
+        [handle] = gateway.work.running.handles()
+        run_id = handle.run_id
         state = await runs.state(run_id)
         assert state is not None
         assert (state.status, state.is_over) == ("running", False)
@@ -147,7 +139,7 @@ async def test_a_history_for_a_chat_session_is_refused(stage: Stage, autojump_cl
 
 async def test_a_session_is_created_once(stage: Stage) -> None:
     async with stage.life() as gateway:
-        parts = gateway.database, gateway.config, gateway.world
+        parts = gateway.home.database, gateway.home.config, gateway.home.world
         entry, is_new = await find_or_create_session(*parts, "mine", "A title")
         assert (entry.session_id, entry.display_name, entry.origin, is_new) == (
             "mine",

@@ -10,9 +10,10 @@ import pytest
 import trio
 
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.turn.context import Shortened, TurnContext
+from hermes_trio.gateway.turn.agent_function import CompressionResult
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import Script
-from tests.stage import Agent
+from tests.stage import Agent, home_channels
 from tests.web.conftest import WebStage, hearing
 
 
@@ -111,7 +112,7 @@ async def test_the_compress_command_replies_after_the_compression(web_stage: Web
     done = Done(before=2000, after=500)
 
     class Shortens(Agent):
-        async def compress(self, *_: object) -> Shortened:
+        async def compress(self, *_: object) -> CompressionResult:
             await trio.sleep(0.2)
             return done
 
@@ -119,7 +120,9 @@ async def test_the_compress_command_replies_after_the_compression(web_stage: Web
     async with web_stage.served() as (_, http), hearing(http) as heard:
         await says(http, "hello")
         await heard.until("run.completed")
-        assert (await typed(http, "/compress"))["replies"] == [texts.compressed(done)]
+        assert (await typed(http, "/compress"))["replies"] == [
+            texts.compressed(done.before, done.after, done.trouble)
+        ]
 
 
 async def test_a_client_with_the_key_may_give_admin_commands_in_a_chat(web_stage: WebStage) -> None:
@@ -143,7 +146,7 @@ async def test_a_client_with_the_key_may_give_admin_commands_in_a_chat(web_stage
         said = len(chat.texts)
         assert (await typed(http, "/deny always", session))["replies"] == [texts.asks_again(0)]
         assert (await typed(http, "/sethome", session))["replies"] == [texts.home_is_here()]
-        assert [home.chat_id for home in gateway.home_channels.values()] == ["42"]
+        assert home_channels(gateway) == ["42"]
         assert len(chat.texts) == said, "the chat got no question"
         assert (await typed(http, "/restart", session))["replies"] == [texts.restart_asked(0, 0)]
         assert gateway.control.current is not None

@@ -18,7 +18,7 @@ async def test_a_gateway_is_alive_and_ready_and_has_details(web_stage: WebStage)
     async with web_stage.served() as (gateway, http):
         assert (await http.get("/health")).json() == {"status": "ok"}
         assert (await http.get("/ready")).status_code == 200
-        await web_stage.until(lambda: all(one.link for one in gateway.connections.values()))
+        await web_stage.until(lambda: all(one.link for one in gateway.chats.connections.values()))
         detailed = (await http.get("/health/detailed")).json()
         assert detailed["state"] == "running"
         assert detailed["active_agents"] == 0
@@ -39,7 +39,7 @@ async def test_a_draining_gateway_is_alive_and_not_ready_and_begins_no_turn(web_
         await heard.until("message.delta")
         asked = await http.post("/api/admin/stop", json={"grace": 3600})
         assert (asked.status_code, asked.json()["ending"], asked.json()["grace"]) == (202, "stop", 3600)
-        await web_stage.until(lambda: not gateway.sessions.open)
+        await web_stage.until(lambda: not gateway.control.takes_turns)
         assert (await http.get("/health")).status_code == 200
         for answer in (
             await http.get("/ready"),
@@ -69,7 +69,9 @@ async def test_a_question_can_be_answered_while_the_gateway_drains(web_stage: We
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         await http.post("/api/sessions/one/messages", json={"text": "go"})
         key = "agent:main:api:dm:one"
-        await web_stage.until(lambda: (task := gateway.sessions.task(key)) is not None and bool(task.asked))
+        await web_stage.until(
+            lambda: (task := gateway.work.running.handle(key)) is not None and bool(task.questions)
+        )
         gateway.stop(grace=3600)
         answered = await http.post("/api/sessions/one/messages", json={"text": "this"})
         assert answered.json()["status"] == "steered"
@@ -82,12 +84,12 @@ async def test_a_gateway_is_held_and_released_by_request(web_stage: WebStage) ->
     async with web_stage.served() as (gateway, http):
         held = await http.post("/api/admin/drain")
         assert (held.status_code, held.json()["held"]) == (202, True)
-        assert (gateway.home / DRAIN_REQUEST).exists()
+        assert (gateway.home.path / DRAIN_REQUEST).exists()
         assert (await http.get("/ready")).status_code == 503
         refused = await http.post("/api/sessions/one/messages", json={"text": "hello"})
         assert refused.json()["error"]["code"] == "gateway_draining"
         assert (await http.post("/api/admin/drain", json={"action": "cancel"})).json()["held"] is False
-        assert not (gateway.home / DRAIN_REQUEST).exists()
+        assert not (gateway.home.path / DRAIN_REQUEST).exists()
         assert (await http.get("/ready")).status_code == 200
         assert (await http.post("/api/sessions/one/messages", json={"text": "hello"})).status_code == 202
 
@@ -109,8 +111,8 @@ async def test_the_gateway_runs_on_with_the_web_when_every_platform_refuses_it(
     async with web_stage.served() as (gateway, http):
         await web_stage.until(
             lambda: (
-                gateway.board.status.platforms.get("memory") is not None
-                and gateway.board.status.platforms["memory"].state == "fatal"
+                gateway.home.board.status.platforms.get("memory") is not None
+                and gateway.home.board.status.platforms["memory"].state == "fatal"
             )
         )
         assert gateway.control.current is None
@@ -149,7 +151,7 @@ async def test_the_metrics_have_all_counters_and_measurements(web_stage: WebStag
 
 async def test_the_metrics_count_reconnections(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
-        connection = gateway.connections["memory", "main"]
+        connection = gateway.chats.connections["memory", "main"]
         await web_stage.until(lambda: connection.link is not None)
         assert (await read_metrics(http))["hermes_platform_reconnects_total", ("main", "memory")] == 0
         connection.becomes(connection.state, connection.link)
@@ -170,8 +172,8 @@ async def read_metrics(http) -> dict[tuple[str, tuple[str, ...]], float]:  # typ
 
 async def test_a_failure_of_the_gateway_has_the_same_form_as_a_refusal(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http):
-        (gateway.home / DRAIN_REQUEST).mkdir()  # at the path of the marker file
-        (gateway.home / DRAIN_REQUEST / "x").mkdir()
+        (gateway.home.path / DRAIN_REQUEST).mkdir()  # at the path of the marker file
+        (gateway.home.path / DRAIN_REQUEST / "x").mkdir()
         asked = await http.post("/api/admin/drain")
         assert asked.status_code == 500
         assert sorted(asked.json()["error"]) == ["code", "message", "remedy"]

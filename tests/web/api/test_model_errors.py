@@ -61,7 +61,7 @@ async def test_a_permanent_model_error_is_not_retried_by_the_client(
                 await client.chat.completions.create(model="x", messages=HELLO)
             assert (refusal.value.status_code, refusal.value.code) == (status, code)
             assert "test-model" in refusal.value.message, "it names the model and the remedy"
-            assert gateway.outcomes[Outcome.FAILED] == 1, "the client has sent one request"
+            assert gateway.work.outcomes[Outcome.FAILED] == 1, "the client has sent one request"
             with pytest.raises(openai.APIError) as streamed:
                 async for _ in await client.chat.completions.create(model="x", messages=HELLO, stream=True):
                     pass

@@ -22,7 +22,7 @@ async def test_a_cut_turn_is_resumed_in_the_next_life_and_shown_with_its_marker(
     web_stage.agent.on("hang", Script().says("All done."))
     async with web_stage.served() as (_, http):
         await web_stage.until(lambda: ("hang", "answered") in [left[:2] for left in web_stage.agent.left])
-        await web_stage.until(lambda: not web_stage.gateway.sessions.running)  # type: ignore[union-attr]
+        await web_stage.until(lambda: not web_stage.gateway.work.running)  # type: ignore[union-attr]
         read = (await http.get("/api/sessions/one/messages")).json()["messages"]
         assert [row["content"] for row in read][:2] == ["hang", "I begin."]
         assert read[-1]["content"] == "All done."
@@ -45,11 +45,11 @@ async def test_a_session_of_the_api_is_not_resumed_where_there_is_no_api(web_sta
     async with web_stage.life() as gateway:
         await web_stage.platform.says("hello")
         await web_stage.until(lambda: len(web_stage.agent.began) == began + 1)
-        entry = await gateway.store.get_session_entry("agent:main:api:dm:one")
+        entry = await gateway.home.store.get_session_entry("agent:main:api:dm:one")
         assert entry is not None
         assert entry.resume_pending, "it waits for a life with the API"
         assert entry.origin is not None
-        assert not await gateway.access.may_talk(entry.origin)
+        assert not await gateway.mailbox.access.may_talk(entry.origin)
 
 
 async def test_a_waiting_message_is_answered_in_the_next_life_in_its_promised_run(
@@ -63,7 +63,7 @@ async def test_a_waiting_message_is_answered_in_the_next_life_in_its_promised_ru
     web_stage.agent.before_asking = 0.0
     async with web_stage.served() as (_, http):
         await web_stage.until(lambda: ("second", "answered") in [left[:2] for left in web_stage.agent.left])
-        await web_stage.until(lambda: not web_stage.gateway.sessions.running)  # type: ignore[union-attr]
+        await web_stage.until(lambda: not web_stage.gateway.work.running)  # type: ignore[union-attr]
         read = (await http.get("/api/sessions/one/messages")).json()["messages"]
         runs = {row["content"]: row["run_id"] for row in read}
         assert runs["second"] == second["run_id"]
@@ -97,6 +97,6 @@ async def test_a_cut_session_can_be_deleted_before_it_is_resumed(web_stage: WebS
         assert (await http.post(f"/api/sessions/{first}/stop")).json()["stopped"]
         await http.post("/api/sessions/three/messages", json={"text": "hello"})
         await web_stage.until(lambda: ("hello", "answered") in [left[:2] for left in web_stage.agent.left])
-        await web_stage.until(lambda: not gateway.sessions.running)
+        await web_stage.until(lambda: not gateway.work.running)
         assert (await http.get("/health")).status_code == 200
         assert len(web_stage.agent.began) == begun + 2

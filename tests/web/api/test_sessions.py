@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from hermes_trio.config.schema import DisplayConfig
-from hermes_trio.gateway.intake.chat_intake import MOST_WAITING
+from hermes_trio.gateway.intake.mailbox import MOST_WAITING
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import Script
 from tests.web.api.session_client import rows
@@ -111,7 +111,7 @@ async def test_messages_wait_while_a_turn_runs_and_each_has_its_own_run(web_stag
         assert shown["state"] == "running"
         # A stop by request would also drop the waiting messages, so only the turn is ended, as by a timeout.
         assert web_stage.gateway is not None
-        web_stage.gateway.sessions.task("agent:main:api:dm:one").scope.cancel()  # type: ignore[union-attr]
+        web_stage.gateway.work.running.handle("agent:main:api:dm:one").scope.cancel()  # type: ignore[union-attr]
         await heard.until("run.completed", 2)
         ended = [data["run_id"] for _, data in heard.frames if data["event"] == "run.completed"]
         assert ended == [posted["run_id"] for posted in queued], "in order, each with its own run"
@@ -159,9 +159,9 @@ async def test_a_question_is_answered_by_a_message(web_stage: WebStage) -> None:
     async with web_stage.served() as (gateway, http), hearing(http) as heard:
         first = (await http.post("/api/sessions/one/messages", json={"text": "paint"})).json()
         await asks.wait()
-        task = gateway.sessions.task("agent:main:api:dm:one")
+        task = gateway.work.running.handle("agent:main:api:dm:one")
         assert task is not None
-        await web_stage.until(lambda: bool(task.asked))
+        await web_stage.until(lambda: bool(task.questions))
         answered = (await http.post("/api/sessions/one/messages", json={"text": "2"})).json()
         assert (answered["status"], answered["run_id"]) == ("steered", first["run_id"])
         await heard.until("run.completed")

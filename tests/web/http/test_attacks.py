@@ -13,7 +13,7 @@ import psutil
 import pytest
 import trio
 
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.host.loop.open_files import raise_open_files
 from hermes_trio.web.http.connection import PIECE
 from hermes_trio.web.http.http_errors import LONGEST_BODY
@@ -219,7 +219,7 @@ async def test_malformed_headers_are_refused(web_stage: WebStage, header: str) -
 async def test_no_name_in_a_path_leads_out_of_its_directory(web_stage: WebStage) -> None:
     async with untouched(web_stage) as gateway:
         secret = "what nobody may read"
-        (gateway.home / "web.key").write_text(secret)
+        (gateway.home.path / "web.key").write_text(secret)
         for entry in SPECS:
             if "{" not in entry.path:
                 continue
@@ -232,7 +232,7 @@ async def test_no_name_in_a_path_leads_out_of_its_directory(web_stage: WebStage)
                 got = await raw(web_stage, head.encode() + b"Connection: close\r\n\r\n" + body)
                 assert re.match(rb"HTTP/1\.1 4\d\d ", got), (entry.path, name, got[:200])
                 assert secret.encode() not in got
-        assert not list(gateway.journals.root.parent.parent.glob("*passwd*"))
+        assert not list(gateway.home.journals.root.parent.parent.glob("*passwd*"))
 
 
 # --- too large, and too many -------------------------------------------------------------------------

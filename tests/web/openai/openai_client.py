@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from openai import AsyncOpenAI
 
-from hermes_trio.gateway.parts import Gateway
+from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.session_entry import Usage
 from tests.web.conftest import KEY, PATIENCE, WebStage
@@ -32,7 +32,7 @@ def left(stage: WebStage) -> list[tuple[str, str]]:
 
 
 async def at_rest(stage: WebStage, gateway: Gateway) -> None:
-    await stage.until(lambda: not gateway.sessions.running)
+    await stage.until(lambda: not gateway.work.running)
 
 
 async def using(turn: TurnContext) -> str:

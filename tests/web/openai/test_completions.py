@@ -177,11 +177,11 @@ async def test_a_client_that_leaves_a_stream_stops_its_turn(web_stage: WebStage)
         async for chunk in stream:
             if chunk.choices[0].delta.content:
                 break
-        assert len(gateway.sessions.running) == 1
+        assert len(gateway.work.running) == 1
         await stream.close()
         await at_rest(web_stage, gateway)
         assert left(web_stage) == [("hello", "cancelled")]
-        assert gateway.outcomes[Outcome.STOPPED] == 1
+        assert gateway.work.outcomes[Outcome.STOPPED] == 1
         assert not web_stage.web.callers  # type: ignore[union-attr]
 
 

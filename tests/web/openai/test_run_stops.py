@@ -41,7 +41,7 @@ async def test_the_answer_to_a_stop_comes_before_the_last_event(web_stage: WebSt
 
             async def send(message: Message) -> None:
                 await trio.sleep(0.1)  # enough time for an end that comes too early
-                before.append(followed.names == ["message.delta"] and len(gateway.sessions.running) == 1)
+                before.append(followed.names == ["message.delta"] and len(gateway.work.running) == 1)
 
             await app(stop_of(http, run), trio.sleep_forever, send)
             assert before == [True, True]
@@ -73,8 +73,8 @@ async def test_a_stopped_run_is_not_resumed_after_a_kill(web_stage: WebStage) ->
         run = await begun(http, input="hang")
         await web_stage.until(lambda: len(web_stage.agent.began) == 1)
         assert (await http.post(f"/v1/runs/{run['run_id']}/stop")).status_code == 200
-        [actor] = gateway.sessions.running
-        await web_stage.until(lambda: actor.task is not None and actor.task.scope.cancel_called)
+        [handle] = gateway.work.running.handles()
+        await web_stage.until(lambda: handle.scope.cancel_called)
         shutil.copytree(web_stage.home, left)  # the state after a kill during the clean-up of the turn
     web_stage.home = left
     async with web_stage.served() as (_, http):
@@ -95,7 +95,7 @@ async def test_a_waiting_run_that_is_stopped_never_begins(web_stage: WebStage) -
         assert followed.is_done
         assert (await stands(http, second))["status"] == "cancelled"
         await http.post(f"/v1/runs/{first['run_id']}/stop")
-        await web_stage.until(lambda: not gateway.sessions.running)
+        await web_stage.until(lambda: not gateway.work.running)
         assert [one[0] for one in web_stage.agent.began] == ["first"]
 
 

@@ -83,7 +83,7 @@ async def test_a_run_is_over_when_all_of_it_is_in_its_journal(web_stage: WebStag
     async with web_stage.served() as (gateway, http):
         run = await begun(http, input="x")
         await web_stage.until(lambda: bool(held))
-        assert gateway.outcomes[Outcome.ANSWERED] == 1
+        assert gateway.work.outcomes[Outcome.ANSWERED] == 1
         assert (await stands(http, run))["status"] == "running"
         async with listening(http, run) as followed:
             await followed.until("message.delta")
@@ -128,7 +128,7 @@ async def test_a_run_waits_while_another_turn_of_its_session_runs(web_stage: Web
             await followed.over.wait()
         assert followed.names == ["message.delta", "run.completed"]
         assert (await stands(http, first))["status"] == "cancelled"
-        assert gateway.outcomes[Outcome.STOPPED] == 1
+        assert gateway.work.outcomes[Outcome.STOPPED] == 1
 
 
 async def test_a_given_history_replaces_the_stored_one(web_stage: WebStage) -> None:
