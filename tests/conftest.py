@@ -18,7 +18,7 @@ from hermes_trio.base.messages import SessionSource
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.host.loop.worker import Worker, inline_worker
-from hermes_trio.journal.session_reader import Session, SessionReader
+from hermes_trio.journal.session_reader import SessionReader, SessionSnapshot
 from hermes_trio.journal.writer import Journals, open_journals
 from hermes_trio.platform.contract import Traits
 from hermes_trio.state.db.database import Database, open_database
@@ -138,7 +138,7 @@ class Home:
         assert entry is not None
         return entry
 
-    async def read(self, session_id: str) -> Session:
+    async def read(self, session_id: str) -> SessionSnapshot:
         """The session as a reader gets it, healed on the way."""
         session = await self.reader.get_session(session_id)
         assert session is not None

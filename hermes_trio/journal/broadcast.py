@@ -24,7 +24,7 @@ MOST_UNREAD = 4096
 T = TypeVar("T")
 
 
-class Watch:
+class Subscription:
     """What happens from now on, for one who watches."""
 
     def __init__(self, most: int) -> None:
@@ -71,13 +71,13 @@ class Watch:
         self.wake()
 
 
-class Live:
+class Broadcast:
     """Everybody who watches, and the order in which things happen."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._watches: set[Watch] = set()
-        self._of_run: dict[str, set[Watch]] = {}
+        self._watches: set[Subscription] = set()
+        self._of_run: dict[str, set[Subscription]] = {}
         self._written: deque[Sequence[Record]] = deque()
         self._last = 0.0
         self._over = False
@@ -94,9 +94,9 @@ class Live:
         return self._last
 
     @contextmanager
-    def watching(self, run_id: str | None = None, *, most: int = MOST_UNREAD) -> Iterator[Watch]:
+    def watching(self, run_id: str | None = None, *, most: int = MOST_UNREAD) -> Iterator[Subscription]:
         """Watch all that happens, or one run alone, for as long as the block."""
-        watch = Watch(most)
+        watch = Subscription(most)
         watches = self._watches if run_id is None else self._of_run.setdefault(run_id, set())
         watches.add(watch)
         if self._over:

@@ -47,7 +47,7 @@ _MAX_ARG_TEXT = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AlreadyStored:
     """What the transcript tells of a turn already."""
 
     place: int = 0
@@ -88,23 +88,25 @@ class _Draft:
         )
 
 
-def told_by(rows: Iterable[TranscriptRow], turn: TurnRow) -> Told:
+def already_stored(rows: Iterable[TranscriptRow], turn: TurnRow) -> AlreadyStored:
     """What of this turn stands in the transcript, and what of it recovery has put there."""
     of_turn = [row for row in rows if row.turn_id == turn.turn_id and not row.marker]
     own = [row for row in of_turn if not row.recovered]
-    return Told(
+    return AlreadyStored(
         place=max((row.place for row in own), default=0),
         call_ids=frozenset(call.id for row in own for call in row.tool_calls),
         found=tuple(replace(row, id=None) for row in of_turn if row.recovered),
     )
 
 
-def fold(records: Iterable[Record], turn: TurnRow, told: Told) -> list[TranscriptRow]:
+def fold(records: Iterable[Record], turn: TurnRow, stored: AlreadyStored) -> list[TranscriptRow]:
     """The rows of a turn that its journal knows beyond its transcript, in order."""
-    return _fold(records, turn, told, [])
+    return _fold(records, turn, stored, [])
 
 
-def _fold(records: Iterable[Record], turn: TurnRow, told: Told, drafts: list[_Draft]) -> list[TranscriptRow]:
+def _fold(
+    records: Iterable[Record], turn: TurnRow, stored: AlreadyStored, drafts: list[_Draft]
+) -> list[TranscriptRow]:
     def speaking(record: Record) -> _Draft:
         if not drafts or drafts[-1].closed:
             drafts.append(_Draft(record.created_at, record.seq))
@@ -113,13 +115,13 @@ def _fold(records: Iterable[Record], turn: TurnRow, told: Told, drafts: list[_Dr
 
     for record in records:
         event = _event(record)
-        if record.seq <= told.place or event is None:
+        if record.seq <= stored.place or event is None:
             continue
         if isinstance(event, MessageDelta) and (event.delta.strip() or _has_text(drafts)):
             speaking(record).text.append(event.delta)
         elif isinstance(event, ReasoningAvailable) and (event.text.strip() or _has_reasoning(drafts)):
             speaking(record).reasoning.append(event.text)
-        elif isinstance(event, ToolStarted | ToolCompleted) and event.call_id not in told.call_ids:
+        elif isinstance(event, ToolStarted | ToolCompleted) and event.call_id not in stored.call_ids:
             draft = drafts[-1] if drafts else speaking(record)
             draft.place = record.seq
             if isinstance(event, ToolCompleted) and _close(drafts, event):
@@ -197,7 +199,7 @@ def _short(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecoveryStep:
     """What is known now: the turn, and the rows recovery has for it; None leaves those as they are."""
 
     turn: TurnRow
@@ -211,46 +213,46 @@ _PROVEN: Mapping[str | None, Recovery] = {
 }
 
 
-def worth_a_look(turn: TurnRow, size: int, now: float) -> bool:
+def is_worth_reading(turn: TurnRow, size: int, now: float) -> bool:
     """Whether the journal, `size` bytes long now, can tell more of this turn than is known."""
     if turn.recovery is None or turn.recovery is Recovery.GIVEN_UP or size == 0:
         return False
     return not _too_old(turn, now) and (turn.recovery is Recovery.ARRIVING or size != turn.recovery_bytes)
 
 
-def without_a_look(turn: TurnRow, now: float) -> Step | None:
+def step_without_reading(turn: TurnRow, now: float) -> RecoveryStep | None:
     """The step that needs no look at the journal: a recovery that has had its time is given up."""
     if turn.recovery is not Recovery.ARRIVING:
         return None
     if turn.recovery_since is None or turn.recovery_since > now:
         # The clock was set back. The day of patience begins now, or it would never end.
-        return Step(replace(turn, recovery_since=now))
+        return RecoveryStep(replace(turn, recovery_since=now))
     spent = turn.recovery_attempts >= JOURNAL_RETRY_MAX_ATTEMPTS
-    return Step(replace(turn, recovery=Recovery.GIVEN_UP)) if spent or _too_old(turn, now) else None
+    return RecoveryStep(replace(turn, recovery=Recovery.GIVEN_UP)) if spent or _too_old(turn, now) else None
 
 
-def next_step(turn: TurnRow, reading: Reading, told: Told) -> Step:
+def next_step(turn: TurnRow, reading: Reading, stored: AlreadyStored) -> RecoveryStep:
     """What this look at the journal of a cut run says of it. No look takes back what an earlier one
     found or proved: a journal can be damaged after it was read."""
-    rows = _rows(reading, turn, told)
-    new = None if rows == told.found else rows
+    rows = _rows(reading, turn, stored)
+    new = None if rows == stored.found else rows
     looked = replace(turn, recovery_bytes=reading.size)
     terminal = reading.terminal
     if terminal is not None and terminal.terminal_state in _PROVEN:
         proven = _PROVEN[terminal.terminal_state]
-        return Step(replace(looked, recovery=proven, recovery_note=_failure(terminal)), new)
+        return RecoveryStep(replace(looked, recovery=proven, recovery_note=_failure(terminal)), new)
     if turn.recovery in _PROVEN.values():
-        return Step(looked, new)
-    whole = reading.complete and reading.last_seq >= told.place
-    if rows or (told.place and whole):
-        return Step(replace(looked, recovery=Recovery.RECOVERED), new)
+        return RecoveryStep(looked, new)
+    whole = reading.complete and reading.last_seq >= stored.place
+    if rows or (stored.place and whole):
+        return RecoveryStep(replace(looked, recovery=Recovery.RECOVERED), new)
     if turn.recovery is not Recovery.ARRIVING:
-        return Step(looked)
+        return RecoveryStep(looked)
     if terminal is not None and whole:
-        return Step(replace(looked, recovery=Recovery.NO_OUTPUT))
+        return RecoveryStep(replace(looked, recovery=Recovery.NO_OUTPUT))
     attempts = turn.recovery_attempts + 1
     spent = attempts >= JOURNAL_RETRY_MAX_ATTEMPTS
-    return Step(
+    return RecoveryStep(
         replace(
             turn,
             recovery=Recovery.GIVEN_UP if spent else Recovery.ARRIVING,
@@ -259,17 +261,17 @@ def next_step(turn: TurnRow, reading: Reading, told: Told) -> Step:
     )
 
 
-def _rows(reading: Reading, turn: TurnRow, told: Told) -> tuple[TranscriptRow, ...]:
+def _rows(reading: Reading, turn: TurnRow, stored: AlreadyStored) -> tuple[TranscriptRow, ...]:
     """All that recovery has for a turn now."""
-    rows = tuple(fold(reading.records, turn, told))
-    if len(rows) >= len(told.found) and all(map(_tells, rows, told.found)):
+    rows = tuple(fold(reading.records, turn, stored))
+    if len(rows) >= len(stored.found) and all(map(_contains, rows, stored.found)):
         return rows
     # The journal has lost some of what was found in it. That stays, and what is new comes behind it.
-    behind = replace(told, place=max(told.place, told.found[-1].place))
-    return tuple(_fold(reading.records, turn, behind, [_Draft.of(row) for row in told.found]))
+    behind = replace(stored, place=max(stored.place, stored.found[-1].place))
+    return tuple(_fold(reading.records, turn, behind, [_Draft.of(row) for row in stored.found]))
 
 
-def _tells(row: TranscriptRow, found: TranscriptRow) -> bool:
+def _contains(row: TranscriptRow, found: TranscriptRow) -> bool:
     """Whether `row` has all that `found` has: it may have grown, and its calls may have ended."""
     return (
         row.content.startswith(found.content)

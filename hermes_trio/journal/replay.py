@@ -188,7 +188,7 @@ class KnownRun:
 
 
 @dataclass(slots=True)
-class Missed:
+class MissedEvents:
     """What a client that watches all sessions has missed."""
 
     records: list[Record] = field(default_factory=list)
@@ -199,12 +199,12 @@ class Missed:
     """The cursor could be used."""
 
 
-def missed(root: Path, runs: Sequence[KnownRun], cursor: str) -> Missed:
+def missed_events(root: Path, runs: Sequence[KnownRun], cursor: str) -> MissedEvents:
     """What happened in these runs behind a cursor. The moments in the records of all runs are the order in
     which they were written, so the cursor's moment divides them; its own run is divided by the seq. What
     other runs did in that very moment is told, be it for the second time. With a cursor that cannot be used
     all of these runs are told from their start."""
-    found, after = Missed(), parse_cursor(cursor)
+    found, after = MissedEvents(), parse_cursor(cursor)
     readings: dict[str, tuple[KnownRun, Reading]] = {}
     for run in runs:
         try:

@@ -19,14 +19,14 @@ from ..state.tables.session_entry import SessionEntry
 from ..state.tables.transcript import TranscriptRow
 from ..state.tables.turns import TurnRow
 from .cut_markers import marker
-from .recovery import Step, next_step, told_by, without_a_look, worth_a_look
+from .recovery import RecoveryStep, already_stored, is_worth_reading, next_step, step_without_reading
 from .writer import Journals
 
 log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionSnapshot:
     """A session as a reader sees it."""
 
     entry: SessionEntry
@@ -55,7 +55,7 @@ class SessionReader:
         self._database, self._journals, self._world = database, journals, world
         self._healing: set[str] = set()
 
-    async def get_session(self, session_id: str) -> Session | None:
+    async def get_session(self, session_id: str) -> SessionSnapshot | None:
         """A session with its transcript, healed as far as its journals allow; None if there is none.
         Trouble with a journal, or with storing what it tells, is reported and costs this healing, never
         the reading."""
@@ -69,12 +69,12 @@ class SessionReader:
             self._healing.discard(session_id)
         return await self._database.read(_load, session_id) if any(healed) else found
 
-    async def _heal(self, session: Session, turn: TurnRow) -> bool:
+    async def _heal(self, session: SessionSnapshot, turn: TurnRow) -> bool:
         """Find out more about one turn, and store it. True if there was more."""
         if turn.recovery is None:
             return False
         try:
-            step = without_a_look(turn, self._world.time()) or await self._look(session, turn)
+            step = step_without_reading(turn, self._world.time()) or await self._look(session, turn)
             if step is None:
                 return False
             return await self._database.write(_store, session.entry.session_id, turn, step)
@@ -84,27 +84,27 @@ class SessionReader:
             log.warning("what a run journal tells could not be stored", run=turn.run_id, error=str(error))
         return False
 
-    async def _look(self, session: Session, turn: TurnRow) -> Step | None:
+    async def _look(self, session: SessionSnapshot, turn: TurnRow) -> RecoveryStep | None:
         session_id = session.entry.session_id
         size = await self._journals.size(session_id, turn.run_id)
-        if not worth_a_look(turn, size, self._world.time()):
+        if not is_worth_reading(turn, size, self._world.time()):
             return None
         reading = await self._journals.read(session_id, turn.run_id)
-        return next_step(turn, reading, told_by(session.rows, turn))
+        return next_step(turn, reading, already_stored(session.rows, turn))
 
 
-def _load(db: sqlite3.Connection, session_id: str) -> Session | None:
+def _load(db: sqlite3.Connection, session_id: str) -> SessionSnapshot | None:
     entry = sessions.by_id(db, session_id)
     if entry is None:
         return None
-    return Session(
+    return SessionSnapshot(
         entry,
         tuple(turns.of_session(db, session_id)),
         tuple(transcript.load(db, session_id)),
     )
 
 
-def _store(db: sqlite3.Connection, session_id: str, turn: TurnRow, step: Step) -> bool:
+def _store(db: sqlite3.Connection, session_id: str, turn: TurnRow, step: RecoveryStep) -> bool:
     # Whoever has come further meanwhile, in this process or another, is right.
     if not turns.note_recovery(db, turn, step.turn):
         return False

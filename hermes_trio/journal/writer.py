@@ -25,10 +25,10 @@ from ..base.events import Event
 from ..base.world import World
 from ..host.loop.worker import Batcher, BatchTimes, Runner, Worker, finished, perform_each, worker_thread
 from ..log import Log
-from .broadcast import Live
+from .broadcast import Broadcast
 from .reader import Reading, journals_here, read_run, runs_here, unreadable
 from .record import TERMINAL, VERSION, Record, journal_path, lines_of, session_path, terminal_state
-from .replay import KnownRun, Missed, missed
+from .replay import KnownRun, MissedEvents, missed_events
 from .run_file import FsyncPolicy, RunFile, unwritable
 
 Jobs = Batcher[Callable[[], Any], Any]
@@ -42,7 +42,7 @@ log = Log(__name__)
 class RunWriter:
     """The one writer of a run. Made by `Journals.open_run`."""
 
-    def __init__(self, file: RunFile, jobs: Jobs, live: Live) -> None:
+    def __init__(self, file: RunFile, jobs: Jobs, live: Broadcast) -> None:
         self._file, self._jobs, self._live = file, jobs, live
         self._unseen: list[Sequence[Record]] = []
         """What happened and is not in the file yet. In the hands of the writing thread."""
@@ -127,7 +127,7 @@ class Journals:
     def __init__(self, root: Path, world: World, fsync: FsyncPolicy, writer: Runner, reader: Runner) -> None:
         self.root = root
         self._fsync = fsync
-        self.live = Live(world)
+        self.live = Broadcast(world)
         """What happens in all runs, for whoever watches."""
         self._jobs: Jobs = Batcher(self.live.telling(writer), perform_each, limit=MAX_BATCH)
         self._reader = reader
@@ -169,10 +169,10 @@ class Journals:
         self._check_open(run_id)
         return await finished(self._reader, lambda: read_run(self.root, session_id, run_id))
 
-    async def missed(self, runs: Sequence[KnownRun], cursor: str) -> Missed:
+    async def missed(self, runs: Sequence[KnownRun], cursor: str) -> MissedEvents:
         """What happened in these runs after a moment, and what of it cannot be told for sure."""
         self._check_open("*")
-        return await finished(self._reader, lambda: missed(self.root, runs, cursor))
+        return await finished(self._reader, lambda: missed_events(self.root, runs, cursor))
 
     async def nothing_more(self) -> None:
         """Let all who watch see what was handed over until now, and then the end."""

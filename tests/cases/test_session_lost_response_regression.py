@@ -22,7 +22,7 @@ from hermes_trio.base.messages import SessionSource
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.journal.cut_markers import INTERRUPTED_NEUTRAL_WORDING, INTERRUPTED_PENDING_RETRY_WORDING
 from hermes_trio.journal.recovery import JOURNAL_RETRY_GIVEUP_SECONDS, JOURNAL_RETRY_MAX_ATTEMPTS
-from hermes_trio.journal.session_reader import Session, SessionReader
+from hermes_trio.journal.session_reader import SessionReader, SessionSnapshot
 from hermes_trio.journal.writer import append_run_event, open_journals
 from hermes_trio.state.tables import turns
 from hermes_trio.state.tables.transcript import TranscriptRow
@@ -45,11 +45,11 @@ async def booted(home: Home) -> None:
     await home.store.settle_cut_turns()
 
 
-def markers(session: Session) -> list[TranscriptRow]:
+def markers(session: SessionSnapshot) -> list[TranscriptRow]:
     return [row for row in session.messages if row.type == "interrupted"]
 
 
-def state(session: Session) -> tuple[Recovery | None, int]:
+def state(session: SessionSnapshot) -> tuple[Recovery | None, int]:
     return session.turns[-1].recovery, session.turns[-1].recovery_attempts
 
 
@@ -112,7 +112,7 @@ async def test_concurrent_get_session_serializes_lazy_journal_retry(
         slow = partial(watched_worker, jobs=jobs, disk=nursery)
         async with open_journals(tmp_path / "home" / "journal", home.world, worker=slow) as journals:
             reader = SessionReader(home.database, journals, home.world)
-            healed: list[Session | None] = []
+            healed: list[SessionSnapshot | None] = []
 
             async def first_reader() -> None:
                 healed.append(await reader.get_session(turn.session_id))

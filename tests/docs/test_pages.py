@@ -24,7 +24,7 @@ from hermes_trio.config.config_file import load_config
 from hermes_trio.config.schema import GatewayConfig, Section, keys
 from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit, Supervisor, consequences
 from hermes_trio.host.home.state_file import read_status
-from hermes_trio.state.tables.turns import ENDS, Outcome
+from hermes_trio.state.tables.turns import END_EFFECTS, Outcome
 from tests.machine import HERMES, PATIENCE, UP
 
 pytestmark = pytest.mark.timeout(180)
@@ -183,8 +183,10 @@ _INBOX = {"done": "done", "of_turn": "stay with the turn", "pending": "pending a
 def test_the_page_about_stopping_has_each_outcome_and_its_effects() -> None:
     _, *told = _cells("run/stopping.md", "Outcomes of a turn")
     assert [cells[0] for cells in told] == [outcome.replace("_", " ") for outcome in Outcome]
-    assert [cells[2] for cells in told] == [_INBOX[ENDS[outcome].inbox] for outcome in Outcome]
-    assert [cells[4] == "yes" for cells in told] == [ENDS[outcome].mark == "set" for outcome in Outcome]
+    assert [cells[2] for cells in told] == [_INBOX[END_EFFECTS[outcome].inbox] for outcome in Outcome]
+    assert [cells[4] == "yes" for cells in told] == [
+        END_EFFECTS[outcome].mark == "set" for outcome in Outcome
+    ]
 
 
 _ENDINGS = {

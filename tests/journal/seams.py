@@ -22,8 +22,8 @@ from hermes_trio.base.messages import SessionSource
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.journal.reader import Damage, Reading
 from hermes_trio.journal.record import VERSION, Record, encode, terminal_state
-from hermes_trio.journal.recovery import Told, fold
-from hermes_trio.journal.session_reader import Session
+from hermes_trio.journal.recovery import AlreadyStored, fold
+from hermes_trio.journal.session_reader import SessionSnapshot
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import transcript
@@ -163,9 +163,9 @@ def without(reading: Reading, *lost: int) -> Reading:
 TURN = TurnRow(turn_id=7, run_id="run-1", session_id="s1", life="life-1", started_at=1000.0)
 
 
-def rows(*happened: Happened, told: Told | None = None) -> list[TranscriptRow]:
+def rows(*happened: Happened, stored: AlreadyStored | None = None) -> list[TranscriptRow]:
     """The rows that a journal adds to what is told."""
-    return fold(records(*happened), TURN, told or Told())
+    return fold(records(*happened), TURN, stored or AlreadyStored())
 
 
 # --- healing, with a home ----------------------------------------------------------------------------
@@ -192,7 +192,7 @@ async def stored(home: Home, turn: TurnRow, *rows: TranscriptRow) -> None:
     await home.database.write(step)
 
 
-def shown(session: Session) -> list[str]:
+def shown(session: SessionSnapshot) -> list[str]:
     """The transcript as a person sees it; a marker as its first two words."""
     return [
         "(" + " ".join(row.content.split()[:2]) + ")" if row.marker else row.content

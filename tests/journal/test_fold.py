@@ -16,7 +16,7 @@ from hermes_trio.base.events import (
     ToolCompleted,
     ToolStarted,
 )
-from hermes_trio.journal.recovery import Told, fold, told_by
+from hermes_trio.journal.recovery import AlreadyStored, already_stored, fold
 from hermes_trio.state.tables.transcript import ToolCall, ToolCard, TranscriptRow
 from tests.journal.seams import TURN, Happened, records, rows
 
@@ -149,7 +149,7 @@ def test_of_the_arguments_the_first_four_are_shown_and_their_beginning() -> None
     record = msgspec.structs.replace(
         records(ToolStarted("read", "call-1"))[0], payload={"tool": "read", "call_id": "call-1", "args": args}
     )
-    [row] = fold([record], TURN, Told())
+    [row] = fold([record], TURN, AlreadyStored())
     assert row.cards[0].args == {
         "path": "ä" * 120 + "...",
         "lines": '[1,{"a":null}]',
@@ -184,7 +184,7 @@ def test_an_event_of_an_odd_shape_or_name_costs_itself_alone(odd: tuple[str, Any
     assert rows(odd) == []
 
 
-# --- what is told already ----------------------------------------------------------------------------
+# --- what is stored already ---------------------------------------------------------------------------
 
 
 def test_what_the_transcript_tells_is_not_told_again() -> None:
@@ -195,9 +195,9 @@ def test_what_the_transcript_tells_is_not_told_again() -> None:
         say("Told. "),
         say("New."),
     ]
-    assert said(rows(*happened, told=Told(place=4))) == [("New.",)]
-    assert rows(*happened, told=Told(place=5)) == []
-    assert rows(*happened, told=Told(place=99)) == []
+    assert said(rows(*happened, stored=AlreadyStored(place=4))) == [("New.",)]
+    assert rows(*happened, stored=AlreadyStored(place=5)) == []
+    assert rows(*happened, stored=AlreadyStored(place=99)) == []
 
 
 def test_a_call_that_stands_in_the_transcript_gets_no_card_of_its_own() -> None:
@@ -208,7 +208,7 @@ def test_a_call_that_stands_in_the_transcript_gets_no_card_of_its_own() -> None:
         ToolStarted("u", "call-2"),
         ToolCompleted("t", "call-1"),
     ]
-    found = rows(*happened, say("Seen."), told=Told(place=1, call_ids=frozenset({"call-1"})))
+    found = rows(*happened, say("Seen."), stored=AlreadyStored(place=1, call_ids=frozenset({"call-1"})))
     assert said(found) == [("", "u"), ("Seen.",)]
 
 
@@ -217,7 +217,7 @@ def test_what_is_told_is_known_by_places_and_ids_of_the_turn_itself() -> None:
         return TranscriptRow("assistant", "Yes.", 1.0, turn_id, place=place, **other)
 
     call = (ToolCall("call-1", "t", "{}"),)
-    found = told_by(
+    found = already_stored(
         [
             row(None, 50),
             row(6, 40, tool_calls=(ToolCall("call-0", "t", "{}"),)),
@@ -230,13 +230,13 @@ def test_what_is_told_is_known_by_places_and_ids_of_the_turn_itself() -> None:
         TURN,
     )
     assert (found.place, found.call_ids) == (3, frozenset({"call-1"}))
-    assert told_by([], TURN).place == 0
+    assert already_stored([], TURN).place == 0
 
 
 def test_the_words_of_an_older_turn_suppress_nothing() -> None:
     """A short answer that equals an older one is an answer all the same."""
     older = TranscriptRow("assistant", "Yes.", 1.0, turn_id=6, place=9)
-    assert said(fold(records(say("Yes.")), TURN, told_by([older], TURN))) == [("Yes.",)]
+    assert said(fold(records(say("Yes.")), TURN, already_stored([older], TURN))) == [("Yes.",)]
 
 
 def test_how_a_run_ended_is_no_row() -> None:

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hermes_trio.base.events import MessageDelta, ReasoningAvailable, ToolCompleted, ToolStarted
-from hermes_trio.journal.recovery import Told, fold
+from hermes_trio.journal.recovery import AlreadyStored, fold
 from hermes_trio.state.tables.transcript import ToolCard
 from tests.journal.seams import TURN, Happened, records, rows
 
@@ -76,4 +76,4 @@ def test_behind_a_place_is_what_a_journal_of_the_rest_would_tell(
     happened: list[Happened], place: int
 ) -> None:
     written = records(*happened)
-    assert fold(written, TURN, Told(place=place)) == fold(written[place:], TURN, Told())
+    assert fold(written, TURN, AlreadyStored(place=place)) == fold(written[place:], TURN, AlreadyStored())

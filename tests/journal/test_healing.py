@@ -22,7 +22,7 @@ from hermes_trio.base.events import (
     ToolStarted,
 )
 from hermes_trio.base.messages import SessionSource
-from hermes_trio.journal.session_reader import Session, SessionReader
+from hermes_trio.journal.session_reader import SessionReader, SessionSnapshot
 from hermes_trio.journal.writer import open_journals
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
@@ -204,7 +204,7 @@ async def test_a_slower_reader_with_older_news_changes_nothing(
         trio.open_nursery() as nursery,
     ):
         slow = SessionReader(home.database, journals, home.world)
-        answers: list[Session | None] = []
+        answers: list[SessionSnapshot | None] = []
 
         async def look() -> None:
             answers.append(await slow.get_session(turn.session_id))

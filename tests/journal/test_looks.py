@@ -18,7 +18,7 @@ from hermes_trio.base.events import (
     ToolStarted,
 )
 from hermes_trio.journal.reader import Reading
-from hermes_trio.journal.recovery import Step, Told, next_step
+from hermes_trio.journal.recovery import AlreadyStored, RecoveryStep, next_step
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Recovery, TurnRow
 from tests.journal.seams import ARRIVING, CUT, SAID, journal, without
@@ -30,16 +30,16 @@ def texts(rows: tuple[TranscriptRow, ...]) -> list[str]:
     return [row.content for row in rows]
 
 
-def looked(turn: TurnRow, reading: Reading, told: Told) -> tuple[TurnRow, Told]:
+def looked(turn: TurnRow, reading: Reading, stored: AlreadyStored) -> tuple[TurnRow, AlreadyStored]:
     """Another look, and what the transcript then has."""
-    step = next_step(turn, reading, told)
-    return step.turn, told if step.rows is None else replace(told, found=step.rows)
+    step = next_step(turn, reading, stored)
+    return step.turn, stored if step.rows is None else replace(stored, found=step.rows)
 
 
 def test_another_look_at_the_same_journal_changes_nothing() -> None:
     reading = journal(SAID, ToolStarted("t", "1"))
-    turn, told = looked(ARRIVING, reading, Told())
-    assert next_step(turn, reading, told) == Step(turn)
+    turn, stored = looked(ARRIVING, reading, AlreadyStored())
+    assert next_step(turn, reading, stored) == RecoveryStep(turn)
 
 
 def test_what_comes_after_a_recovery_is_found_too() -> None:
@@ -51,20 +51,20 @@ def test_what_comes_after_a_recovery_is_found_too() -> None:
         ToolCompleted("t", "1"),
         MessageDelta("more."),
     ]
-    turn, told = looked(ARRIVING, journal(*events[:1]), Told())
-    assert texts(told.found) == ["Half an answer"]
-    turn, told = looked(turn, journal(*events[:3]), told)
-    assert texts(told.found) == ["Half an answer and"]
-    turn, told = looked(turn, journal(*events), told)
-    assert texts(told.found) == ["Half an answer and", "more."]
-    assert [card.done for card in told.found[0].cards] == [True]
-    turn, told = looked(turn, journal(*events, RunCompleted()), told)
+    turn, stored = looked(ARRIVING, journal(*events[:1]), AlreadyStored())
+    assert texts(stored.found) == ["Half an answer"]
+    turn, stored = looked(turn, journal(*events[:3]), stored)
+    assert texts(stored.found) == ["Half an answer and"]
+    turn, stored = looked(turn, journal(*events), stored)
+    assert texts(stored.found) == ["Half an answer and", "more."]
+    assert [card.done for card in stored.found[0].cards] == [True]
+    turn, stored = looked(turn, journal(*events, RunCompleted()), stored)
     assert turn.recovery is Recovery.COMPLETED
 
 
 def test_what_was_found_and_proved_is_not_lost_with_the_journal() -> None:
     events = [SAID, MessageDelta(" and"), ToolStarted("t", "1"), MessageDelta("more."), RunCompleted()]
-    turn, told = looked(ARRIVING, journal(*events), Told())
+    turn, stored = looked(ARRIVING, journal(*events), AlreadyStored())
     for damaged in (
         Reading(),
         journal(*events[:1]),
@@ -72,47 +72,47 @@ def test_what_was_found_and_proved_is_not_lost_with_the_journal() -> None:
         without(journal(*events), 3, 4, 5),
         without(journal(*events), 1, 2, 3, 4, 5),
     ):
-        step = next_step(turn, damaged, told)
+        step = next_step(turn, damaged, stored)
         assert (step.turn.recovery, step.rows) == (Recovery.COMPLETED, None)
 
 
 def test_behind_an_end_that_was_proved_and_is_damaged_now_more_is_found() -> None:
     events = [SAID, RunCancelled(), ToolStarted("t", "1")]
-    turn, told = looked(ARRIVING, journal(*events[:2]), Told())
-    turn, told = looked(turn, without(journal(*events), 2), told)
+    turn, stored = looked(ARRIVING, journal(*events[:2]), AlreadyStored())
+    turn, stored = looked(turn, without(journal(*events), 2), stored)
     assert turn.recovery is Recovery.CANCELLED
-    assert [card.name for card in told.found[0].cards] == ["t"]
+    assert [card.name for card in stored.found[0].cards] == ["t"]
 
 
 def test_a_damaged_journal_that_grows_adds_to_what_was_found() -> None:
     events = [SAID, MessageDelta(" and"), ToolStarted("t", "1")]
-    turn, told = looked(ARRIVING, journal(*events), Told())
+    turn, stored = looked(ARRIVING, journal(*events), AlreadyStored())
     grown = [*events, ToolCompleted("t", "1", error=True), MessageDelta("More."), ToolStarted("u", "2")]
-    turn, told = looked(turn, without(journal(*grown), 2), told)
-    assert texts(told.found) == ["Half an answer and", "More."]
-    assert [[(card.name, card.done) for card in row.cards] for row in told.found] == [
+    turn, stored = looked(turn, without(journal(*grown), 2), stored)
+    assert texts(stored.found) == ["Half an answer and", "More."]
+    assert [[(card.name, card.done) for card in row.cards] for row in stored.found] == [
         [("t", True)],
         [("u", False)],
     ]
-    assert next_step(turn, without(journal(*grown), 2), told) == Step(turn)
+    assert next_step(turn, without(journal(*grown), 2), stored) == RecoveryStep(turn)
     longer = without(journal(*grown, ToolCompleted("u", "2"), CUT), 1, 2, 3)
-    turn, told = looked(turn, longer, told)
-    assert texts(told.found) == ["Half an answer and", "More."]
-    assert [card.done for row in told.found for card in row.cards] == [True, True]
+    turn, stored = looked(turn, longer, stored)
+    assert texts(stored.found) == ["Half an answer and", "More."]
+    assert [card.done for row in stored.found for card in row.cards] == [True, True]
 
 
 def test_a_call_that_was_seen_to_end_stays_ended() -> None:
     events = [SAID, ToolStarted("t", "1"), ToolCompleted("t", "1")]
-    turn, told = looked(ARRIVING, journal(*events), Told())
-    turn, told = looked(turn, without(journal(*events, ToolStarted("u", "2")), 3), told)
-    assert [(card.id, card.done) for row in told.found for card in row.cards] == [("1", True), ("2", False)]
+    turn, stored = looked(ARRIVING, journal(*events), AlreadyStored())
+    turn, stored = looked(turn, without(journal(*events, ToolStarted("u", "2")), 3), stored)
+    assert [(card.id, card.done) for row in stored.found for card in row.cards] == [("1", True), ("2", False)]
 
 
 def test_a_call_that_was_seen_to_begin_has_begun() -> None:
     events = [SAID, ToolStarted("t", "1"), ToolStarted("u", "2")]
-    turn, told = looked(ARRIVING, journal(*events), Told())
-    turn, told = looked(turn, without(journal(*events, ToolCompleted("t", "1")), 3), told)
-    assert [(card.id, card.done) for row in told.found for card in row.cards] == [("1", True), ("2", False)]
+    turn, stored = looked(ARRIVING, journal(*events), AlreadyStored())
+    turn, stored = looked(turn, without(journal(*events, ToolCompleted("t", "1")), 3), stored)
+    assert [(card.id, card.done) for row in stored.found for card in row.cards] == [("1", True), ("2", False)]
 
 
 @pytest.mark.parametrize("known", [Recovery.NO_OUTPUT, Recovery.RECOVERED, *PROVEN])
@@ -121,8 +121,8 @@ def test_what_is_known_stays_known_when_the_journal_has_become_useless(known: Re
     turn = replace(ARRIVING, recovery=known, recovery_bytes=500, recovery_note="It broke.")
     useless = Reading([], journal().damage, size=300)
     for reading in (useless, without(journal(CUT), 1), journal(CUT)):
-        step = next_step(turn, reading, Told())
-        assert step == Step(replace(turn, recovery_bytes=reading.size)), "the note is kept as well"
+        step = next_step(turn, reading, AlreadyStored())
+        assert step == RecoveryStep(replace(turn, recovery_bytes=reading.size)), "the note is kept as well"
 
 
 pieces = st.text(alphabet="ab ", min_size=1, max_size=3)
@@ -143,12 +143,12 @@ def test_no_look_takes_back_what_an_earlier_one_found(
     happened: list[Event], looks: list[tuple[int, set[int]]], place: int
 ) -> None:
     """Whatever of the journal is there, and whatever of it is damaged, at each look."""
-    turn, told = ARRIVING, Told(place=place)
+    turn, stored = ARRIVING, AlreadyStored(place=place)
     for length, lost in looks:
-        before = told.found
-        turn, told = looked(turn, without(journal(*happened[:length]), *lost), told)
-        assert len(told.found) >= len(before)
-        for old, new in zip(before, told.found, strict=False):
+        before = stored.found
+        turn, stored = looked(turn, without(journal(*happened[:length]), *lost), stored)
+        assert len(stored.found) >= len(before)
+        for old, new in zip(before, stored.found, strict=False):
             assert new.content.startswith(old.content)
             assert (new.reasoning or "").startswith(old.reasoning or "")
             assert new.place >= old.place
@@ -156,7 +156,7 @@ def test_no_look_takes_back_what_an_earlier_one_found(
             assert [card for card in new.cards[: len(old.cards)] if card.id not in open_cards] == [
                 card for card in old.cards if card.id not in open_cards
             ]
-        places = [row.place for row in told.found]
+        places = [row.place for row in stored.found]
         assert places == sorted(set(places))
         assert all(at > place for at in places)
 
@@ -164,8 +164,8 @@ def test_no_look_takes_back_what_an_earlier_one_found(
 @given(happened=happenings, lengths=st.lists(st.integers(0, 10), max_size=5))
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
 def test_in_however_many_looks_the_same_is_found(happened: list[Event], lengths: list[int]) -> None:
-    at_once = next_step(ARRIVING, journal(*happened), Told()).rows or ()
-    turn, told = ARRIVING, Told()
+    at_once = next_step(ARRIVING, journal(*happened), AlreadyStored()).rows or ()
+    turn, stored = ARRIVING, AlreadyStored()
     for length in [*sorted(lengths), 10]:
-        turn, told = looked(turn, journal(*happened[:length]), told)
-    assert told.found == at_once
+        turn, stored = looked(turn, journal(*happened[:length]), stored)
+    assert stored.found == at_once

@@ -21,11 +21,11 @@ from hermes_trio.journal.reader import Damage, Reading
 from hermes_trio.journal.recovery import (
     JOURNAL_RETRY_GIVEUP_SECONDS,
     JOURNAL_RETRY_MAX_ATTEMPTS,
-    Step,
-    Told,
+    AlreadyStored,
+    RecoveryStep,
+    is_worth_reading,
     next_step,
-    without_a_look,
-    worth_a_look,
+    step_without_reading,
 )
 from hermes_trio.state.tables.session_entry import ResumeReason
 from hermes_trio.state.tables.transcript import TranscriptRow
@@ -58,7 +58,7 @@ def test_what_a_journal_says_of_a_cut_run(
     happened: list[Event], known: Recovery, note: str | None, found: list[str]
 ) -> None:
     reading = journal(*happened)
-    step = next_step(ARRIVING, reading, Told())
+    step = next_step(ARRIVING, reading, AlreadyStored())
     assert (step.turn.recovery, step.turn.recovery_note, texts(step.rows)) == (known, note, found)
     assert step.turn.recovery_bytes == reading.size
     assert step.turn.recovery_attempts == 0, "it was of use"
@@ -76,7 +76,7 @@ def test_what_a_journal_says_of_a_cut_run(
 def test_the_marker_says_what_the_end_of_the_run_proves(outcome: Event, says: str | None) -> None:
     """A finished answer was once called interrupted where nothing else of its session was stored, and
     so was a cancelled one."""
-    step = next_step(ARRIVING, journal(MessageDelta("An answer."), outcome), Told())
+    step = next_step(ARRIVING, journal(MessageDelta("An answer."), outcome), AlreadyStored())
     row = marker(step.turn)
     assert texts(step.rows) == ["An answer."]
     assert (row is None) == (says is None)
@@ -115,10 +115,10 @@ USELESS = {
 def test_a_journal_of_no_use_is_looked_at_twelve_times(reading: Reading) -> None:
     turn = ARRIVING
     for attempt in range(1, JOURNAL_RETRY_MAX_ATTEMPTS + 1):
-        assert without_a_look(turn, SINCE) is None
-        assert worth_a_look(turn, reading.size, SINCE)
+        assert step_without_reading(turn, SINCE) is None
+        assert is_worth_reading(turn, reading.size, SINCE)
         assert turn.recovery is Recovery.ARRIVING
-        step = next_step(turn, reading, Told())
+        step = next_step(turn, reading, AlreadyStored())
         assert (step.rows, step.turn.recovery_attempts) == (None, attempt)
         turn = step.turn
     assert (turn.recovery, JOURNAL_RETRY_MAX_ATTEMPTS) == (Recovery.GIVEN_UP, 12)
@@ -126,7 +126,7 @@ def test_a_journal_of_no_use_is_looked_at_twelve_times(reading: Reading) -> None
 
 def test_a_journal_that_becomes_useful_is_taken_whatever_it_has_cost() -> None:
     turn = replace(ARRIVING, recovery_attempts=JOURNAL_RETRY_MAX_ATTEMPTS - 1)
-    assert next_step(turn, journal(SAID), Told()).turn.recovery is Recovery.RECOVERED
+    assert next_step(turn, journal(SAID), AlreadyStored()).turn.recovery is Recovery.RECOVERED
 
 
 @pytest.mark.parametrize(
@@ -144,17 +144,17 @@ def test_a_journal_that_becomes_useful_is_taken_whatever_it_has_cost() -> None:
 def test_after_a_day_or_twelve_looks_it_is_given_up_without_another_one(
     turn: TurnRow, now: float, known: Recovery | None
 ) -> None:
-    step = without_a_look(turn, now)
-    assert step == (Step(replace(turn, recovery=known)) if known else None)
+    step = step_without_reading(turn, now)
+    assert step == (RecoveryStep(replace(turn, recovery=known)) if known else None)
 
 
 @pytest.mark.parametrize("since", [SINCE + 1, SINCE + 10**9, None])
 def test_a_time_in_the_future_does_not_keep_it_waiting_for_ever(since: float | None) -> None:
     """The clock was set back. The day of patience begins when that is found out."""
     turn = replace(ARRIVING, recovery_since=since)
-    step = without_a_look(turn, SINCE)
-    assert step == Step(replace(turn, recovery_since=SINCE))
-    later = without_a_look(step.turn, SINCE + JOURNAL_RETRY_GIVEUP_SECONDS + 1)
+    step = step_without_reading(turn, SINCE)
+    assert step == RecoveryStep(replace(turn, recovery_since=SINCE))
+    later = step_without_reading(step.turn, SINCE + JOURNAL_RETRY_GIVEUP_SECONDS + 1)
     assert later is not None
     assert later.turn.recovery is Recovery.GIVEN_UP
 
@@ -179,8 +179,8 @@ def test_a_journal_is_read_only_where_it_can_tell_more(
     recovery: Recovery | None, seen: int, size: int, worth: bool
 ) -> None:
     turn = replace(ARRIVING, recovery=recovery, recovery_bytes=seen)
-    assert worth_a_look(turn, size, SINCE) is worth
-    assert not worth_a_look(turn, size, SINCE + JOURNAL_RETRY_GIVEUP_SECONDS + 1)
+    assert is_worth_reading(turn, size, SINCE) is worth
+    assert not is_worth_reading(turn, size, SINCE + JOURNAL_RETRY_GIVEUP_SECONDS + 1)
 
 
 # --- what the transcript tells ------------------------------------------------------------------------
@@ -192,13 +192,13 @@ def test_where_the_transcript_tells_all_of_it_nobody_says_that_there_was_no_outp
 ) -> None:
     """A tool had run and its rows were stored; the turn was cut before anything else was said."""
     happened = [ToolStarted("t", "1"), ToolCompleted("t", "1"), *last]
-    step = next_step(ARRIVING, journal(*happened), Told(place=2, call_ids=frozenset({"1"})))
+    step = next_step(ARRIVING, journal(*happened), AlreadyStored(place=2, call_ids=frozenset({"1"})))
     assert (step.turn.recovery, step.rows) == (Recovery.RECOVERED, None)
 
 
 def test_where_the_journal_is_behind_the_transcript_something_may_be_lost() -> None:
     """A power loss took the end of the journal: what was said behind the last row nobody knows."""
-    told = Told(place=9)
+    stored = AlreadyStored(place=9)
     for reading in (journal(SAID), journal(SAID, CUT), without(journal(*[SAID] * 10, CUT), 10)):
-        step = next_step(ARRIVING, reading, told)
+        step = next_step(ARRIVING, reading, stored)
         assert (step.turn.recovery, step.turn.recovery_attempts) == (Recovery.ARRIVING, 1)

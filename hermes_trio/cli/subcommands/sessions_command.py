@@ -207,11 +207,11 @@ def _entry(db: sqlite3.Connection, session_id: str) -> SessionEntry:
 
 def _whole(db: sqlite3.Connection, session_id: str) -> tuple[Listed, list[TranscriptRow]]:
     """A session and its transcript, with what is known of its cut turns. Nothing is healed here."""
-    from ...journal.session_reader import Session
+    from ...journal.session_reader import SessionSnapshot
 
     entry = _entry(db, session_id)
     of_session, rows = turns.of_session(db, session_id), transcript.load(db, session_id)
-    return _listed(db, entry), Session(entry, tuple(of_session), tuple(rows)).messages
+    return _listed(db, entry), SessionSnapshot(entry, tuple(of_session), tuple(rows)).messages
 
 
 def _chat(entry: SessionEntry) -> str:

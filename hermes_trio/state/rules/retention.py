@@ -19,7 +19,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
+class Cutoffs:
     """The times before which what is over is forgotten."""
 
     inbox: float
@@ -28,7 +28,7 @@ class Before:
     endings: float
 
 
-def forget_done(db: sqlite3.Connection, before: Before) -> bool:
+def forget_done(db: sqlite3.Connection, before: Cutoffs) -> bool:
     """Forget some of what is done. True if there may be more."""
     removed = (
         inbox.prune(db, done_before=before.inbox, limit=BATCH),

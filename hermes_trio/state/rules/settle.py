@@ -1,6 +1,6 @@
 """The transaction that ends a turn, and everything else that follows from an end.
 
-One table says what each outcome does to the rows around it (`turns.ENDS`); these functions do it. They
+One table says what each outcome does to the rows around it (`turns.END_EFFECTS`); these functions do it. They
 are steps of the database: all of it is committed, or none. Ten thousand turns may be cut at once and have
 two seconds, so an end changes rows by their keys and reads none that it does not need.
 """
@@ -14,7 +14,7 @@ from ..tables import approvals, endings, inbox, outbox, sessions, transcript, tu
 from ..tables.outbox import Owed
 from ..tables.session_entry import Mark, ResumeReason, SessionEntry, Usage
 from ..tables.transcript import TranscriptRow
-from ..tables.turns import ENDS, Outcome, TurnRow
+from ..tables.turns import END_EFFECTS, Outcome, TurnRow
 
 MOST_CRASHES = 3
 """So often it is begun again with messages whose turns have crashed before they had asked a model."""
@@ -112,7 +112,7 @@ def _end(
         return None
     outcome, session_id = ended
     approvals.close_of_turn(db, turn_id, at)
-    ends = ENDS[outcome]
+    ends = END_EFFECTS[outcome]
     if ends.inbox == "done":
         inbox.close_turn(db, turn_id, at)
     elif ends.inbox == "pending":

@@ -24,7 +24,7 @@ from .retention import forget_sessions
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class NextUse:
     """What the next message of a chat finds."""
 
     clear_mark: bool = False
@@ -32,15 +32,15 @@ class Use:
     """Why a fresh session begins; None if the one there is goes on."""
 
 
-def next_use(entry: SessionEntry, *, mark_is_fresh: bool, due: str | None) -> Use:
+def next_use(entry: SessionEntry, *, mark_is_fresh: bool, due: str | None) -> NextUse:
     """Whether a session goes on, first rule first: suspended begins afresh; a fresh resume mark keeps
     the session whatever the policy says, for what was cut is to be continued; a stale one is cleared
     and is never itself a reason; then the policy."""
     if entry.suspended:
-        return Use(renew="suspended")
+        return NextUse(renew="suspended")
     if entry.resume_pending and mark_is_fresh:
-        return Use()
-    return Use(clear_mark=entry.resume_pending, renew=due)
+        return NextUse()
+    return NextUse(clear_mark=entry.resume_pending, renew=due)
 
 
 class SessionStore:

@@ -15,14 +15,14 @@ from . import settle
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class UndoneExchange:
     """What a person had said in an exchange that was taken back."""
 
     text: str
     attachments: tuple[Attachment, ...]
 
 
-def undo(db: sqlite3.Connection, session_id: str, at: float) -> Said | None:
+def undo(db: sqlite3.Connection, session_id: str, at: float) -> UndoneExchange | None:
     """Forget the last exchange; returns what the person had said in it, None if there is none, or while
     a turn runs. A turn that took up a cut one goes together with it."""
     rows = [row for row in transcript.load(db, session_id) if row.turn_id is not None]
@@ -44,4 +44,4 @@ def undo(db: sqlite3.Connection, session_id: str, at: float) -> Said | None:
         transcript.forget_turn(db, turn_id)
         db.execute("UPDATE turns SET recovery = NULL WHERE turn_id = ?", (turn_id,))
     said = (row.content for row in rows if row.turn_id in exchange and row.role == "user" and row.content)
-    return Said("\n\n".join(said), tuple(files))
+    return UndoneExchange("\n\n".join(said), tuple(files))

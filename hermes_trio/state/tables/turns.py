@@ -29,7 +29,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class EndEffects:
     """What the end of a turn does to the rows around it."""
 
     inbox: str
@@ -38,15 +38,15 @@ class Ends:
     """`cleared`, `set`, or None: left as it is."""
 
 
-ENDS: dict[Outcome, Ends] = {
-    Outcome.ANSWERED: Ends(inbox="done", mark="cleared"),
-    Outcome.STOPPED: Ends(inbox="done", mark="cleared"),
-    Outcome.SUPERSEDED: Ends(inbox="done", mark="cleared"),
-    Outcome.RESET: Ends(inbox="done", mark="cleared"),
-    Outcome.TIMED_OUT: Ends(inbox="done", mark="cleared"),
-    Outcome.FAILED: Ends(inbox="done", mark="cleared"),
-    Outcome.CUT: Ends(inbox="of_turn", mark="set"),
-    Outcome.UNSTARTED: Ends(inbox="pending", mark=None),
+END_EFFECTS: dict[Outcome, EndEffects] = {
+    Outcome.ANSWERED: EndEffects(inbox="done", mark="cleared"),
+    Outcome.STOPPED: EndEffects(inbox="done", mark="cleared"),
+    Outcome.SUPERSEDED: EndEffects(inbox="done", mark="cleared"),
+    Outcome.RESET: EndEffects(inbox="done", mark="cleared"),
+    Outcome.TIMED_OUT: EndEffects(inbox="done", mark="cleared"),
+    Outcome.FAILED: EndEffects(inbox="done", mark="cleared"),
+    Outcome.CUT: EndEffects(inbox="of_turn", mark="set"),
+    Outcome.UNSTARTED: EndEffects(inbox="pending", mark=None),
 }
 
 

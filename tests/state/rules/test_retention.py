@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.state.db.opening import LARGEST_LOG, connect_reading
-from hermes_trio.state.rules.retention import BATCH, Before, forget_done, forget_sessions
+from hermes_trio.state.rules.retention import BATCH, Cutoffs, forget_done, forget_sessions
 from hermes_trio.state.rules.settle import Settlement, settle
 from hermes_trio.state.tables import approvals, endings, meta, sessions, transcript
 from hermes_trio.state.tables.approvals import ApprovalRow
@@ -80,7 +80,7 @@ async def test_what_is_done_goes_in_batches_and_what_is_open_stays(home: Home, c
 
     await home.database.write(fill)
     at = calendar.time + 1
-    before = Before(inbox=at, outbox=at, approvals=at, endings=at)
+    before = Cutoffs(inbox=at, outbox=at, approvals=at, endings=at)
     counts = []
     more = True
     while more:
@@ -105,7 +105,7 @@ async def test_approvals_and_endings_go_but_for_those_that_still_say_something(
 
     await home.database.write(fill)
     at = calendar.time + 1
-    assert not await home.database.write(forget_done, Before(inbox=at, outbox=at, approvals=at, endings=at))
+    assert not await home.database.write(forget_done, Cutoffs(inbox=at, outbox=at, approvals=at, endings=at))
     assert await home.database.read(approvals.get, "closed") is None
     assert await home.database.read(approvals.get, "open") is not None
     lives = [await home.database.read(endings.of_life, life) for life in ("one", "two", "three")]
