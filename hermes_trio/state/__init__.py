@@ -1,6 +1,8 @@
-"""Durable facts: one SQLite file, one owner, one module of functions for each table.
+"""The database `gateway.db`: one SQLite file with one owner.
 
-`database` owns the connection and commits; `schema/` holds the numbered steps; every other module is
-one table: frozen rows and functions that take the owner's connection. `settle` and `store` join them
-to the rules of turns and of sessions; `text` guards what goes into a column and what comes out.
+`rules` may use `tables`, and `tables` may use `db`:
+
+- `db`: the connection and its owner thread, transactions, opening, schema steps, damage, retries.
+- `tables`: one module for each table, with frozen rows and functions that take the owner's connection.
+- `rules`: transactions over several tables: the session store, the end of a turn, retention, undo.
 """

@@ -1,1 +1,1 @@
-"""The SQLite file: its owner thread, opening, migrations and errors."""
+"""The SQLite file: owner thread, opening, schema steps, search index, column text, errors and retries."""

@@ -1,5 +1,7 @@
-"""Text on its way into a column and out of it: neither a bad character nor bad JSON takes more with it
-than itself."""
+"""Text before it is stored in a column, and after it is read from one.
+
+A bad character or bad JSON costs only the value it is in, never the row or the list.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,21 @@ from ...log import Log
 T = TypeVar("T")
 Text = TypeVar("Text", str, str | None)
 
-# A model reads what looks like a note as one, so spelling and spaces make no difference.
+# Case and spaces are ignored, because a model ignores them too.
 _LIKE_A_NOTE = re.compile(r"\[(?=\s*system\s+note\s*:)", re.IGNORECASE)
 
 log = Log(__name__)
 
 
 def disarmed(text: str) -> str:
-    """`text` with nothing in it that could pass for a note of ours: `[System note:` becomes
-    `(System note:`. For all that people and tools say, when it is replayed as when it is new."""
+    """Return `text` with every `[System note:` changed to `(System note:`, so that no text of a person or a
+    tool can pass for a note of the gateway. Applied to new text and to replayed text."""
     return _LIKE_A_NOTE.sub("(", text)
 
 
 def storable(text: Text) -> Text:
-    """`text` as SQLite can keep it. Half a character, which error messages and models may contain, becomes
-    the sign for that; two halves that belong together become their character."""
+    """Return `text` in a form that SQLite can store. A lone surrogate, as error messages and models may
+    contain, becomes U+FFFD; a surrogate pair becomes its character."""
     if text is None:
         return text
     try:
@@ -39,14 +41,12 @@ def storable(text: Text) -> Text:
 
 
 def read_stored(text: str | None, read: Callable[[str], T], column: str, **row: object) -> T | None:
-    """What `read` makes of stored text. What it cannot read is None, and reported with the `row` it is in:
-    one bad value must not make a whole list unreadable."""
+    """Return `read(text)`. For an unreadable value return None and log a warning with the fields of its
+    `row`: one bad value must not make a whole list unreadable."""
     if text is None:
         return None
     try:
         return read(text)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-        log.warning(
-            "a stored value cannot be read; going on without it", column=column, **row, error=str(error)
-        )
+        log.warning("stored value not readable; ignored", column=column, **row, error=str(error))
         return None

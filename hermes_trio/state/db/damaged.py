@@ -1,14 +1,14 @@
-"""Damaged databases that `opening` has put aside, as `gateway.db.damaged-<time>`."""
+"""Damaged databases that `opening` has set aside, as `gateway.db.damaged-<time>`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 LOGS = ("-wal", "-shm", "-journal")
-"""What the names of SQLite's files beside a database end with."""
+"""Suffixes of the files that SQLite keeps beside a database."""
 
 
 def damaged_copies(path: Path) -> list[Path]:
-    """Return the databases that were put aside here and are still there, the oldest first."""
+    """Return the damaged databases that are still beside `path`, the oldest first."""
     found = path.parent.glob(f"{path.name}.damaged-*")
     return sorted(one for one in found if not one.name.endswith(LOGS))

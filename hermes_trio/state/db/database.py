@@ -1,21 +1,21 @@
-"""The one owner of `gateway.db`, and how writes of many become one commit.
+"""The owner of `gateway.db`, which commits the writes of many tasks together.
 
-Who writes hands over a *step*, a function of the connection, and waits. The steps that wait together
-are one batch: one transaction, one fsync, and only then are their callers released. Steps are applied
-in the order in which they were handed over. If one of them fails, whether by its own fault or because
-the disk is full, nothing of the batch has happened; each half of it is then applied again in a
-transaction of its own, and so on, so that only what fails by itself fails, and its caller alone gets the
-error. So a step must depend on nothing but the database and its arguments. (Savepoints around every step
-would spare the other runs, which are rare, and cost a tenth of all throughput, which is not.)
+A task that writes hands over a *step*, a function of the connection, and waits. The steps that wait at the
+same time are one batch: one transaction, one fsync, and only then are their callers released. Steps are
+applied in the order in which they were handed over. If one of them fails, by its own fault or because the
+disk is full, the whole batch is rolled back; then each half of it is applied in its own transaction, and so
+on, so that only the step that fails alone fails, and only its caller gets the error. So a step must depend
+on nothing but the database and its arguments. (Savepoints around every step would avoid the repeated runs,
+which are rare, and cost a tenth of all throughput.)
 
-A caller that is cancelled while it waits leaves at once. Its step is applied all the same: whole, in
-its place. So a write is never half-done, a write made in a scope that is already cancelled (the last
-words of a turn) still lands, and a slow disk delays no stop.
+A caller that is cancelled while it waits leaves at once. Its step is applied nevertheless: completely, and
+in its order. So a write is never half done, a write in a scope that is already cancelled (the end of a turn)
+is still committed, and a slow disk delays no stop.
 
-Reads go to a connection of their own that cannot write, and run beside the writes.
+Reads use a second connection that cannot write, and run concurrently with the writes.
 
-After each commit, and before its callers are released, the files at the path are looked at (`identity`).
-If they are not the open ones any more, nothing is stored from then on: all callers get `StoreReplaced`.
+After each commit, and before its callers are released, the files at the path are checked (`file_identity`).
+If they are not the open files any more, nothing is stored from then on: all callers get `StoreReplaced`.
 """
 
 from __future__ import annotations
@@ -32,58 +32,49 @@ import trio
 
 from ...base.errors import StoreClosed, StoreDamaged, StoreError, StoreReplaced
 from ...base.world import World
-from ...host.loop.worker import (
-    Batcher,
-    BatchTimes,
-    Pending,
-    Runner,
-    Worker,
-    finished,
-    perform_each,
-    worker_thread,
-)
+from ...host.loop.worker import Batcher, Pending, Runner, Took, Worker, each, finished, worker_thread
 from ...log import Log
-from ..tables import transcript
 from .file_identity import save_copy
 from .migrations import SchemaStep, shipped_steps
 from .opening import Connections, open_connections
-from .sqlite_errors import damages_search, typed
+from .search_index import is_index_damage, rebuild_index
+from .sqlite_errors import typed
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Step = Callable[[sqlite3.Connection], Any]
 
 MAX_BATCH = 16_384
-"""Room for all the turns that are cut in one moment: while the writer and the loop's thread are both at
-work they take Python's lock from each other, and each needs twice its time."""
+"""Large enough for all the turns that are cut in one moment: while the writer thread and Trio's thread are
+both busy they compete for Python's lock, and each needs twice its time."""
 CLOSE_WITHIN = 2.0
 
 log = Log(__name__)
 
 
 class Database:
-    """The open store. Made by `open_database`; usable until its block ends."""
+    """The open database. Created by `open_database`; usable until its block ends."""
 
     def __init__(self, path: Path, opened: Connections, writer: Runner, reader: Runner) -> None:
         self.path = path
         self.damaged_copy = opened.damaged_copy
-        """Where a database that could not be read was put aside when this one was opened."""
+        """The unreadable database that was set aside when this one was opened; None if there was none."""
         self._writing, self._reading = opened.writing, opened.reading
         self._writer, self._reader = writer, reader
         self._writes: Batcher[Step, Any] = Batcher(self._noticing(writer), self._perform, limit=MAX_BATCH)
-        self._reads: Batcher[Callable[[], Any], Any] = Batcher(reader, perform_each, limit=MAX_BATCH)
+        self._reads: Batcher[Callable[[], Any], Any] = Batcher(reader, each, limit=MAX_BATCH)
         self._files, self._saved = opened.files, False
         self._is_replaced = False
         self._replaced = trio.Event()
         self._open = True
-        self._ours = self._mended = False
+        self._ours = self._index_rebuilt = False
         self._writing.set_authorizer(self._judge)
-        # Asked now and then while a read runs: it does not hold up the end.
+        # SQLite calls this from time to time during a read, so that closing interrupts a long one.
         self._reading.set_progress_handler(lambda: not self._open, 10_000)
 
     @property
-    def took(self) -> BatchTimes:
-        """How long the commits have taken."""
+    def took(self) -> Took:
+        """The durations of the commits."""
         return self._writes.took
 
     async def write(
@@ -92,8 +83,8 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Apply `step` and return what it returns, after the commit that holds it. A step neither begins
-        nor ends a transaction: SQLite refuses that to it."""
+        """Apply `step`, and return its result after the commit that contains it. A step cannot begin or end
+        a transaction: SQLite refuses such statements."""
         self._check_open()
         result: T = await self._writes.performed(lambda connection: step(connection, *args, **kwargs))
         return result
@@ -104,8 +95,8 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What `query` finds in everything that is committed at one moment, however many statements it
-        takes. Waits for no write. Raises `StoreClosed` also where the store closes meanwhile."""
+        """Return the result of `query` on one snapshot of the committed data, however many statements it
+        runs. Waits for no write. Raises `StoreClosed` if the database is closed during the read."""
 
         def run() -> T:
             connection = self._reading
@@ -126,10 +117,10 @@ class Database:
         try:
             found: T = await self._reads.performed(run)
         except StoreDamaged as damage:
-            search = damage.__cause__ is not None and damages_search(damage.__cause__)
+            search = damage.__cause__ is not None and is_index_damage(damage.__cause__)
             self._check_open()
-            # Cancelled here means that nobody waits for the damage to be told.
-            if not (search and await finished(self._writer, self._mend_search)):  # noqa: ASYNC120
+            # If this is cancelled, nobody waits for the error any more.
+            if not (search and await finished(self._writer, self._rebuild_search_index)):  # noqa: ASYNC120
                 raise
             self._check_open()
             found = await self._reads.performed(run)
@@ -137,16 +128,16 @@ class Database:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether its files were removed or replaced, so that it stores nothing any more."""
+        """True once the files were removed or replaced: nothing is stored any more."""
         return self._replaced.is_set()
 
     async def replaced(self) -> None:
-        """Wait until its files are found removed or replaced."""
+        """Wait until the files are found removed or replaced."""
         await self._replaced.wait()
 
     async def save(self, world: World) -> Path | None:
-        """Save all that is held to a file that the next start finds, or a person; None if that was done
-        before. For a database that was replaced. Raises OSError and sqlite3.Error."""
+        """Save the content of a replaced database to a new file, where the next start or a person finds it,
+        and return its path; None if it was saved before. Raises OSError or sqlite3.Error."""
 
         def job() -> Path | None:
             if self._saved:
@@ -162,10 +153,10 @@ class Database:
             raise StoreClosed(self.path, "was used after it was closed", "This is a bug: report it.")
 
     async def _close(self, world: World) -> None:
-        """Let the writes that are on their way land, and no read begin any more."""
+        """Refuse new reads and writes, finish the pending writes, and close both connections."""
         self._open = False
         self._writes.flush()
-        with suppress(StoreError, sqlite3.Error):  # a disk may refuse even this; nobody loses by it
+        with suppress(StoreError, sqlite3.Error):  # this step stores nothing, so a failure loses nothing
             await self._writes.performed(lambda _: None)
         if self._is_replaced:
             try:
@@ -173,19 +164,20 @@ class Database:
                     log.error("database files removed or replaced; saved a copy", saved=saved.name)
             except (OSError, sqlite3.Error) as error:
                 log.error("database files removed or replaced; copy not saved", error=str(error))
-            # Before the reader: the last one to be closed would otherwise remove the log at the path.
+            # Before the reader: a writer that is closed last would remove the log at the path.
             await finished(self._writer, self._writing.close)
         await finished(self._reader, self._reading.close)
-        # Behind the reader: the last one writes the log into the file, and a reader cannot.
+        # After the reader: the connection that is closed last merges the log, which a reader cannot.
         await finished(self._writer, self._writing.close)
 
     def _abandon(self) -> None:
-        """Let the connections be closed when the disk answers again, if it ever does."""
+        """Leave the closing of the connections to the worker threads, for when the disk answers again."""
         self._reader(self._reading.close, lambda _: None)
         self._writer(self._writing.close, lambda _: None)
 
     def _noticing(self, writer: Runner) -> Runner:
-        """The writer; once it has found the files replaced, Trio's thread knows it after that batch."""
+        """Return `writer`, extended so that Trio's thread learns of replaced files after the batch that
+        found them."""
 
         def run(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
             def performed(result: outcome.Outcome[T]) -> None:
@@ -198,7 +190,7 @@ class Database:
         return run
 
     def _perform(self, batch: Sequence[Pending[Step, Any]]) -> None:
-        """Apply and commit the steps of `batch`, unless the files are not at the path any more."""
+        """Apply and commit the steps of `batch`, unless the files were removed or replaced."""
         if not self._is_replaced:
             self._commit(batch)
             self._is_replaced = self._files.changed()
@@ -211,50 +203,50 @@ class Database:
         connection = self._writing
         try:
             self._transaction("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:  # no step is to blame, and nobody is to wait for a lock again
+        except sqlite3.Error as error:  # not the fault of a step; retrying would wait for the lock again
             for write in batch:
                 write.result = outcome.Error(typed(error, self.path))
             return
         try:
             for write in batch:
                 write.result = outcome.Value(write.item(connection))
-                if not connection.in_transaction:  # the others must not go on without one
-                    raise sqlite3.OperationalError("SQLite rolled back, and the step hid it")
+                if not connection.in_transaction:  # the other steps need the transaction
+                    raise sqlite3.OperationalError("SQLite rolled back, and the step suppressed the error")
             self._transaction("COMMIT")
         except BaseException as error:  # noqa: ASYNC103 - a job of the worker: no Cancelled comes here
-            if connection.in_transaction:  # on a full disk SQLite has rolled back by itself
+            if connection.in_transaction:  # on a full disk SQLite has rolled back already
                 self._transaction("ROLLBACK")
-            if len(batch) == 1 and not (damages_search(error) and self._mend_search()):
-                # Whatever it is, it is for whoever handed over the step that failed.
+            if len(batch) == 1 and not (is_index_damage(error) and self._rebuild_search_index()):
+                # Any error of a step is its caller's.
                 batch[0].result = outcome.Error(typed(error, self.path))
                 return  # noqa: ASYNC104
             half = (len(batch) + 1) // 2
             for part in filter(None, (batch[:half], batch[half:])):
                 self._commit(part)
 
-    def _mend_search(self) -> bool:
-        """Make the search index again: while it is damaged, no message can be stored, although it holds
-        nothing that the messages do not. Once in a life; True if that may have helped."""
-        if self._mended:
+    def _rebuild_search_index(self) -> bool:
+        """Rebuild the search index, once for each opening: while it is damaged, no message can be stored.
+        Return True if the rebuild worked and the failed operation may be repeated."""
+        if self._index_rebuilt:
             return False
-        self._mended = True
-        log.warning("the search index was damaged; making it again from the messages")
+        self._index_rebuilt = True
+        log.warning("search index damaged; rebuilding it from the messages")
         with suppress(sqlite3.Error):
-            transcript.index_again(self._writing)
+            rebuild_index(self._writing)
             return True
         return False
 
     def _transaction(self, statement: str) -> None:
         self._ours = True
         try:
-            # The comment makes it a text that no step has: what is prepared once is not judged again.
+            # The comment makes the text unique: a statement that SQLite has cached is not authorized again.
             self._writing.execute(statement + " -- of a batch")
         finally:
             self._ours = False
 
     def _judge(self, action: int, *_: object) -> int:
-        """Asked by SQLite for each statement. A step that commits, as a harmless `with connection:` does,
-        would commit half a batch, and the half would be applied again."""
+        """Authorize a statement for SQLite. A step that commits, as a harmless `with connection:` does,
+        would commit half of its batch, and that half would be applied a second time."""
         theirs = action == sqlite3.SQLITE_TRANSACTION and not self._ours
         return sqlite3.SQLITE_DENY if theirs else sqlite3.SQLITE_OK
 
@@ -268,12 +260,12 @@ async def open_database(
     steps: Sequence[SchemaStep] | None = None,
     close_by: Callable[[], float] = lambda: math.inf,
 ) -> AsyncIterator[Database]:
-    """The store at `path`, made or brought up to date if need be; closed when the block ends, after
-    every write that was handed over, or after `CLOSE_WITHIN` seconds of a disk that hangs, and not later
-    than `close_by` says then.
+    """Open the database at `path`; create it or apply missing schema steps if needed. When the block ends,
+    the pending writes are finished and it is closed, within `CLOSE_WITHIN` seconds even if the disk hangs,
+    and not later than the time that `close_by` returns then.
 
-    Raises a `StoreError` that says what to do: a directory in its place, a newer version's file,
-    another process that holds it. A damaged file is put aside and a fresh one started.
+    Raises a `StoreError` with a remedy: a directory in its place, a newer version's file, another process
+    that holds it. A damaged file is set aside and a new one created.
     """
     opened: list[Connections] = []
 
@@ -292,7 +284,7 @@ async def open_database(
         try:
             database = Database(path, await finished(writer, open_them), writer, reader)
         except BaseException:
-            writer(close_them, lambda _: None)  # who is cancelled while it opens leaves before it is open
+            writer(close_them, lambda _: None)  # after a cancellation the job of opening is still running
             raise
         try:
             yield database
@@ -301,5 +293,5 @@ async def open_database(
             with trio.move_on_at(by, shield=True) as patience:
                 await database._close(world)
             if patience.cancelled_caught:
-                log.error("the disk hangs; left the store unclosed", path=path.name)
+                log.error("disk hangs; database not closed", path=path.name)
                 database._abandon()

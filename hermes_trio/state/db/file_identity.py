@@ -1,16 +1,16 @@
-"""Whether the files of an open database are still the files at its path, and what to do if not.
+"""The identity of the open database files, and a copy for the case that they were removed or replaced.
 
-A sync tool, a restore or a hasty hand may remove or replace `gateway.db` or its log under a running
-gateway. SQLite goes on with the files that it has open, and at the next start all that was committed
-since then is gone. So each commit is followed by a look at the path, before its callers are released: what
-was acknowledged is in the file that the next start opens, or in the copy that is saved here.
+A sync tool, a restore or a person may remove or replace `gateway.db` or its log under a running gateway.
+SQLite continues with the files it has open, and at the next start everything committed since then is gone.
+So the path is checked after each commit, before its callers are released: acknowledged data is in the file
+that the next start opens, or in the copy that is saved here.
 
-| what is at the path | where the saved copy goes |
+| at the path | destination of the saved copy |
 |---|---|
-| nothing, or our file without its log | to the path, so that the next start goes on with it |
-| another database | beside it, as `gateway.db.saved-<time>`; the other one is left untouched |
+| nothing, or our file without its log | the path, so that the next start continues with it |
+| another database | beside it, as `gateway.db.saved-<time>`; the other one stays untouched |
 
-An overwrite in place (`cp old gateway.db`) keeps the inode and is not noticed by this.
+An overwrite in place (`cp old gateway.db`) keeps the inode and is not detected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOGS = ("-wal", "-shm")
 
 
 class FileIdentity:
-    """The device and inode of each file of a database, as they were when it was opened."""
+    """Device and inode of each file of a database, noted when it was opened."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,18 +35,18 @@ class FileIdentity:
         self._known = {name: facts for name in names if (facts := _facts(name)) is not None}
 
     def changed(self) -> bool:
-        """Whether one of the files was removed or replaced."""
+        """Return whether one of the files was removed or replaced."""
         return any(_facts(name) != facts for name, facts in self._known.items())
 
     def is_ours(self, path: Path) -> bool:
-        """Whether the file at this path is one of those that were opened."""
+        """Return whether the file at this path is one of the opened files."""
         facts = _facts(str(path))
         return facts is not None and facts == self._known.get(str(path))
 
 
 def save_copy(connection: sqlite3.Connection, files: FileIdentity, world: World) -> Path:
-    """Write all that the open database holds to a new file, and return its path. Blocks. Raises OSError
-    and sqlite3.Error; then nothing has changed, and it may be tried again."""
+    """Write the content of the open database to a new file, and return its path. Blocks. Raises OSError or
+    sqlite3.Error; then nothing has changed, and the caller may retry."""
     path = files.path
     make_private_dir(path.parent)
     unfinished = path.with_name(f"{path.name}.saved.part")
@@ -54,11 +54,11 @@ def save_copy(connection: sqlite3.Connection, files: FileIdentity, world: World)
     os.close(open_private(unfinished, os.O_RDWR))
     with closing(sqlite3.connect(unfinished)) as copy:
         connection.backup(copy)
-        copy.execute("PRAGMA journal_mode = DELETE")  # whole in one file, wherever somebody moves it
+        copy.execute("PRAGMA journal_mode = DELETE")  # one file without a log, safe to move
     free = path if files.is_ours(path) or not path.exists() else None
     aside = _free_name(path, world)
     for log in (Path(f"{path}{suffix}") for suffix in _LOGS):
-        # SQLite would play a log back into any database that lies beside it.
+        # SQLite would play this log back into any database at the same path.
         if files.is_ours(log):
             log.unlink()
         elif free is not None and log.exists():
@@ -69,10 +69,10 @@ def save_copy(connection: sqlite3.Connection, files: FileIdentity, world: World)
 
 
 def _placed(unfinished: Path, free: Path | None, aside: Path, *, over: bool) -> Path:
-    """Give the copy its name: `free` if that is still free, or is to be replaced, else `aside`."""
+    """Rename the copy to `free` if that name is still free or `over` allows replacing it, else to `aside`."""
     if free is not None and not over:
         try:
-            os.link(unfinished, free)  # which replaces nothing, unlike a rename
+            os.link(unfinished, free)  # unlike a rename it never replaces a file
         except FileExistsError:
             free = None
         except OSError:
@@ -91,8 +91,8 @@ def _free_name(path: Path, world: World) -> Path:
 
 
 def _facts(name: str) -> tuple[int, int] | None:
-    """The device and inode of the file of this name; None if there is none. What cannot be looked at (no
-    permission) raises nothing and counts as removed."""
+    """Return device and inode of a file; None if it does not exist or cannot be inspected (no permission),
+    which counts as removed."""
     try:
         facts = os.stat(name)
     except OSError:

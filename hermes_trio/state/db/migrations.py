@@ -1,8 +1,8 @@
-"""The schema of `gateway.db`, step by step.
+"""The schema of `gateway.db`, in numbered steps.
 
-A step is a numbered SQL file. It is applied in a transaction of its own, which also records its name, so
-a kill in the middle leaves the schema before the step or behind it. Before the first one is applied to a
-database that was in use, a copy of that is kept.
+A step is an SQL file. It is applied in its own transaction, which also records its name, so a kill leaves
+the schema either before or after the step. Before the first step is applied to a database that was in use,
+a copy of the database is kept.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .sqlite_errors import typed
 
 @dataclass(frozen=True, slots=True)
 class SchemaStep:
-    """One numbered change of the schema: its name is recorded, its SQL is one or more statements."""
+    """One numbered change of the schema: the recorded name, and one or more SQL statements."""
 
     name: str
     sql: str
 
 
 def shipped_steps() -> Sequence[SchemaStep]:
-    """The schema of this version, in order."""
+    """Return the schema steps of this version, in order."""
     files = resources.files(__package__).joinpath("schema").iterdir()
     steps = (SchemaStep(f.name[:-4], f.read_text("utf-8")) for f in files if f.name.endswith(".sql"))
     return sorted(steps, key=lambda step: step.name)
@@ -39,7 +39,8 @@ def shipped_steps() -> Sequence[SchemaStep]:
 def missing_steps(
     connection: sqlite3.Connection, path: Path, steps: Sequence[SchemaStep]
 ) -> Sequence[SchemaStep]:
-    """The steps that this database has not had."""
+    """Return the steps that were not applied to this database yet. Raises `StoreUnusable` for another
+    program's database, `StoreTooNew` for a recorded step that this version does not have."""
     tables = connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     )
@@ -70,7 +71,7 @@ def bring_up(
     *,
     keep_copy: bool,
 ) -> None:
-    """Apply the steps that are missing, in order."""
+    """Apply the missing steps in order; with `keep_copy` save a copy of the database before."""
     if missing and keep_copy:
         _keep_copy(connection, path.with_name(f"{path.name}.before-{missing[0].name}"))
     connection.execute(
@@ -90,13 +91,13 @@ def bring_up(
                 raise StoreUnusable(  # noqa: ASYNC104 - a job of the worker: no Cancelled comes here
                     path,
                     f"could not be brought up to date (schema step {step.name}: {error})",
-                    "It is as it was before the step: install the version before this one, and report this.",
+                    "It is unchanged by that step: install the previous version, and report this.",
                 ) from error
             raise
 
 
 def _statements(sql: str) -> Iterator[str]:
-    """Split a step into its statements (`executescript` would commit behind our back)."""
+    """Yield the statements of a step (`executescript` would commit the open transaction)."""
     pending = ""
     for part in re.split("(?<=;)", sql):
         pending += part
@@ -104,7 +105,7 @@ def _statements(sql: str) -> Iterator[str]:
             yield pending
             pending = ""
     if pending.strip():
-        yield pending  # without its semicolon it is a statement all the same
+        yield pending  # a last statement without its semicolon
 
 
 def _keep_copy(connection: sqlite3.Connection, copy: Path) -> None:

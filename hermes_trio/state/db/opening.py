@@ -1,18 +1,18 @@
-"""Opening `gateway.db`: what may be there, and what is done about it.
+"""Opening `gateway.db`, whatever is at its path.
 
-| what is there | what is done |
+| at the path | action |
 |---|---|
-| nothing, or an empty file | made, 0600 in a directory that is 0700, and brought to the newest schema |
+| nothing, or an empty file | created with mode 0600 in a 0700 directory, and brought to the newest schema |
 | an older schema | a copy is kept beside it, then the missing steps are applied in order |
-| a step we do not know | refused and left untouched: a newer version wrote it |
-| tables, and no record of our steps | refused and left untouched: another program's |
-| not SQLite, or damaged | put aside as `gateway.db.damaged-<time>` (with its log) and a fresh one begun |
-| a log without its file | the same: what was acknowledged may stand in the log alone |
-| a directory, no permission, another process's lock | refused with the remedy |
+| an unknown schema step | refused and left untouched: a newer version wrote it |
+| tables without a record of our steps | refused and left untouched: another program's database |
+| not SQLite, or damaged | set aside as `gateway.db.damaged-<time>` (with its log), and a new one created |
+| a log without its file | the same: acknowledged data may be in the log alone |
+| a directory, no permission, another process's lock | refused with a remedy |
 
-Whatever is there is first looked at through the connection that cannot write. It is also the last one to
-be closed when opening fails: the last one that can write would put the log into the file, and what we
-refuse or put aside is to stay as it was.
+The file is first inspected through the connection that cannot write. That connection is also closed last
+when opening fails: if the last one could write, SQLite would merge the log into the file, and a refused or
+damaged database must stay as it was.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class Connections:
 
 
 class _Damaged(Exception):
-    """What is at the path is not a database that can be read."""
+    """The file at the path is not a readable database."""
 
 
 def open_connections(path: Path, world: World, steps: Sequence[SchemaStep]) -> Connections:
-    """Open what is at `path`, in the way the table above says."""
+    """Open the database at `path` as in the table above. Blocks. Raises `StoreError`."""
     try:
         try:
             return _open(path, world, steps)
         except _Damaged as damage:
             damaged_copy = _put_aside(path, world)
             log.error(
-                "the database was damaged; put it aside and began a fresh one",
+                "database damaged; set aside and a new one created",
                 damaged=damaged_copy.name,
                 reason=str(damage),
             )
@@ -79,9 +79,9 @@ def open_connections(path: Path, world: World, steps: Sequence[SchemaStep]) -> C
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:
-    """A connection that sees what is committed and cannot write; also for another process."""
-    # On a read-only disk the files beside a database that its readers share cannot be made. Without a log all
-    # of it is in the file, and nobody changes that.
+    """Return a connection that sees committed data and cannot write; also for use from another process."""
+    # On a read-only disk SQLite cannot create the files that readers share. Without a log the file is
+    # complete and nobody changes it, so it can be opened as immutable.
     alone = path.exists() and is_read_only(path) and not path.with_name(f"{path.name}-wal").exists()
     try:
         connection = _connect(f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if alone else ''}")
@@ -104,7 +104,7 @@ def _connect(where: Path | str) -> sqlite3.Connection:
 
 
 def _text(raw: bytes) -> str:
-    # A byte that went bad on the disk costs one character, not every list its row is in.
+    # A bad byte on the disk costs one character, not every query that returns its row.
     return raw.decode("utf-8", "replace")
 
 
@@ -117,7 +117,7 @@ def _open(path: Path, world: World, steps: Sequence[SchemaStep]) -> Connections:
             writing = unless_open.enter_context(closing(_connect(path)))
             writing.execute("PRAGMA journal_mode = WAL")
             writing.execute("PRAGMA synchronous = FULL")
-            # A reader that stays for long lets the log grow. It is cut back when it is used again.
+            # A long-running reader lets the log grow. SQLite truncates it at the next checkpoint.
             writing.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG}")
             writing.execute("PRAGMA foreign_keys = ON")
             bring_up(writing, path, world, missing, keep_copy=len(missing) < len(steps))
@@ -130,7 +130,7 @@ def _open(path: Path, world: World, steps: Sequence[SchemaStep]) -> Connections:
 
 
 def _prepare_file(path: Path) -> None:
-    """See to it that there is a file, and that only its owner may read it and its log."""
+    """Create the file if it is missing, and let only its owner read it and its log."""
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise StoreUnusable(
             path,
@@ -139,15 +139,15 @@ def _prepare_file(path: Path) -> None:
         )
     make_private_dir(path.parent)
     if path.exists() and not path.is_file():
-        raise OSError(21, "there is something of that name that is no file", str(path))
+        raise OSError(21, "not a regular file", str(path))
     with open(open_private(path, os.O_RDWR), "rb") as file:
         head = file.read(len(_MAGIC))
     if head and head != _MAGIC:
-        raise _Damaged("it is not an SQLite file")
+        raise _Damaged("not an SQLite file")
     for log_file in _logs(path):
         log_file.chmod(PRIVATE_FILE)
         if log_file.name.endswith("-wal") and log_file.stat().st_size and not head:
-            raise _Damaged("its log is there, and the file itself is empty")
+            raise _Damaged("empty, although its log is not")
 
 
 def _logs(path: Path) -> list[Path]:
@@ -156,26 +156,26 @@ def _logs(path: Path) -> list[Path]:
 
 
 def _look(reading: sqlite3.Connection, path: Path, steps: Sequence[SchemaStep]) -> Sequence[SchemaStep]:
-    """What is missing from the database that is there, which is sound and ours."""
+    """Check that the database is sound and ours, and return the schema steps it lacks."""
     try:
-        _undo_what_was_cut(reading, path)
+        _play_back_rollback_log(reading, path)
         missing = missing_steps(reading, path, steps)
         (verdict,) = reading.execute("PRAGMA quick_check(1)").fetchone()
-    except UnicodeDecodeError as error:  # the sentence in which SQLite complains quotes what it found
-        raise _Damaged("its schema cannot be read") from error
+    except UnicodeDecodeError as error:  # SQLite's error message quotes the damaged bytes
+        raise _Damaged("schema not readable") from error
     except sqlite3.OperationalError as error:
-        if code_of(error) == sqlite3.SQLITE_ERROR:  # a form that it does not know, columns that are not there
+        if code_of(error) == sqlite3.SQLITE_ERROR:  # an unknown file format, or missing columns
             raise _Damaged(str(error)) from error
         raise
-    # Newer SQLites look at the search index too, after all else. That is made again when it is used.
+    # Newer versions of SQLite also check the search index, as the last part. It is rebuilt when it is used.
     if verdict != "ok" and "FTS5" not in verdict:
         raise _Damaged(verdict)
     return missing
 
 
-def _undo_what_was_cut(reading: sqlite3.Connection, path: Path) -> None:
-    """Before a database has its `-wal`, a kill leaves another kind of log, which only a connection that
-    can write plays back."""
+def _play_back_rollback_log(reading: sqlite3.Connection, path: Path) -> None:
+    """Play back the rollback log that a kill leaves while the database has no `-wal` yet. Only a connection
+    that can write does so."""
     try:
         reading.execute("SELECT 1 FROM sqlite_schema").fetchone()
     except sqlite3.OperationalError as error:
@@ -193,8 +193,8 @@ def _put_aside(path: Path, world: World) -> Path:
         aside = path.with_name(f"{path.name}.damaged-{world.now():%Y%m%dT%H%M%S}-{number}")
     logs = _logs(path)
     path.replace(aside)
-    # The log goes along: without it the file that is kept could not be mended by hand. It goes last: a
-    # log without its file is known for what it is, if we are killed in between.
+    # The log is needed to repair the file by hand. It is moved last: if we are killed in between, a log
+    # without its file is recognised at the next start.
     for log_file in logs:
         log_file.replace(aside.with_name(aside.name + log_file.name.removeprefix(path.name)))
     return aside

@@ -1,4 +1,4 @@
-"""What SQLite complains of, as errors that say what to do."""
+"""SQLite's errors, translated to errors with a remedy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _BY_CODE: dict[int, tuple[type[StoreError], str, str]] = {
     sqlite3.SQLITE_FULL: (
         StoreFull,
         "the disk is full",
-        "Free some space; what was acknowledged is safe and nothing else was stored.",
+        "Free some space; acknowledged data is safe, and nothing else was stored.",
     ),
     sqlite3.SQLITE_READONLY: (
         StoreReadOnly,
         "cannot be written to",
-        "Check the rights of the file and whether its disk is mounted read-only.",
+        "Check the permissions of the file and whether its disk is mounted read-only.",
     ),
     sqlite3.SQLITE_BUSY: (
         StoreBusy,
@@ -31,29 +31,29 @@ _BY_CODE: dict[int, tuple[type[StoreError], str, str]] = {
     sqlite3.SQLITE_IOERR: (
         StoreUnusable,
         "the disk fails",
-        "Look into the system's log for errors of this disk.",
+        "Check the system log for errors of this disk.",
     ),
     sqlite3.SQLITE_CORRUPT_VTAB: (
         StoreDamaged,
         "has a damaged search index",
-        "Restart the gateway: it makes the index again, once in each of its lives.",
+        "Restart the gateway: it rebuilds the index, once after each start.",
     ),
     sqlite3.SQLITE_CORRUPT: (
         StoreDamaged,
         "is damaged",
-        "Restart the gateway: it keeps the damaged file aside and begins a fresh one.",
+        "Restart the gateway: it sets the damaged file aside and creates a new one.",
     ),
     sqlite3.SQLITE_NOTADB: (
         StoreDamaged,
         "is not a database any more",
-        "Restart the gateway: it keeps the damaged file aside and begins a fresh one.",
+        "Restart the gateway: it sets the damaged file aside and creates a new one.",
     ),
 }
 
 
 def typed(error: BaseException, path: Path) -> BaseException:
-    """The error of ours that stands for SQLite's, with SQLite's as its cause. What is a mistake of the
-    caller (a constraint, a misspelt column) stays as it is."""
+    """Return the `StoreError` for an error of SQLite, with that error as its cause. A mistake of the caller
+    (a constraint, a misspelt column) is returned unchanged."""
     code = code_of(error)
     known = _BY_CODE.get(code) or _BY_CODE.get(code & 0xFF)
     if known is None:
@@ -64,11 +64,6 @@ def typed(error: BaseException, path: Path) -> BaseException:
     return ours
 
 
-def damages_search(error: BaseException) -> bool:
-    """Whether SQLite says that of its search index, which can be made again, and not of the rows."""
-    return code_of(error) == sqlite3.SQLITE_CORRUPT_VTAB
-
-
 def code_of(error: BaseException) -> int:
-    """SQLite's number of what went wrong; 0 if it is not SQLite's."""
+    """Return SQLite's error code; 0 for an error that is not SQLite's."""
     return int(getattr(error, "sqlite_errorcode", 0))

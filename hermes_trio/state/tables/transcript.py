@@ -207,14 +207,3 @@ def search(
         "ORDER BY rank, message_id DESC LIMIT ?3"
     )
     return [(row[0], _message(row[1:])) for row in db.execute(query, (phrases, key, limit))]
-
-
-def index_again(db: sqlite3.Connection) -> None:
-    """Make the index of `search` again from the rows."""
-    rebuild = "INSERT INTO messages_text (messages_text) VALUES ('rebuild')"
-    try:
-        db.execute(rebuild)
-    except sqlite3.DatabaseError:
-        # What says where its parts are is damaged itself. Let it say that there are none.
-        db.execute("REPLACE INTO messages_text_data (id, block) VALUES (10, x'00000000000000')")
-        db.execute(rebuild)

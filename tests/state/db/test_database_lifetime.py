@@ -157,7 +157,7 @@ async def test_a_disk_that_hangs_delays_the_end_by_what_was_promised_and_no_more
                 caller.cancel()
             began = trio.current_time()
     assert trio.current_time() - began == CLOSE_WITHIN
-    assert [entry["event"] for entry in logs] == ["the disk hangs; left the store unclosed"]
+    assert [entry["event"] for entry in logs] == ["disk hangs; database not closed"]
 
 
 async def test_what_a_hung_disk_was_given_lands_if_it_comes_back(
