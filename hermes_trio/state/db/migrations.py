@@ -91,7 +91,7 @@ def bring_up(
                 raise StoreUnusable(  # noqa: ASYNC104 - a job of the worker: no Cancelled comes here
                     path,
                     f"could not be brought up to date (schema step {step.name}: {error})",
-                    "It is unchanged by that step: install the previous version, and report this.",
+                    "It is as it was before the step: install the version before this one, and report this.",
                 ) from error
             raise
 

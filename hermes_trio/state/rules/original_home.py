@@ -1,8 +1,8 @@
-"""What a home of hermes-agent, the original, holds that is not used here.
+"""Warnings about files of hermes-agent, the original, that are in this home and are not used.
 
-Its sessions are taken over (`importing`), its SOUL.md and memories are read as they are, and its
-`config.yaml` is understood as far as it means the same. All else is left where it is, and is named to whoever
-starts the gateway, so that nobody takes it for moved.
+Its sessions are imported (`original_sessions`), its SOUL.md and memories are read unchanged, and its
+`config.yaml` is accepted where the keys mean the same. Everything else stays where it is, and the person who
+starts the gateway is told, so that nobody believes it was migrated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...platform.doctor_checks import Finding
 
 LARGEST = 16 << 20
 MOST = 10_000
-"""Files that are counted at most."""
+"""The maximum number of files that are counted."""
 
 _PAIRED = ("pairing", "platforms/pairing")
 _VARIABLE = re.compile(
@@ -35,7 +35,7 @@ _OURS = re.compile(r"HERMES_(?:HOME|TRIO_[A-Z_]+|SYSTEMD_[A-Z_]+|GATEWAY_EXTERNA
 
 
 def unused(home: Path) -> list[Finding]:
-    """Return what of an original is in this home and is not used, with what to do about each."""
+    """Return a finding with a remedy for each unused part of the original in this home."""
     return [*_conversations(home), *_people(home), *_variables(home), *_jobs(home), *_files(home)]
 
 
@@ -44,7 +44,7 @@ def _conversations(home: Path) -> Iterator[Finding]:
     if not path.is_file():
         return
     try:
-        # Immutable: SQLite makes no file beside it, and waits for no lock of a running original.
+        # Immutable: SQLite creates no file beside it, and ignores the locks of a running original.
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
             (count,) = db.execute(
                 "SELECT count(*) FROM sessions WHERE EXISTS "
@@ -56,7 +56,7 @@ def _conversations(home: Path) -> Iterator[Finding]:
     if count:
         stay = "stays" if count == 1 else "stay"
         text = f"{counted(count, 'conversation')} of hermes-agent {stay} in state.db, unknown to the agent"
-        yield Finding("warning", text, "Chats go on here without their earlier messages.")
+        yield Finding("warning", text, "Chats continue here without their earlier messages.")
 
 
 def _people(home: Path) -> Iterator[Finding]:
@@ -78,7 +78,7 @@ def _variables(home: Path) -> Iterator[Finding]:
         variables, _ = parse_env(read_text(home / ".env") or "", home / ".env")
         config = read_text(home / "config.yaml") or ""
     except ConfigInvalid:
-        return  # told by whoever reads the configuration
+        return  # reported where the configuration is loaded
     by_prefix: dict[str, list[str]] = {}
     for name, value in variables.items():
         is_used = f"${{{name}}}" in config or f"${{{name}:-" in config
@@ -88,10 +88,10 @@ def _variables(home: Path) -> Iterator[Finding]:
     for prefix, names in by_prefix.items():
         text = f"{', '.join(sorted(names))} in .env {'is' if len(names) == 1 else 'are'} not used"
         if prefix in ("HERMES", "GATEWAY"):
-            remedy = "Write what is meant into config.yaml; `hermes-trio config show` lists the keys."
+            remedy = "Set the matching key in config.yaml; `hermes-trio config show` lists the keys."
         else:
             setup = "`hermes-trio setup` asks for what a platform needs"
-            remedy = f"{setup}; who may talk stands below platforms.{prefix.lower()}.allow_from."
+            remedy = f"{setup}; people who may talk are listed in platforms.{prefix.lower()}.allow_from."
         yield Finding("warning", text, remedy)
 
 
@@ -102,7 +102,7 @@ def _jobs(home: Path) -> Iterator[Finding]:
     if isinstance(jobs, list) and jobs:
         runs = "does" if len(jobs) == 1 else "do"
         text = f"{counted(len(jobs), 'job')} of hermes-agent in cron/jobs.json {runs} not run here"
-        yield Finding("warning", text, "Let cron or systemd call `curl` with the API, or remove the file.")
+        yield Finding("warning", text, "Let cron or systemd call the API with `curl`, or remove the file.")
 
 
 def _files(home: Path) -> Iterator[Finding]:
@@ -123,7 +123,7 @@ def _files(home: Path) -> Iterator[Finding]:
 
 
 def _json(path: Path) -> Any:
-    """The value in a JSON file; None if it cannot be had."""
+    """Return the value in a JSON file; None if it is missing, too large or unreadable."""
     try:
         return msgspec.json.decode(path.read_bytes()) if path.stat().st_size <= LARGEST else None
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError):

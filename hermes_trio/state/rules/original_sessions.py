@@ -1,15 +1,15 @@
-"""Taking over the sessions of an original: once, and without touching its files.
+"""Import of the sessions of hermes-agent, the original: once, and without changing its files.
 
-The original keeps which chat writes which transcript in `sessions/sessions.json`, and how often in a row
-a session was interrupted in `.restart_failure_counts`. Both are read at a start before any door opens, put
-into the database in one transaction together with the note that it is done, and left as they are.
+The original stores the session of each chat in `sessions/sessions.json`, and the number of consecutive
+interruptions of a session in `.restart_failure_counts`. Both are read at a start, before the gateway accepts
+anything, and stored in one transaction together with the note that the import is done.
 
-Its transcripts stay in its `state.db`: a session is taken over without its messages, and says so at the next
-message in its chat. So nothing in it is unfinished, and a mark to resume it is left out.
+The transcripts stay in the original's `state.db`: a session is imported without its messages, and the person
+is told so at the next message. So no imported session has unfinished work, and resume marks are dropped.
 
-An entry that cannot be taken over costs itself only, and is named in the log. What the database knows
-already is newer and stays. The key of an entry is made from its origin where it has one, for keys are
-spelled a little differently here; the next message of the chat has to find its session.
+An entry that cannot be imported is skipped and logged. Sessions that the database has already are newer and
+stay. The key of an entry is built from its origin if it has one, because keys are spelled slightly
+differently here, and the next message of the chat has to find its session.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = Log(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """What the files of an original say."""
+    """The content of the original's session files."""
 
     entries: Mapping[str, Any]
     failure_counts: Mapping[str, Any]
@@ -48,24 +48,24 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What came over."""
+    """The result of an import."""
 
     taken: int = 0
     refused: int = 0
-    """Entries that could not be read, or have ids that are not safe."""
+    """The number of unreadable entries, and of entries with unsafe ids."""
     known: int = 0
-    """Entries of chats that had a session here already."""
+    """The number of entries whose chat had a session here already."""
     stuck: tuple[SessionEntry, ...] = ()
-    """Sessions that were interrupted too often in a row, and were suspended for it."""
+    """Sessions that were suspended because of too many consecutive interruptions."""
 
 
 def is_imported(db: sqlite3.Connection) -> bool:
-    """Whether it was done."""
+    """Return whether the import was done."""
     return meta.get(db, DONE) is not None
 
 
 def read_original(home: Path) -> Original | None:
-    """The files of an original in this home, as far as they can be read; None if there are none."""
+    """Return the readable session files of the original in this home; None if there are none."""
     found = [data for name in SESSIONS if (data := _mapping(home / name)) is not None]
     counts = _mapping(home / FAILURE_COUNTS)
     if not found and counts is None:
@@ -74,7 +74,7 @@ def read_original(home: Path) -> Original | None:
 
 
 def import_original(db: sqlite3.Connection, original: Original, config: GatewayConfig, at: float) -> Imported:
-    """A step: take over what an original knew, and note that this is done."""
+    """Store the sessions of the original and the note that the import is done, in one transaction."""
     taken = refused = known = 0
     stuck = []
     for key, data in original.entries.items():
@@ -107,7 +107,7 @@ def _entry(key: str, data: object, config: GatewayConfig) -> SessionEntry | None
             entry = replace(entry, mark=None)
         entry = replace(entry, auto_reset_reason="imported")
     except ValueError as error:
-        log.warning("a session of the original was not taken over", key=key[:200], error=str(error))
+        log.warning("original session not imported", key=key[:200], error=str(error))
         return None
     return entry
 
@@ -117,7 +117,7 @@ def _count(value: object) -> int:
 
 
 def _mapping(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file; None if there is no such file, or none that can be read."""
+    """Return the JSON object in a file; None if the file is missing or unreadable."""
     try:
         if path.stat().st_size > LARGEST:
             raise ValueError(f"is larger than {LARGEST} bytes")
@@ -125,5 +125,5 @@ def _mapping(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        log.warning("a file of the original cannot be read", file=path.name, error=str(error))
+        log.warning("original session file not readable", file=path.name, error=str(error))
         return None

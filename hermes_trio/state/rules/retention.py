@@ -1,8 +1,8 @@
-"""What the database forgets, in steps so small that nobody waits for one.
+"""Deletion of old rows, in steps small enough to delay no other write.
 
-A session can hold so much that removing it at once would hold up every other write. So it is ended
-first, which nobody can undo by using it, then its rows go in pieces, and its own row last. A kill between
-two pieces leaves an ended session that the next round goes on with.
+A session may have so many rows that deleting it at once would block every other write. So it is ended first,
+which prevents its further use, then its messages are deleted in parts, and its own row last. A kill between
+two parts leaves an ended session, and the next round continues with it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..tables import approvals, endings, inbox, outbox, sessions, transcript
 from . import settle
 
 BATCH = 500
-"""Rows that one step removes at most, give or take one session's turns."""
+"""The approximate maximum number of rows that one step deletes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutoffs:
-    """The times before which what is over is forgotten."""
+    """For each table the time before which finished rows are deleted."""
 
     inbox: float
     outbox: float
@@ -29,7 +29,7 @@ class Cutoffs:
 
 
 def forget_done(db: sqlite3.Connection, before: Cutoffs) -> bool:
-    """Forget some of what is done. True if there may be more."""
+    """Delete some finished rows. Return True if there may be more."""
     removed = (
         inbox.prune(db, done_before=before.inbox, limit=BATCH),
         outbox.prune(db, done_before=before.outbox, limit=BATCH),
@@ -42,8 +42,8 @@ def forget_done(db: sqlite3.Connection, before: Cutoffs) -> bool:
 def forget_sessions(
     db: sqlite3.Connection, *, used_before: float, at: float, keep: Collection[str] = ()
 ) -> tuple[list[str], bool]:
-    """Forget some of the sessions that nobody used since a time and that nothing waits for. Returns the
-    ids of those that are gone, and whether there may be more."""
+    """Delete some sessions that were last used before a time and have no pending work, except `keep`. Return
+    the ids of the deleted ones, and whether there may be more."""
     gone: list[str] = []
     left = BATCH
     for session_id in sessions.prunable(db, used_before=used_before):

@@ -1,8 +1,8 @@
-"""The transaction that ends a turn, and everything else that follows from an end.
+"""The transactions that end a turn or a session, with all effects of that end.
 
-One table says what each outcome does to the rows around it (`turns.END_EFFECTS`); these functions do it. They
-are steps of the database: all of it is committed, or none. Ten thousand turns may be cut at once and have
-two seconds, so an end changes rows by their keys and reads none that it does not need.
+The table `turns.END_EFFECTS` lists the effects of each outcome; the functions here apply them. They are steps
+of the database: all of it is committed, or nothing. Ten thousand turns may be cut at once and have two
+seconds, so the end of a turn updates rows by key and reads only what it needs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..tables.transcript import TranscriptRow
 from ..tables.turns import END_EFFECTS, Outcome, TurnRow
 
 MOST_CRASHES = 3
-"""So often it is begun again with messages whose turns have crashed before they had asked a model."""
+"""The number of times that a turn is started again after crashes before its first request to a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How a turn ends: its last rows and what the chat is owed for it."""
+    """The end of a turn: its outcome, its last transcript rows, and the messages owed to the chat."""
 
     outcome: Outcome
     reason: str | None = None
@@ -32,8 +32,8 @@ class Settlement:
 
 
 def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> Outcome | None:
-    """End a turn with all that belongs to its end, and return how it has ended. None, and nothing at all
-    happens, if it has an end already: the first one wins."""
+    """End a turn: in one transaction store its outcome, effects, last rows, owed messages and usage. Return
+    the stored outcome; None, and nothing is stored, if it has an end already: the first one wins."""
     ended = _end(db, turn_id, settlement.outcome, settlement.reason, at)
     if ended is None:
         return None
@@ -49,9 +49,9 @@ def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: flo
 
 
 def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[TurnRow]:
-    """End the turns that a former life left without an end, by what that life had decided, or as a
-    crash. Returns them as they were. Called at a start, before any turn begins; moves no session in a
-    list, since nobody used it."""
+    """End the turns that an earlier life left open, by the ending that this life had decided, or as crashed.
+    Return them as they were. Called at a start, before the first turn begins. Does not count as a use of
+    their sessions, so lists keep their order."""
     found = turns.unended(db)
     for turn in found:
         ending = endings.of_life(db, turn.life)
@@ -62,8 +62,8 @@ def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[TurnRow]:
 
 
 def clear_mark(db: sqlite3.Connection, session_id: str, at: float) -> bool:
-    """Clear a resume mark, and with it close the messages of the turns it stood for: they must not
-    start a turn at a later boot. False if the session was not marked."""
+    """Clear the resume mark of a session and close the messages of its cut turns, which must not start a turn
+    at a later boot. Return False if the session had no such mark."""
     if not sessions.unmark_cut(db, session_id):
         return False
     inbox.close_cut_turns(db, session_id, at)
@@ -71,14 +71,14 @@ def clear_mark(db: sqlite3.Connection, session_id: str, at: float) -> bool:
 
 
 def suspend(db: sqlite3.Connection, session_id: str, at: float, reason: str | None = None) -> None:
-    """Let the next message begin a fresh session, whatever else was to happen."""
+    """Suspend a session: its next message starts a new one, and its cut turns are not resumed."""
     inbox.close_cut_turns(db, session_id, at)
     sessions.set_mark(db, session_id, Mark("suspended", reason, at))
 
 
 def suspend_stuck(db: sqlite3.Connection, limit: int, at: float) -> list[SessionEntry]:
-    """Suspend the sessions that were cut in so many lives in a row without a good turn between, and
-    return them as they were."""
+    """Suspend the marked sessions that were cut in at least `limit` lives since their last answered turn, and
+    return them as they were. A `limit` of 0 suspends none."""
     stuck = [
         entry for entry in sessions.marked(db) if 0 < limit <= turns.lives_cut_in_a_row(db, entry.session_id)
     ]
@@ -88,15 +88,15 @@ def suspend_stuck(db: sqlite3.Connection, limit: int, at: float) -> list[Session
 
 
 def end_session(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool:
-    """End a session for ever; what its cut turns still hold is closed. False if it had ended before."""
+    """End a session for ever, and close the messages of its cut turns. Return False if it has ended."""
     inbox.close_cut_turns(db, session_id, at)
     return sessions.end(db, session_id, reason, at)
 
 
 def delete_session(db: sqlite3.Connection, session_id: str, at: float) -> bool:
-    """Remove a session with all that is only its own; what its turns still hold is closed. What waits or
-    is owed belongs to the chat and stays. Its journals are a directory: whoever deletes a session removes
-    that too, and ends its processes before. False if there is none."""
+    """Delete a session with its turns, transcript, processes and approvals, and close the messages of its
+    turns. Waiting messages and owed ones belong to the chat and stay. The caller ends its processes before,
+    and deletes its journal directory after. Return False if there is no such session."""
     inbox.close_session(db, session_id, at)
     return sessions.delete(db, session_id)
 
@@ -106,7 +106,7 @@ def _end(
 ) -> tuple[Outcome, str] | None:
     before_asking = how is Outcome.UNSTARTED and reason == ResumeReason.CRASH
     if before_asking and turns.crashes_before_asking(db, turn_id) >= MOST_CRASHES:
-        how = Outcome.CUT  # a message that brings down each life which begins with it would do so for ever
+        how = Outcome.CUT  # a message that crashes the gateway at each start would do so for ever
     ended = turns.end(db, turn_id, how, at, reason)
     if ended is None:
         return None
@@ -117,9 +117,9 @@ def _end(
         inbox.close_turn(db, turn_id, at)
     elif ends.inbox == "pending":
         inbox.reopen_turn(db, turn_id)
-        transcript.forget_turn(db, turn_id)  # the turn that answers them writes them down
+        transcript.forget_turn(db, turn_id)  # the turn that answers the messages stores them again
     if ends.mark == "cleared":
         clear_mark(db, session_id, at)
     elif ends.mark == "set" and not sessions.mark_cut(db, session_id, reason, at):
-        inbox.close_turn(db, turn_id, at)  # no mark would ever close its messages
+        inbox.close_turn(db, turn_id, at)  # without a mark nothing else would close its messages
     return ended

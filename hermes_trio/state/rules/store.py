@@ -1,7 +1,7 @@
-"""The session store: the rules of sessions, applied in the database.
+"""The session store: the rules of sessions, applied to the database.
 
-What is decided is decided by pure functions (`next_use` here, the policies in `policy`); what is done
-is done in one transaction each. The store holds no session in memory: the row is the session.
+Pure functions decide (`next_use` here, the functions of `reset_policy`); each method of the store applies a
+decision in one transaction. The store keeps no session in memory: the row is the session.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from .retention import forget_sessions
 
 @dataclass(frozen=True, slots=True)
 class NextUse:
-    """What the next message of a chat finds."""
+    """The decision how the next message of a chat uses the session."""
 
     clear_mark: bool = False
     renew: str | None = None
-    """Why a fresh session begins; None if the one there is goes on."""
+    """The reason for a new session; None if the existing one continues."""
 
 
 def next_use(entry: SessionEntry, *, mark_is_fresh: bool, due: str | None) -> NextUse:
-    """Whether a session goes on, first rule first: suspended begins afresh; a fresh resume mark keeps
-    the session whatever the policy says, for what was cut is to be continued; a stale one is cleared
-    and is never itself a reason; then the policy."""
+    """Decide whether a session continues. The first rule that applies wins: a suspended session is replaced;
+    a fresh resume mark keeps the session whatever the policy says, because its cut turn is to be resumed; a
+    stale mark is cleared, and is itself no reason for a new session; then the policy decides (`due`)."""
     if entry.suspended:
         return NextUse(renew="suspended")
     if entry.resume_pending and mark_is_fresh:
@@ -44,27 +44,27 @@ def next_use(entry: SessionEntry, *, mark_is_fresh: bool, due: str | None) -> Ne
 
 
 class SessionStore:
-    """Sessions by their key. Every method is one transaction or one read."""
+    """The sessions of all chats. Every method is one transaction or one read."""
 
     def __init__(self, database: Database, config: GatewayConfig, world: World) -> None:
         self._database, self._config, self._world = database, config, world
 
     def key_of(self, source: SessionSource) -> str:
-        """The key of the session that a message from here belongs to."""
+        """Return the session key for messages from `source`."""
         return key_of(source, self._config)
 
     async def get_session_entry(self, key: str) -> SessionEntry | None:
-        """The open session of this key, looked at and left alone."""
+        """Return the open session of a key, without using it; None if there is none."""
         return await self._database.read(sessions.open_by_key, key)
 
     async def get_or_create_session(self, source: SessionSource, *, key: str | None = None) -> SessionEntry:
-        """The session in which a message from `source` belongs, now: the one there is, or a fresh one
-        in its place. Two calls at once for one key get the same session. `key` is for what is worked on
-        beside the conversation that the source belongs to."""
+        """Return the session for a message from `source` now: the existing one, or a new one in its place.
+        Concurrent calls for one key get the same session. `key` replaces the key of the source, for work
+        that runs beside its conversation."""
         return await self._database.write(use_session, source, self._config, self._world, key)
 
     async def mark_resume_pending(self, key: str, reason: str = ResumeReason.RESTART) -> bool:
-        """Note that a turn was cut. False if there is no such session, or it is suspended."""
+        """Set the resume mark. Return False if there is no such session, or it is suspended."""
         mark = Mark("resume_pending", reason, self._world.time())
 
         def step(db: sqlite3.Connection) -> bool:
@@ -77,7 +77,7 @@ class SessionStore:
         return await self._database.write(step)
 
     async def clear_resume_pending(self, key: str) -> bool:
-        """Clear that note and close the messages of the turns it stood for. False if there is none."""
+        """Clear the resume mark, and close the messages of the cut turns. Return False if there is none."""
 
         def step(db: sqlite3.Connection) -> bool:
             entry = sessions.open_by_key(db, key)
@@ -86,7 +86,7 @@ class SessionStore:
         return await self._database.write(step)
 
     async def suspend_session(self, key: str) -> bool:
-        """Let the next message of this chat begin a fresh session. False if there is none."""
+        """Suspend a session: its next message starts a new one. Return False if there is none."""
 
         def step(db: sqlite3.Connection) -> bool:
             entry = sessions.open_by_key(db, key)
@@ -97,8 +97,8 @@ class SessionStore:
         return await self._database.write(step)
 
     async def suspend_recently_active(self, max_age: float = 120) -> int:
-        """Suspend what was in use in the last `max_age` seconds and is not marked; returns how many.
-        This is what `agent.crash_recovery: suspend` does after a crash."""
+        """Suspend the unmarked sessions that were used in the last `max_age` seconds; return their number.
+        `agent.crash_recovery: suspend` does this after a crash."""
         now = self._world.time()
 
         def step(db: sqlite3.Connection) -> int:
@@ -111,18 +111,19 @@ class SessionStore:
         return await self._database.write(step)
 
     async def settle_cut_turns(self) -> list[TurnRow]:
-        """End what a former life left without an end, and mark exactly its sessions."""
+        """End the turns that an earlier life left open, and set the resume mark of exactly the sessions that
+        were cut."""
         return await self._database.write(settle.settle_cut_turns, self._world.time())
 
     async def suspend_stuck_loop_sessions(self) -> list[SessionEntry]:
-        """Suspend the sessions that were cut in `agent.stuck_after` lives in a row without a good turn
-        between, and return them as they were: their people are to be told."""
+        """Suspend the sessions that were cut in `agent.stuck_after` lives since their last answered turn, and
+        return them as they were, so that their people can be told."""
         limit = self._config.agent.stuck_after
         return await self._database.write(settle.suspend_stuck, limit, self._world.time())
 
     async def clear_restart_failure_count(self, key: str) -> None:
-        """Let what was cut until now not count as a sign of a stuck session. A good turn needs no such
-        call: the count begins behind it by itself."""
+        """Stop counting the cuts up to now towards a stuck session. An answered turn needs no such call: the
+        count starts after it."""
 
         def step(db: sqlite3.Connection) -> None:
             entry = sessions.open_by_key(db, key)
@@ -132,15 +133,15 @@ class SessionStore:
         await self._database.write(step)
 
     async def load_transcript(self, session_id: str) -> list[TranscriptRow]:
-        """The rows of a session in order, without the markers: what was said, not what is known of it."""
+        """Return the rows of a session in order, without recovery markers."""
         rows = await self._database.read(transcript.load, session_id)
         return [row for row in rows if row.marker is None]
 
     async def prune_old_sessions(self, max_age_days: float, *, keep: Collection[str] = ()) -> Sequence[str]:
-        """Delete sessions nobody used for so long, with all their rows, and return their ids: their
-        journals are to be removed too. Kept are suspended ones (a fresh start is still owed), marked
-        ones, those with a turn that runs, a message that waits or a process that is not forgotten yet,
-        and `keep`. 0 or less prunes nothing."""
+        """Delete sessions that were not used for `max_age_days`, with all their rows, and return their ids,
+        so that the caller deletes their journals too. Sessions with a mark (suspended ones still owe a new
+        start), a running turn, a waiting message or a process row are kept, and so are those in `keep`. With
+        0 or less nothing is deleted."""
         if max_age_days <= 0:
             return ()
         now = self._world.time()
@@ -155,7 +156,7 @@ class SessionStore:
 
 
 def key_of(source: SessionSource, config: GatewayConfig) -> str:
-    """The key of the session that a message from here belongs to."""
+    """Return the session key for messages from `source`."""
     return build_session_key(
         source,
         group_sessions_per_user=config.group_sessions_per_user,
@@ -170,7 +171,8 @@ def use_session(
     world: World,
     key: str | None = None,
 ) -> SessionEntry:
-    """A step: the session in which a message from `source` belongs, now, and the note that it is used."""
+    """Return the session for a message from `source` now, and record its use. In one transaction a stale mark
+    is cleared, and a session that must not continue is ended and replaced by a new one."""
     key, now = key or key_of(source, config), world.time()
     entry = sessions.open_by_key(db, key)
     if entry is None:
@@ -185,7 +187,7 @@ def use_session(
     if use.renew is None:
         sessions.touch(db, entry.session_id, now)
         found = sessions.by_id(db, entry.session_id)
-        assert found is not None  # noqa: S101 - it was there a line ago, and we are its one owner
+        assert found is not None  # noqa: S101 - read before in the same transaction
         return found
     settle.end_session(db, entry.session_id, use.renew, now)
     return _begin(db, key, source, world, replaces=entry, reason=use.renew)
@@ -194,7 +196,7 @@ def use_session(
 def _reset_due(
     db: sqlite3.Connection, entry: SessionEntry, config: GatewayConfig, world: World
 ) -> str | None:
-    """Which clock of its policy has run out for a session in which nothing goes on."""
+    """Return the reset that the policy requires now; None if there is none, or the session is busy."""
     policy = reset_policy(config, entry.platform or "", entry.chat_type)
     youngest = processes.newest_background(db, entry.session_id)
     now = world.now()
@@ -232,5 +234,5 @@ def _begin(
 
 
 def _marked_at(entry: SessionEntry) -> float:
-    # Imported marks may have lost their time: then the last use is the best that is known.
+    # An imported mark may have no time: the last use of the session takes its place.
     return entry.mark.at if entry.mark and entry.mark.at is not None else entry.updated_at

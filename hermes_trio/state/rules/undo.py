@@ -1,7 +1,7 @@
-"""Taking back the last exchange of a session: what was said and what was answered, as if it had not been.
+"""Undoing the last exchange of a session: the person's messages and their answer.
 
-The turns keep their rows, so that nobody takes their journals for something lost; but nothing of them is
-recovered or resumed any more.
+The turns keep their rows, so that their journals do not look like lost runs, but nothing of them is recovered
+or resumed any more.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from . import settle
 
 @dataclass(frozen=True, slots=True)
 class UndoneExchange:
-    """What a person had said in an exchange that was taken back."""
+    """The person's messages in an exchange that was undone."""
 
     text: str
     attachments: tuple[Attachment, ...]
 
 
 def undo(db: sqlite3.Connection, session_id: str, at: float) -> UndoneExchange | None:
-    """Forget the last exchange; returns what the person had said in it, None if there is none, or while
-    a turn runs. A turn that took up a cut one goes together with it."""
+    """Delete the last exchange from the transcript, and return the person's messages. Return None if there is
+    no exchange, or while a turn runs. A resumed turn and the turns that resume it are one exchange."""
     rows = [row for row in transcript.load(db, session_id) if row.turn_id is not None]
     if not rows or turns.runs_in(db, session_id):
         return None
@@ -33,7 +33,7 @@ def undo(db: sqlite3.Connection, session_id: str, at: float) -> UndoneExchange |
         first = turns.get(db, first.resumes)
     if first is None:
         return None
-    # Also what came behind and left no row yet, as a second cut: its journal would be recovered later.
+    # Include later turns without rows, such as a second cut: their journals would be recovered later.
     exchange = [turn.turn_id for turn in turns.of_session(db, session_id) if turn.turn_id >= first.turn_id]
     settle.clear_mark(db, session_id, at)
     compactions.forget_from(db, session_id, first.turn_id)
@@ -42,6 +42,6 @@ def undo(db: sqlite3.Connection, session_id: str, at: float) -> UndoneExchange |
         inbox.close_turn(db, turn_id, at)
         files += [file for row in inbox.ever_of_turn(db, turn_id) for file in row.event.attachments]
         transcript.forget_turn(db, turn_id)
-        db.execute("UPDATE turns SET recovery = NULL WHERE turn_id = ?", (turn_id,))
+        turns.drop_recovery(db, turn_id)
     said = (row.content for row in rows if row.turn_id in exchange and row.role == "user" and row.content)
     return UndoneExchange("\n\n".join(said), tuple(files))

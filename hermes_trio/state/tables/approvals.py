@@ -1,6 +1,6 @@
-"""Approvals and questions: what a turn asks a person.
+"""The table `approvals`: approvals and questions that a turn asks of a person.
 
-They live as long as their turn. Its end closes them, so that a late answer can be told so, and a
+A request lives as long as its turn. The end of the turn closes it, so that a late answer is recognised, and a
 resumed turn asks again.
 """
 
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 ALWAYS = "allowed:"
-"""What the names of facts begin with that tell what is allowed for always; their value is since when."""
+"""Prefix of the `meta` names that record permanent approvals; their value is the time of the approval."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRow:
-    """One thing asked of a person. `asked` is JSON: the command or the question, and the choices."""
+    """One request to a person. `asked` is JSON: the command or the question, and the choices."""
 
     approval_id: str
     turn_id: int
@@ -37,7 +37,7 @@ def _request(row: tuple[Any, ...]) -> ApprovalRow:
 
 
 def ask(db: sqlite3.Connection, request: ApprovalRow) -> None:
-    """Store what is asked, before anybody is shown it."""
+    """Store a request, before it is shown to anybody."""
     db.execute(
         "INSERT INTO approvals (approval_id, turn_id, kind, asked, asked_at) VALUES (?, ?, ?, ?, ?)",
         (request.approval_id, request.turn_id, request.kind, request.asked, request.asked_at),
@@ -45,7 +45,7 @@ def ask(db: sqlite3.Connection, request: ApprovalRow) -> None:
 
 
 def answer(db: sqlite3.Connection, approval_id: str, text: str, *, by: str, at: float) -> bool:
-    """Store the answer. False if it comes too late: answered before, or closed with its turn."""
+    """Store the answer. Return False if it is too late: the request was answered, or closed with its turn."""
     return (
         db.execute(
             "UPDATE approvals SET answer = ?, answered_by = ?, closed_at = ? "
@@ -57,14 +57,14 @@ def answer(db: sqlite3.Connection, approval_id: str, text: str, *, by: str, at: 
 
 
 def close(db: sqlite3.Connection, approval_id: str, at: float) -> None:
-    """Nobody waits for this answer any more."""
+    """Close a request without an answer, if it is open."""
     db.execute(
         "UPDATE approvals SET closed_at = ? WHERE approval_id = ? AND closed_at IS NULL", (at, approval_id)
     )
 
 
 def get(db: sqlite3.Connection, approval_id: str) -> ApprovalRow | None:
-    """One request, open or closed."""
+    """Return a request, open or closed; None if there is none with this id."""
     row = db.execute(
         f"{_SELECT} WHERE approval_id = ?",
         (approval_id,),
@@ -73,18 +73,18 @@ def get(db: sqlite3.Connection, approval_id: str) -> ApprovalRow | None:
 
 
 def open_of_turn(db: sqlite3.Connection, turn_id: int) -> list[ApprovalRow]:
-    """What this turn still waits for, the oldest first."""
+    """Return the open requests of a turn, the oldest first."""
     query = f"{_SELECT} WHERE turn_id = ? AND closed_at IS NULL ORDER BY asked_at, rowid"
     return [_request(row) for row in db.execute(query, (turn_id,))]
 
 
 def close_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
-    """The turn is over: nobody waits for an answer any more."""
+    """Close the open requests of a turn that has ended."""
     db.execute("UPDATE approvals SET closed_at = ? WHERE turn_id = ? AND closed_at IS NULL", (at, turn_id))
 
 
 def prune(db: sqlite3.Connection, *, closed_before: float, limit: int = -1) -> int:
-    """Forget what was closed before a time, at most so many; returns how many."""
+    """Delete up to `limit` requests that were closed before a time; return their number."""
     return db.execute(
         "DELETE FROM approvals WHERE rowid IN (SELECT rowid FROM approvals WHERE closed_at < ? LIMIT ?)",
         (closed_before, limit),

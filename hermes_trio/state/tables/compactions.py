@@ -1,5 +1,8 @@
-"""What the model of a session is not sent any more: how far its summary reaches, and before which row the
-results of tools are one line. The transcript itself stays whole."""
+"""The table `compactions`: which part of a transcript the model is sent in a shorter form.
+
+A summary replaces the oldest rows, and older tool results are shortened to one line. The transcript itself
+stays complete.
+"""
 
 from __future__ import annotations
 
@@ -10,33 +13,33 @@ from ..db.column_text import storable
 from .transcript import TranscriptRow
 
 Position = tuple[int, int, int]
-"""Where a row stands in its session: its turn, its place there, its id. It sorts as the transcript does."""
+"""The position of a row in its session: turn, place and id. Positions sort in the order of the transcript."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """How a session is shortened."""
+    """How the transcript of a session is shortened for the model."""
 
     kept: Position = (0, 0, 0)
-    """From here on rows are sent; the summary stands for those before."""
+    """The first row that is sent; the summary replaces the rows before it."""
     short: Position = (0, 0, 0)
-    """Before this, results of tools are one line."""
+    """Tool results before this position are sent as one line."""
     summary: str = ""
     todo: str = ""
-    """What was still to be done when the summary was written."""
+    """The unfinished work at the time of the summary."""
     wasted: int = 0
-    """How many attempts in a row have saved too little to be worth another one."""
+    """The number of consecutive attempts that saved too little."""
     not_before: float = 0.0
-    """Until when no attempt is made by itself, because the last one failed."""
+    """The time before which no automatic attempt is made, because the last one failed."""
 
 
 def position(row: TranscriptRow) -> Position:
-    """Where this row stands."""
+    """Return the position of a row."""
     return (row.turn_id or 0, row.place, row.id or 0)
 
 
 def get(db: sqlite3.Connection, session_id: str) -> Compaction:
-    """How this session is shortened; not at all, if nobody has."""
+    """Return the compaction of a session; the default, which shortens nothing, if there is none."""
     query = (
         "SELECT kept_turn, kept_place, kept_row, short_turn, short_place, short_row, summary, todo, wasted, "
         "not_before FROM compactions WHERE session_id = ?"
@@ -46,7 +49,7 @@ def get(db: sqlite3.Connection, session_id: str) -> Compaction:
 
 
 def put(db: sqlite3.Connection, session_id: str, compaction: Compaction) -> None:
-    """Let the session be shortened like this. How long its last prompt was says nothing any more."""
+    """Store the compaction of a session, and reset the size of its last prompt, which is no longer valid."""
     db.execute(
         "INSERT OR REPLACE INTO compactions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -63,7 +66,7 @@ def put(db: sqlite3.Connection, session_id: str, compaction: Compaction) -> None
 
 
 def forget_from(db: sqlite3.Connection, session_id: str, turn_id: int) -> None:
-    """A turn and all behind it are taken back: what was made of their rows goes too."""
+    """Delete the compaction if it covers rows of this turn or a later one: those turns are undone."""
     db.execute(
         "DELETE FROM compactions WHERE session_id = ? "
         "AND (kept_turn > ?2 OR (kept_turn = ?2 AND kept_place > 0))",

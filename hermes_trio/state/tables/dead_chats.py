@@ -1,6 +1,6 @@
-"""Chats that are gone: a person blocked us, a group threw us out or was deleted.
+"""The table `dead_chats`: chats that a person blocked, or groups that removed the bot or were deleted.
 
-Nothing is sent there any more, over restarts too, until somebody is heard from there.
+Nothing is sent to a dead chat, also after restarts, until a message arrives from it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..db.column_text import storable
 def mark(
     db: sqlite3.Connection, platform: str, account: str, chat_id: str, *, reason: str, at: float
 ) -> None:
-    """Remember that a chat is gone, and give up what is owed to it."""
+    """Mark a chat as dead, and give up its open deliveries."""
     chat, reason = (platform, account, chat_id), storable(reason)
     db.execute(
         "INSERT INTO dead_chats (platform, account, chat_id, reason, marked_at) VALUES (?, ?, ?, ?, ?) "
@@ -28,7 +28,7 @@ def mark(
 
 
 def clear(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> None:
-    """Somebody was heard from there."""
+    """Remove the mark of a chat: a message arrived from it."""
     db.execute(
         "DELETE FROM dead_chats WHERE platform = ? AND account = ? AND chat_id = ?",
         (platform, account, chat_id),
@@ -36,5 +36,5 @@ def clear(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> 
 
 
 def every(db: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
-    """All of them: platform, account, chat, and why it is gone."""
+    """Return platform, account, chat and reason of every dead chat."""
     return list(db.execute("SELECT platform, account, chat_id, reason FROM dead_chats"))

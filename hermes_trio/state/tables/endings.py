@@ -1,6 +1,6 @@
-"""Endings: how each life of the gateway ends, committed in the moment it is decided.
+"""The table `endings`: how each life of the gateway ends, committed as soon as it is decided.
 
-From then on a turn without an end was cut by this ending, whatever kills the process later. A life
+From that commit on, a turn without an end was cut by this ending, whatever kills the process later. A life
 without a row crashed.
 """
 
@@ -15,7 +15,7 @@ from ...host.home.state_file import Afterwards
 
 @dataclass(frozen=True, slots=True)
 class EndingRow:
-    """What was decided, and, once it is over, how it went."""
+    """The decision how a life ends, and after its end the report."""
 
     life: str
     kind: Literal["stop", "restart"]
@@ -38,7 +38,7 @@ def _ending(row: tuple[Any, ...]) -> EndingRow:
 
 
 def record(db: sqlite3.Connection, ending: EndingRow) -> None:
-    """Commit an ending. A life has one row: a stop that turns a restart into a stop replaces it."""
+    """Store the ending of a life. A life has one row: a stop during a restart replaces the restart."""
     db.execute(
         "INSERT INTO endings (life, kind, cause, grace, resume_reason, state_left, recorded_at, asked_by) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (life) DO UPDATE SET kind = excluded.kind, "
@@ -58,25 +58,25 @@ def record(db: sqlite3.Connection, ending: EndingRow) -> None:
 
 
 def finish(db: sqlite3.Connection, life: str, report: str, at: float) -> None:
-    """Note that the ending is over, with its report (JSON)."""
+    """Store the time and the report (JSON) of a finished ending."""
     db.execute("UPDATE endings SET finished_at = ?, report = ? WHERE life = ?", (at, report, life))
 
 
 def of_life(db: sqlite3.Connection, life: str) -> EndingRow | None:
-    """How a life ended; None if nothing was decided before it was over."""
+    """Return the ending of a life; None for a life that crashed before one was decided."""
     row = db.execute(f"{_SELECT} WHERE life = ?", (life,)).fetchone()
     return _ending(row) if row else None
 
 
 def latest(db: sqlite3.Connection) -> EndingRow | None:
-    """The last ending that was decided."""
+    """Return the ending that was recorded last."""
     row = db.execute(f"{_SELECT} ORDER BY recorded_at DESC, rowid DESC LIMIT 1").fetchone()
     return _ending(row) if row else None
 
 
 def prune(db: sqlite3.Connection, *, recorded_before: float, limit: int = -1) -> int:
-    """Forget endings of long ago, at most so many; returns how many. The last one stays: it says how the
-    life before this one ended, however long ago that was."""
+    """Delete up to `limit` endings recorded before a time; return their number. The last ending stays,
+    whatever its age: it tells how the previous life ended."""
     return db.execute(
         "DELETE FROM endings WHERE rowid IN (SELECT rowid FROM endings WHERE recorded_at < ? "
         "AND rowid < (SELECT max(rowid) FROM endings) LIMIT ?)",

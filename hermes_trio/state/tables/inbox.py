@@ -1,8 +1,8 @@
-"""The inbox: what was received, from the moment a platform hears "received".
+"""The table `inbox`: every received message, stored before the platform gets its acknowledgement.
 
-The table is the queue. A row is *pending*, *of a turn* (many rows may be of one) or *done*; the same
-message seen twice is one row. Where a door gives its messages no id, the caller's idempotency key, or
-an id of ours, stands in for it.
+The table is the queue. A row is *pending*, *of a turn* (a turn may have many) or *done*. A message that is
+received twice has one row. For a source that gives messages no id, the caller's idempotency key or an id of
+ours takes its place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..db.column_text import read_stored
 
 
 class InboxState(StrEnum):
-    """Where a received message has got to."""
+    """The progress of a received message."""
 
     PENDING = "pending"
     OF_TURN = "of_turn"
@@ -40,12 +40,12 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The row of a message that is now safe; `seen_before` says it had been so already."""
+    """The row of a stored message; `seen_before` if it was stored earlier."""
 
     inbox_id: int
     seen_before: bool
     crowded_out: bool = False
-    """There was no room: nobody will answer it, and whoever wrote it is to be told."""
+    """Too many messages were waiting: it will not be answered, and its sender is to be told."""
 
 
 _COLUMNS = "inbox_id, session_key, event, received_at, state, turn_id"
@@ -57,7 +57,7 @@ def _event(text: str) -> MessageEvent:
 
 
 def _received(rows: Iterable[tuple[Any, ...]]) -> list[Received]:
-    """The rows that can be read; the others are reported each time somebody looks, and stay."""
+    """Return the readable rows; log a warning for each unreadable one, which stays in the table."""
     return [
         Received(row[0], row[1], event, row[3], InboxState(row[4]), row[5])
         for row in rows
@@ -76,9 +76,9 @@ def store(
     done: bool = False,
     most: int | None = None,
 ) -> Stored:
-    """Make a message safe. `own_key` names it where its door does not; `message_key` is another name than
-    its door's, for what was made of a message. `done` is for commands: what they ask happens once and never
-    replays. Where `most` messages wait in this session there is no room for another."""
+    """Store a message, once. `own_key` identifies it if its source gave it no id; `message_key` replaces the
+    id of its source, for a message derived from another. `done` is for commands, which are executed once
+    and never replayed. If `most` messages wait in this session, the message is crowded out."""
     source = event.source
     place = (
         source.platform,
@@ -112,7 +112,7 @@ def store(
 
 
 def id_of(db: sqlite3.Connection, event: MessageEvent) -> int | None:
-    """The row of a message that was stored before; None if it was not, or its door gave it no name."""
+    """Return the row id of a stored message; None if it was not stored, or its source gave it no id."""
     source = event.source
     place = source.platform, source.account, source.chat_id, event.message_key
     query = (
@@ -123,47 +123,47 @@ def id_of(db: sqlite3.Connection, event: MessageEvent) -> int | None:
 
 
 def pending(db: sqlite3.Connection, session_key: str) -> list[Received]:
-    """The messages that wait for a turn of this session, in the order in which they came."""
+    """Return the messages that wait for a turn of this session, in order of arrival."""
     query = f"{_SELECT} WHERE session_key = ? AND state = 'pending' ORDER BY inbox_id"
     return _received(db.execute(query, (session_key,)))
 
 
 def count_pending(db: sqlite3.Connection, session_key: str) -> int:
-    """How many messages wait for a turn of this session."""
+    """Return the number of messages that wait for a turn of this session."""
     query = "SELECT count(*) FROM inbox WHERE session_key = ? AND state = 'pending'"
     return int(db.execute(query, (session_key,)).fetchone()[0])
 
 
 def count_all_pending(db: sqlite3.Connection) -> int:
-    """How many messages wait for a turn of any session."""
+    """Return the number of messages that wait for a turn of any session."""
     return int(db.execute("SELECT count(*) FROM inbox WHERE state = 'pending'").fetchone()[0])
 
 
 def last_received(db: sqlite3.Connection, platform: str) -> float | None:
-    """When somebody was heard on this platform last, as far as that is kept."""
+    """Return the time of the last kept message from this platform."""
     row = db.execute("SELECT max(received_at) FROM inbox WHERE platform = ?", (platform,)).fetchone()
     return row[0] if row else None
 
 
 def latest(db: sqlite3.Connection, platform: str, account: str) -> Received | None:
-    """Return the message that was received last from this account; None if there is none that can be read."""
+    """Return the last message received through this account; None if there is none or it is unreadable."""
     query = f"{_SELECT} WHERE platform = ? AND account = ? ORDER BY inbox_id DESC LIMIT 1"
     return next(iter(_received(db.execute(query, (platform, account)))), None)
 
 
 def is_pending(db: sqlite3.Connection, inbox_id: int) -> bool:
-    """Whether this message still waits."""
+    """Return whether this message still waits."""
     query = "SELECT 1 FROM inbox WHERE inbox_id = ? AND state = 'pending'"
     return db.execute(query, (inbox_id,)).fetchone() is not None
 
 
 def by_run(db: sqlite3.Connection, run_id: str) -> Received | None:
-    """The message for whose answer a run of this name was promised."""
+    """Return the message whose answer was promised under this run id."""
     return next(iter(_received(db.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)))), None)
 
 
 def drop(db: sqlite3.Connection, inbox_id: int, at: float) -> bool:
-    """Let this message wait no more. False if it does not wait."""
+    """Mark a waiting message as done. Return False if it does not wait."""
     return (
         db.execute(
             "UPDATE inbox SET state = 'done', done_at = ? WHERE inbox_id = ? AND state = 'pending'",
@@ -174,7 +174,7 @@ def drop(db: sqlite3.Connection, inbox_id: int, at: float) -> bool:
 
 
 def drop_named(db: sqlite3.Connection, message_key: str, at: float) -> None:
-    """Let the message of this name wait no more, if it does."""
+    """Mark the message with this key as done, if it waits."""
     db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE message_key = ? AND state = 'pending'",
         (at, message_key),
@@ -182,7 +182,7 @@ def drop_named(db: sqlite3.Connection, message_key: str, at: float) -> None:
 
 
 def drop_newest(db: sqlite3.Connection, session_key: str, at: float) -> MessageEvent | None:
-    """Let the message that came last wait no more; returns it, None if none waits."""
+    """Mark the newest waiting message of a session as done, and return it; None if none waits."""
     waiting = pending(db, session_key)
     if not waiting:
         return None
@@ -191,7 +191,7 @@ def drop_newest(db: sqlite3.Connection, session_key: str, at: float) -> MessageE
 
 
 def drop_pending(db: sqlite3.Connection, session_key: str, at: float) -> int:
-    """Let nothing wait any more in this session; returns how many messages did."""
+    """Mark all waiting messages of a session as done; return their number."""
     return db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE session_key = ? AND state = 'pending'",
         (at, session_key),
@@ -199,7 +199,7 @@ def drop_pending(db: sqlite3.Connection, session_key: str, at: float) -> int:
 
 
 def keys_with_pending(db: sqlite3.Connection) -> list[str]:
-    """The sessions for which messages wait, the longest waiting first."""
+    """Return the keys of sessions with waiting messages, the longest waiting first."""
     query = (
         "SELECT session_key FROM inbox WHERE state = 'pending' GROUP BY session_key ORDER BY min(inbox_id)"
     )
@@ -207,7 +207,7 @@ def keys_with_pending(db: sqlite3.Connection) -> list[str]:
 
 
 def waiting_keys(db: sqlite3.Connection, platform: str, account: str) -> list[str]:
-    """The sessions for which messages from this account wait, the longest waiting first."""
+    """Return the keys of sessions with waiting messages from this account, the longest waiting first."""
     query = (
         "SELECT session_key FROM inbox WHERE state = 'pending' AND platform = ? AND account = ? "
         "GROUP BY session_key ORDER BY min(inbox_id)"
@@ -216,24 +216,24 @@ def waiting_keys(db: sqlite3.Connection, platform: str, account: str) -> list[st
 
 
 def by_ids(db: sqlite3.Connection, inbox_ids: Iterable[int]) -> list[Received]:
-    """These messages, those of them that can be read."""
+    """Return the readable ones of these messages."""
     rows = (db.execute(f"{_SELECT} WHERE inbox_id = ?", (inbox_id,)).fetchone() for inbox_id in inbox_ids)
     return _received(row for row in rows if row)
 
 
 def of_turn(db: sqlite3.Connection, turn_id: int) -> list[Received]:
-    """The open messages of a turn."""
+    """Return the open messages of a turn."""
     query = f"{_SELECT} WHERE turn_id = ? AND state = 'of_turn' ORDER BY inbox_id"
     return _received(db.execute(query, (turn_id,)))
 
 
 def ever_of_turn(db: sqlite3.Connection, turn_id: int) -> list[Received]:
-    """The messages of a turn, open or done, as long as they are kept."""
+    """Return the kept messages of a turn, open or done."""
     return _received(db.execute(f"{_SELECT} WHERE turn_id = ? ORDER BY inbox_id", (turn_id,)))
 
 
 def join_turn(db: sqlite3.Connection, turn_id: int, inbox_ids: Iterable[int]) -> int:
-    """Give pending messages to a turn; returns how many were still pending."""
+    """Assign pending messages to a turn; return the number of those that were still pending."""
     return sum(
         db.execute(
             "UPDATE inbox SET state = 'of_turn', turn_id = ? WHERE inbox_id = ? AND state = 'pending'",
@@ -244,7 +244,7 @@ def join_turn(db: sqlite3.Connection, turn_id: int, inbox_ids: Iterable[int]) ->
 
 
 def close_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
-    """The messages of this turn are dealt with."""
+    """Mark the messages of a turn as done."""
     db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE turn_id = ? AND state = 'of_turn'",
         (at, turn_id),
@@ -252,7 +252,7 @@ def close_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
 
 
 def reopen_turn(db: sqlite3.Connection, turn_id: int) -> None:
-    """The messages of this turn wait again, in their old place: it had not begun with them."""
+    """Make the messages of a turn that did not start with them pending again, in their old order."""
     db.execute(
         "UPDATE inbox SET state = 'pending', turn_id = NULL WHERE turn_id = ? AND state = 'of_turn'",
         (turn_id,),
@@ -260,7 +260,8 @@ def reopen_turn(db: sqlite3.Connection, turn_id: int) -> None:
 
 
 def close_cut_turns(db: sqlite3.Connection, session_id: str, at: float) -> bool:
-    """Close what the cut turns of a session still hold: nobody takes them up. False if they hold nothing."""
+    """Mark the open messages of the cut turns of a session as done: those turns are not resumed. Return
+    False if there are none."""
     closed = db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE state = 'of_turn' AND turn_id IN "
         "(SELECT turn_id FROM turns WHERE session_id = ? AND outcome = 'cut')",
@@ -270,7 +271,7 @@ def close_cut_turns(db: sqlite3.Connection, session_id: str, at: float) -> bool:
 
 
 def close_session(db: sqlite3.Connection, session_id: str, at: float) -> None:
-    """Close what the turns of a session hold: the session goes, and nobody will answer it."""
+    """Mark the open messages of all turns of a session as done: the session is about to be deleted."""
     db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE state = 'of_turn' AND turn_id IN "
         "(SELECT turn_id FROM turns WHERE session_id = ?)",
@@ -279,7 +280,7 @@ def close_session(db: sqlite3.Connection, session_id: str, at: float) -> None:
 
 
 def prune(db: sqlite3.Connection, *, done_before: float, limit: int = -1) -> int:
-    """Forget messages that were done before a time, at most so many; returns how many."""
+    """Delete up to `limit` messages that were done before a time; return their number."""
     return db.execute(
         "DELETE FROM inbox WHERE inbox_id IN "
         "(SELECT inbox_id FROM inbox WHERE state = 'done' AND done_at < ? LIMIT ?)",

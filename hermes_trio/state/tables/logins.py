@@ -1,4 +1,4 @@
-"""Log-ins: the browsers that were let in to the page, until they log out or the time is over."""
+"""The table `logins`: browsers that may use the page, until they log out or the login expires."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from ..db.column_text import storable
 
 MOST = 100
-"""The oldest log-ins beyond this number are forgotten."""
+"""The oldest logins beyond this number are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One browser."""
+    """The login of one browser."""
 
     login_id: str
     made_at: float
@@ -23,7 +23,7 @@ class Login:
 
 
 def add(db: sqlite3.Connection, login: Login) -> list[Login]:
-    """Store a log-in. Return every one that counts now, the newest first."""
+    """Store a login, and delete expired and surplus ones. Return the remaining logins, the newest first."""
     db.execute(
         "INSERT INTO logins (login_id, made_at, expires_at, browser) VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING",
@@ -39,12 +39,12 @@ def add(db: sqlite3.Connection, login: Login) -> list[Login]:
 
 
 def remove(db: sqlite3.Connection, login_id: str) -> None:
-    """Forget a log-in."""
+    """Delete a login."""
     db.execute("DELETE FROM logins WHERE login_id = ?", (login_id,))
 
 
 def every(db: sqlite3.Connection) -> list[Login]:
-    """Return all log-ins, the newest first."""
+    """Return all logins, the newest first."""
     rows = db.execute(
         "SELECT login_id, made_at, expires_at, browser FROM logins ORDER BY made_at DESC, rowid DESC"
     )

@@ -1,4 +1,4 @@
-"""Small facts about the store itself, by name."""
+"""The table `meta`: small facts about the home, by name."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sqlite3
 
 
 def get(db: sqlite3.Connection, name: str) -> str | None:
-    """The value of a fact, or None."""
+    """Return the value of a fact, or None."""
     row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return row[0] if row else None
 
 
 def put(db: sqlite3.Connection, name: str, value: str) -> None:
-    """Set a fact."""
+    """Store a fact."""
     db.execute(
         "INSERT INTO meta (name, value) VALUES (?, ?) "
         "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -21,11 +21,11 @@ def put(db: sqlite3.Connection, name: str, value: str) -> None:
 
 
 def drop(db: sqlite3.Connection, prefix: str) -> int:
-    """Forget the facts whose names begin so; returns how many there were."""
+    """Delete the facts whose names begin with `prefix`; return their number."""
     return db.execute("DELETE FROM meta WHERE substr(name, 1, length(?1)) = ?1", (prefix,)).rowcount
 
 
 def every(db: sqlite3.Connection, prefix: str) -> list[tuple[str, str]]:
-    """The facts whose names begin so."""
+    """Return name and value of the facts whose names begin with `prefix`."""
     query = "SELECT name, value FROM meta WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name"
     return list(db.execute(query, (prefix,)))

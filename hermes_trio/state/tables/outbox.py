@@ -1,8 +1,8 @@
-"""The outbox: what is owed to a chat, and what is known of each send.
+"""The table `outbox`: messages owed to chats, and the state of their delivery.
 
-A row is committed in the transaction that makes it true; the attempt is recorded before the send and
-the receipt after it. So a row that is *attempting* at a start is a send whose outcome is unknown, and
-one that is *owed* was never tried: who delivers can tell the two apart.
+A row is committed in the transaction that causes the message. The attempt is recorded before the send, and
+the receipt after it. So a row that is *attempting* at a start is a send with an unknown outcome, and a row
+that is *owed* was not sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..db.column_text import storable
 
 
 class OutboxState(StrEnum):
-    """How far a delivery has got."""
+    """The progress of a delivery."""
 
     OWED = "owed"
     ATTEMPTING = "attempting"
@@ -26,8 +26,8 @@ class OutboxState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Owed:
-    """Something to be sent to a chat. The body is JSON that only the lane reads; the delivery key is
-    what a platform that can deduplicate is given."""
+    """A message to be sent to a chat. The body is JSON that only the lane reads; a platform that can
+    deduplicate is given the delivery key."""
 
     delivery_key: str
     platform: str
@@ -66,7 +66,7 @@ def _delivery(row: tuple[Any, ...]) -> OutboxRow:
 
 
 def owe(db: sqlite3.Connection, owed: Owed, at: float) -> bool:
-    """Owe a chat something. False if exactly this is owed or was sent already."""
+    """Store a message that is owed to a chat. Return False if its delivery key is in the outbox already."""
     return (
         db.execute(
             "INSERT INTO outbox (delivery_key, platform, account, chat_id, body, thread_id, reply_to, "
@@ -90,8 +90,8 @@ def owe(db: sqlite3.Connection, owed: Owed, at: float) -> bool:
 
 
 def begin_stream(db: sqlite3.Connection, owed: Owed, at: float) -> int:
-    """Note that a message which will grow is about to be sent. It is never delivered from here: the
-    answer is a row of its own, which says that it closes this one."""
+    """Record that the first part of a streamed message is about to be sent; return its row id. The outbox
+    never delivers this row: the complete answer is a row of its own that names this one as replaced."""
     owe(db, owed, at)
     db.execute(
         "UPDATE outbox SET streamed = 1, state = 'attempting', attempts = attempts + 1, attempted_at = ? "
@@ -105,33 +105,33 @@ def begin_stream(db: sqlite3.Connection, owed: Owed, at: float) -> int:
 
 
 def by_key(db: sqlite3.Connection, delivery_key: str) -> OutboxRow | None:
-    """What was owed by this key."""
+    """Return the row with this delivery key; None if there is none."""
     row = db.execute(f"{_SELECT} WHERE delivery_key = ?", (delivery_key,)).fetchone()
     return _delivery(row) if row else None
 
 
 def attempts_at(db: sqlite3.Connection, delivery_key: str) -> int:
-    """How often it was tried to send this."""
+    """Return the number of attempts to send the row with this delivery key."""
     row = db.execute("SELECT attempts FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
     return row[0] if row else 0
 
 
 def grown(db: sqlite3.Connection, delivery_key: str) -> tuple[bool, str | None]:
-    """Of a message that was to grow: whether it was sent and nobody knows if it arrived, or as what; and
-    the platform's id of it, if that is known."""
+    """Return two facts about a streamed message: whether its send has an unknown outcome, and the id the
+    platform gave it, if known."""
     query = "SELECT state = 'attempting', receipt FROM outbox WHERE delivery_key = ?"
     unsure, receipt = db.execute(query, (delivery_key,)).fetchone() or (False, None)
     return bool(unsure), receipt
 
 
 def has_key(db: sqlite3.Connection, delivery_key: str) -> bool:
-    """Whether anything with this key was ever owed."""
+    """Return whether the outbox has a row with this delivery key."""
     row = db.execute("SELECT 1 FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
     return row is not None
 
 
 def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[OutboxRow]:
-    """What is still owed through this account, in the order in which it came to be owed."""
+    """Return the open deliveries through this account, in order of creation."""
     query = (
         f"{_SELECT} WHERE platform = ? AND account = ? "
         "AND state IN ('owed', 'attempting') AND NOT streamed ORDER BY outbox_id"
@@ -140,7 +140,7 @@ def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[Out
 
 
 def waiting_chats(db: sqlite3.Connection, platform: str, account: str) -> list[str]:
-    """The chats that are owed something through this account."""
+    """Return the chats with open deliveries through this account."""
     query = (
         "SELECT DISTINCT chat_id FROM outbox WHERE platform = ? AND account = ? "
         "AND state IN ('owed', 'attempting') AND NOT streamed"
@@ -149,7 +149,7 @@ def waiting_chats(db: sqlite3.Connection, platform: str, account: str) -> list[s
 
 
 def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> list[OutboxRow]:
-    """What is still owed to one chat, in the order in which it came to be owed."""
+    """Return the open deliveries to one chat, in order of creation."""
     query = (
         f"{_SELECT} WHERE platform = ? AND account = ? AND chat_id = ? "
         "AND state IN ('owed', 'attempting') AND NOT streamed ORDER BY outbox_id"
@@ -158,25 +158,25 @@ def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id:
 
 
 def last_sent(db: sqlite3.Connection, platform: str) -> float | None:
-    """When something arrived on this platform last, as far as that is kept."""
+    """Return the time of the last kept delivery to this platform."""
     query = "SELECT max(done_at) FROM outbox WHERE platform = ? AND state = 'sent'"
     row = db.execute(query, (platform,)).fetchone()
     return row[0] if row else None
 
 
 def count_by_state(db: sqlite3.Connection) -> dict[str, int]:
-    """How many deliveries have got how far, of those that are kept."""
+    """Return the number of kept deliveries in each state."""
     return dict(db.execute("SELECT state, count(*) FROM outbox GROUP BY state"))
 
 
 def get(db: sqlite3.Connection, outbox_id: int) -> OutboxRow | None:
-    """One row."""
+    """Return a row by its id; None if there is none."""
     row = db.execute(f"{_SELECT} WHERE outbox_id = ?", (outbox_id,)).fetchone()
     return _delivery(row) if row else None
 
 
 def note_attempt(db: sqlite3.Connection, outbox_id: int, at: float) -> None:
-    """A send is about to be tried: from here on its outcome may be unknown."""
+    """Record that a send is about to be attempted: from here on its outcome may be unknown."""
     db.execute(
         "UPDATE outbox SET state = 'attempting', attempts = attempts + 1, attempted_at = ?, error = NULL "
         "WHERE outbox_id = ? AND done_at IS NULL",
@@ -185,7 +185,7 @@ def note_attempt(db: sqlite3.Connection, outbox_id: int, at: float) -> None:
 
 
 def note_failure(db: sqlite3.Connection, outbox_id: int, error: str) -> None:
-    """The attempt surely did not arrive: it may be tried again as if it had not been."""
+    """Record that the attempt certainly did not arrive: the message is owed again."""
     db.execute(
         "UPDATE outbox SET state = 'owed', error = ? WHERE outbox_id = ? AND state = 'attempting'",
         (storable(error), outbox_id),
@@ -193,7 +193,7 @@ def note_failure(db: sqlite3.Connection, outbox_id: int, error: str) -> None:
 
 
 def note_receipt(db: sqlite3.Connection, outbox_id: int, receipt: str | None, at: float) -> None:
-    """It arrived; `receipt` is the id the platform gave it."""
+    """Record that the message arrived; `receipt` is the id the platform gave it."""
     db.execute(
         "UPDATE outbox SET state = 'sent', receipt = ?, error = NULL, done_at = ? "
         "WHERE outbox_id = ? AND done_at IS NULL",
@@ -202,7 +202,7 @@ def note_receipt(db: sqlite3.Connection, outbox_id: int, receipt: str | None, at
 
 
 def give_up(db: sqlite3.Connection, outbox_id: int, error: str, at: float) -> None:
-    """It will not arrive, and why."""
+    """Give up a delivery, and store the reason."""
     db.execute(
         "UPDATE outbox SET state = 'given_up', error = ?, done_at = ? "
         "WHERE outbox_id = ? AND done_at IS NULL",
@@ -211,8 +211,8 @@ def give_up(db: sqlite3.Connection, outbox_id: int, error: str, at: float) -> No
 
 
 def prune(db: sqlite3.Connection, *, done_before: float, limit: int = -1) -> int:
-    """Forget deliveries that were over before a time, and messages that had stopped growing by then
-    because a kill cut them off, at most so many; returns how many."""
+    """Delete up to `limit` deliveries that were done before a time, and streamed messages that a kill left
+    unfinished before it; return their number."""
     return db.execute(
         "DELETE FROM outbox WHERE outbox_id IN (SELECT outbox_id FROM outbox "
         "WHERE done_at < ?1 OR (done_at IS NULL AND streamed AND attempted_at < ?1) LIMIT ?2)",

@@ -1,16 +1,16 @@
-"""Pairing: who asked to be let in, and whom the owner of the gateway has let in.
+"""The tables of pairing: requests by strangers for access, and the people whom the owner has approved.
 
-A stranger is shown a code, once, and brings it to the owner in some other way; who can run commands in
-this home approves it. The code is stored as a salted hash and nowhere else, so nobody learns it from the
-database, and it cannot be shown again: who asks again after a while gets another one in its place. All
-that a stranger can cause is bounded here: how many may wait, how often one is told, how long a code counts.
+A stranger is shown a code once, and gives it to the owner of the gateway in some other way; anybody who can
+run commands in this home approves it. The code is stored only as a salted hash, so nobody learns it from the
+database, and it cannot be shown again: a stranger who asks again later gets a new one. Everything a stranger
+can cause is bounded here: the number of waiting requests, the pause between codes, the lifetime of a code.
 
-Two write here. That somebody asks is written by the gateway, as all its facts, through the owner of the
-database. The decision is made by the command line, in a transaction of its own (`deciding`), whether or
-not a gateway runs: SQLite keeps the two apart, and the gateway, which asks here at every message of a
-person that no list names, lets in or refuses from the next message on. That is the one exception to
-"one owner". Rejected: to let the gateway carry out decisions left in a file, because it would have to poll
-for them, the owner would get no answer, and wrong codes would be counted when nobody waits for it any more.
+There are two writers. The gateway stores requests, like all its data, through the owner of the database. The
+command line stores decisions in its own transaction (`deciding`), whether or not a gateway runs: SQLite
+separates the two, and the gateway, which looks here for each message of a person on no list, applies the
+decision from the next message on. This is the one exception to "one owner". Rejected: a file of decisions
+that the gateway carries out. The gateway would have to poll for it, the owner would get no answer, and wrong
+codes would be counted when nobody waits any more.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ...base.errors import StoreUnusable
 from ..db.sqlite_errors import typed
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""Neither 0 nor O, neither 1 nor I: a code is read out and typed in."""
+"""Without 0 and O, 1 and I: a code is read aloud and typed."""
 LENGTH = 8
 VALID = 3600.0
 ASK_AGAIN = 600.0
-"""Seconds for which somebody who was given a code is not given another."""
+"""Seconds after a code was shown before the same person is shown another."""
 MOST_WAITING = 3
-"""People of one platform whose codes count at a time."""
+"""People of one platform who may have a valid code at the same time."""
 MOST_MISTAKES = 5
 LOCKED = 3600.0
 
@@ -44,7 +44,7 @@ _PATIENCE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody on a platform, and since when: the request, or the approval."""
+    """A person on a platform, and the time of the request or of the approval."""
 
     platform: str
     user_id: str
@@ -54,29 +54,29 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class WrongCode:
-    """A code that nobody was given, or that came while the door was locked."""
+    """The answer to a code that does not exist, or that was entered while approval was locked."""
 
     attempts_left: int
     locked_until: float | None
 
 
 def new_code() -> str:
-    """A code. Not from the world, whose ids a program may choose: a code must not be foreseen."""
+    """Return a new code. Not from the `World`, whose ids a program may choose: a code must be secret."""
     return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
 
 
 def sealed(code: str, salt: bytes = b"") -> bytes:
-    """The code as it is stored: a salt, and the hash of both."""
+    """Return the stored form of a code: a salt, followed by the hash of salt and code."""
     salt = salt or secrets.token_bytes(_SALT)
     return salt + hashlib.sha256(salt + code.encode(errors="replace")).digest()
 
 
-# --- steps of the gateway ----------------------------------------------------------------------------
+# --- used by the gateway -----------------------------------------------------------------------------
 
 
 def ask(db: sqlite3.Connection, person: Person, code_hash: bytes) -> bool:
-    """Note that somebody asks to be let in. False if this code is not to be shown: they were given one
-    a moment ago, or enough others wait. What they had before does not count any more."""
+    """Store a request for access; it replaces an earlier request of this person. Return False, and store
+    nothing, if the code must not be shown: the person got one recently, or enough others wait."""
     db.execute("DELETE FROM pairing_requests WHERE abs(? - asked_at) >= ?", (person.at, VALID))
     told_lately = (
         "SELECT 1 FROM pairing_requests WHERE platform = ? AND user_id = ? AND abs(? - asked_at) < ?"
@@ -95,35 +95,35 @@ def ask(db: sqlite3.Connection, person: Person, code_hash: bytes) -> bool:
 
 
 def is_paired(db: sqlite3.Connection, platform: str, user_ids: Iterable[str]) -> bool:
-    """Whether the owner let in a person of any of these ids."""
+    """Return whether the owner approved a person with one of these ids."""
     query = "SELECT 1 FROM paired WHERE platform = ? AND user_id = ?"
     return any(db.execute(query, (platform, user_id)).fetchone() for user_id in user_ids)
 
 
-# --- what the owner asks and decides -----------------------------------------------------------------
+# --- used by the owner -------------------------------------------------------------------------------
 
 
 def waiting(db: sqlite3.Connection, at: float) -> list[Person]:
-    """Whose code counts now, the oldest first."""
+    """Return the people with a valid code, the oldest request first."""
     return [person for person, _ in _requests(db, at)]
 
 
 def all_paired(db: sqlite3.Connection) -> list[Person]:
-    """Everybody who was let in by a code."""
+    """Return everybody who was approved with a code."""
     query = "SELECT platform, user_id, user_name, approved_at FROM paired ORDER BY approved_at, user_id"
     return [Person(*row) for row in db.execute(query)]
 
 
 def approve(db: sqlite3.Connection, code: str, at: float) -> Person | WrongCode:
-    """Let in whoever was given this code. A code counts once. After `MOST_MISTAKES` wrong ones none
-    counts, right or wrong, until `LOCKED` seconds have passed."""
+    """Approve the person who was given this code, and invalidate it. After `MOST_MISTAKES` wrong codes every
+    code is refused for `LOCKED` seconds."""
     mistakes, newest = db.execute("SELECT count(*), max(made_at) FROM pairing_mistakes").fetchone()
     if mistakes and abs(at - newest) >= LOCKED:
         db.execute("DELETE FROM pairing_mistakes")
         mistakes = 0
     if mistakes >= MOST_MISTAKES:
         return WrongCode(0, newest + LOCKED)
-    # All of them are compared, so that the time it takes tells nothing.
+    # All codes are compared, so that the duration reveals nothing.
     found = [person for person, stored in _requests(db, at) if _fits(code, stored)]
     if not found:
         db.execute("INSERT INTO pairing_mistakes (made_at) VALUES (?)", (at,))
@@ -142,7 +142,7 @@ def approve(db: sqlite3.Connection, code: str, at: float) -> Person | WrongCode:
 
 
 def revoke(db: sqlite3.Connection, platform: str, user_id: str) -> bool:
-    """Let somebody in no longer, and let their code not count. False if there was nothing to take back."""
+    """Revoke the approval and the code of a person. Return False if there was neither."""
     of = "WHERE platform = ? AND user_id = ?"
     taken_back = [
         db.execute(f"DELETE FROM {table} {of}", (platform, user_id)).rowcount  # noqa: S608 - constants
@@ -152,7 +152,7 @@ def revoke(db: sqlite3.Connection, platform: str, user_id: str) -> bool:
 
 
 def _requests(db: sqlite3.Connection, at: float) -> list[tuple[Person, bytes]]:
-    # A request of the future is from before a clock was corrected; it counts no longer than any other.
+    # A time in the future is from before a clock was corrected; such a request expires like any other.
     rows = db.execute(
         "SELECT platform, user_id, user_name, asked_at, code_hash FROM pairing_requests "
         "WHERE abs(? - asked_at) < ? ORDER BY asked_at, user_id",
@@ -167,10 +167,10 @@ def _fits(code: str, stored: bytes) -> bool:
 
 @contextmanager
 def deciding(path: Path) -> Iterator[sqlite3.Connection]:
-    """One transaction of the owner's, committed when the block ends and rolled back if it raises.
+    """Open a transaction of the owner; commit it when the block ends, roll it back if the block raises.
 
-    A gateway that wants to write meanwhile waits, so nothing slow is done while it lasts: it does not
-    wait for the disk. The log is forced to the disk behind it, which holds nobody up.
+    A gateway that writes at the same time has to wait, so the transaction itself does not wait for the disk.
+    The log is flushed after the commit, when nobody is blocked.
     """
     try:
         address = f"{path.absolute().as_uri()}?mode=rw"
@@ -188,7 +188,7 @@ def deciding(path: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
             remedy = "Start the gateway once with this version, then try again."
-            raise StoreUnusable(path, f"does not have what it should ({error})", remedy) from error
+            raise StoreUnusable(path, f"lacks a table or column ({error})", remedy) from error
         raise typed(error, path)  # noqa: B904 - has its cause
     except sqlite3.Error as error:
         raise typed(error, path)  # noqa: B904 - has its cause

@@ -1,7 +1,7 @@
-"""Process groups that the gateway started, so that the next life can end what a kill left behind.
+"""The table `processes`: process groups that the gateway started, so that the next life can end leftovers.
 
-A pid is used again; a pid together with the start time of its process is not. Both must match before
-anything is ended.
+A pid is reused; a pid together with the start time of its process is not. Both must match before a process
+is killed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from . import inbox
 
 @dataclass(frozen=True, slots=True)
 class ProcessRow:
-    """One process group and what is known of it."""
+    """One process group, running or ended."""
 
     process_id: str
     session_id: str
@@ -29,7 +29,7 @@ class ProcessRow:
     ended_at: float | None = None
     exit_code: int | None = None
     told_at: float | None = None
-    """When the model heard of its end."""
+    """The time at which the model was told of its end."""
 
 
 _COLUMNS = (
@@ -45,7 +45,7 @@ def _process(row: tuple[Any, ...]) -> ProcessRow:
 
 
 def add(db: sqlite3.Connection, process: ProcessRow) -> None:
-    """Remember a process that was just started."""
+    """Store a process that was just started."""
     db.execute(
         f"INSERT INTO processes ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
         (
@@ -66,7 +66,8 @@ def add(db: sqlite3.Connection, process: ProcessRow) -> None:
 
 
 def end(db: sqlite3.Connection, process_id: str, exit_code: int | None, at: float) -> bool:
-    """Note its end; the exit code is None where nobody saw it. False if the end was known."""
+    """Store the end of a process; the exit code is None if it is unknown. Return False if the end was stored
+    before."""
     return (
         db.execute(
             "UPDATE processes SET ended_at = ?, exit_code = ? WHERE process_id = ? AND ended_at IS NULL",
@@ -77,25 +78,25 @@ def end(db: sqlite3.Connection, process_id: str, exit_code: int | None, at: floa
 
 
 def tell(db: sqlite3.Connection, process_id: str, at: float) -> bool:
-    """Note that the model has heard of its end. False if it had before."""
+    """Record that the model was told of the end of a process. Return False if it was told before."""
     told = "UPDATE processes SET told_at = ? WHERE process_id = ? AND told_at IS NULL"
     return db.execute(told, (at, process_id)).rowcount == 1
 
 
 def told_as(process_id: str) -> str:
-    """The name of the message that tells of its end."""
+    """Return the key of the message that tells the model of the end of a process."""
     return f"ended:{process_id}"
 
 
 def seen(db: sqlite3.Connection, process_id: str, at: float) -> None:
-    """Note that the model has seen its end: a message that is to tell of it waits no more."""
+    """Record that the model has seen the end of a process, and drop the message that was to tell it."""
     tell(db, process_id, at)
     inbox.drop_named(db, told_as(process_id), at)
 
 
 def untold(db: sqlite3.Connection, session_id: str, life: str) -> list[ProcessRow]:
-    """The background processes of a session that ended in a life before this one, and of whose end the model
-    has not heard; the oldest first."""
+    """Return the background processes of a session that ended in an earlier life without the model being
+    told, the oldest first."""
     query = (
         f"{_SELECT} WHERE session_id = ? AND background AND told_at IS NULL AND ended_at IS NOT NULL "
         "AND life <> ? ORDER BY started_at, process_id"
@@ -104,7 +105,7 @@ def untold(db: sqlite3.Connection, session_id: str, life: str) -> list[ProcessRo
 
 
 def tell_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
-    """Note that this turn's model was told of all that `untold` found when the turn began."""
+    """Record that the model of this turn was told of the processes that `untold` returned at its start."""
     db.execute(
         "UPDATE processes SET told_at = ?1 WHERE background AND told_at IS NULL AND ended_at IS NOT NULL "
         "AND session_id = (SELECT session_id FROM turns WHERE turn_id = ?2) "
@@ -114,18 +115,18 @@ def tell_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
 
 
 def alive(db: sqlite3.Connection) -> list[ProcessRow]:
-    """Those whose end is not known, the oldest first."""
+    """Return the processes without a stored end, the oldest first."""
     query = f"{_SELECT} WHERE ended_at IS NULL ORDER BY started_at, process_id"
     return [_process(row) for row in db.execute(query)]
 
 
 def of_session(db: sqlite3.Connection, session_id: str) -> list[ProcessRow]:
-    """The processes of a session that are not forgotten."""
+    """Return the stored processes of a session."""
     return [_process(row) for row in db.execute(f"{_SELECT} WHERE session_id = ?", (session_id,))]
 
 
 def newest_background(db: sqlite3.Connection, session_id: str) -> float | None:
-    """When the youngest living background process of a session was started."""
+    """Return the start time of the newest running background process of a session; None if none runs."""
     (started_at,) = db.execute(
         "SELECT max(started_at) FROM processes WHERE session_id = ? AND background AND ended_at IS NULL",
         (session_id,),
@@ -134,12 +135,12 @@ def newest_background(db: sqlite3.Connection, session_id: str) -> float | None:
 
 
 def names(db: sqlite3.Connection) -> set[str]:
-    """Those that are not forgotten, by their ids."""
+    """Return the ids of all stored processes."""
     return {name for (name,) in db.execute("SELECT process_id FROM processes")}
 
 
 def prune(db: sqlite3.Connection, *, ended_before: float) -> list[str]:
-    """Forget processes that ended before a time; returns their spools, which can be removed."""
+    """Delete processes that ended before a time; return their spools, which can be removed."""
     return [
         spool
         for (spool,) in db.execute(

@@ -1,8 +1,8 @@
-"""A session as a value: what is stored of it, and how it is written to and read from plain dicts.
+"""The value of a stored session, and its conversion to and from plain dicts.
 
-What has to happen when the session is used next is one stored state, the mark: nothing, *resume
-pending* (a turn was cut) or *suspended* (the next message begins a fresh session). Everything that
-could be a second flag is read off the rows.
+One stored state, the mark, decides how the session is used next: no mark, *resume pending* (a turn was cut)
+or *suspended* (the next message starts a new session). Everything else that could be a flag is derived from
+the rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..db.column_text import storable
 
 
 class ResumeReason(StrEnum):
-    """Why a turn was cut. A mark may hold other text (imported data); only these are resumed."""
+    """The reason why a turn was cut. A mark may hold other text (imported data); only these are resumed."""
 
     RESTART = "restart_timeout"
     SHUTDOWN = "shutdown_timeout"
@@ -29,7 +29,7 @@ class ResumeReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What has to happen when the session is used next, why, and since when."""
+    """The stored state of a session that decides its next use, with reason and time."""
 
     kind: Literal["resume_pending", "suspended"]
     reason: str | None = None
@@ -38,7 +38,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a session has used so far. An unknown cost is None, never zero."""
+    """Tokens and cost of a session so far. An unknown cost is None, never zero."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -54,7 +54,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class SessionEntry:
-    """One session, as it is stored."""
+    """One stored session."""
 
     session_key: str
     session_id: str
@@ -68,11 +68,11 @@ class SessionEntry:
     ended_at: float | None = None
     end_reason: str | None = None
     auto_reset_reason: str | None = None
-    """Why this session replaced the one before it without anybody asking; None if it did not."""
+    """Why this session automatically replaced the previous one; None if it did not."""
     reset_had_activity: bool = False
-    """Whether the replaced session had been used, so that its end is worth telling."""
+    """True if the replaced session had been used, so that the person is told of the reset."""
     cuts_forgiven: int = 0
-    """Cut turns up to this one are not counted as a sign of a stuck session."""
+    """Cut turns up to this turn id are not counted towards a stuck session."""
     model_override: Mapping[str, str] | None = None
     usage: Usage = field(default=Usage())
 
@@ -99,7 +99,7 @@ class SessionEntry:
         return self.auto_reset_reason is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as plain JSON values; times are ISO 8601."""
+        """Return the entry as plain JSON values; times are ISO 8601."""
         usage = self.usage
         return {
             "session_key": self.session_key,
@@ -130,9 +130,9 @@ class SessionEntry:
 
     @classmethod
     def from_dict(cls, data: object) -> SessionEntry:
-        """Read an entry back, ours or the original's, older or newer: what is missing has its default,
-        what is unknown is left out, a bad time of a mark costs the time only. An entry that has no
-        usable key, id or times raises ValueError (`InvalidId` for an id that is not safe)."""
+        """Return the entry of a dict of ours or of the original, older or newer: missing values get their
+        default, unknown keys are ignored, a bad time of a mark is dropped. An entry without a usable key, id
+        or times raises ValueError (`InvalidId` for an id that is not safe)."""
         if not isinstance(data, Mapping):
             raise ValueError(f"a session entry is a mapping, not {type(data).__name__}")
         created = parse_time(data.get("created_at"))
@@ -166,22 +166,22 @@ class SessionEntry:
 
 
 def parse_time(value: object) -> float | None:
-    """Seconds since 1970 from what people have stored as a time: seconds, milliseconds, either as
-    text, or ISO 8601. None for anything else."""
+    """Return seconds since 1970 for a stored time: seconds or milliseconds, as a number or as text, or
+    ISO 8601. None for anything else."""
     if isinstance(value, str):
         text = value.strip()
         try:
             value = float(text)
         except ValueError:
             try:
-                # A time without a zone is this machine's, as its writer meant it.
+                # A time without a zone is the local time of this machine.
                 return _after_1970(datetime.fromisoformat(text).timestamp())
             except (ValueError, OverflowError, OSError):
                 return None
     seconds = _finite(value)
     if seconds is None:
         return None
-    # Nobody stores the year 5138 as a number: such numbers are milliseconds.
+    # Numbers after the year 5138 are milliseconds.
     return _after_1970(seconds / 1000 if seconds > 1e11 else seconds)
 
 
@@ -190,7 +190,7 @@ def _after_1970(seconds: float) -> float | None:
 
 
 def _finite(value: object) -> float | None:
-    """A number that JSON has and arithmetic can take."""
+    """Return a JSON number as a finite float; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -205,7 +205,7 @@ def _iso(seconds: float | None) -> str | None:
 
 
 def _mark_from_dict(data: Mapping[str, Any]) -> Mark | None:
-    # The original keeps two booleans; where both are set, suspended is the one that counts.
+    # The original has two booleans; if both are set, suspended wins.
     if data.get("suspended") is True:
         return Mark("suspended")
     if data.get("resume_pending") is True:
@@ -215,7 +215,7 @@ def _mark_from_dict(data: Mapping[str, Any]) -> Mark | None:
 
 
 def _persistable_override(value: object) -> Mapping[str, str] | None:
-    """Which model a person chose for this chat. Never a credential, whoever put one there."""
+    """Return the model that a person chose for this chat, without any other key: never a credential."""
     if not isinstance(value, Mapping):
         return None
     kept = {k: storable(v) for k in ("model", "provider", "base_url") if isinstance(v := value.get(k), str)}

@@ -1,8 +1,7 @@
-"""Sessions: which transcript a chat is writing.
+"""The table `sessions`: the conversations of each chat.
 
-A row is one conversation. Its key says which chat it belongs to, its id which transcript it has. A
-fresh start ends the row and begins another with the same key; the index sees to it that only one of
-them is open.
+The key of a row identifies the chat, its id the transcript. A reset ends the row and adds another with the
+same key; a unique index allows only one open session for each key.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def _entry(row: tuple[Any, ...]) -> SessionEntry:
 
 
 def add(db: sqlite3.Connection, entry: SessionEntry) -> None:
-    """Begin a session."""
+    """Add a session."""
     mark, usage = entry.mark, entry.usage
     db.execute(
         f"INSERT INTO sessions ({_COLUMNS}) VALUES "  # noqa: S608 - a constant of this module
@@ -91,46 +90,46 @@ def add(db: sqlite3.Connection, entry: SessionEntry) -> None:
 
 
 def open_by_key(db: sqlite3.Connection, key: str) -> SessionEntry | None:
-    """The session that the chat of this key is writing now."""
+    """Return the open session of a key; None if there is none."""
     query = f"{_SELECT} WHERE session_key = ? AND ended_at IS NULL"
     row = db.execute(query, (key,)).fetchone()
     return _entry(row) if row else None
 
 
 def by_id(db: sqlite3.Connection, session_id: str) -> SessionEntry | None:
-    """The session with this transcript, ended or not."""
+    """Return a session by its id, open or ended; None if there is none."""
     query = f"{_SELECT} WHERE session_id = ?"
     row = db.execute(query, (session_id,)).fetchone()
     return _entry(row) if row else None
 
 
 def newest(db: sqlite3.Connection, *, limit: int, offset: int = 0) -> list[SessionEntry]:
-    """Sessions, the most recently used first."""
+    """Return sessions, the most recently used first."""
     query = f"{_SELECT} ORDER BY updated_at DESC, rowid DESC LIMIT ? OFFSET ?"
     return [_entry(row) for row in db.execute(query, (limit, offset))]
 
 
 def of_key(db: sqlite3.Connection, key: str, *, limit: int) -> list[SessionEntry]:
-    """The sessions that a chat has had, the most recently used first."""
+    """Return the sessions of a key, open or ended, the most recently used first."""
     query = f"{_SELECT} WHERE session_key = ? ORDER BY updated_at DESC, rowid DESC LIMIT ?"
     return [_entry(row) for row in db.execute(query, (key, limit))]
 
 
 def marked(db: sqlite3.Connection) -> list[SessionEntry]:
-    """The open sessions in which a turn was cut, the oldest mark first."""
+    """Return the open sessions with a resume mark, the oldest mark first."""
     query = f"{_SELECT} WHERE mark = 'resume_pending' AND ended_at IS NULL ORDER BY marked_at, rowid"
     return [_entry(row) for row in db.execute(query)]
 
 
 def used_since(db: sqlite3.Connection, at: float) -> list[SessionEntry]:
-    """The open sessions that were used at `at` or later."""
+    """Return the open sessions that were used at `at` or later."""
     query = f"{_SELECT} WHERE updated_at >= ? AND ended_at IS NULL"
     return [_entry(row) for row in db.execute(query, (at,))]
 
 
 def prunable(db: sqlite3.Connection, *, used_before: float) -> list[str]:
-    """Sessions that nobody used for long and that nothing waits for. One that had a process waits until
-    that was forgotten, with its spool: nothing else knows where the spool is."""
+    """Return the ids of sessions that were last used before a time and have no mark, running turn, process
+    row or waiting message. A process row keeps its session, because only that row names the spool."""
     return [
         session_id
         for (session_id,) in db.execute(
@@ -146,7 +145,7 @@ def prunable(db: sqlite3.Connection, *, used_before: float) -> list[str]:
 
 
 def end(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool:
-    """End a session for ever. False if it had ended before: the first end wins."""
+    """End a session for ever. Return False if it has ended already: the first end wins."""
     return (
         db.execute(
             "UPDATE sessions SET ended_at = ?, end_reason = ?, mark = NULL, mark_reason = NULL, "
@@ -158,7 +157,7 @@ def end(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool
 
 
 def set_mark(db: sqlite3.Connection, session_id: str, mark: Mark | None) -> None:
-    """Replace the mark. What has ended is not used again, and keeps none."""
+    """Replace the mark of an open session. An ended session is not used again and has no mark."""
     db.execute(
         "UPDATE sessions SET mark = ?, mark_reason = ?, marked_at = ? "
         "WHERE session_id = ? AND ended_at IS NULL",
@@ -167,7 +166,7 @@ def set_mark(db: sqlite3.Connection, session_id: str, mark: Mark | None) -> None
 
 
 def mark_cut(db: sqlite3.Connection, session_id: str, reason: str | None, at: float) -> bool:
-    """Mark a session whose turn was cut. False if it has ended or is suspended: nobody will resume it."""
+    """Set the resume mark of a session. Return False if it has ended or is suspended and will not resume."""
     return (
         db.execute(
             "UPDATE sessions SET mark = 'resume_pending', mark_reason = ?, marked_at = ? "
@@ -179,7 +178,7 @@ def mark_cut(db: sqlite3.Connection, session_id: str, reason: str | None, at: fl
 
 
 def unmark_cut(db: sqlite3.Connection, session_id: str) -> bool:
-    """Take that mark away. False if the session does not have it."""
+    """Remove the resume mark of a session. Return False if it has none."""
     return (
         db.execute(
             "UPDATE sessions SET mark = NULL, mark_reason = NULL, marked_at = NULL "
@@ -191,18 +190,18 @@ def unmark_cut(db: sqlite3.Connection, session_id: str) -> bool:
 
 
 def rename(db: sqlite3.Connection, session_id: str, name: str) -> None:
-    """Give a session another name. Nobody used it by that."""
+    """Set the display name of a session. This is no use of the session."""
     db.execute("UPDATE sessions SET display_name = ? WHERE session_id = ?", (storable(name), session_id))
 
 
 def touch(db: sqlite3.Connection, session_id: str, at: float) -> None:
-    """Note that a person or the agent used the session. Repairs do not: they move nothing in a list. A clock
-    that goes back, as on a machine that has lost its time, makes no session old enough to be forgotten."""
+    """Record that a person or the agent used the session; a repair is no use and does not reorder lists. The
+    time never goes back, so that a wrong clock makes no session old enough to be deleted."""
     db.execute("UPDATE sessions SET updated_at = max(updated_at, ?) WHERE session_id = ?", (at, session_id))
 
 
 def add_usage(db: sqlite3.Connection, session_id: str, used: Usage) -> None:
-    """Add what one turn used. A known cost is added to what is known; the last prompt replaces."""
+    """Add the usage of one turn. A known cost is added to the known costs; `last_prompt_tokens` replaces."""
     db.execute(
         "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
         "cache_read_tokens = cache_read_tokens + ?, cache_write_tokens = cache_write_tokens + ?, "
@@ -221,7 +220,7 @@ def add_usage(db: sqlite3.Connection, session_id: str, used: Usage) -> None:
 
 
 def forgive_cuts(db: sqlite3.Connection, session_id: str) -> None:
-    """Let the cut turns up to now not count as a sign of a stuck session. One that runs is not cut yet."""
+    """Stop counting the cut turns up to now towards a stuck session. A running turn is not cut yet."""
     db.execute(
         "UPDATE sessions SET cuts_forgiven = "
         "(SELECT coalesce(max(turn_id), 0) FROM turns WHERE turns.session_id = sessions.session_id "
@@ -232,13 +231,13 @@ def forgive_cuts(db: sqlite3.Connection, session_id: str) -> None:
 
 
 def delete(db: sqlite3.Connection, session_id: str) -> bool:
-    """Remove the row, and with it the rows of its turns, transcript, processes and approvals. Refused by
-    the database while messages are with its turns: `settle.delete_session` closes them first."""
+    """Delete a session with the rows of its turns, transcript, processes and approvals. The database refuses
+    this while its turns have open messages: `settle.delete_session` closes them first."""
     return db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,)).rowcount == 1
 
 
 def prompt(db: sqlite3.Connection, session_id: str) -> str | None:
-    """The system prompt of a session; None before its first turn with a model."""
+    """Return the system prompt of a session; None before its first turn with a model."""
     row = db.execute("SELECT prompt FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
     return row[0] if row else None
 

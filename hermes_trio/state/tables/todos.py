@@ -1,4 +1,4 @@
-"""What the agent means to do in a session. It outlives turns, restarts and what its model is sent no more."""
+"""The table `todos`: the agent's list of tasks in a session. It survives turns, restarts and compaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Status = Literal["pending", "in_progress", "completed", "cancelled"]
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One thing to do."""
+    """One task."""
 
     id: str
     content: str
@@ -25,12 +25,12 @@ _items = msgspec.json.Decoder(list[Item]).decode
 
 
 def get(db: sqlite3.Connection, session_id: str) -> list[Item]:
-    """The list of a session, in its order."""
+    """Return the list of a session, in order."""
     row = db.execute("SELECT items FROM todos WHERE session_id = ?", (session_id,)).fetchone()
     return read_stored(row[0], _items, "items", session=session_id) or [] if row else []
 
 
 def put(db: sqlite3.Connection, session_id: str, items: Sequence[Item]) -> None:
-    """Let this be the list."""
+    """Replace the list of a session."""
     text = msgspec.json.encode(items).decode()
     db.execute("INSERT OR REPLACE INTO todos VALUES (?, ?)", (session_id, text))

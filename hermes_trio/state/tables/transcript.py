@@ -1,10 +1,9 @@
-"""The transcript: what was said in a session, row by row, and what stands there where an answer was
-cut.
+"""The table `messages`: the transcript of each session.
 
-A row belongs to a turn and has a place in it: the seq of the run's last event that the row tells of
-(0 for what came before the first event, the person's message above all). So rows are ordered by
-(turn, place), a row that is found later still stands where it belongs, and what a run journal knows
-beyond the transcript is exactly its events behind the last place.
+A row belongs to a turn and has a place in it: the seq of the last event of the run that the row covers (0 for
+rows before the first event, such as the person's message). So rows are ordered by (turn, place), a row that
+is recovered later still gets its correct position, and a run journal knows more than the transcript exactly
+if it has events after the last place.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Role = Literal["user", "assistant", "tool", "system"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call the model asked for: its id joins it to the row that holds its result."""
+    """A tool call of the model; its id connects it to the row with the result."""
 
     id: str
     name: str
@@ -33,7 +32,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolCard:
-    """What a person saw of a tool call whose own rows were never written."""
+    """What a person saw of a tool call whose own rows were never stored."""
 
     id: str
     name: str
@@ -41,7 +40,7 @@ class ToolCard:
     snippet: str = ""
     args: Mapping[str, str] = field(default_factory=dict)
     done: bool = False
-    """False for a call whose end nobody saw: whether it had an effect is unknown."""
+    """False if the end of the call is unknown, and so its effect."""
     is_error: bool = False
     duration: float | None = None
 
@@ -58,27 +57,27 @@ class TranscriptRow:
     place: int = 0
     reasoning: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
-    """Assistant rows: what the model asked for, whole (a partial call is never stored)."""
+    """Assistant rows: the complete tool calls of the model (a partial call is never stored)."""
     finish: str | None = None
-    """Assistant rows: why the model stopped, as the provider said it; None while unknown."""
+    """Assistant rows: the provider's reason why the model stopped; None if unknown."""
     tool_call_id: str | None = None
     tool_name: str | None = None
     status: str | None = None
     """Tool rows: `ok`, `error`, or `unanswered` (a question the person did not answer)."""
     cards: tuple[ToolCard, ...] = ()
-    """Recovered assistant rows: the calls that followed this text."""
+    """Recovered assistant rows: the tool calls after this text."""
     recovered: bool = False
-    """Found in the run journal after its turn was cut."""
+    """True for a row from the run journal, added after the turn was cut."""
     id: int | None = None
     opaque: str | None = None
-    """Assistant rows: what the model wants back with them; nobody else reads it."""
+    """Assistant rows: data that the provider wants back with the row; nobody else reads it."""
     marker: str | None = None
-    """Not None on the row that says what is known of a cut answer. Such a row is not stored: it is what
-    the turn says of its recovery, put where the answer would go on. No model is ever sent one."""
+    """Set on the row that describes the recovery of a cut answer. Such a row is not stored: it is made from
+    the turn and shown where the answer would continue. It is never sent to a model."""
 
     @property
     def type(self) -> str:
-        """`interrupted` on a marker, `message` on everything else."""
+        """`interrupted` for a marker, `message` for every other row."""
         return "message" if self.marker is None else "interrupted"
 
 
@@ -108,7 +107,7 @@ def _message(row: tuple[Any, ...]) -> TranscriptRow:
 
 
 def append(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> int:
-    """Add a row where its turn and place say; returns its id."""
+    """Add a row at the position given by its turn and place; return its id."""
     cursor = db.execute(
         "INSERT INTO messages (session_id, turn_id, place, role, content, created_at, reasoning, "
         "tool_calls, finish, tool_call_id, tool_name, status, cards, recovered, opaque) "
@@ -136,7 +135,7 @@ def append(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> int:
 
 
 def load(db: sqlite3.Connection, session_id: str) -> list[TranscriptRow]:
-    """The transcript of a session, in order, with the times at which its rows were written."""
+    """Return the stored rows of a session, in order."""
     query = (
         f"SELECT {_COLUMNS} FROM messages LEFT JOIN turns USING (turn_id) "  # noqa: S608 - a constant
         "WHERE messages.session_id = ? ORDER BY messages.turn_id, place, message_id"
@@ -145,7 +144,7 @@ def load(db: sqlite3.Connection, session_id: str) -> list[TranscriptRow]:
 
 
 def instruct(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> None:
-    """Let this be all that is said in front of a session of how it is to be led."""
+    """Replace the session's system instructions with this row."""
     query = "SELECT content FROM messages WHERE session_id = ? AND turn_id IS NULL AND role = 'system'"
     if [content for (content,) in db.execute(query, (session_id,))] == [storable(row.content)]:
         return
@@ -156,7 +155,7 @@ def instruct(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> Non
 
 
 def answer_of(db: sqlite3.Connection, turn_id: int) -> str | None:
-    """What a turn answered: the last that the agent said in it."""
+    """Return the last text of the agent in a turn; None if there is none."""
     query = (
         "SELECT content FROM messages WHERE turn_id = ? AND role = 'assistant' "
         "ORDER BY place DESC, message_id DESC LIMIT 1"
@@ -166,7 +165,7 @@ def answer_of(db: sqlite3.Connection, turn_id: int) -> str | None:
 
 
 def remove(db: sqlite3.Connection, session_id: str, *, limit: int) -> int:
-    """Remove some rows of a session that goes, at most so many; returns how many."""
+    """Delete up to `limit` rows of a session that is being deleted; return their number."""
     return db.execute(
         "DELETE FROM messages WHERE message_id IN "
         "(SELECT message_id FROM messages WHERE session_id = ? LIMIT ?)",
@@ -175,15 +174,15 @@ def remove(db: sqlite3.Connection, session_id: str, *, limit: int) -> int:
 
 
 def forget_turn(db: sqlite3.Connection, turn_id: int) -> None:
-    """Remove all that was said in a turn, as if it had not been."""
+    """Delete all rows of a turn."""
     db.execute("DELETE FROM messages WHERE turn_id = ?", (turn_id,))
 
 
 def replace_recovered(
     db: sqlite3.Connection, session_id: str, turn_id: int, rows: Sequence[TranscriptRow]
 ) -> None:
-    """Let `rows` be all that recovery has put into this turn. Doing it again changes nothing, doing it
-    with more adds what is more: a turn never has two copies of anything recovered."""
+    """Replace the recovered rows of a turn. Repeating it changes nothing, and repeating it with more rows
+    adds the new ones: a turn never has two copies of recovered text."""
     db.execute("DELETE FROM messages WHERE turn_id = ? AND recovered", (turn_id,))
     for row in rows:
         append(db, session_id, row)
@@ -192,8 +191,8 @@ def replace_recovered(
 def search(
     db: sqlite3.Connection, words: str, *, limit: int = 50, key: str | None = None
 ) -> list[tuple[str, TranscriptRow]]:
-    """Rows in which all of `words` occur, the best first, each with the id of its session; with a `key`
-    only those of the sessions that have it. The words are taken literally: nothing in them is an operator."""
+    """Return up to `limit` rows that contain all of `words`, the best match first, each with its session id;
+    with a `key` only rows of sessions with that key. The words are literal: none is a search operator."""
     phrases = " ".join(
         '"' + word.replace('"', '""') + '"' for word in storable(words).replace("\0", " ").split()
     )

@@ -1,7 +1,7 @@
-"""Turns: a row from the first moment to the last, and the one authority on how a turn ended.
+"""The table `turns`: one row for each turn, and the only authority on how it ended.
 
-A row without an end is a turn that runs, or, if the life that ran it is over, one that was cut. The
-first end wins: whoever comes later is told so. Nothing is guessed from times.
+A row without an end is a running turn, or, if its life is over, a cut one. The first end wins, and a later
+one is refused. Nothing is concluded from times.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Outcome(StrEnum):
     FAILED = "failed"
     CUT = "cut"
     UNSTARTED = "unstarted"
-    """Cut before any request went to a model: nothing was interrupted, its messages wait again."""
+    """Cut before the first request to a model: nothing was interrupted, and its messages wait again."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndEffects:
-    """What the end of a turn does to the rows around it."""
+    """The effects of the end of a turn on other tables."""
 
     inbox: str
-    """`done`, `of_turn` (they stay with the turn and close with its mark) or `pending`."""
+    """The new state of its messages: `done`, `of_turn` (closed later, with the mark) or `pending`."""
     mark: str | None
-    """`cleared`, `set`, or None: left as it is."""
+    """The session's resume mark: `cleared`, `set`, or None for unchanged."""
 
 
 END_EFFECTS: dict[Outcome, EndEffects] = {
@@ -51,13 +51,13 @@ END_EFFECTS: dict[Outcome, EndEffects] = {
 
 
 class Recovery(StrEnum):
-    """What is known of the output of a cut turn."""
+    """The state of the recovery of a cut turn's output."""
 
     ARRIVING = "arriving"
     RECOVERED = "recovered"
     NO_OUTPUT = "no_output"
     GIVEN_UP = "given_up"
-    # What the journal proves although the turn has no end of its own (its row was lost):
+    # The journal proves one of these ends, although the turn was stored as cut:
     COMPLETED = "completed"
     CANCELLED = "cancelled"
     FAILED = "failed"
@@ -65,7 +65,7 @@ class Recovery(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """One run of the agent, as it is stored."""
+    """One stored turn."""
 
     turn_id: int
     run_id: str
@@ -77,14 +77,14 @@ class TurnRow:
     ended_at: float | None = None
     outcome: Outcome | None = None
     reason: str | None = None
-    """For a cut one why it was cut, for a failed one what went wrong."""
+    """For a cut turn the cause of the cut, for a failed one the error."""
     recovery: Recovery | None = None
     recovery_note: str | None = None
-    """For `failed`: what the run said of its failure."""
+    """For the recovery `failed`: the error in the journal."""
     recovery_attempts: int = 0
     recovery_since: float | None = None
     recovery_bytes: int = 0
-    """How much of the journal the transcript tells of."""
+    """The size of the part of the journal that the transcript covers."""
 
 
 _COLUMNS = (
@@ -112,7 +112,7 @@ def begin(
     at: float,
     resumes: int | None = None,
 ) -> int:
-    """Open a turn. A session has one at a time: a second one is refused by the database."""
+    """Add a running turn; return its id. The database refuses a second one in the same session."""
     cursor = db.execute(
         "INSERT INTO turns (run_id, session_id, life, started_at, resumes) VALUES (?, ?, ?, ?, ?)",
         (run_id, session_id, life, at, resumes),
@@ -122,7 +122,7 @@ def begin(
 
 
 def note_request(db: sqlite3.Connection, turn_id: int, at: float) -> None:
-    """Note the first request to a model: from here on a cut interrupts something."""
+    """Record the first request to a model: from here on a cut interrupts the turn."""
     db.execute(
         "UPDATE turns SET requested_at = ? WHERE turn_id = ? AND requested_at IS NULL",
         (at, turn_id),
@@ -130,16 +130,16 @@ def note_request(db: sqlite3.Connection, turn_id: int, at: float) -> None:
 
 
 def stop(db: sqlite3.Connection, session_id: str, at: float) -> None:
-    """Note that a person stops the turn that runs in a session. To end it takes a moment: if it is cut
-    meanwhile, it has been stopped all the same."""
+    """Record that a person has stopped the running turn of a session. Its end takes a moment: if it is cut
+    before that, its outcome is still *stopped*."""
     db.execute("UPDATE turns SET stopped_at = ? WHERE session_id = ? AND ended_at IS NULL", (at, session_id))
 
 
 def end(
     db: sqlite3.Connection, turn_id: int, outcome: Outcome, at: float, reason: str | None = None
 ) -> tuple[Outcome, str] | None:
-    """End a turn, and return how it has ended, and in which session; None if it has an end: the first one
-    wins. What was cut waits for its recovery."""
+    """End a turn; return its outcome and its session id. Return None if it has an end already: the first one
+    wins. The recovery of a cut turn starts as *arriving*."""
     recovery, since = (Recovery.ARRIVING, at) if outcome is Outcome.CUT else (None, None)
     row = db.execute(
         "UPDATE turns SET ended_at = ?1, reason = ?3, recovery = ?4, recovery_since = ?5, "
@@ -151,44 +151,44 @@ def end(
 
 
 def get(db: sqlite3.Connection, turn_id: int) -> TurnRow | None:
-    """The turn with this number."""
+    """Return a turn by its id; None if there is none."""
     row = db.execute(f"{_SELECT} WHERE turn_id = ?", (turn_id,)).fetchone()
     return _turn(row) if row else None
 
 
 def by_run(db: sqlite3.Connection, run_id: str) -> TurnRow | None:
-    """The turn with this run."""
+    """Return a turn by its run id; None if there is none."""
     row = db.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
     return _turn(row) if row else None
 
 
 def of_session(db: sqlite3.Connection, session_id: str) -> list[TurnRow]:
-    """The turns of a session, the oldest first."""
+    """Return the turns of a session, the oldest first."""
     query = f"{_SELECT} WHERE session_id = ? ORDER BY turn_id"
     return [_turn(row) for row in db.execute(query, (session_id,))]
 
 
 def run_ends(db: sqlite3.Connection, session_id: str) -> dict[str, float | None]:
-    """The runs of a session, and when each of them ended."""
+    """Return the end time of each run of a session; None for a running one."""
     query = "SELECT run_id, ended_at FROM turns WHERE session_id = ?"
     return dict(db.execute(query, (session_id,)))
 
 
 def runs_in(db: sqlite3.Connection, session_id: str) -> bool:
-    """Whether a turn of this session has no end."""
+    """Return whether a turn of this session has no end."""
     query = "SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL"
     return db.execute(query, (session_id,)).fetchone() is not None
 
 
 def unended(db: sqlite3.Connection) -> list[TurnRow]:
-    """The turns without an end. Asked at a start, before any turn runs: each of them was cut."""
+    """Return the turns without an end. At a start, before the first turn begins, each of them was cut."""
     query = f"{_SELECT} WHERE ended_at IS NULL ORDER BY turn_id"
     return [_turn(row) for row in db.execute(query)]
 
 
 def since(db: sqlite3.Connection, run_id: str, *, margin: float, limit: int) -> list[TurnRow]:
-    """The turns in which anything may have happened since this run began, the oldest first; at most so many.
-    The end of a turn is stored a moment before its last event, hence the margin in seconds."""
+    """Return up to `limit` turns that may have had events since this run began, the oldest first. The end of
+    a turn is stored shortly before its last event, hence the margin in seconds."""
     query = (
         f"{_SELECT}, (SELECT turn_id AS first, started_at AS began FROM turns WHERE run_id = ?) "  # noqa: S608
         "WHERE ended_at IS NULL OR turn_id >= first OR ended_at >= began - ? ORDER BY turn_id LIMIT ?"
@@ -197,21 +197,21 @@ def since(db: sqlite3.Connection, run_id: str, *, margin: float, limit: int) -> 
 
 
 def last_cut(db: sqlite3.Connection, session_id: str) -> TurnRow | None:
-    """The turn of a session that was cut last."""
+    """Return the newest cut turn of a session; None if there is none."""
     return next((turn for turn in reversed(of_session(db, session_id)) if turn.outcome is Outcome.CUT), None)
 
 
 def resume_of(db: sqlite3.Connection, turn_id: int) -> TurnRow | None:
-    """The automatic run that this cut has had, whatever came of it."""
+    """Return the turn that resumed this cut turn, whatever its outcome; None if none did."""
     row = db.execute(f"{_SELECT} WHERE resumes = ?", (turn_id,)).fetchone()
     return _turn(row) if row else None
 
 
 def lives_cut_in_a_row(db: sqlite3.Connection, session_id: str) -> int:
-    """In how many lives of the gateway a turn of this session was cut since its last good one.
+    """Return the number of lives in which a turn of this session was cut since the last answered turn.
 
-    Counted from the turns themselves. A counter beside them would have to be reset by a good turn,
-    kept by a restart and spared by a clean drain, and each of those has been got wrong before.
+    It is counted from the turns. A separate counter would have to be reset by a good turn, kept by a restart
+    and left alone by a clean drain, and each of those has been a bug before.
     """
     (count,) = db.execute(
         "SELECT count(DISTINCT life) FROM turns WHERE session_id = ?1 AND outcome = 'cut' "
@@ -224,7 +224,8 @@ def lives_cut_in_a_row(db: sqlite3.Connection, session_id: str) -> int:
 
 
 def crashes_before_asking(db: sqlite3.Connection, turn_id: int) -> int:
-    """How many turns in a row, just before this one in its session, crashed before they had asked a model."""
+    """Return the number of consecutive turns, directly before this one in its session, that crashed before
+    their first request to a model."""
     (count,) = db.execute(
         "WITH here AS (SELECT session_id FROM turns WHERE turn_id = ?) "
         "SELECT count(*) FROM turns JOIN here USING (session_id) "
@@ -236,9 +237,14 @@ def crashes_before_asking(db: sqlite3.Connection, turn_id: int) -> int:
     return int(count)
 
 
+def drop_recovery(db: sqlite3.Connection, turn_id: int) -> None:
+    """Clear the recovery of a turn: nothing of its journal is added to the transcript any more."""
+    db.execute("UPDATE turns SET recovery = NULL WHERE turn_id = ?", (turn_id,))
+
+
 def note_recovery(db: sqlite3.Connection, before: TurnRow, after: TurnRow) -> bool:
-    """Store how far the recovery of a run has come. False, and nothing is stored, if somebody else has
-    come further since `before` was read."""
+    """Store the progress of a recovery. Return False, and store nothing, if another reader has stored some
+    since `before` was read."""
     return (
         db.execute(
             "UPDATE turns SET recovery = ?, recovery_note = ?, recovery_attempts = ?, recovery_since = ?, "
