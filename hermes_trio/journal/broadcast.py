@@ -1,7 +1,8 @@
-"""What happens in all runs, told to whoever watches, as soon as it is in its journal and not before.
+"""Live events of all runs for their subscribers, published once they are in their journal and not before.
 
-Everybody who watches has a list of their own. Who takes nothing from it for so long that it is full is cut
-off: what they have is whole, and what comes behind it is in the journals, so they come again with a cursor.
+Each subscriber has its own list of unread events. When the list of a slow one is full, the subscriber is cut
+off: its list is complete up to there, the later events are in the journals, and it can continue with a
+cursor.
 """
 
 from __future__ import annotations
@@ -25,41 +26,40 @@ T = TypeVar("T")
 
 
 class Subscription:
-    """What happens from now on, for one who watches."""
+    """The unread events of one subscriber, from its start on."""
 
     def __init__(self, most: int) -> None:
         self._unread: list[Record] = []
         self._most = most
         self._news = trio.Event()
         self.cut = False
-        """Too slow: what comes behind the unread is not told here any more."""
+        """True for a subscriber that was too slow: it gets no events after the unread ones."""
         self.ended = False
-        """Nothing comes behind the unread."""
+        """True when there will be no events after the unread ones."""
 
     async def next(self) -> Sequence[Record]:
-        """What has happened since it was asked for last, as soon as that is something. Nothing at all
-        says that nothing more comes."""
+        """Wait for unread events; return and remove them. An empty result means that no more will come."""
         while True:
             await self.news()
             if (records := self.take()) or self.cut or self.ended:
                 return records
 
     async def news(self) -> None:
-        """Wait until there is something to take, or somebody has called `wake`."""
+        """Wait until there are unread events, or `wake` was called."""
         await self._news.wait()
         if not self.cut and not self.ended:
             self._news = trio.Event()
 
     def take(self) -> Sequence[Record]:
-        """What has happened since it was asked for last, be it nothing."""
+        """Return and remove the unread events, without waiting."""
         records, self._unread = self._unread, []
         return records
 
     def wake(self) -> None:
-        """Let who waits for news look around."""
+        """Wake the task that waits in `news`."""
         self._news.set()
 
-    def _tell(self, records: Sequence[Record]) -> None:
+    def _add(self, records: Sequence[Record]) -> None:
         if len(self._unread) + len(records) > self._most:
             self.cut = True
         if not self.cut:
@@ -72,11 +72,11 @@ class Subscription:
 
 
 class Broadcast:
-    """Everybody who watches, and the order in which things happen."""
+    """All subscriptions, and the clock that orders the events of all runs."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._watches: set[Subscription] = set()
+        self._of_all: set[Subscription] = set()
         self._of_run: dict[str, set[Subscription]] = {}
         self._written: deque[Sequence[Record]] = deque()
         self._last = 0.0
@@ -84,51 +84,51 @@ class Broadcast:
 
     @property
     def watchers(self) -> int:
-        """How many watch now."""
-        return len(self._watches) + sum(map(len, self._of_run.values()))
+        """The number of subscriptions."""
+        return len(self._of_all) + sum(map(len, self._of_run.values()))
 
     def moment(self) -> float:
-        """Now, and never back: the moments of what happens in all runs are the order in which it happened,
-        whatever the clock on the wall does."""
+        """Return the current time, never less than before: the times of events give their order in all runs,
+        even if the system clock is set back."""
         self._last = max(self._world.time(), self._last)
         return self._last
 
     @contextmanager
     def watching(self, run_id: str | None = None, *, most: int = MOST_UNREAD) -> Iterator[Subscription]:
-        """Watch all that happens, or one run alone, for as long as the block."""
-        watch = Subscription(most)
-        watches = self._watches if run_id is None else self._of_run.setdefault(run_id, set())
-        watches.add(watch)
+        """Subscribe to the events of all runs, or of one run, while the block lasts."""
+        subscription = Subscription(most)
+        group = self._of_all if run_id is None else self._of_run.setdefault(run_id, set())
+        group.add(subscription)
         if self._over:
-            watch._end()
+            subscription._end()
         try:
-            yield watch
+            yield subscription
         finally:
-            watches.discard(watch)
-            if run_id is not None and not watches:
+            group.discard(subscription)
+            if run_id is not None and not group:
                 self._of_run.pop(run_id, None)
 
     def written(self, appended: Iterable[Sequence[Record]]) -> None:
-        """These, of one run, are in its journal. Called where they are written."""
+        """Note records that are in their journal now, each batch of one run. Called by the writing thread."""
         self._written.extend(appended)
 
     def end(self) -> None:
-        """Nothing happens any more."""
+        """End all subscriptions, present and future: there are no more events."""
         self._over = True
-        for watch in (*self._watches, *chain(*self._of_run.values())):
-            watch._end()
+        for subscription in (*self._of_all, *chain(*self._of_run.values())):
+            subscription._end()
 
-    def telling(self, runner: Runner) -> Runner:
-        """A runner that tells behind each of its jobs what that has written."""
+    def publishing(self, runner: Runner) -> Runner:
+        """Return `runner`, extended to publish after each job the records that the job has written."""
 
         def run(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
-            def tell(result: outcome.Outcome[T]) -> None:
+            def publish(result: outcome.Outcome[T]) -> None:
                 while self._written:
                     records = self._written.popleft()
-                    for watch in chain(self._watches, self._of_run.get(records[0].run_id, ())):
-                        watch._tell(records)
+                    for subscription in chain(self._of_all, self._of_run.get(records[0].run_id, ())):
+                        subscription._add(records)
                 done(result)
 
-            runner(job, tell)
+            runner(job, publish)
 
         return run

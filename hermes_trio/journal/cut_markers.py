@@ -1,7 +1,7 @@
-"""What is said in a transcript where an answer was cut.
+"""Markers: the transcript rows that tell a person what is known of a cut answer.
 
-A marker is not stored: it is what the turn's recovery says, in words, put behind what there is of that
-turn. So there is exactly one, it always says what is known now, and no model is ever sent one.
+A marker is not stored. It is made from the turn's recovery and shown after the rows of that turn. So a cut
+turn has exactly one marker, it is always up to date, and it is never sent to a model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORDINGS = {
     Recovery.CANCELLED: "Cancelled before this turn finished.",
     Recovery.FAILED: "This turn failed before it finished.",
 }
-"""A run that the journal proves completed is not interrupted, and has no marker."""
+"""A run whose journal proves that it completed was not interrupted and has no marker."""
 
 _CAUSES = {
     ResumeReason.RESTART: "The gateway was restarted.",
@@ -39,7 +39,7 @@ _CAUSES = {
 
 
 def marker(turn: TurnRow) -> TranscriptRow | None:
-    """The row that says what is known of a cut turn; None for one that needs no such row."""
+    """Return the marker of a cut turn; None for a turn that needs none."""
     wording = _WORDINGS.get(turn.recovery) if turn.recovery else None
     if wording is None or turn.recovery is None:
         return None

@@ -1,9 +1,9 @@
-"""Reading a run journal: any process, any time, also while its owner writes.
+"""Reading a run journal, from any process and at any time, also while its owner writes.
 
-Lines are split at newline bytes and decoded one by one, so damage costs the record it hit and no
-other: a flipped byte, a torn tail, two lines that lost the newline between them, a stretch of zeros.
-What could not be read is reported with its place. Files are read in pieces: a journal of any size
-needs the memory of its longest line.
+Lines are split at newline bytes and decoded one by one, so damage costs only the record it hit: a flipped
+byte, a torn tail, two lines that lost the newline between them, a block of zeros. Unreadable bytes are
+reported with their offset. Files are read in chunks: a journal of any size needs the memory of its longest
+line.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..base.errors import InvalidId, JournalError
 from ..base.ids import path_safe_id
 from .record import LONGEST_LINE, PREFIX, Malformed, Record, decode, journal_path, session_path
 
-# Where a record may begin. Not where JSON has an object inside another one, behind `":` or `:[` or a
-# comma: what a tool has read out of a journal and shows in a payload is no event of the run.
+# The possible beginning of a record. Not after `":`, `:[` or a comma, where JSON has an object inside another
+# one: a record that a tool has read from a journal and shows in a payload is no event of the run.
 _BEGINNING = re.compile(rb'(?<!":)(?<![:,\[]\[)(?<!,)' + re.escape(PREFIX))
 
 CHUNK = 64 * 1024
@@ -28,23 +28,23 @@ CHUNK = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes of a journal that are no record of its run."""
+    """Bytes of a journal that are not a record of its run."""
 
     offset: int
     length: int
     reason: str
     torn: bool = False
-    """The last line, without its newline: cut off by a crash, or being written this very moment."""
+    """True for a last line without its newline: it was cut off by a crash, or is being written now."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """A whole journal, read."""
+    """The content of a journal."""
 
     records: list[Record] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
     torn: int = 0
-    """How many bytes of a line that is not whole stand at the end."""
+    """The number of bytes of an incomplete last line."""
     size: int = 0
 
     @property
@@ -53,24 +53,24 @@ class Reading:
 
     @property
     def next_seq(self) -> int:
-        """A seq that no event of this run has had, as far as can be told: behind all that were read,
-        and behind as many as there are damaged lines, for somebody may have seen those events."""
+        """The next free seq: greater than every seq read, and than the number of records and damages, because
+        somebody may have seen the events of damaged lines."""
         return max(self.last_seq, len(self.records) + len(self.damage)) + 1
 
     @property
     def complete(self) -> bool:
-        """Nothing is missing: every seq from 1 on is there, and all bytes were understood."""
+        """True if nothing is missing: every seq from 1 on was read, and there is no damage."""
         return not self.damage and self.last_seq == len(self.records)
 
     @property
     def terminal(self) -> Record | None:
-        """The record that says how the run ended."""
+        """The record that ends the run; None if there is none."""
         return next((record for record in reversed(self.records) if record.terminal), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a journal amounts to, without its contents."""
+    """The main facts about a journal, without its content."""
 
     session_id: str
     run_id: str
@@ -84,9 +84,8 @@ class Summary:
 
 
 def read_run(root: Path, session_id: str, run_id: str) -> Reading:
-    """Everything in the journal of a run, in the order of the seqs. A missing file is empty: whether
-    that means "nothing" or "not yet" is for the caller to say. `JournalError` if the system does not
-    let us read it."""
+    """Return the content of a journal, in order of seq. A missing file counts as empty; whether that means
+    "nothing" or "not yet" is the caller's decision. Raises `JournalError` if the file cannot be read."""
     path = journal_path(root, session_id, run_id)
     reading = Reading()
     try:
@@ -96,7 +95,7 @@ def read_run(root: Path, session_id: str, run_id: str) -> Reading:
         return reading
     except OSError as error:
         raise unreadable(run_id, error) from error
-    # One owner writes in order; a file that two programs have written to need not be.
+    # The owner writes in order, but a file that two programs wrote to may be unordered.
     reading.records.sort(key=lambda record: record.seq)
     return reading
 
@@ -109,7 +108,7 @@ def _read(file: BinaryIO, reading: Reading, session_id: str, run_id: str) -> Non
         elif isinstance(found, Damage):
             reading.damage.append(found)
         elif found.seq in seen:
-            reading.damage.append(Damage(-1, 0, f"seq {found.seq} is there twice"))
+            reading.damage.append(Damage(-1, 0, f"seq {found.seq} occurs twice"))
         else:
             seen.add(found.seq)
             reading.records.append(found)
@@ -117,16 +116,16 @@ def _read(file: BinaryIO, reading: Reading, session_id: str, run_id: str) -> Non
 
 
 def unreadable(run_id: str, error: OSError) -> JournalError:
-    """The error of ours for a file that the system does not let us read."""
+    """Return the `JournalError` for an `OSError` while reading."""
     return JournalError(
         run_id,
         f"cannot be read ({error.strerror or error})",
-        "Check the rights of the journal directory and what is in the place of the file.",
+        "Check the permissions of the journal directory, and whether the path is a regular file.",
     )
 
 
 def journals_here(root: Path) -> list[str]:
-    """The sessions that have a directory of journals. What else lies there is none of ours."""
+    """Return the ids of the sessions that have a journal directory. Other entries are ignored."""
     try:
         return sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and _is_id(entry.name))
     except FileNotFoundError:
@@ -136,14 +135,14 @@ def journals_here(root: Path) -> list[str]:
 
 
 def runs_here(root: Path, session_id: str) -> dict[str, float]:
-    """The runs of a session that have a journal, and when each was last written to."""
+    """Return the run ids of the journals of a session, with the time of the last write to each."""
     found: dict[str, float] = {}
     try:
         for entry in os.scandir(session_path(root, session_id)):
             run_id, dot, ending = entry.name.rpartition(".")
             if dot and ending == "jsonl" and _is_id(run_id):
                 found[run_id] = entry.stat(follow_symlinks=False).st_mtime
-    except FileNotFoundError:  # removed meanwhile
+    except FileNotFoundError:  # deleted in the meantime
         return found
     except OSError as error:
         raise unreadable(f"{session_id}/*", error) from error
@@ -159,7 +158,7 @@ def _is_id(name: str) -> bool:
 
 
 def summary(root: Path, session_id: str, run_id: str) -> Summary:
-    """A journal in a few words."""
+    """Return the summary of a journal."""
     reading = read_run(root, session_id, run_id)
     last = reading.records[-1] if reading.records else None
     terminal = reading.terminal
@@ -177,7 +176,7 @@ def summary(root: Path, session_id: str, run_id: str) -> Summary:
 
 
 def scan(file: BinaryIO, session_id: str, run_id: str) -> Iterator[Record | Damage]:
-    """The records of a file and what lies between them, in the order of the file."""
+    """Yield the records of a file and the damages between them, in the order of the file."""
     for line in _lines(file):
         if len(line.kept) > LONGEST_LINE:
             yield Damage(line.offset, len(line.kept), f"longer than {LONGEST_LINE} bytes")
@@ -191,8 +190,8 @@ def _records_of(line: _Line, session_id: str, run_id: str) -> Iterator[Record | 
         return
     except Malformed as error:
         reason = str(error)
-    # Perhaps only the newline between two records was hit, or one was written into another: every
-    # place where a record could begin is looked at once.
+    # Perhaps only the newline between two records was damaged, or one record was written into another: try
+    # every place where a record could begin.
     head, *pieces = _BEGINNING.split(line.kept)
     offset = line.offset
     if head:
@@ -211,7 +210,7 @@ def _records_of(line: _Line, session_id: str, run_id: str) -> Iterator[Record | 
 class _Line:
     offset: int
     kept: bytes
-    """Without the newline; of a line that is too long only its beginning, one byte too long at least."""
+    """The line without its newline; of a line that is too long only a beginning that exceeds the limit."""
     ended: bool
 
 

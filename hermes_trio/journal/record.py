@@ -3,9 +3,9 @@
     {"version":1,"event_id":"<run>:7","seq":7,"run_id":…,"session_id":…,"event":…,"type":…,
      "created_at":…,"terminal":false,"terminal_state":null,"payload":{…}}
 
-Compact JSON in UTF-8, ended by a newline. Every line names its run, its session and its place, so a
-line that stands where it does not belong is found out and not trusted. `type` says the same as
-`event`: readers of the original look for either.
+Compact JSON in UTF-8, ended by a newline. Every line names its run, its session and its seq, so a line in the
+wrong place is detected and not trusted. `type` has the same value as `event`, because readers of the original
+use one or the other.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..base.ids import path_safe_id
 
 VERSION = 1
 PREFIX = b'{"version":1,"event_id":"'
-"""How every line begins. A quote inside a JSON string is escaped, so no text can hold this; an object
-in a payload can, behind a colon, a comma or a bracket."""
+"""The beginning of every line. A quote inside a JSON string is escaped, so no text contains it; an object in
+a payload can, after a colon, a comma or a bracket."""
 LONGEST_LINE = 4 * 1024 * 1024
 
 
 class TerminalState(StrEnum):
-    """How a run ended, as its last line says it."""
+    """The end of a run, as its last line states it."""
 
     COMPLETED = "completed"
     CANCELLED = "cancelled"
@@ -38,10 +38,10 @@ class TerminalState(StrEnum):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A line of a run journal. The order of the fields is the order in the line.
+    """A line of a run journal, with the fields in their order in the line.
 
-    Python's collector passes records by, and events too: what is JSON holds nothing that holds it, and
-    thousands of them live for a moment while answers stream.
+    Records and events are excluded from garbage collection (`gc=False`): JSON values contain no reference
+    cycles, and thousands of records exist for a moment while answers are streamed.
     """
 
     version: int
@@ -58,7 +58,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Malformed(ValueError):
-    """A line that is not a record of this run."""
+    """The line is not a record of this run."""
 
 
 _NO_JSON = (TypeError, ValueError, msgspec.EncodeError, RecursionError)
@@ -68,8 +68,8 @@ _decode = msgspec.json.Decoder(Record).decode
 
 
 def lines_of(records: Sequence[Record]) -> bytes:
-    """The lines of these records, made in one go: they are looked at one by one only if one may be bad.
-    `JournalError` for what is no JSON, or too long."""
+    """Return the lines of these records. They are encoded together, and checked one by one only if one of
+    them may be bad. Raises `JournalError` for a value that is not JSON, or a line that is too long."""
     try:
         lines = _encoder.encode_lines(records)
     except _NO_JSON:
@@ -85,24 +85,24 @@ def _check(record: Record) -> None:
         line = encode(record)
     except _NO_JSON as error:
         raise JournalError(
-            record.run_id, f"{record.event!r} is no JSON ({error})", "Send only JSON values in events."
+            record.run_id, f"{record.event!r} is not JSON ({error})", "Use only JSON values in events."
         ) from error
     if len(line) > LONGEST_LINE:
         raise JournalError(
             record.run_id,
             f"{record.event!r} has {len(line)} bytes",
-            f"Keep events below {LONGEST_LINE} bytes: store what is large elsewhere and name it.",
+            f"Keep events below {LONGEST_LINE} bytes: store large data elsewhere and refer to it.",
         )
 
 
 def decode(line: bytes, session_id: str, run_id: str) -> Record:
-    """The record that `line` holds, if it is one and belongs to this run; `Malformed` if not."""
+    """Return the record in `line`. Raises `Malformed` if it is none, or does not belong to this run."""
     try:
         record = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Malformed(str(error)) from error
     if record.version != VERSION:
-        raise Malformed(f"version {record.version} is not known here")
+        raise Malformed(f"version {record.version} is unknown")
     if record.run_id != run_id or record.session_id != session_id:
         raise Malformed("it belongs to another run")
     if record.seq < 1 or record.event_id != f"{run_id}:{record.seq}":
@@ -116,7 +116,7 @@ TERMINAL = frozenset({RunCompleted.event, RunCancelled.event, RunFailed.event})
 
 
 def terminal_state(event: str, payload: Event | Mapping[str, Any]) -> TerminalState | None:
-    """How a run has ended if this is its last event; None if it goes on."""
+    """Return the end of a run whose last event is this one; None if the event does not end a run."""
     if event == RunCompleted.event:
         return TerminalState.COMPLETED
     if event == RunCancelled.event:
@@ -128,10 +128,10 @@ def terminal_state(event: str, payload: Event | Mapping[str, Any]) -> TerminalSt
 
 
 def journal_path(root: Path, session_id: str, run_id: str) -> Path:
-    """Where the journal of a run is. `InvalidId` for ids that would lead anywhere else."""
+    """Return the path of a run's journal. Raises `InvalidId` for an id that would lead outside `root`."""
     return session_path(root, session_id) / f"{path_safe_id(run_id, 'run id')}.jsonl"
 
 
 def session_path(root: Path, session_id: str) -> Path:
-    """Where the journals of a session are."""
+    """Return the directory of a session's journals. Raises `InvalidId` like `journal_path`."""
     return root / path_safe_id(session_id)

@@ -1,20 +1,20 @@
-"""From the journal of a cut run to rows of its transcript, and what may be said of them.
+"""Recovery: pure functions from the journal of a cut run to transcript rows and a recovery state.
 
-Everything here is pure. `fold` turns the events that the transcript does not tell of yet into rows and
-tool cards. It starts behind the last place the transcript has of that turn, so what is there is never
-found again, and nothing is recognised by its text: people and models do repeat themselves. Folding the
-same journal again gives the same rows; folding a longer one gives those and more.
+`fold` turns the events that the transcript does not contain yet into rows and tool cards. It starts after the
+last place that the transcript has of that turn, so stored output is never found again, and no text is
+compared, because people and models repeat themselves. Folding the same journal again gives the same rows;
+folding a longer one gives these rows and more.
 
-`next_step` decides what is known of a cut run, and when to stop looking:
+`next_step` decides the recovery state of a cut run, and when to stop reading its journal:
 
-| the journal | what is known |
+| the journal | recovery state |
 |---|---|
-| has an output, or proves how the run ended | recovered; completed, cancelled or failed |
-| is whole, and the transcript tells all of it | recovered |
-| is whole, says the run was cut, and has no output | no output |
+| has output, or proves how the run ended | recovered; completed, cancelled or failed |
+| is complete, and the transcript contains all of it | recovered |
+| is complete, says that the run was cut, and has no output | no output |
 | is missing or empty | still arriving; costs nothing, for at most a day |
-| is there, but useless | still arriving, at most twelve looks, then given up |
-| has changed since | all of it again, with what is new; what was found and proved before stays |
+| exists, but is useless | still arriving, for at most twelve readings, then given up |
+| has changed since | decided again, with the new events; rows and states found before stay |
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ _MAX_ARG_TEXT = 120
 
 @dataclass(frozen=True, slots=True)
 class AlreadyStored:
-    """What the transcript tells of a turn already."""
+    """The part of a turn that the transcript contains already."""
 
     place: int = 0
     call_ids: frozenset[str] = frozenset()
     found: tuple[TranscriptRow, ...] = ()
-    """The rows that an earlier look at the journal has put there."""
+    """The rows that an earlier reading of the journal has recovered."""
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A recovered row while it is put together."""
+    """A recovered row under construction."""
 
     created_at: float
     place: int
@@ -66,11 +66,11 @@ class _Draft:
     reasoning: list[str] = field(default_factory=list)
     cards: list[ToolCard] = field(default_factory=list)
     closed: bool = False
-    """A tool began: what is said from here on is another row."""
+    """True after a tool call: later text begins another row."""
 
     @classmethod
     def of(cls, row: TranscriptRow) -> _Draft:
-        """A row that was found before. Only its calls can still end."""
+        """Return the draft of a row that was recovered before. Only its tool calls can still change."""
         reasoning = [row.reasoning] if row.reasoning else []
         return cls(row.created_at, row.place, [row.content], reasoning, list(row.cards), closed=True)
 
@@ -89,7 +89,7 @@ class _Draft:
 
 
 def already_stored(rows: Iterable[TranscriptRow], turn: TurnRow) -> AlreadyStored:
-    """What of this turn stands in the transcript, and what of it recovery has put there."""
+    """Return the part of a turn that is in its transcript, and the recovered rows among it."""
     of_turn = [row for row in rows if row.turn_id == turn.turn_id and not row.marker]
     own = [row for row in of_turn if not row.recovered]
     return AlreadyStored(
@@ -100,7 +100,7 @@ def already_stored(rows: Iterable[TranscriptRow], turn: TurnRow) -> AlreadyStore
 
 
 def fold(records: Iterable[Record], turn: TurnRow, stored: AlreadyStored) -> list[TranscriptRow]:
-    """The rows of a turn that its journal knows beyond its transcript, in order."""
+    """Return the rows of a turn that are in its journal and not in its transcript, in order."""
     return _fold(records, turn, stored, [])
 
 
@@ -135,7 +135,7 @@ def _fold(
 
 
 def _has_text(drafts: list[_Draft]) -> bool:
-    """White space is kept inside a text, and is no text by itself."""
+    """Return whether the open row has text: whitespace is kept inside a text, and does not begin one."""
     return bool(drafts) and not drafts[-1].closed and bool(drafts[-1].text)
 
 
@@ -150,7 +150,7 @@ def _event(record: Record) -> Event | None:
     try:
         return msgspec.convert(record.payload, kind)
     except msgspec.ValidationError:
-        return None  # a payload of a shape we do not write costs this event only
+        return None  # a payload of an unknown shape costs only this event
 
 
 def _opened(event: ToolStarted, record: Record) -> ToolCard:
@@ -163,8 +163,8 @@ def _opened(event: ToolStarted, record: Record) -> ToolCard:
 
 
 def _close(drafts: list[_Draft], event: ToolCompleted) -> bool:
-    """Close the card of this call: the one with its id, or, where a journal has no ids, the newest
-    open one of its name. False if its start is not in the journal."""
+    """Close the card of a tool call: the card with its id, or, in a journal without ids, the newest open card
+    of that tool. Return False if the start of the call is not in the journal."""
     for draft in reversed(drafts):
         for at in range(len(draft.cards) - 1, -1, -1):
             card = draft.cards[at]
@@ -195,12 +195,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= _MAX_ARG_TEXT else text[:_MAX_ARG_TEXT] + "..."
 
 
-# --- what is known of a cut run ----------------------------------------------------------------------
+# --- the state of a recovery -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryStep:
-    """What is known now: the turn, and the rows recovery has for it; None leaves those as they are."""
+    """The result of one step of a recovery: the turn, and its recovered rows; None leaves the rows as they
+    are."""
 
     turn: TurnRow
     rows: tuple[TranscriptRow, ...] | None = None
@@ -214,26 +215,26 @@ _PROVEN: Mapping[str | None, Recovery] = {
 
 
 def is_worth_reading(turn: TurnRow, size: int, now: float) -> bool:
-    """Whether the journal, `size` bytes long now, can tell more of this turn than is known."""
+    """Return whether a journal of now `size` bytes may contain more of this turn than was recovered."""
     if turn.recovery is None or turn.recovery is Recovery.GIVEN_UP or size == 0:
         return False
     return not _too_old(turn, now) and (turn.recovery is Recovery.ARRIVING or size != turn.recovery_bytes)
 
 
 def step_without_reading(turn: TurnRow, now: float) -> RecoveryStep | None:
-    """The step that needs no look at the journal: a recovery that has had its time is given up."""
+    """Return the step that needs no reading of the journal, such as giving up after a day; else None."""
     if turn.recovery is not Recovery.ARRIVING:
         return None
     if turn.recovery_since is None or turn.recovery_since > now:
-        # The clock was set back. The day of patience begins now, or it would never end.
+        # The clock was set back. The day of waiting starts now, or it would never end.
         return RecoveryStep(replace(turn, recovery_since=now))
     spent = turn.recovery_attempts >= JOURNAL_RETRY_MAX_ATTEMPTS
     return RecoveryStep(replace(turn, recovery=Recovery.GIVEN_UP)) if spent or _too_old(turn, now) else None
 
 
 def next_step(turn: TurnRow, reading: Reading, stored: AlreadyStored) -> RecoveryStep:
-    """What this look at the journal of a cut run says of it. No look takes back what an earlier one
-    found or proved: a journal can be damaged after it was read."""
+    """Return the step that follows from this reading of a cut run's journal. It takes back nothing that an
+    earlier reading has found or proved: a journal can be damaged after it was read."""
     rows = _rows(reading, turn, stored)
     new = None if rows == stored.found else rows
     looked = replace(turn, recovery_bytes=reading.size)
@@ -262,17 +263,17 @@ def next_step(turn: TurnRow, reading: Reading, stored: AlreadyStored) -> Recover
 
 
 def _rows(reading: Reading, turn: TurnRow, stored: AlreadyStored) -> tuple[TranscriptRow, ...]:
-    """All that recovery has for a turn now."""
+    """Return all recovered rows of a turn."""
     rows = tuple(fold(reading.records, turn, stored))
     if len(rows) >= len(stored.found) and all(map(_contains, rows, stored.found)):
         return rows
-    # The journal has lost some of what was found in it. That stays, and what is new comes behind it.
-    behind = replace(stored, place=max(stored.place, stored.found[-1].place))
-    return tuple(_fold(reading.records, turn, behind, [_Draft.of(row) for row in stored.found]))
+    # The journal has lost output that was recovered before. That stays, and new output is added after it.
+    after = replace(stored, place=max(stored.place, stored.found[-1].place))
+    return tuple(_fold(reading.records, turn, after, [_Draft.of(row) for row in stored.found]))
 
 
 def _contains(row: TranscriptRow, found: TranscriptRow) -> bool:
-    """Whether `row` has all that `found` has: it may have grown, and its calls may have ended."""
+    """Return whether `row` contains everything in `found`: it may be longer, and its calls may have ended."""
     return (
         row.content.startswith(found.content)
         and (row.reasoning or "").startswith(found.reasoning or "")

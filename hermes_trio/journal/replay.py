@@ -1,9 +1,9 @@
-"""From a cursor onwards: what a client that was away has missed.
+"""Replay: the events after a cursor, for a client that was disconnected.
 
-A cursor is the id of the last event it has, `<run>:<seq>`. What follows is the rest of that run and
-then every later run of the session. Either all of it is there, gap-free, or the answer says why not
-and holds nothing: a client must never be left with a hole it does not know of. Runs before the cursor
-are not looked into, so damage there spoils nothing.
+A cursor is the id of the last event the client has, `<run>:<seq>`. A replay is the rest of that run and every
+later run of the session. It is either complete, without gaps, or empty with a status that names the reason: a
+client must never have a gap it does not know of. Runs before the cursor are not read, so damage in them does
+not matter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = Log(__name__)
 
 
 class ReplayStatus(StrEnum):
-    """Whether a replay is whole, and if not, why."""
+    """The result of a replay: complete, or the reason why not."""
 
     OK = "ok"
     CURSOR_INVALID = "cursor_invalid"
@@ -36,7 +36,7 @@ class ReplayStatus(StrEnum):
     CURSOR_SESSION_MISMATCH = "cursor_session_mismatch"
     CURSOR_EVENT_MISSING = "cursor_event_missing"
     MALFORMED = "replay_malformed"
-    """Something behind the cursor cannot be read."""
+    """An event after the cursor cannot be read."""
     NONCONTIGUOUS = "replay_noncontiguous"
     LIMIT_ROWS = "replay_limit_rows"
     LIMIT_BYTES = "replay_limit_bytes"
@@ -44,7 +44,7 @@ class ReplayStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What came after a cursor."""
+    """The events after a cursor."""
 
     status: ReplayStatus
     records: tuple[Record, ...] = ()
@@ -52,16 +52,16 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The last event a client has."""
+    """The position of the last event that a client has."""
 
     run_id: str
     seq: int
 
 
 def parse_cursor(text: str) -> Cursor | None:
-    """A cursor as a client sent it; None if it is none."""
+    """Return the cursor in a client's text; None if the text is no cursor."""
     run_id, _, seq = text.strip().rpartition(":")
-    # `isdecimal` alone would let other scripts' digits through, and int() take them.
+    # `isdecimal` alone accepts digits of other scripts, and so does int().
     if not (seq.isascii() and seq.isdecimal()) or len(seq) > 18 or int(seq) < 1:
         return None
     try:
@@ -78,7 +78,7 @@ def replay_session(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
 ) -> Replay:
-    """Everything in a session behind `cursor`. Without a cursor there is nothing to catch up with."""
+    """Return all events of a session after `cursor`; none without a cursor."""
     directory = session_path(root, session_id)
     if cursor is None:
         return Replay(ReplayStatus.OK)
@@ -93,7 +93,7 @@ def replay_session(
             )
         return _replay(directory, session_id, after, max_rows, max_bytes)
     except OSError as error:
-        log.warning("a run journal could not be read", session=session_id, error=str(error))
+        log.warning("run journal not readable", session=session_id, error=str(error))
         return Replay(ReplayStatus.MALFORMED)
 
 
@@ -108,7 +108,7 @@ def _replay(directory: Path, session_id: str, after: Cursor, max_rows: int, max_
             for record in scan(file, session_id, run_id):
                 if isinstance(record, Damage):
                     if record.torn:
-                        break  # being written, or cut off by a crash: nobody was shown it
+                        break  # being written, or cut off by a crash: it was shown to nobody
                     return Replay(ReplayStatus.MALFORMED)
                 seq += 1
                 if record.seq != seq:
@@ -127,7 +127,8 @@ def _replay(directory: Path, session_id: str, after: Cursor, max_rows: int, max_
 
 
 def _runs_from(directory: Path, session_id: str, run_id: str) -> list[Path]:
-    """The runs of a session from one on, by the time of their first event, then by name."""
+    """Return the journals of a session from one run on, ordered by the time of their first event, then by
+    name."""
     begun = {path: at for path in directory.glob("*.jsonl") if (at := _began(path, session_id)) is not None}
     order = sorted(begun, key=lambda path: (begun[path], path.stem))
     first = directory / f"{run_id}.jsonl"
@@ -135,8 +136,8 @@ def _runs_from(directory: Path, session_id: str, run_id: str) -> list[Path]:
 
 
 def _began(path: Path, session_id: str) -> float | None:
-    """When a run began; None for a file that is no journal of ours. A run of which nothing can be read
-    counts as begun when its file was last written: it is passed over only where it can be no hole."""
+    """Return the time of a run's first event; None for a file that is not a journal. An unreadable journal
+    gets the time of its last write, so that it is skipped only where it cannot cause a gap."""
     try:
         run_id = path_safe_id(path.stem, "run id")
         with path.open("rb") as file:
@@ -144,20 +145,20 @@ def _began(path: Path, session_id: str) -> float | None:
                 if isinstance(found, Record):
                     return found.created_at
     except InvalidId:
-        return None  # no journal of ours
+        return None  # not a journal
     except OSError as error:
-        log.warning("a run journal could not be read", path=path.name, error=str(error))
+        log.warning("run journal not readable", path=path.name, error=str(error))
     return path.lstat().st_mtime
 
 
 def closing_event(reading: Reading, session_id: str, run_id: str, at: float) -> Record | None:
-    """The end to show for a run that is dead and has none: sent behind its last event, never stored.
-    None where the journal has an end, or nothing at all."""
+    """Return a terminal event for a dead run without one, to be sent after its last event and never stored.
+    Return None if the journal has a terminal event, or no events."""
     if not reading.records or reading.terminal is not None:
         return None
     seq = reading.next_seq
     payload = {
-        "error": "The run ended before it was finished. What it had written is kept.",
+        "error": "The run ended before it was finished. Its output until then is kept.",
         "code": INTERRUPTED,
         "synthetic": True,
     }
@@ -171,46 +172,46 @@ def closing_event(reading: Reading, session_id: str, run_id: str, at: float) -> 
 # --- all sessions at once ----------------------------------------------------------------------------
 
 MOST_MISSED = 16 * 1024 * 1024
-"""Bytes in the journals that are told to one who comes again: a model that writes without a pause takes a
-quarter of an hour for them."""
+"""The maximum number of bytes that are replayed from the journals. A model needs a quarter of an hour of
+uninterrupted writing for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A run, as its row knows it."""
+    """A run, described by its turn's row."""
 
     session_id: str
     run_id: str
     cut_at: float | None = None
-    """When it was cut, if it was."""
+    """The time at which it was cut; None if it was not."""
     over: bool = False
-    """It has an end of another kind, and nobody writes its journal any more."""
+    """True if it has ended in another way, and its journal is not written any more."""
 
 
 @dataclass(slots=True)
 class MissedEvents:
-    """What a client that watches all sessions has missed."""
+    """The events that a client of all sessions has missed."""
 
     records: list[Record] = field(default_factory=list)
-    """In the order in which it happened."""
+    """In order of time."""
     gaps: list[KnownRun] = field(default_factory=list)
-    """The runs of which that cannot be told whole, or is too much."""
+    """The runs whose events are incomplete, or too many to be replayed."""
     whole: bool = True
-    """The cursor could be used."""
+    """True if the cursor could be used."""
 
 
 def missed_events(root: Path, runs: Sequence[KnownRun], cursor: str) -> MissedEvents:
-    """What happened in these runs behind a cursor. The moments in the records of all runs are the order in
-    which they were written, so the cursor's moment divides them; its own run is divided by the seq. What
-    other runs did in that very moment is told, be it for the second time. With a cursor that cannot be used
-    all of these runs are told from their start."""
+    """Return the events of these runs after a cursor. The times of the records of all runs are in order of
+    writing, so the other runs are divided at the cursor's time, and its own run at the seq. Events of other
+    runs with exactly that time are included, perhaps for the second time. With a cursor that cannot be used
+    all events of these runs are returned."""
     found, after = MissedEvents(), parse_cursor(cursor)
     readings: dict[str, tuple[KnownRun, Reading]] = {}
     for run in runs:
         try:
             readings[run.run_id] = run, read_run(root, run.session_id, run.run_id)
         except JournalError as error:
-            log.warning("a run journal could not be read", run=run.run_id, error=str(error))
+            log.warning("run journal not readable", run=run.run_id, error=str(error))
             found.gaps.append(run)
     since = _moment(*readings[after.run_id], after) if after and after.run_id in readings else None
     found.whole = since is not None
@@ -223,7 +224,7 @@ def missed_events(root: Path, runs: Sequence[KnownRun], cursor: str) -> MissedEv
         if run.over and reading.terminal is None:
             found.gaps.append(run)
         if run.cut_at is not None:
-            # Its process died, or it had no last words: whoever watches must not wait for an end.
+            # Its process died or wrote no terminal event: a client must not wait for one.
             closing = closing_event(reading, run.session_id, run.run_id, run.cut_at)
             records += [closing] if closing else []
         if since is not None and after is not None:
@@ -240,8 +241,8 @@ def missed_events(root: Path, runs: Sequence[KnownRun], cursor: str) -> MissedEv
 
 
 def _moment(run: KnownRun, reading: Reading, cursor: Cursor) -> float | None:
-    """When the event of a cursor happened; None if there is none."""
+    """Return the time of the event at a cursor; None if there is no such event."""
     at = next((record.created_at for record in reading.records if record.seq == cursor.seq), None)
     if at is None and cursor.seq == reading.next_seq:
-        return run.cut_at  # the end that was shown for it
+        return run.cut_at  # the time of its `closing_event`
     return at

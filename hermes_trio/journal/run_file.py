@@ -1,10 +1,9 @@
-"""The file of a run, in the hands of its owner: opened, mended, locked, written, closed.
+"""The journal file of a run, as its writer uses it: open, repair, lock, write, close.
 
-All of it blocks, so it is used on the journal's runner alone. Opening takes the kernel's lock, so
-there is one owner in all processes, and sees to it that the next line begins a line: what a crash tore
-is cut off and reported, a newline that was lost is put back. A write that fails leaves no torn line
-behind: the file is cut back to its last good byte, and what was not written goes first in the next
-try.
+Everything here blocks, so it runs only on the journals' writer thread. Opening takes the kernel's lock, so
+that there is one owner among all processes, and repairs the end of the file: a torn line is cut off and
+logged, a lost newline is added. A write that fails leaves no torn line: the file is truncated to its last
+good byte, and the unwritten lines are written first with the next write.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ log = Log(__name__)
 
 
 class RunFile:
-    """The open file of a run."""
+    """The open journal file of a run."""
 
     def __init__(self, root: Path, session_id: str, run_id: str, fsync: FsyncPolicy) -> None:
         self.session_id, self.run_id, self.fsync = session_id, run_id, fsync
@@ -55,11 +54,11 @@ class RunFile:
         self.ended = reading.terminal is not None
 
     def must_sync(self, state: str | None) -> bool:
-        """Whether a write that ends with this terminal state has to reach the disk itself."""
+        """Return whether a write that ends with this terminal state has to be fsynced."""
         return self.fsync == "eager" or (state is not None and state != TerminalState.CUT)
 
     def write(self, lines: bytes, *, sync: bool) -> None:
-        """Put whole lines behind the last good one."""
+        """Append complete lines. Raises `JournalUnwritable`; then the next write writes them first."""
         self._unwritten += lines
         self._unsynced |= sync
         try:
@@ -68,7 +67,7 @@ class RunFile:
             if self._unsynced:
                 os.fsync(self._fd)
                 if self._new_in is not None:
-                    # Behind the file, whose sync has mostly done it: in front it takes as long again.
+                    # After the fsync of the file, which does most of the work; the other order is slower.
                     sync_dir(self._new_in)
                     self._new_in = None
                 self._unsynced = False
@@ -76,13 +75,12 @@ class RunFile:
             raise unwritable(self.run_id, error) from error
 
     def close(self) -> None:
-        """Close the file. What could not be written until now, the end of the run perhaps, has no
-        other write to go with: it is tried once more."""
+        """Close the file, after a last attempt to write the lines that could not be written before."""
         try:
             if self._unwritten or self._unsynced:
                 self.write(b"", sync=False)
         except JournalUnwritable as error:
-            log.error("the end of a run is not safely in its journal", error=str(error))
+            log.error("end of a run journal not written", error=str(error))
         finally:
             os.close(self._fd)
 
@@ -98,13 +96,13 @@ class RunFile:
         self._size += written
 
     def _repair_tail(self, torn: int) -> None:
-        """See to it that the next line begins a line."""
+        """Make sure that the next write begins a new line."""
         if torn:
             self._size -= torn
             os.ftruncate(self._fd, self._size)
-            log.warning("cut off a torn line", run=self.run_id, offset=self._size, bytes=torn)
+            log.warning("torn line cut off", run=self.run_id, offset=self._size, bytes=torn)
         if self._size and self._last_byte() != b"\n":
-            self._write_all(b"\n")  # the last record is whole and has only lost its newline
+            self._write_all(b"\n")  # the last record is complete and lost only its newline
 
     def _last_byte(self) -> bytes:
         os.lseek(self._fd, self._size - 1, os.SEEK_SET)
@@ -112,9 +110,9 @@ class RunFile:
 
 
 def unwritable(run_id: str, error: OSError) -> JournalUnwritable:
-    """The error of ours for a file that the system does not let us write."""
+    """Return the `JournalUnwritable` for an `OSError` while writing."""
     return JournalUnwritable(
         run_id,
         error.strerror or str(error),
-        "Check the space on the disk and the rights of the journal directory.",
+        "Check the space on the disk and the permissions of the journal directory.",
     )

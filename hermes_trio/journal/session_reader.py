@@ -1,8 +1,8 @@
-"""Reading a session: its transcript with what the run journals still know of its cut turns.
+"""Reading a session with its transcript, including output of cut turns that only the run journals have.
 
-Whoever reads a session in full heals it on the way, so that nothing waits for a special moment and a
-journal that arrives late is found by the next reader. A look at a list heals nothing. One reader heals
-a session at a time; another one that comes meanwhile does not wait: it gets the session as it is.
+Reading a full session heals it: recovered rows are stored on the way. So no separate step of healing is
+needed, and a journal that arrives late is found by the next reader. Listing sessions heals nothing. One
+reader heals a session at a time; another reader does not wait, and gets the session as it is.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ log = Log(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SessionSnapshot:
-    """A session as a reader sees it."""
+    """A session at one moment, with its turns and its transcript."""
 
     entry: SessionEntry
     turns: tuple[TurnRow, ...]
     rows: tuple[TranscriptRow, ...]
-    """The stored rows in order. What recovery found stands where it belongs."""
+    """The stored rows in order, recovered rows included."""
 
     @property
     def messages(self) -> list[TranscriptRow]:
-        """The rows, and behind those of a cut turn the one that says what is known of it."""
+        """The rows, with the marker of each cut turn after the rows of that turn."""
         of_turn: dict[int | None, list[TranscriptRow]] = {None: []} | {
             turn.turn_id: [] for turn in self.turns
         }
@@ -49,16 +49,16 @@ class SessionSnapshot:
 
 
 class SessionReader:
-    """Reads sessions in full. It remembers only which ones are being healed at this moment."""
+    """Reads full sessions. Its only state is the set of sessions that are being healed now."""
 
     def __init__(self, database: Database, journals: Journals, world: World) -> None:
         self._database, self._journals, self._world = database, journals, world
         self._healing: set[str] = set()
 
     async def get_session(self, session_id: str) -> SessionSnapshot | None:
-        """A session with its transcript, healed as far as its journals allow; None if there is none.
-        Trouble with a journal, or with storing what it tells, is reported and costs this healing, never
-        the reading."""
+        """Return a session with its transcript, healed from its journals; None if there is none. A journal
+        that cannot be read, or recovered rows that cannot be stored, are logged; the session is returned
+        without them."""
         found = await self._database.read(_load, session_id)
         if found is None or session_id in self._healing:
             return found
@@ -70,7 +70,7 @@ class SessionReader:
         return await self._database.read(_load, session_id) if any(healed) else found
 
     async def _heal(self, session: SessionSnapshot, turn: TurnRow) -> bool:
-        """Find out more about one turn, and store it. True if there was more."""
+        """Continue the recovery of one turn, and store the result. Return True if anything changed."""
         if turn.recovery is None:
             return False
         try:
@@ -79,9 +79,9 @@ class SessionReader:
                 return False
             return await self._database.write(_store, session.entry.session_id, turn, step)
         except JournalError as error:
-            log.warning("a run journal could not be read", run=turn.run_id, error=str(error))
+            log.warning("run journal not readable", run=turn.run_id, error=str(error))
         except StoreError as error:
-            log.warning("what a run journal tells could not be stored", run=turn.run_id, error=str(error))
+            log.warning("recovered rows not stored", run=turn.run_id, error=str(error))
         return False
 
     async def _look(self, session: SessionSnapshot, turn: TurnRow) -> RecoveryStep | None:
@@ -105,7 +105,7 @@ def _load(db: sqlite3.Connection, session_id: str) -> SessionSnapshot | None:
 
 
 def _store(db: sqlite3.Connection, session_id: str, turn: TurnRow, step: RecoveryStep) -> bool:
-    # Whoever has come further meanwhile, in this process or another, is right.
+    # If another reader has stored newer progress in the meantime, in this process or another, it stays.
     if not turns.note_recovery(db, turn, step.turn):
         return False
     if step.rows is not None:

@@ -1,12 +1,13 @@
-"""Writing run journals: one owner for each run, one file for each run, whole lines, in order.
+"""Writing run journals: for each run one owner and one file, with complete lines in order.
 
-Events get their seq when they happen; those that are appended together reach the file in one write,
-and `append` returns when they are there. So whoever shows an event only after `append` keeps the
-promise that a killed process loses nothing it showed. Only a terminal record is waited for on the
-disk itself, and not that of a cut run: there the durable fact is the turn's row.
+Events get their seq when they happen. Events that are appended together reach the file in one write, and
+`append` returns after it. So a caller that shows an event only after `append` loses nothing it has shown when
+the process is killed. Only a terminal record is fsynced, and not that of a cut run, where the turn's row is
+the durable fact.
 
-What could not be written is not lost: it goes first in the next try, and has a last one when the run is
-closed. Who is cancelled while waiting leaves at once; its events are written all the same.
+Lines that could not be written are not lost: they are written first with the next write, and retried a last
+time when the run is closed. A caller that is cancelled while it waits leaves at once; its events are written
+nevertheless.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import trio
 from ..base.errors import JournalClosed, JournalError
 from ..base.events import Event
 from ..base.world import World
-from ..host.loop.worker import Batcher, BatchTimes, Runner, Worker, finished, perform_each, worker_thread
+from ..host.loop.worker import Batcher, Runner, Took, Worker, each, finished, worker_thread
 from ..log import Log
 from .broadcast import Broadcast
 from .reader import Reading, journals_here, read_run, runs_here, unreadable
@@ -40,12 +41,12 @@ log = Log(__name__)
 
 
 class RunWriter:
-    """The one writer of a run. Made by `Journals.open_run`."""
+    """The one writer of a run. Created by `Journals.open_run`."""
 
     def __init__(self, file: RunFile, jobs: Jobs, live: Broadcast) -> None:
         self._file, self._jobs, self._live = file, jobs, live
         self._unseen: list[Sequence[Record]] = []
-        """What happened and is not in the file yet. In the hands of the writing thread."""
+        """Records that are not in the file yet. Used only by the writing thread."""
         self._last_seq = file.last_seq
         self._ended = file.ended
         self._open = True
@@ -57,15 +58,15 @@ class RunWriter:
 
     @property
     def ended(self) -> bool:
-        """Whether the latest event is the last one of the run."""
+        """True if the latest event is the last one of the run."""
         return self._ended
 
     async def append(self, *happened: Event | tuple[str, Any]) -> list[Record]:
-        """Write down what happened, in this order, and return the records once they are in the file.
+        """Append events in this order, and return their records after they are in the file.
 
-        An event is one of ours, or a name with a JSON value. Behind a terminal event nothing follows.
-        Raises `JournalClosed`, `JournalUnwritable`, or `JournalError` for what cannot be written down;
-        then no seq is used up.
+        An event is a value of `base.events`, or a name with a JSON value. No event may follow a terminal
+        one. Raises `JournalClosed`, `JournalUnwritable`, or `JournalError` for an event that cannot be
+        encoded, which uses no seq.
         """
         if not happened:
             return []
@@ -74,14 +75,14 @@ class RunWriter:
         return records
 
     def leave(self, *happened: Event | tuple[str, Any]) -> list[Record]:
-        """Like `append` for who has no time to wait: it is on its way when this returns, and in the file
-        when the journals are closed. What cannot be written then is reported."""
+        """Append events like `append`, without waiting: they are queued when this returns, and in the file
+        when the journals are closed. A failure to write them is logged."""
         records, write = self._taken(happened)
         self._jobs.hand_over(write)
         return records
 
     def _taken(self, happened: Iterable[Event | tuple[str, Any]]) -> tuple[list[Record], Callable[[], None]]:
-        """The records of what happened, which have their seqs now, and what writes them."""
+        """Return the records of these events, with their seqs, and a function that writes them."""
         records, lines = self._lines(happened)
         self._last_seq += len(records)
         self._ended = records[-1].terminal
@@ -103,7 +104,7 @@ class RunWriter:
         for seq, item in enumerate(happened, start=self._last_seq + 1):
             name, payload = (item.event, item) if isinstance(item, Event) else _checked(run, *item)
             if ended:
-                raise JournalClosed(run, f"{name!r} behind the end of the run", "This is a bug: report it.")
+                raise JournalClosed(run, f"{name!r} after the end of the run", "This is a bug: report it.")
             state = terminal_state(name, payload) if name in TERMINAL else None
             ended = state is not None
             records.append(
@@ -116,35 +117,35 @@ def _checked(run: str, name: str, payload: object) -> tuple[str, Mapping[str, An
     payload = {} if payload is None else payload
     if not name.strip() or not isinstance(payload, Mapping):
         raise JournalError(
-            run, f"{name!r} has no name or no mapping for a payload", "Give it both, in JSON values."
+            run, f"{name!r} has no name, or its payload is no mapping", "Pass both, in JSON values."
         )
     return name, payload
 
 
 class Journals:
-    """The run journals of one home. Made by `open_journals`."""
+    """The run journals of one home. Created by `open_journals`."""
 
     def __init__(self, root: Path, world: World, fsync: FsyncPolicy, writer: Runner, reader: Runner) -> None:
         self.root = root
         self._fsync = fsync
         self.live = Broadcast(world)
-        """What happens in all runs, for whoever watches."""
-        self._jobs: Jobs = Batcher(self.live.telling(writer), perform_each, limit=MAX_BATCH)
+        """The live events of all runs, for subscribers."""
+        self._jobs: Jobs = Batcher(self.live.publishing(writer), each, limit=MAX_BATCH)
         self._reader = reader
         self._open = True
 
     @property
-    def took(self) -> BatchTimes:
-        """How long writing has taken."""
+    def took(self) -> Took:
+        """The durations of the writes."""
         return self._jobs.took
 
     @asynccontextmanager
     async def open_run(self, session_id: str, run_id: str) -> AsyncIterator[RunWriter]:
-        """The writer of a run, for as long as the block. A second one for the same run is refused with
-        `JournalBusy`, also from another process. The file is closed behind the last write, without
-        waiting for it: a disk that hangs delays nobody's end."""
+        """Open the journal of a run for writing while the block lasts. A second writer of the same run gets
+        `JournalBusy`, also in another process. The file is closed after the last write, without waiting for
+        it, so that a disk that hangs delays nothing."""
         self._check_open(run_id)
-        journal_path(self.root, session_id, run_id)  # refuses bad ids before anything is touched
+        journal_path(self.root, session_id, run_id)  # raises InvalidId before anything is changed
         opened: list[RunFile] = []
 
         def open_it() -> RunFile:
@@ -165,22 +166,23 @@ class Journals:
             self._jobs.hand_over(close_it)
 
     async def read(self, session_id: str, run_id: str) -> Reading:
-        """The journal of a run, as it is now. Raises `JournalError` where it cannot be read."""
+        """Return the current content of a run's journal. Raises `JournalError` if it cannot be read."""
         self._check_open(run_id)
         return await finished(self._reader, lambda: read_run(self.root, session_id, run_id))
 
     async def missed(self, runs: Sequence[KnownRun], cursor: str) -> MissedEvents:
-        """What happened in these runs after a moment, and what of it cannot be told for sure."""
+        """Return the events of these runs after a cursor, and the runs whose events are not complete."""
         self._check_open("*")
         return await finished(self._reader, lambda: missed_events(self.root, runs, cursor))
 
     async def nothing_more(self) -> None:
-        """Let all who watch see what was handed over until now, and then the end."""
+        """Publish the events queued so far, then end all subscriptions."""
         await self._jobs.performed(lambda: None)
         self.live.end()
 
     async def size(self, session_id: str, run_id: str) -> int:
-        """How many bytes the journal of a run has; 0 if there is none. `JournalError` like `read`."""
+        """Return the size of a run's journal in bytes; 0 if there is none. Raises `JournalError` like
+        `read`."""
         self._check_open(run_id)
         path = journal_path(self.root, session_id, run_id)
 
@@ -195,17 +197,17 @@ class Journals:
         return await finished(self._reader, look)
 
     async def session_ids(self) -> list[str]:
-        """The sessions that have a directory here, be it empty."""
+        """Return the ids of the sessions that have a journal directory, even an empty one."""
         self._check_open("*")
         return await finished(self._reader, lambda: journals_here(self.root))
 
     async def written(self, session_id: str) -> dict[str, float]:
-        """The runs of a session that have a journal, and when each was last written to."""
+        """Return the run ids of the journals of a session, with the time of the last write to each."""
         self._check_open(f"{session_id}/*")
         return await finished(self._reader, lambda: runs_here(self.root, session_id))
 
     async def delete_runs(self, session_id: str, run_ids: Iterable[str]) -> None:
-        """Remove the journals of runs that are over, and the directory if nothing is left in it."""
+        """Delete the journals of ended runs, and the directory if it is empty then."""
         self._check_open(f"{session_id}/*")
         paths = [journal_path(self.root, session_id, run_id) for run_id in run_ids]
 
@@ -213,16 +215,16 @@ class Journals:
             try:
                 for path in paths:
                     path.unlink(missing_ok=True)
-                with suppress(OSError):  # something is left in it, or it is gone
+                with suppress(OSError):  # not empty, or already deleted
                     session_path(self.root, session_id).rmdir()
             except OSError as error:
                 raise unwritable(f"{session_id}/*", error) from error
 
-        # Where runs are opened, in one job: a run that begins finds its directory, or makes it.
+        # One job of the thread that also opens runs: a starting run finds its directory, or creates it.
         await self._jobs.performed(remove)
 
     async def delete_session(self, session_id: str) -> None:
-        """Remove the journals of a session, for ever."""
+        """Delete all journals of a session."""
         self._check_open(f"{session_id}/*")
         directory = session_path(self.root, session_id)
 
@@ -236,14 +238,14 @@ class Journals:
         await self._jobs.performed(remove)
 
     def _check_open(self, run_id: str) -> None:
-        if not self._open:  # the threads are gone: whoever waited for one would wait for ever
+        if not self._open:  # the threads have ended: a caller would wait for ever
             raise JournalClosed(run_id, "used after the journals were closed", "This is a bug: report it.")
 
 
 async def append_run_event(
     journals: Journals, session_id: str, run_id: str, event: str, payload: Any = None
 ) -> Record:
-    """Append one event to the journal of a run that nobody is writing: to close it, or to mend it."""
+    """Append one event to the journal of a run without a writer, to end or repair it."""
     async with journals.open_run(session_id, run_id) as run:
         (record,) = await run.append((event, payload))
     return record
@@ -258,8 +260,9 @@ async def open_journals(
     worker: Worker = worker_thread,
     close_by: Callable[[], float] = lambda: math.inf,
 ) -> AsyncIterator[Journals]:
-    """The run journals below `root`. Leaving waits until what was appended is written and every file
-    is closed, or for `CLOSE_WITHIN` seconds of a disk that hangs, and not later than `close_by` says."""
+    """Open the run journals below `root`. When the block ends, the appended events are written and every file
+    is closed, within `CLOSE_WITHIN` seconds even if the disk hangs, and not later than the time that
+    `close_by` returns then."""
     with ExitStack() as threads:
         writer = threads.enter_context(worker("journal-writer"))
         reader = threads.enter_context(worker("journal-reader"))
@@ -273,4 +276,4 @@ async def open_journals(
             with trio.move_on_at(by, shield=True) as patience:
                 await journals._jobs.performed(lambda: None)
             if patience.cancelled_caught:
-                log.error("the disk hangs; left the run journals unclosed")
+                log.error("disk hangs; run journals not closed")

@@ -55,7 +55,7 @@ async def test_a_journal_that_cannot_be_read_is_reported_and_the_session_is_read
     with capture_logs() as logs:
         session = await home.read(turn.session_id)
     assert shown(session) == [ASKED, "(Response interrupted)"]
-    assert [(log["event"], log["run"]) for log in logs] == [("a run journal could not be read", turn.run_id)]
+    assert [(log["event"], log["run"]) for log in logs] == [("run journal not readable", turn.run_id)]
     assert "cannot be read" in logs[0]["error"]
     for _ in range(20):
         assert (await home.read(turn.session_id)).turns[0].recovery_attempts == 0

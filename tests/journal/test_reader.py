@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_read_is_told_with_its_remedy(root: Path, file: Ru
     (root / "s3" / "run-1.jsonl").symlink_to("run-1.jsonl")
     for session_id in ("s1", "s2", "s3"):
         for read in (read_run, summary):
-            with pytest.raises(JournalError, match=r"cannot be read.*Check the rights") as refused:
+            with pytest.raises(JournalError, match=r"cannot be read.*Check the permissions") as refused:
                 read(root, session_id, "run-1")
             assert isinstance(refused.value.__cause__, OSError)
 

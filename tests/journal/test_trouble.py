@@ -172,7 +172,7 @@ async def test_a_hung_disk_delays_no_turn_and_the_end_by_two_seconds(
             if cancelled:
                 everything.cancel()
         assert trio.current_time() == left + 2
-    assert [log["event"] for log in logs] == ["the disk hangs; left the run journals unclosed"]
+    assert [log["event"] for log in logs] == ["disk hangs; run journals not closed"]
     disk.comes_back()
     assert texts(read_run(root, "s1", "run-1")) == ["a", "b"], "done whenever it can be done"
 

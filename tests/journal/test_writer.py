@@ -230,14 +230,14 @@ async def test_an_end_is_waited_for_on_the_disk_itself_and_a_cut_is_not(
 async def test_nothing_follows_the_end_of_a_run(journals: Journals, root: Path) -> None:
     """Not in the same block, not in the same batch, and not after a reopening."""
     async with journals.open_run("s1", "run-1") as run:
-        with pytest.raises(JournalClosed, match="behind the end"):
+        with pytest.raises(JournalClosed, match="after the end"):
             await run.append(MessageDelta("a"), RunCompleted("a"), MessageDelta("b"))
         assert run.last_seq == 0, "a batch is taken whole or not at all"
         await run.append(MessageDelta("a"), RunCompleted("a"))
         for late in (MessageDelta("b"), RunCompleted("a"), CUT):
-            with pytest.raises(JournalClosed, match="behind the end"):
+            with pytest.raises(JournalClosed, match="after the end"):
                 await run.append(late)
-    with pytest.raises(JournalClosed, match="behind the end"):
+    with pytest.raises(JournalClosed, match="after the end"):
         await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "b"})
     assert [record.event for record in read_run(root, "s1", "run-1").records] == [
         "message.delta",
