@@ -117,7 +117,7 @@ def surely_readable(before: Reading, data: bytes, damaging: Damaging, ends: Sequ
 @example(written=[[("note", {"a": A_RECORD_OF_THE_RUN})] * 3], damaging=Damaging([], -2))
 @example(written=[[("note", {})] * 3], damaging=Damaging([(0, -1, ord("\n") ^ ord(" "))], None))
 @bounded
-def test_what_was_not_hit_is_read_as_it_was_and_nothing_is_made_up(
+def test_undamaged_records_are_read_unchanged_and_none_is_invented(
     written: list[list[tuple[str, dict[str, Any]]]], damaging: Damaging
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
@@ -150,7 +150,7 @@ def test_what_was_not_hit_is_read_as_it_was_and_nothing_is_made_up(
 
 @given(written=batches, place=st.tuples(st.integers(0, 20), st.integers(0, 400), st.integers(1, 255)))
 @settings(bounded, max_examples=120)
-def test_after_one_changed_byte_no_seq_is_given_twice(
+def test_a_changed_byte_causes_no_reused_seq(
     written: list[list[tuple[str, dict[str, Any]]]], place: tuple[int, int, int]
 ) -> None:
     """Somebody may have seen the event that was hit; the next one must not pass for it."""

@@ -34,7 +34,7 @@ def think(text: str) -> ReasoningAvailable:
     return ReasoningAvailable(text)
 
 
-def test_pieces_of_text_are_one_row_at_the_time_of_the_first_one() -> None:
+def test_text_deltas_are_one_row_with_the_time_of_the_first() -> None:
     [row] = rows(say("  Checking "), say("GitHub"), say("\n\n"), say("first. "))
     assert row == TranscriptRow(
         "assistant", "Checking GitHub\n\nfirst.", 1001, turn_id=7, run_id="run-1", place=4, recovered=True
@@ -42,7 +42,7 @@ def test_pieces_of_text_are_one_row_at_the_time_of_the_first_one() -> None:
     assert isinstance(row.created_at, int)
 
 
-def test_a_call_stands_between_what_was_said_before_it_and_after_it() -> None:
+def test_a_tool_call_separates_the_text_before_and_after_it() -> None:
     found = rows(
         say("Before."),
         ToolStarted("terminal", "call-1", preview="ls"),
@@ -56,13 +56,13 @@ def test_a_call_stands_between_what_was_said_before_it_and_after_it() -> None:
     )
 
 
-def test_calls_before_any_text_stand_in_a_row_of_their_own() -> None:
+def test_tool_calls_before_any_text_get_their_own_row() -> None:
     found = rows(ToolStarted("a", "call-1"), ToolStarted("b", "call-2"), say("After."), ToolStarted("c"))
     assert said(found) == [("", "a", "b"), ("After.", "c")]
     assert [row.place for row in found] == [2, 4]
 
 
-def test_white_space_is_kept_inside_a_text_and_is_none_by_itself() -> None:
+def test_whitespace_is_kept_inside_a_text_and_is_no_text_alone() -> None:
     assert rows(say(" "), say("\n\n"), think(" \n")) == []
     assert said(rows(say(" \n"), say("a"), say(" "), say("b"), say("\n"))) == [("a b",)]
     assert said(rows(say("a"), ToolStarted("t", "1"), say("\n\n"), ToolStarted("u", "2"))) == [
@@ -70,7 +70,7 @@ def test_white_space_is_kept_inside_a_text_and_is_none_by_itself() -> None:
     ]
 
 
-def test_reasoning_stands_beside_the_text_that_it_led_to() -> None:
+def test_reasoning_is_in_the_row_of_the_text_after_it() -> None:
     found = rows(
         think("First"), think(" "), think("this"), think("\n"), think("then that."), say("Hello."),
         ToolStarted("t", "1"), think("Now this."), say("Bye."),
@@ -88,7 +88,7 @@ def test_reasoning_alone_is_a_row_without_text() -> None:
     assert [(row.content, row.reasoning, len(row.cards)) for row in found] == [("", "Let me see.", 1)]
 
 
-def test_two_calls_of_one_tool_at_once_are_told_apart_by_their_ids() -> None:
+def test_concurrent_calls_of_one_tool_are_matched_by_id() -> None:
     """The end of the first one once closed the card of the second."""
     [row] = rows(
         ToolStarted("read", "call-1", preview="one"),
@@ -101,7 +101,7 @@ def test_two_calls_of_one_tool_at_once_are_told_apart_by_their_ids() -> None:
     ]
 
 
-def test_a_call_that_ends_later_is_closed_where_it_began() -> None:
+def test_a_call_that_ends_later_is_closed_in_its_first_row() -> None:
     """And it does not break the sentence that was being said."""
     found = rows(ToolStarted("wait", "call-1"), say("Mean"), ToolCompleted("wait", "call-1"), say("while."))
     assert [(row.content, [card.done for card in row.cards]) for row in found] == [
@@ -111,7 +111,7 @@ def test_a_call_that_ends_later_is_closed_where_it_began() -> None:
     assert [row.place for row in found] == [1, 4]
 
 
-def test_where_a_journal_has_no_ids_the_newest_open_call_of_the_name_ends() -> None:
+def test_without_ids_the_newest_open_call_of_the_tool_is_closed() -> None:
     [row] = rows(
         ToolStarted("read", preview="one"),
         ToolStarted("read", preview="two"),
@@ -126,7 +126,7 @@ def test_where_a_journal_has_no_ids_the_newest_open_call_of_the_name_ends() -> N
     ]
 
 
-def test_an_end_without_a_beginning_is_a_call_all_the_same() -> None:
+def test_the_end_of_a_call_without_its_start_is_a_card() -> None:
     """It once was passed over, and the journal counted as useless."""
     [row] = rows(ToolCompleted("read", "call-9", preview="p", error=True), ToolCompleted())
     assert [(card.id, card.name, card.done, card.is_error) for card in row.cards] == [
@@ -135,13 +135,13 @@ def test_an_end_without_a_beginning_is_a_call_all_the_same() -> None:
     ]
 
 
-def test_a_call_whose_end_nobody_saw_stays_open() -> None:
+def test_a_call_without_an_end_stays_open() -> None:
     """It is not known whether it had an effect; nothing is claimed of it."""
     [row] = rows(say("Deleting."), ToolStarted("terminal", "call-1"), RunFailed("cut", "interrupted"))
     assert [card.done for card in row.cards] == [False]
 
 
-def test_of_the_arguments_the_first_four_are_shown_and_their_beginning() -> None:
+def test_a_card_shows_the_beginning_of_the_first_four_arguments() -> None:
     deep: Any = []
     for _ in range(50_000):
         deep = [deep]
@@ -176,7 +176,7 @@ def test_of_the_arguments_the_first_four_are_shown_and_their_beginning() -> None
     ],
     ids=str,
 )
-def test_an_event_of_an_odd_shape_or_name_costs_itself_alone(odd: tuple[str, Any]) -> None:
+def test_an_event_of_an_unknown_shape_or_name_is_ignored_alone(odd: tuple[str, Any]) -> None:
     between: list[Happened] = [say("a"), say("b"), ToolStarted("t", "1"), ToolCompleted("t", "1"), say("c")]
     plain = rows(*between)
     with_odd = rows(odd, *(item for each in between for item in (each, odd)))
@@ -187,7 +187,7 @@ def test_an_event_of_an_odd_shape_or_name_costs_itself_alone(odd: tuple[str, Any
 # --- what is stored already ---------------------------------------------------------------------------
 
 
-def test_what_the_transcript_tells_is_not_told_again() -> None:
+def test_events_up_to_the_stored_place_give_no_rows() -> None:
     happened = [
         say("Told. "),
         ToolStarted("t", "call-1"),
@@ -200,7 +200,7 @@ def test_what_the_transcript_tells_is_not_told_again() -> None:
     assert rows(*happened, stored=AlreadyStored(place=99)) == []
 
 
-def test_a_call_that_stands_in_the_transcript_gets_no_card_of_its_own() -> None:
+def test_a_stored_tool_call_gets_no_card() -> None:
     """Its row was stored when the model had asked for it; it began and ended after that."""
     happened = [
         say("Look."),
@@ -212,7 +212,7 @@ def test_a_call_that_stands_in_the_transcript_gets_no_card_of_its_own() -> None:
     assert said(found) == [("", "u"), ("Seen.",)]
 
 
-def test_what_is_told_is_known_by_places_and_ids_of_the_turn_itself() -> None:
+def test_already_stored_collects_place_and_call_ids_of_the_turn() -> None:
     def row(turn_id: int | None, place: int, **other: Any) -> TranscriptRow:
         return TranscriptRow("assistant", "Yes.", 1.0, turn_id, place=place, **other)
 
@@ -233,12 +233,12 @@ def test_what_is_told_is_known_by_places_and_ids_of_the_turn_itself() -> None:
     assert already_stored([], TURN).place == 0
 
 
-def test_the_words_of_an_older_turn_suppress_nothing() -> None:
+def test_an_answer_equal_to_an_older_one_is_recovered() -> None:
     """A short answer that equals an older one is an answer all the same."""
     older = TranscriptRow("assistant", "Yes.", 1.0, turn_id=6, place=9)
     assert said(fold(records(say("Yes.")), TURN, already_stored([older], TURN))) == [("Yes.",)]
 
 
-def test_how_a_run_ended_is_no_row() -> None:
+def test_a_terminal_event_gives_no_row() -> None:
     assert said(rows(say("a"), RunCompleted("a"))) == [("a",)]
     assert rows(RunFailed("no")) == []

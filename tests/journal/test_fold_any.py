@@ -32,7 +32,7 @@ def earlier(card: ToolCard, later: ToolCard) -> bool:
 
 @given(happened=happenings)
 @bounded
-def test_everything_that_was_shown_is_found_once(happened: list[Happened]) -> None:
+def test_every_shown_event_is_recovered_once(happened: list[Happened]) -> None:
     found = rows(*happened)
 
     def bare(text: str) -> str:
@@ -54,7 +54,9 @@ def test_everything_that_was_shown_is_found_once(happened: list[Happened]) -> No
 @given(happened=happenings, seen=st.integers(0, 14))
 @example(happened=[MessageDelta("a"), ToolStarted("read", "call-1"), ToolCompleted("read", "call-1")], seen=2)
 @bounded
-def test_a_longer_journal_tells_what_a_shorter_one_told_and_more(happened: list[Happened], seen: int) -> None:
+def test_a_longer_journal_gives_the_rows_of_a_shorter_one_and_more(
+    happened: list[Happened], seen: int
+) -> None:
     """Only the last row can grow, by text, reasoning and calls; in the others a call may end."""
     before, after = rows(*happened[:seen]), rows(*happened)
     assert len(before) <= len(after)
@@ -72,8 +74,6 @@ def test_a_longer_journal_tells_what_a_shorter_one_told_and_more(happened: list[
 
 @given(happened=happenings, place=st.integers(0, 14))
 @bounded
-def test_behind_a_place_is_what_a_journal_of_the_rest_would_tell(
-    happened: list[Happened], place: int
-) -> None:
+def test_folding_after_a_place_equals_folding_the_rest(happened: list[Happened], place: int) -> None:
     written = records(*happened)
     assert fold(written, TURN, AlreadyStored(place=place)) == fold(written[place:], TURN, AlreadyStored())

@@ -86,7 +86,7 @@ def run_on_a_full_disk(root: Path, how: str, when: str) -> tuple[list[str], Read
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no limit on the size of a file")
 @pytest.mark.parametrize("how", ["limit", "mount"])
-def test_a_full_disk_leaves_no_torn_line_and_what_waited_is_written_first(root: Path, how: str) -> None:
+def test_a_full_disk_leaves_no_torn_line_and_unwritten_lines_come_first_later(root: Path, how: str) -> None:
     told, reading = run_on_a_full_disk(root, how, "next")
     assert len(told) == 2
     for told_once in told:
@@ -97,7 +97,7 @@ def test_a_full_disk_leaves_no_torn_line_and_what_waited_is_written_first(root: 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no limit on the size of a file")
-def test_what_could_not_be_written_is_tried_once_more_when_the_run_is_closed(root: Path) -> None:
+def test_unwritten_lines_are_retried_when_the_run_is_closed(root: Path) -> None:
     """The end of a run has no next event behind it that could carry it along."""
     told, reading = run_on_a_full_disk(root, "limit", "close")
     assert len(told) == 3

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         ([], [ASKED, "Done.", "(Response interrupted)"]),
     ],
 )
-async def test_the_first_turn_of_a_session_is_told_by_how_its_run_ended(
+async def test_the_first_turn_of_a_session_is_shown_by_its_recovery(
     home: Home, somebody: SessionSource, last: list[Event], expected: list[str]
 ) -> None:
     """A first turn that had finished once got its answer and "interrupted" behind it."""
@@ -56,7 +56,7 @@ async def test_the_first_turn_of_a_session_is_told_by_how_its_run_ended(
     assert shown(await home.read(turn.session_id)) == expected
 
 
-async def test_what_was_imported_without_a_turn_stands_first(home: Home, somebody: SessionSource) -> None:
+async def test_rows_without_a_turn_come_first(home: Home, somebody: SessionSource) -> None:
     turn = await begun(home, somebody)
     await happens(home, turn, MessageDelta("New."))
     await cut(home, turn)
@@ -65,7 +65,9 @@ async def test_what_was_imported_without_a_turn_stands_first(home: Home, somebod
     assert shown(session) == ["Old?", "Old.", ASKED, "New.", "(Response interrupted)"]
 
 
-async def test_reading_again_changes_no_row(home: Home, somebody: SessionSource, open_home: OpenHome) -> None:
+async def test_reading_a_healed_session_again_changes_no_row(
+    home: Home, somebody: SessionSource, open_home: OpenHome
+) -> None:
     turn = await begun(home, somebody)
     await happens(home, turn, MessageDelta("Half."), ToolStarted("t", "1"), MessageDelta("More."))
     await cut(home, turn)
@@ -75,7 +77,7 @@ async def test_reading_again_changes_no_row(home: Home, somebody: SessionSource,
         assert (await home.read(turn.session_id)).rows == first.rows, "not even its number"
 
 
-async def test_two_cut_turns_heal_each_by_itself(home: Home, somebody: SessionSource) -> None:
+async def test_two_cut_turns_are_healed_independently(home: Home, somebody: SessionSource) -> None:
     """The older one once waited for ever behind the newer, and behind any answer that came later."""
     older = await begun(home, somebody)
     await cut(home, older)
@@ -100,7 +102,7 @@ async def test_two_cut_turns_heal_each_by_itself(home: Home, somebody: SessionSo
     assert [turn.recovery for turn in session.turns] == [Recovery.RECOVERED, Recovery.RECOVERED, None]
 
 
-async def test_a_card_stays_with_its_answer_whatever_is_said_behind_the_marker(
+async def test_a_recovered_card_stays_with_its_answer_after_later_messages(
     home: Home, somebody: SessionSource
 ) -> None:
     """Linked by counting rows, a card once ended up at the person's next message."""
@@ -117,7 +119,7 @@ async def test_a_card_stays_with_its_answer_whatever_is_said_behind_the_marker(
     assert later.turn_id != turn.turn_id
 
 
-async def test_what_a_run_still_writes_after_its_recovery_is_found(
+async def test_output_written_after_a_recovery_is_found_by_the_next_reader(
     home: Home, somebody: SessionSource
 ) -> None:
     """It once was lost for good: a recovered run was not looked at again."""
@@ -133,7 +135,9 @@ async def test_what_a_run_still_writes_after_its_recovery_is_found(
     assert shown(await home.read(turn.session_id)) == [ASKED, "One two", "Three."]
 
 
-async def test_only_what_the_transcript_lacks_is_recovered(home: Home, somebody: SessionSource) -> None:
+async def test_only_output_missing_from_the_transcript_is_recovered(
+    home: Home, somebody: SessionSource
+) -> None:
     """Also if it is the same words again, and also after a tool whose rows are there."""
     turn = await begun(home, somebody)
     await happens(home, turn, MessageDelta("Yes."), ToolStarted("t", "1"), ToolCompleted("t", "1"),
@@ -151,7 +155,7 @@ async def test_only_what_the_transcript_lacks_is_recovered(home: Home, somebody:
     assert [row.recovered for row in session.rows] == [False, False, False, True]
 
 
-async def test_healing_moves_no_session_in_a_list(
+async def test_healing_does_not_reorder_the_session_list(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     turn = await begun(home, somebody)
@@ -176,7 +180,7 @@ async def test_healing_moves_no_session_in_a_list(
     ],
     ids=["cut in half", "emptied", "one byte", "zeros", "one byte, and longer", "zeros, and longer"],
 )
-async def test_what_was_recovered_is_not_lost_with_the_journal(
+async def test_recovered_rows_survive_damage_of_the_journal(
     home: Home, somebody: SessionSource, root: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     turn = await begun(home, somebody)
@@ -192,7 +196,7 @@ async def test_what_was_recovered_is_not_lost_with_the_journal(
     assert (await home.read(turn.session_id)).messages == before.messages
 
 
-async def test_a_slower_reader_with_older_news_changes_nothing(
+async def test_a_slower_reader_with_an_older_result_changes_nothing(
     home: Home, somebody: SessionSource, root: Path, disk: Disk
 ) -> None:
     """Another process, whose look at the journal was earlier and whose answer comes later."""
@@ -226,7 +230,7 @@ async def test_a_slower_reader_with_older_news_changes_nothing(
     assert (await home.read(turn.session_id)).rows == healed.rows
 
 
-async def test_two_readers_at_once_find_one_copy(home: Home, somebody: SessionSource) -> None:
+async def test_concurrent_readers_recover_one_copy(home: Home, somebody: SessionSource) -> None:
     turn = await begun(home, somebody)
     await happens(home, turn, MessageDelta("One."))
     await cut(home, turn)
@@ -237,7 +241,7 @@ async def test_two_readers_at_once_find_one_copy(home: Home, somebody: SessionSo
     assert shown(await home.read(turn.session_id)) == [ASKED, "One.", "(Response interrupted)"]
 
 
-async def test_after_a_clock_was_set_back_the_day_of_patience_begins_anew(
+async def test_a_clock_set_back_restarts_the_day_of_waiting(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     turn = await begun(home, somebody)

@@ -43,7 +43,7 @@ def in_the_way(file: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["a directory", "a link to itself", "a file for its directory", "no right"])
-async def test_a_journal_that_cannot_be_read_is_reported_and_the_session_is_read(
+async def test_an_unreadable_journal_is_logged_and_the_session_is_returned(
     home: Home, somebody: SessionSource, root: Path, how: str
 ) -> None:
     """And the looks at it count for nothing: once it can be read, it is."""
@@ -66,7 +66,7 @@ async def test_a_journal_that_cannot_be_read_is_reported_and_the_session_is_read
     assert shown(await home.read(turn.session_id)) == [ASKED, "Here.", "(Response interrupted)"]
 
 
-async def test_one_unreadable_journal_keeps_no_other_from_healing(
+async def test_an_unreadable_journal_does_not_prevent_healing_from_others(
     home: Home, somebody: SessionSource, root: Path
 ) -> None:
     older = await begun(home, somebody)
@@ -85,7 +85,7 @@ def store_is_full(db: sqlite3.Connection, full: bool) -> None:
     db.execute(f"PRAGMA max_page_count = {pages if full else 1_000_000}")
 
 
-async def test_a_session_is_read_although_what_was_found_cannot_be_stored(
+async def test_a_session_is_returned_if_recovered_rows_cannot_be_stored(
     home: Home, somebody: SessionSource
 ) -> None:
     turn = await begun(home, somebody)
@@ -102,11 +102,11 @@ async def test_a_session_is_read_although_what_was_found_cannot_be_stored(
     assert shown(await home.read(turn.session_id))[1].startswith("Found. Found.")
 
 
-async def test_a_session_that_does_not_exist_is_none(home: Home) -> None:
+async def test_an_unknown_session_is_none(home: Home) -> None:
     assert await home.reader.get_session("nobody") is None
 
 
-async def test_a_reader_that_is_cancelled_leaves_the_healing_to_the_next(
+async def test_a_cancelled_reader_leaves_the_healing_to_the_next_one(
     home: Home, somebody: SessionSource, root: Path, disk: Disk, autojump_clock: trio.testing.MockClock
 ) -> None:
     turn = await begun(home, somebody)
@@ -124,7 +124,7 @@ async def test_a_reader_that_is_cancelled_leaves_the_healing_to_the_next(
     assert shown(session) == [ASKED, "One.", "(Response interrupted)"]
 
 
-async def test_a_late_end_of_a_given_up_run_changes_nothing(
+async def test_a_late_terminal_event_of_a_given_up_run_changes_nothing(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     turn = await begun(home, somebody)

@@ -54,7 +54,7 @@ def texts(rows: tuple[TranscriptRow, ...] | None) -> list[str]:
         ([MessageDelta("  \n"), CUT], Recovery.NO_OUTPUT, None, []),
     ],
 )
-def test_what_a_journal_says_of_a_cut_run(
+def test_next_step_derives_the_recovery_from_the_journal(
     happened: list[Event], known: Recovery, note: str | None, found: list[str]
 ) -> None:
     reading = journal(*happened)
@@ -73,7 +73,7 @@ def test_what_a_journal_says_of_a_cut_run(
         (CUT, "recovered from the run journal"),
     ],
 )
-def test_the_marker_says_what_the_end_of_the_run_proves(outcome: Event, says: str | None) -> None:
+def test_the_marker_states_what_the_terminal_event_proves(outcome: Event, says: str | None) -> None:
     """A finished answer was once called interrupted where nothing else of its session was stored, and
     so was a cancelled one."""
     step = next_step(ARRIVING, journal(MessageDelta("An answer."), outcome), AlreadyStored())
@@ -87,7 +87,7 @@ def test_the_marker_says_what_the_end_of_the_run_proves(outcome: Event, says: st
 
 @pytest.mark.parametrize("recovery", list(Recovery))
 @pytest.mark.parametrize("reason", [*ResumeReason, "something new", None])
-def test_no_marker_guesses_at_a_cause(recovery: Recovery, reason: str | None) -> None:
+def test_a_marker_names_no_unknown_cause(recovery: Recovery, reason: str | None) -> None:
     row = marker(replace(ARRIVING, recovery=recovery, reason=reason))
     if recovery is Recovery.COMPLETED:
         assert row is None
@@ -112,7 +112,7 @@ USELESS = {
 
 
 @pytest.mark.parametrize("reading", USELESS.values(), ids=USELESS.keys())
-def test_a_journal_of_no_use_is_looked_at_twelve_times(reading: Reading) -> None:
+def test_a_useless_journal_is_read_twelve_times(reading: Reading) -> None:
     turn = ARRIVING
     for attempt in range(1, JOURNAL_RETRY_MAX_ATTEMPTS + 1):
         assert step_without_reading(turn, SINCE) is None
@@ -124,7 +124,7 @@ def test_a_journal_of_no_use_is_looked_at_twelve_times(reading: Reading) -> None
     assert (turn.recovery, JOURNAL_RETRY_MAX_ATTEMPTS) == (Recovery.GIVEN_UP, 12)
 
 
-def test_a_journal_that_becomes_useful_is_taken_whatever_it_has_cost() -> None:
+def test_a_journal_that_becomes_useful_is_recovered_after_any_attempts() -> None:
     turn = replace(ARRIVING, recovery_attempts=JOURNAL_RETRY_MAX_ATTEMPTS - 1)
     assert next_step(turn, journal(SAID), AlreadyStored()).turn.recovery is Recovery.RECOVERED
 
@@ -141,7 +141,7 @@ def test_a_journal_that_becomes_useful_is_taken_whatever_it_has_cost() -> None:
         (replace(ARRIVING, recovery=None), SINCE * 2, None),
     ],
 )
-def test_after_a_day_or_twelve_looks_it_is_given_up_without_another_one(
+def test_a_recovery_is_given_up_after_a_day_or_twelve_readings(
     turn: TurnRow, now: float, known: Recovery | None
 ) -> None:
     step = step_without_reading(turn, now)
@@ -149,7 +149,7 @@ def test_after_a_day_or_twelve_looks_it_is_given_up_without_another_one(
 
 
 @pytest.mark.parametrize("since", [SINCE + 1, SINCE + 10**9, None])
-def test_a_time_in_the_future_does_not_keep_it_waiting_for_ever(since: float | None) -> None:
+def test_a_recovery_start_in_the_future_is_reset_to_now(since: float | None) -> None:
     """The clock was set back. The day of patience begins when that is found out."""
     turn = replace(ARRIVING, recovery_since=since)
     step = step_without_reading(turn, SINCE)
@@ -175,7 +175,7 @@ def test_a_time_in_the_future_does_not_keep_it_waiting_for_ever(since: float | N
         (None, 0, 500, False),
     ],
 )
-def test_a_journal_is_read_only_where_it_can_tell_more(
+def test_a_journal_is_read_only_if_it_may_contain_more(
     recovery: Recovery | None, seen: int, size: int, worth: bool
 ) -> None:
     turn = replace(ARRIVING, recovery=recovery, recovery_bytes=seen)
@@ -187,7 +187,7 @@ def test_a_journal_is_read_only_where_it_can_tell_more(
 
 
 @pytest.mark.parametrize("last", [[], [CUT]])
-def test_where_the_transcript_tells_all_of_it_nobody_says_that_there_was_no_output(
+def test_a_completely_stored_run_is_recovered_and_not_without_output(
     last: list[Event],
 ) -> None:
     """A tool had run and its rows were stored; the turn was cut before anything else was said."""
@@ -196,7 +196,7 @@ def test_where_the_transcript_tells_all_of_it_nobody_says_that_there_was_no_outp
     assert (step.turn.recovery, step.rows) == (Recovery.RECOVERED, None)
 
 
-def test_where_the_journal_is_behind_the_transcript_something_may_be_lost() -> None:
+def test_a_journal_that_ends_before_the_stored_place_is_not_complete() -> None:
     """A power loss took the end of the journal: what was said behind the last row nobody knows."""
     stored = AlreadyStored(place=9)
     for reading in (journal(SAID), journal(SAID, CUT), without(journal(*[SAID] * 10, CUT), 10)):

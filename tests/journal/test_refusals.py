@@ -50,9 +50,7 @@ NO_EVENTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("bad", NO_EVENTS.values(), ids=NO_EVENTS.keys())
-async def test_what_is_no_event_is_refused_and_uses_up_no_seq(
-    journals: Journals, root: Path, bad: Any
-) -> None:
+async def test_an_invalid_event_is_refused_and_uses_no_seq(journals: Journals, root: Path, bad: Any) -> None:
     async with journals.open_run("s1", "run-1") as run:
         for batch in ([bad], [MessageDelta("good"), bad], [bad, MessageDelta("good")]):
             with pytest.raises(JournalError, match="run-1"):
@@ -63,11 +61,11 @@ async def test_what_is_no_event_is_refused_and_uses_up_no_seq(
     assert [(record.seq, record.payload) for record in reading.records] == [(1, {"delta": "good"})]
 
 
-async def test_an_event_without_a_payload_has_an_empty_one(journals: Journals) -> None:
+async def test_an_event_without_a_payload_gets_an_empty_one(journals: Journals) -> None:
     assert (await append_run_event(journals, "s1", "run-1", "note", None)).payload == {}
 
 
-async def test_a_line_of_the_greatest_length_is_written_and_read(journals: Journals, root: Path) -> None:
+async def test_a_line_of_the_maximum_length_is_written_and_read(journals: Journals, root: Path) -> None:
     async with journals.open_run("s1", "run-1") as run:
         [short] = await run.append(("note", {"a": ""}))
         room = LONGEST_LINE - (read_run(root, "s1", "run-1").size - 1)
@@ -112,7 +110,7 @@ trio.run(main, sys.argv[1])
 """
 
 
-async def test_a_writer_in_another_process_is_respected_until_it_dies(
+async def test_a_writer_in_another_process_excludes_others_until_it_dies(
     journals: Journals, root: Path, start_child: StartChild
 ) -> None:
     """Two processes that write one run would give two events one seq."""
@@ -127,7 +125,7 @@ async def test_a_writer_in_another_process_is_respected_until_it_dies(
     assert (await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "b"})).seq == 2
 
 
-async def test_a_place_that_cannot_be_written_is_told_with_its_remedy(journals: Journals, root: Path) -> None:
+async def test_an_unwritable_journal_raises_with_a_remedy(journals: Journals, root: Path) -> None:
     (root / "s1" / "run-1.jsonl").mkdir(parents=True)
     (root / "s2").touch()
     for session_id in ("s1", "s2"):
@@ -136,14 +134,14 @@ async def test_a_place_that_cannot_be_written_is_told_with_its_remedy(journals: 
         assert isinstance(refused.value.__cause__, OSError)
 
 
-async def test_deleting_what_cannot_be_deleted_is_told(journals: Journals, root: Path) -> None:
+async def test_deleting_an_undeletable_journal_raises(journals: Journals, root: Path) -> None:
     (root / "s2").mkdir(parents=True)
     (root / "s1").touch()
     with pytest.raises(JournalUnwritable, match="s1"):
         await journals.delete_session("s1")
 
 
-async def test_journals_are_of_no_use_behind_their_block(root: Path, world: World) -> None:
+async def test_journals_raise_after_their_block(root: Path, world: World) -> None:
     """Their threads are gone: whoever waited for one would wait for ever."""
     async with open_journals(root, world) as journals:
         pass
@@ -229,7 +227,7 @@ def everything_below(path: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("use", BUILDS_A_PATH.values(), ids=BUILDS_A_PATH.keys())
-async def test_an_id_that_could_leave_its_directory_is_refused_wherever_a_path_is_made(
+async def test_an_unsafe_id_is_refused_wherever_a_path_is_built(
     journals: Journals, tmp_path: Path, use: Callable[[Journals, str], object]
 ) -> None:
     """Dots in a row above all: a session id of two dots once was the directory of all sessions."""
@@ -242,5 +240,5 @@ async def test_an_id_that_could_leave_its_directory_is_refused_wherever_a_path_i
 
 
 @pytest.mark.parametrize("bad", LEAVES_OR_BREAKS)
-def test_a_cursor_with_such_an_id_is_none(bad: str) -> None:
+def test_a_cursor_with_an_unsafe_run_id_is_invalid(bad: str) -> None:
     assert parse_cursor(f"{bad}:1") is None or bad != bad.strip()

@@ -62,7 +62,7 @@ def refused(root: Path, cursor: str, **limits: int) -> ReplayStatus:
     return replay.status
 
 
-def test_the_rest_of_a_run_and_every_later_one_follow(root: Path, run: Callable[..., Path]) -> None:
+def test_a_replay_is_the_rest_of_the_run_and_every_later_run(root: Path, run: Callable[..., Path]) -> None:
     run("zeta", 3, at=100)
     run("alpha", 2, at=200)
     run("beta", 1, at=200)
@@ -73,7 +73,7 @@ def test_the_rest_of_a_run_and_every_later_one_follow(root: Path, run: Callable[
     assert replayed(root, "beta:1") == []
 
 
-def test_without_a_cursor_there_is_nothing_to_catch_up_with(root: Path, run: Callable[..., Path]) -> None:
+def test_a_replay_without_a_cursor_is_empty(root: Path, run: Callable[..., Path]) -> None:
     run("run-1", 3, at=100)
     assert replayed(root, None) == []
 
@@ -84,20 +84,22 @@ def test_without_a_cursor_there_is_nothing_to_catch_up_with(root: Path, run: Cal
      "run-1:²", "run-1:\u0661", ":1", "..:1", "a/b:1", "run-1:" + "9" * 5000, "run-1:1:x", "run 1:1",
      "nul:1"],
 )  # fmt: skip
-def test_a_cursor_that_is_none_is_refused(root: Path, run: Callable[..., Path], cursor: str) -> None:
+def test_an_invalid_cursor_has_the_status_cursor_invalid(
+    root: Path, run: Callable[..., Path], cursor: str
+) -> None:
     run("run-1", 3, at=100)
     assert parse_cursor(cursor) is None
     assert refused(root, cursor) is ReplayStatus.CURSOR_INVALID
 
 
-def test_a_cursor_names_a_run_and_an_event(root: Path, run: Callable[..., Path]) -> None:
+def test_a_cursor_has_a_run_id_and_a_seq(root: Path, run: Callable[..., Path]) -> None:
     run("run-1", 3, at=100)
     assert parse_cursor(" run-1:2\n") == Cursor("run-1", 2)
     assert replayed(root, " run-1:2\n") == ["run-1:3"]
     assert parse_cursor("run-1:" + "9" * 18) == Cursor("run-1", 10**18 - 1)
 
 
-def test_a_cursor_counts_in_its_own_session_and_run_only(root: Path, run: Callable[..., Path]) -> None:
+def test_a_cursor_is_valid_only_in_its_session_and_run(root: Path, run: Callable[..., Path]) -> None:
     run("run-1", 3, at=100)
     run("run-2", 5, at=100, session_id="s2")
     assert refused(root, "run-2:1") is ReplayStatus.CURSOR_SESSION_MISMATCH
@@ -106,13 +108,15 @@ def test_a_cursor_counts_in_its_own_session_and_run_only(root: Path, run: Callab
     assert replayed(root, "run-1:3") == []
 
 
-def test_a_session_or_a_home_without_journals_has_no_such_run(root: Path) -> None:
+def test_a_cursor_in_a_home_without_journals_has_the_status_run_missing(root: Path) -> None:
     assert refused(root, "run-1:1") is ReplayStatus.CURSOR_RUN_MISSING
     (root / "s1").mkdir(parents=True)
     assert refused(root, "run-1:1") is ReplayStatus.CURSOR_RUN_MISSING
 
 
-def test_a_run_without_events_has_none_to_follow(root: Path, run: Callable[..., Path]) -> None:
+def test_a_cursor_in_an_empty_journal_has_the_status_event_missing(
+    root: Path, run: Callable[..., Path]
+) -> None:
     run("run-1", 0, at=100)
     assert refused(root, "run-1:1") is ReplayStatus.CURSOR_EVENT_MISSING
 
@@ -120,7 +124,7 @@ def test_a_run_without_events_has_none_to_follow(root: Path, run: Callable[..., 
 JUNK = b"!! not JSON !!\n"
 
 
-def test_a_bad_run_before_the_cursor_spoils_nothing(root: Path, run: Callable[..., Path]) -> None:
+def test_a_damaged_run_before_the_cursor_does_not_matter(root: Path, run: Callable[..., Path]) -> None:
     """One bad run once refused the replay of its whole session."""
     run("run-1", 2, at=100, then=JUNK)
     run("run-2", 0, at=200, then=line(7, run_id="run-2", created_at=200.0))
@@ -149,7 +153,7 @@ def test_a_bad_run_before_the_cursor_spoils_nothing(root: Path, run: Callable[..
     ids=["at the end", "in front", "nothing but", "a directory", "a link to itself", "a gap", "twice"],
 )
 @pytest.mark.parametrize("where", ["run-2", "run-3"])
-def test_a_hole_behind_the_cursor_is_told_and_nothing_else_is(
+def test_a_gap_after_the_cursor_gives_only_a_status(
     root: Path, run: Callable[..., Path], damage: Callable[[Path], object], status: ReplayStatus, where: str
 ) -> None:
     """Also in a run of which nothing can be read: a client must not believe that it has everything."""
@@ -159,14 +163,14 @@ def test_a_hole_behind_the_cursor_is_told_and_nothing_else_is(
     assert refused(root, "run-1:1") is status
 
 
-def test_a_damaged_run_refuses_its_own_cursors(root: Path, run: Callable[..., Path]) -> None:
+def test_a_cursor_in_a_damaged_run_is_refused(root: Path, run: Callable[..., Path]) -> None:
     run("run-1", 2, at=100, then=JUNK)
     assert refused(root, "run-1:1") is ReplayStatus.MALFORMED
     (root / "s1" / "run-2.jsonl").mkdir()
     assert refused(root, "run-2:1") is ReplayStatus.MALFORMED
 
 
-def test_what_is_no_journal_of_ours_is_not_looked_into(root: Path, run: Callable[..., Path]) -> None:
+def test_a_replay_ignores_files_that_are_no_journals(root: Path, run: Callable[..., Path]) -> None:
     run("run-1", 2, at=100)
     run("run-2", 1, at=200)
     for stray in ("-rf", "..run", ".hidden", "a b", "nul"):
@@ -176,7 +180,7 @@ def test_what_is_no_journal_of_ours_is_not_looked_into(root: Path, run: Callable
     assert replayed(root, "run-1:1") == ["run-1:2", "run-2:1"]
 
 
-def test_the_torn_end_of_a_run_is_no_damage(root: Path, run: Callable[..., Path]) -> None:
+def test_a_replay_ignores_the_torn_end_of_a_run(root: Path, run: Callable[..., Path]) -> None:
     """It is being written this moment, or was never shown."""
     torn = line(3, "x" * 100, run_id="run-1")[:-20]
     run("run-1", 2, at=100, then=torn)
@@ -186,7 +190,7 @@ def test_the_torn_end_of_a_run_is_no_damage(root: Path, run: Callable[..., Path]
     assert replayed(root, "run-2:1") == []
 
 
-def test_a_replay_at_the_limit_is_given_and_one_beyond_it_is_not(
+def test_a_replay_at_the_limit_is_returned_and_one_beyond_it_is_not(
     root: Path, run: Callable[..., Path]
 ) -> None:
     """Only what is replayed counts: a long life behind the cursor uses up nothing."""
@@ -199,7 +203,7 @@ def test_a_replay_at_the_limit_is_given_and_one_beyond_it_is_not(
     assert refused(root, "run-1:48", max_bytes=size - 1) is ReplayStatus.LIMIT_BYTES
 
 
-def test_the_limits_hold_unless_told_otherwise(root: Path, run: Callable[..., Path]) -> None:
+def test_the_default_limits_of_a_replay_apply(root: Path, run: Callable[..., Path]) -> None:
     run("run-1", 1 + MAX_ROWS, at=100)
     assert len(replayed(root, "run-1:1")) == MAX_ROWS
     run("run-2", 1, at=20_000)
@@ -221,7 +225,9 @@ async def test_a_replay_of_too_many_bytes_is_refused(journals: Journals, root: P
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_no_cursor_makes_it_raise(root: Path, run: Callable[..., Path], cursor: str, seq: int) -> None:
+def test_a_replay_never_raises_for_any_cursor(
+    root: Path, run: Callable[..., Path], cursor: str, seq: int
+) -> None:
     run("run-1", 2, at=100)
     for text in (cursor, f"{cursor}:{seq}", f"run-1:{cursor}", f"run-1:{seq}"):
         replay = replay_session(root, "s1", text)
@@ -234,7 +240,7 @@ def test_no_cursor_makes_it_raise(root: Path, run: Callable[..., Path], cursor: 
 # --- the end of a run that has none ------------------------------------------------------------------
 
 
-async def test_a_dead_run_is_closed_for_its_client_and_not_in_its_journal(
+async def test_a_dead_run_gets_a_closing_event_that_is_not_stored(
     journals: Journals, root: Path, file: RunFile, calendar: Calendar
 ) -> None:
     async with journals.open_run("s1", "run-1") as run:
@@ -250,14 +256,16 @@ async def test_a_dead_run_is_closed_for_its_client_and_not_in_its_journal(
     assert file.content == written
 
 
-async def test_a_run_with_an_end_or_without_events_is_not_closed(journals: Journals, root: Path) -> None:
+async def test_a_run_with_a_terminal_event_or_without_events_gets_no_closing_event(
+    journals: Journals, root: Path
+) -> None:
     assert closing_event(Reading(), "s1", "run-1", 1.0) is None
     async with journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta("a"), RunCompleted("a"))
     assert closing_event(read_run(root, "s1", "run-1"), "s1", "run-1", 1.0) is None
 
 
-def test_the_closing_event_has_an_id_that_nobody_has_seen(root: Path, file: RunFile) -> None:
+def test_a_closing_event_has_an_unused_id(root: Path, file: RunFile) -> None:
     """The client has the event that was damaged since, and would pass over another one with its id."""
     file.becomes(line(1) + line(2) + line(3).replace(b"delta", b"d\0lta"))
     closing = closing_event(read_run(root, "s1", "run-1"), "s1", "run-1", 1.0)

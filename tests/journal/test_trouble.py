@@ -45,7 +45,7 @@ def torn_ends() -> dict[str, bytes]:
         "half a line, then zeros",
     ],
 )
-async def test_a_torn_last_line_is_cut_off_and_the_next_event_is_whole(
+async def test_a_torn_last_line_is_cut_off_and_the_next_event_is_complete(
     journals: Journals, root: Path, file: RunFile, torn: str
 ) -> None:
     """It must not be glued to the next event, which once cost both of them."""
@@ -61,7 +61,7 @@ async def test_a_torn_last_line_is_cut_off_and_the_next_event_is_whole(
     assert file.content.startswith(whole)
 
 
-async def test_a_last_line_that_only_lost_its_newline_gets_it_back(
+async def test_a_last_line_without_its_newline_gets_one(
     journals: Journals, root: Path, file: RunFile
 ) -> None:
     file.becomes((line(1, "a") + line(2, "b")).removesuffix(b"\n"))
@@ -73,7 +73,7 @@ async def test_a_last_line_that_only_lost_its_newline_gets_it_back(
 
 
 @pytest.mark.parametrize("end", [b"  \t", b'{"version":1,"event_id":"run-1:3","se'])
-async def test_every_line_begins_as_one_whatever_stood_before_it(
+async def test_a_new_line_begins_on_its_own_after_any_torn_end(
     journals: Journals, root: Path, file: RunFile, end: bytes
 ) -> None:
     """The newline in front of the torn part was lost as well."""
@@ -83,7 +83,7 @@ async def test_every_line_begins_as_one_whatever_stood_before_it(
     assert texts(read_run(root, "s1", "run-1")) == ["a", "b", "c"]
 
 
-async def test_a_damaged_line_is_never_written_over_and_its_seq_not_given_again(
+async def test_a_damaged_line_is_kept_and_its_seq_not_reused(
     journals: Journals, root: Path, file: RunFile
 ) -> None:
     """Somebody has seen that event: another one with its id would pass for it."""
@@ -99,7 +99,7 @@ async def test_a_damaged_line_is_never_written_over_and_its_seq_not_given_again(
 # --- who is cancelled, and what hangs ----------------------------------------------------------------
 
 
-async def test_what_a_cancelled_writer_appended_is_written_all_the_same(root: Path, world: World) -> None:
+async def test_events_of_a_cancelled_writer_are_written(root: Path, world: World) -> None:
     async with open_journals(root, world) as journals, journals.open_run("s1", "run-1") as run:
         with trio.CancelScope() as scope:
             scope.cancel()
@@ -112,7 +112,7 @@ async def test_what_a_cancelled_writer_appended_is_written_all_the_same(root: Pa
     ]
 
 
-async def test_who_is_cancelled_while_the_disk_hangs_leaves_at_once(
+async def test_a_cancelled_append_on_a_hanging_disk_leaves_at_once(
     root: Path, world: World, disk: Disk, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with (
@@ -132,7 +132,7 @@ async def test_who_is_cancelled_while_the_disk_hangs_leaves_at_once(
     assert texts(read_run(root, "s1", "run-1")) == ["a", "b", "c"]
 
 
-async def test_who_leaves_its_last_words_waits_for_nothing_and_they_are_in_the_file_in_the_end(
+async def test_leave_does_not_wait_and_its_event_is_in_the_file_after_closing(
     root: Path, world: World, disk: Disk, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -157,7 +157,7 @@ async def test_who_leaves_its_last_words_waits_for_nothing_and_they_are_in_the_f
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_hung_disk_delays_no_turn_and_the_end_by_two_seconds(
+async def test_a_hanging_disk_delays_no_run_and_closing_by_two_seconds(
     root: Path, world: World, disk: Disk, autojump_clock: trio.testing.MockClock, cancelled: bool
 ) -> None:
     with capture_logs() as logs, trio.CancelScope() as everything:
@@ -177,7 +177,7 @@ async def test_a_hung_disk_delays_no_turn_and_the_end_by_two_seconds(
     assert texts(read_run(root, "s1", "run-1")) == ["a", "b"], "done whenever it can be done"
 
 
-async def test_a_disk_that_is_only_slow_is_waited_for(
+async def test_closing_waits_for_a_slow_disk(
     root: Path, world: World, disk: Disk, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -210,7 +210,7 @@ def open_files() -> int:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="handles are counted another way")
-async def test_no_file_is_left_open(root: Path, world: World) -> None:
+async def test_closing_leaves_no_journal_file_open(root: Path, world: World) -> None:
     (root / "s1" / "directory.jsonl").mkdir(parents=True)
     before = open_files()
     async with open_journals(root, world) as journals:

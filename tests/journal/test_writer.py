@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.conftest import Calendar
 
 
-async def test_a_line_is_compact_json_with_its_keys_in_order(
+async def test_a_journal_line_is_compact_json_with_its_keys_in_order(
     journals: Journals, file: RunFile, calendar: Calendar
 ) -> None:
     async with journals.open_run("s1", "run-1") as run:
@@ -53,7 +53,7 @@ async def test_a_line_is_compact_json_with_its_keys_in_order(
         (("run.something_new", {"code": "interrupted"}), None),
     ],
 )
-async def test_the_last_line_says_how_the_run_ended(
+async def test_the_last_line_states_how_the_run_ended(
     journals: Journals, file: RunFile, last: Event | tuple[str, Any], state: str | None
 ) -> None:
     async with journals.open_run("s1", "run-1") as run:
@@ -63,7 +63,7 @@ async def test_the_last_line_says_how_the_run_ended(
     assert (record.terminal, record.terminal_state) == (state is not None, state)
 
 
-async def test_seqs_count_from_one_without_gaps_also_over_a_reopening(journals: Journals, root: Path) -> None:
+async def test_seqs_count_from_one_without_gaps_also_after_reopening(journals: Journals, root: Path) -> None:
     async with journals.open_run("s1", "run-1") as run:
         assert run.last_seq == 0
         assert await run.append() == []
@@ -86,7 +86,7 @@ async def test_seqs_count_from_one_without_gaps_also_over_a_reopening(journals: 
     assert reading.complete
 
 
-async def test_many_who_append_at_once_are_written_in_the_order_of_their_seqs(
+async def test_concurrent_appends_are_written_in_order_of_seq(
     root: Path, file: RunFile, world: World
 ) -> None:
     """Lines that landed out of order once made a whole session impossible to replay."""
@@ -110,7 +110,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
     os.umask(before)
 
 
-async def test_only_the_owner_may_read_whatever_the_umask(root: Path, world: World, umask: int) -> None:
+async def test_journal_files_are_private_whatever_the_umask(root: Path, world: World, umask: int) -> None:
     async with (
         open_journals(root, world, worker=inline_worker) as journals,
         journals.open_run("s1", "run-1") as run,
@@ -121,7 +121,7 @@ async def test_only_the_owner_may_read_whatever_the_umask(root: Path, world: Wor
     assert stat.S_IMODE((root / "s1" / "run-1.jsonl").stat().st_mode) == 0o600
 
 
-async def test_a_journal_that_others_could_read_is_made_private(journals: Journals, file: RunFile) -> None:
+async def test_a_readable_journal_is_made_private_when_opened(journals: Journals, file: RunFile) -> None:
     file.becomes(b"", mode=0o644)
     async with journals.open_run("s1", "run-1"):
         assert file.mode == 0o600
@@ -134,7 +134,7 @@ def _writes() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/thread-self/io").exists(), reason="this kernel does not count writes")
-async def test_what_is_appended_together_is_one_write(journals: Journals) -> None:
+async def test_events_appended_together_are_one_write(journals: Journals) -> None:
     async with journals.open_run("s1", "run-1") as run:
         before = _writes()
         await run.append(*[MessageDelta("x" * 1000)] * 50)
@@ -160,7 +160,7 @@ trio.run(main, sys.argv[1])
 """
 
 
-async def test_a_killed_process_loses_nothing_it_showed_and_leaves_no_lock(
+async def test_a_killed_writer_loses_no_appended_event_and_leaves_no_lock(
     root: Path, journals: Journals, start_child: StartChild
 ) -> None:
     shown = 0
@@ -180,7 +180,7 @@ async def test_a_killed_process_loses_nothing_it_showed_and_leaves_no_lock(
         assert run.last_seq >= shown
 
 
-async def test_what_append_has_returned_is_seen_by_every_other_reader(journals: Journals, root: Path) -> None:
+async def test_appended_records_are_visible_to_other_readers(journals: Journals, root: Path) -> None:
     async with journals.open_run("s1", "run-1") as run:
         for number in range(1, 6):
             written = await run.append(MessageDelta(f"piece {number}"), ToolStarted("terminal", "call-1"))
@@ -202,7 +202,7 @@ async def test_what_append_has_returned_is_seen_by_every_other_reader(journals: 
         ("eager", CUT, True),
     ],
 )
-async def test_an_end_is_waited_for_on_the_disk_itself_and_a_cut_is_not(
+async def test_a_terminal_record_is_fsynced_and_that_of_a_cut_run_is_not(
     root: Path, file: RunFile, world: World, policy: FsyncPolicy, last: Event, synced: bool
 ) -> None:
     """The run file is a pipe: it takes lines but cannot be synced, so it betrays who asks for that."""
@@ -227,7 +227,7 @@ async def test_an_end_is_waited_for_on_the_disk_itself_and_a_cut_is_not(
     assert len(logs) == synced, "and what was not synced is tried once more when the run is closed"
 
 
-async def test_nothing_follows_the_end_of_a_run(journals: Journals, root: Path) -> None:
+async def test_no_event_can_follow_a_terminal_one(journals: Journals, root: Path) -> None:
     """Not in the same block, not in the same batch, and not after a reopening."""
     async with journals.open_run("s1", "run-1") as run:
         with pytest.raises(JournalClosed, match="after the end"):
@@ -245,7 +245,7 @@ async def test_nothing_follows_the_end_of_a_run(journals: Journals, root: Path) 
     ]
 
 
-async def test_a_writer_is_of_no_use_behind_its_block(journals: Journals, root: Path) -> None:
+async def test_a_writer_raises_after_its_block(journals: Journals, root: Path) -> None:
     async with journals.open_run("s1", "run-1") as run:
         pass
     with pytest.raises(JournalClosed, match="after its block"):
@@ -253,14 +253,14 @@ async def test_a_writer_is_of_no_use_behind_its_block(journals: Journals, root: 
     assert read_run(root, "s1", "run-1").size == 0
 
 
-async def test_one_event_can_be_appended_to_a_run_that_nobody_writes(journals: Journals, root: Path) -> None:
+async def test_append_run_event_appends_to_a_run_without_a_writer(journals: Journals, root: Path) -> None:
     first = await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "a"})
     last = await append_run_event(journals, "s1", "run-1", "run.cancelled")
     assert (first.seq, last.seq, last.payload) == (1, 2, {})
     assert read_run(root, "s1", "run-1").terminal == last
 
 
-async def test_deleting_a_session_removes_all_its_journals_and_no_other(
+async def test_deleting_a_session_deletes_all_its_journals_and_no_others(
     journals: Journals, root: Path
 ) -> None:
     for session_id, run_id in (("s1", "run-1"), ("s1", "run-2"), ("s10", "run-3")):

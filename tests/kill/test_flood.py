@@ -33,7 +33,7 @@ def left_out(spools: Path) -> int:
 
 
 @pytest.mark.timeout(180)
-async def test_a_flood_of_output_costs_the_gateway_no_memory(tmp_path: Path) -> None:
+async def test_a_flood_of_command_output_costs_the_gateway_no_memory(tmp_path: Path) -> None:
     home, mark = tmp_path / "home", token()
     home.mkdir()
     async with open_loopback(traits=Traits(edits=True, takes_keys=True)) as server:

@@ -147,11 +147,11 @@ def storm(home: Path, kills: int, seed: int) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_thirty_kills_lose_nothing(tmp_path: Path) -> None:
+def test_thirty_kills_of_the_storage_lose_nothing(tmp_path: Path) -> None:
     storm(tmp_path / "home", kills=30, seed=20260520)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_a_thousand_kills_lose_nothing(tmp_path: Path) -> None:
+def test_a_thousand_kills_of_the_storage_lose_nothing(tmp_path: Path) -> None:
     storm(tmp_path / "home", kills=1000, seed=20261118)

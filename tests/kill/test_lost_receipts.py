@@ -23,7 +23,7 @@ def on(stage: Stage, trait: str = "") -> MemoryPlatform:
 
 
 @pytest.mark.parametrize("trait", ["takes_keys", "finds"])
-async def test_it_is_closed_by_the_next_life_where_the_platform_can_tell(
+async def test_an_interrupted_streamed_message_is_closed_if_the_platform_can_find_it(
     stage: Stage, autojump_clock: MockClock, trait: str
 ) -> None:
     platform = on(stage, trait)
@@ -38,7 +38,7 @@ async def test_it_is_closed_by_the_next_life_where_the_platform_can_tell(
         assert platform.chat("42").texts == ["I begin.\n\n(interrupted)", "All done."]
 
 
-async def test_elsewhere_it_has_no_cursor_and_what_closes_it_says_that_it_repeats(
+async def test_an_interrupted_streamed_message_elsewhere_shows_no_cursor_and_its_closing_says_repeat(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
     platform = on(stage)
@@ -57,7 +57,7 @@ async def test_elsewhere_it_has_no_cursor_and_what_closes_it_says_that_it_repeat
 
 
 @pytest.mark.parametrize("trait", ["takes_keys", "finds"])
-async def test_the_answer_takes_its_place_where_the_platform_can_tell(
+async def test_an_answer_replaces_its_streamed_message_if_the_platform_can_find_it(
     stage: Stage, autojump_clock: MockClock, trait: str
 ) -> None:
     platform = on(stage, trait)
@@ -68,7 +68,7 @@ async def test_the_answer_takes_its_place_where_the_platform_can_tell(
         assert platform.chat("42").texts == ["You said: hello"]
 
 
-async def test_elsewhere_the_answer_says_that_it_may_be_a_repeat(
+async def test_an_answer_elsewhere_says_that_it_may_be_a_repeat(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
     platform = on(stage)
@@ -80,7 +80,9 @@ async def test_elsewhere_the_answer_says_that_it_may_be_a_repeat(
         assert platform.chat("42").texts == ["It is", "♻ Possibly a repeat:\nIt is done."]
 
 
-async def test_a_full_message_that_says_so_may_need_two(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_a_full_answer_with_the_repeat_note_may_need_two_messages(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
     platform = stage.platform = MemoryPlatform(traits=Traits(limit=100))
     words = "word " * 20
     stage.agent.on("work", Script().says(words))
@@ -96,7 +98,9 @@ async def test_a_full_message_that_says_so_may_need_two(stage: Stage, autojump_c
         assert " ".join(again).count("word") == 20
 
 
-async def test_what_is_blank_waits_for_a_word(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_a_streamed_message_is_not_sent_while_it_is_blank(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
     platform = on(stage)
     stage.agent.on("work", Script().says("\n\n").takes(5).says("One,").takes(5).says(" two."))
     async with stage.life():
@@ -107,7 +111,7 @@ async def test_what_is_blank_waits_for_a_word(stage: Stage, autojump_clock: Mock
         assert platform.chat("42").last == "One, two."
 
 
-async def test_what_surely_never_began_to_grow_is_not_repeated(
+async def test_a_streamed_message_that_certainly_failed_is_not_called_a_repeat(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
     platform = on(stage)
@@ -119,7 +123,7 @@ async def test_what_surely_never_began_to_grow_is_not_repeated(
         assert platform.chat("42").texts == ["It is done."]
 
 
-async def test_a_message_that_grows_shows_so_as_soon_as_its_id_is_stored(
+async def test_a_streamed_message_shows_the_cursor_after_its_id_is_stored(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
     platform = on(stage)

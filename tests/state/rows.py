@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hermes_trio.base.messages import MessageEvent, SessionSource
+from hermes_trio.state.rules import settle
+from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import inbox, sessions, turns
 from hermes_trio.state.tables.outbox import Owed
 from hermes_trio.state.tables.session_entry import Mark, SessionEntry
 from hermes_trio.state.tables.turns import Outcome, TurnRow
+from tests.conftest import Home
 
 NOON = 1_779_278_400.0
 KIM = SessionSource(platform="telegram", chat_id="42", user_id="42", user_name="Kim")
@@ -79,6 +82,17 @@ def received(db: sqlite3.Connection, message_id: str, *, key: str = "key of s1",
     """A message that came in; returns its row."""
     event = MessageEvent(KIM, text, message_id=message_id)
     return inbox.store(db, event, session_key=key, own_key=f"own {message_id}", at=NOON).inbox_id
+
+
+async def cut_with_message(home: Home, session_id: str) -> int:
+    """Cut a turn of this session that has a message; return the row id of the message."""
+    turn = await home.turn(session_id)
+    row = await home.database.write(received, f"of {turn.run_id}")
+    await home.database.write(inbox.join_turn, turn.turn_id, [row])
+    await home.database.write(
+        settle.settle, turn.turn_id, Settlement(Outcome.CUT, "restart_timeout"), home.world.time()
+    )
+    return row
 
 
 def state_of(db: sqlite3.Connection, inbox_id: int) -> tuple[str, int | None]:

@@ -38,7 +38,7 @@ async def on_a_thread(tmp_path: Path, world: World) -> AsyncIterator[Database]:
         yield opened
 
 
-async def test_those_who_write_at_the_same_time_share_a_commit(database: Database) -> None:
+async def test_concurrent_writes_share_a_commit(database: Database) -> None:
     statements: list[str] = []
     await database.write(traced, statements)
     async with trio.open_nursery() as writers:
@@ -48,7 +48,7 @@ async def test_those_who_write_at_the_same_time_share_a_commit(database: Databas
     assert sorted(seen_from_outside(database.path)) == sorted(f"guest {number}" for number in range(200))
 
 
-async def test_those_who_are_released_together_write_together_again(database: Database) -> None:
+async def test_writers_released_together_share_the_next_commit(database: Database) -> None:
     statements: list[str] = []
     await database.write(traced, statements)
 
@@ -63,7 +63,7 @@ async def test_those_who_are_released_together_write_together_again(database: Da
     assert commits(statements) <= 32, "ten rounds and what the start and the end tear apart, not 320"
 
 
-async def test_more_than_a_batch_is_several_commits_and_all_there(database: Database) -> None:
+async def test_more_than_a_batch_of_writes_is_several_commits(database: Database) -> None:
     statements: list[str] = []
     await database.write(traced, statements)
     many = 2 * MAX_BATCH + 1
@@ -74,7 +74,7 @@ async def test_more_than_a_batch_is_several_commits_and_all_there(database: Data
     assert len(seen_from_outside(database.path)) == many
 
 
-async def test_writes_are_applied_in_the_order_in_which_they_were_handed_over(database: Database) -> None:
+async def test_writes_are_applied_in_the_order_of_the_calls(database: Database) -> None:
     handed_over: list[str] = []
 
     async def write(name: str) -> None:
@@ -89,7 +89,7 @@ async def test_writes_are_applied_in_the_order_in_which_they_were_handed_over(da
     assert seen_from_outside(database.path) == handed_over
 
 
-async def test_nobody_is_released_before_the_commit_that_holds_theirs(database: Database) -> None:
+async def test_a_writer_is_released_only_after_its_commit(database: Database) -> None:
     released: list[str] = []
     with closing(connect_reading(database.path)) as outside:
 
@@ -104,7 +104,7 @@ async def test_nobody_is_released_before_the_commit_that_holds_theirs(database: 
     assert len(released) == 50
 
 
-async def test_each_gets_what_its_own_step_returned(database: Database) -> None:
+async def test_each_writer_gets_the_result_of_its_own_step(database: Database) -> None:
     returned: dict[str, str] = {}
 
     async def write(name: str) -> None:
@@ -122,7 +122,7 @@ class Surprise(BaseException):
 
 
 @pytest.mark.parametrize("error", [LookupError, Surprise])
-async def test_a_step_that_fails_is_undone_alone(database: Database, error: type[BaseException]) -> None:
+async def test_a_failed_step_is_rolled_back_alone(database: Database, error: type[BaseException]) -> None:
     def two_and_then_trouble(db: sqlite3.Connection) -> None:
         enter(db, "half")
         enter(db, "of it")
@@ -139,7 +139,7 @@ async def test_a_step_that_fails_is_undone_alone(database: Database, error: type
     assert sorted(seen_from_outside(database.path)) == ["after", "before"]
 
 
-async def test_one_step_that_fails_among_a_thousand_costs_a_few_commits(database: Database) -> None:
+async def test_one_failed_step_among_a_thousand_costs_a_few_commits(database: Database) -> None:
     """A drain's marks are one batch: a bad one among them must not mean a commit for each of the others."""
     statements: list[str] = []
     await database.write(traced, statements)
@@ -156,7 +156,7 @@ async def test_one_step_that_fails_among_a_thousand_costs_a_few_commits(database
     assert commits(statements) <= 12, "its neighbours in ever smaller halves, and not 1,000"
 
 
-async def test_a_broken_rule_of_the_schema_reaches_its_caller_as_it_is(database: Database) -> None:
+async def test_a_constraint_error_is_raised_unchanged(database: Database) -> None:
     await database.write(enter, "Kim")
     with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
         await database.write(enter, "Kim")
@@ -166,7 +166,7 @@ async def test_a_broken_rule_of_the_schema_reaches_its_caller_as_it_is(database:
     assert seen_from_outside(database.path) == ["Kim", "Robin"]
 
 
-async def test_a_read_sees_every_write_that_was_released_before_it(database: Database) -> None:
+async def test_a_read_sees_every_acknowledged_write(database: Database) -> None:
     for number in range(20):
         await database.write(enter, f"guest {number}")
         assert (await database.read(guests))[-1] == f"guest {number}"
@@ -179,7 +179,7 @@ async def test_a_read_cannot_write(database: Database) -> None:
 
 
 @pytest.mark.parametrize("error", [LookupError, sqlite3.OperationalError])
-async def test_a_read_that_fails_costs_only_itself(database: Database, error: type[Exception]) -> None:
+async def test_a_failed_read_does_not_affect_later_ones(database: Database, error: type[Exception]) -> None:
     await database.write(enter, "Kim")
 
     def trouble(db: sqlite3.Connection) -> None:
@@ -194,7 +194,7 @@ async def test_a_read_that_fails_costs_only_itself(database: Database, error: ty
     assert await database.read(guests) == ["Kim", "Robin"], "and the next one sees what came meanwhile"
 
 
-async def test_reads_are_served_while_a_write_takes_its_time(on_a_thread: Database) -> None:
+async def test_reads_run_during_a_slow_write(on_a_thread: Database) -> None:
     database, go_on = on_a_thread, threading.Event()
     await database.write(enter, "Kim")
 
@@ -214,7 +214,7 @@ async def test_reads_are_served_while_a_write_takes_its_time(on_a_thread: Databa
     assert await database.read(guests) == ["Kim", "Robin"]
 
 
-async def test_a_read_sees_one_moment_however_long_it_takes(on_a_thread: Database) -> None:
+async def test_a_read_sees_one_snapshot_however_long_it_takes(on_a_thread: Database) -> None:
     database, looked_once, go_on = on_a_thread, threading.Event(), threading.Event()
     await database.write(enter, "Kim")
     seen: list[list[str]] = []
@@ -238,7 +238,7 @@ async def test_a_read_sees_one_moment_however_long_it_takes(on_a_thread: Databas
     assert await database.read(guests) == ["Kim", "Robin"]
 
 
-async def test_two_databases_in_one_program_have_nothing_in_common(tmp_path: Path, world: World) -> None:
+async def test_two_databases_in_one_program_are_independent(tmp_path: Path, world: World) -> None:
     here, there = tmp_path / "here" / "gateway.db", tmp_path / "there" / "gateway.db"
     async with open_database(here, world, steps=[GUESTS]) as first:
         async with open_database(there, world, steps=[GUESTS]) as second, trio.open_nursery() as writers:

@@ -40,7 +40,7 @@ async def on_slow_disk(tmp_path: Path, world: World, disk: SlowDisk) -> AsyncIte
         disk.seconds = 0
 
 
-async def test_who_is_cancelled_leaves_at_once_and_its_write_lands_in_its_place(
+async def test_a_cancelled_writer_leaves_at_once_and_its_write_is_applied_in_order(
     on_slow_disk: Database,
     autojump_clock: MockClock,
 ) -> None:
@@ -62,7 +62,7 @@ async def test_who_is_cancelled_leaves_at_once_and_its_write_lands_in_its_place(
     assert seen_from_outside(database.path) == ["first", "second", "third", "fourth", "fifth"]
 
 
-async def test_a_write_of_a_cancelled_scope_lands_although_nobody_waits(
+async def test_a_write_in_a_cancelled_scope_is_applied(
     on_slow_disk: Database, autojump_clock: MockClock
 ) -> None:
     """The last words of a turn that was cut."""
@@ -77,9 +77,7 @@ async def test_a_write_of_a_cancelled_scope_lands_although_nobody_waits(
     assert seen_from_outside(on_slow_disk.path) == ["last words"]
 
 
-async def test_a_step_whose_caller_leaves_in_the_middle_of_it_is_whole_or_not_at_all(
-    tmp_path: Path, world: World
-) -> None:
+async def test_a_step_is_atomic_if_its_caller_leaves_in_the_middle(tmp_path: Path, world: World) -> None:
     """On a real thread, which nothing can stop: the caller leaves between the two halves."""
     half_done, go_on = threading.Event(), threading.Event()
 
@@ -103,7 +101,7 @@ async def test_a_step_whose_caller_leaves_in_the_middle_of_it_is_whole_or_not_at
     assert seen_from_outside(database.path) == ["one half", "other half"]
 
 
-async def test_a_write_that_fails_after_its_caller_left_is_reported(
+async def test_a_write_that_fails_after_its_caller_left_is_logged(
     on_slow_disk: Database, autojump_clock: MockClock
 ) -> None:
     await on_slow_disk.write(enter, "Kim")
@@ -115,16 +113,14 @@ async def test_a_write_that_fails_after_its_caller_left_is_reported(
     assert [(entry["log_level"], "UNIQUE" in entry["error"]) for entry in logs] == [("error", True)]
 
 
-async def test_a_read_that_is_cancelled_leaves_at_once(
-    on_slow_disk: Database, autojump_clock: MockClock
-) -> None:
+async def test_a_cancelled_reader_leaves_at_once(on_slow_disk: Database, autojump_clock: MockClock) -> None:
     began = trio.current_time()
     with trio.move_on_after(1):
         await on_slow_disk.read(guests)
     assert trio.current_time() - began == 1
 
 
-async def test_leaving_waits_for_every_write_that_was_handed_over(
+async def test_closing_waits_for_every_pending_write(
     tmp_path: Path, world: World, disk: SlowDisk, autojump_clock: MockClock
 ) -> None:
     path = tmp_path / "gateway.db"
@@ -140,7 +136,7 @@ async def test_leaving_waits_for_every_write_that_was_handed_over(
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_disk_that_hangs_delays_the_end_by_what_was_promised_and_no_more(
+async def test_a_hanging_disk_delays_closing_by_the_documented_time(
     tmp_path: Path, world: World, disk: SlowDisk, autojump_clock: MockClock, cancelled: bool
 ) -> None:
     path = tmp_path / "gateway.db"
@@ -160,7 +156,7 @@ async def test_a_disk_that_hangs_delays_the_end_by_what_was_promised_and_no_more
     assert [entry["event"] for entry in logs] == ["disk hangs; database not closed"]
 
 
-async def test_what_a_hung_disk_was_given_lands_if_it_comes_back(
+async def test_pending_writes_are_applied_when_a_hanging_disk_recovers(
     tmp_path: Path, world: World, disk: SlowDisk, autojump_clock: MockClock
 ) -> None:
     path = tmp_path / "gateway.db"
@@ -176,7 +172,9 @@ async def test_what_a_hung_disk_was_given_lands_if_it_comes_back(
 
 
 @pytest.mark.parametrize("worker", [worker_thread, inline_worker])
-async def test_nothing_is_left_open(tmp_path: Path, world: World, worker: Worker) -> None:
+async def test_closing_leaves_no_file_and_no_thread_open(
+    tmp_path: Path, world: World, worker: Worker
+) -> None:
     path = tmp_path / "gateway.db"
     for _ in range(3):
         async with open_database(path, world, worker=worker, steps=[GUESTS]) as database:
@@ -193,7 +191,7 @@ async def test_nothing_is_left_open(tmp_path: Path, world: World, worker: Worker
     gc.collect()  # a connection that was forgotten warns when it is collected
 
 
-async def test_an_error_in_the_block_closes_the_store_and_passes(tmp_path: Path, world: World) -> None:
+async def test_an_error_in_the_block_closes_the_database_and_is_raised(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
 
     async def trouble() -> None:
@@ -209,7 +207,7 @@ async def test_an_error_in_the_block_closes_the_store_and_passes(tmp_path: Path,
 
 
 @pytest.mark.parametrize("worker", [worker_thread, inline_worker])
-async def test_use_after_the_end_is_refused(tmp_path: Path, world: World, worker: Worker) -> None:
+async def test_using_a_closed_database_raises(tmp_path: Path, world: World, worker: Worker) -> None:
     async with open_database(tmp_path / "gateway.db", world, worker=worker, steps=[GUESTS]) as database:
         pass
     with pytest.raises(StoreClosed, match="report it"):
@@ -219,7 +217,7 @@ async def test_use_after_the_end_is_refused(tmp_path: Path, world: World, worker
     assert seen_from_outside(database.path) == []
 
 
-async def test_a_read_on_its_way_does_not_hold_up_the_end(tmp_path: Path, world: World) -> None:
+async def test_a_running_read_does_not_delay_closing(tmp_path: Path, world: World) -> None:
     """It is told that the store is closed, not what SQLite calls it; one that waits behind it as well."""
     looking = threading.Event()
     told: list[str] = []
@@ -246,7 +244,7 @@ async def test_a_read_on_its_way_does_not_hold_up_the_end(tmp_path: Path, world:
 
 
 @pytest.mark.parametrize("there_already", [False, True])
-async def test_an_opening_that_is_cancelled_half_way_leaves_nothing_open(
+async def test_a_cancelled_opening_leaves_nothing_open(
     tmp_path: Path, world: World, disk: SlowDisk, autojump_clock: MockClock, there_already: bool
 ) -> None:
     path = tmp_path / "gateway.db"
@@ -267,7 +265,7 @@ async def test_an_opening_that_is_cancelled_half_way_leaves_nothing_open(
         assert await database.read(guests) == (["Kim"] if there_already else [])
 
 
-async def test_an_opening_that_fails_leaves_nothing_open_and_no_thread(tmp_path: Path, world: World) -> None:
+async def test_a_failed_opening_leaves_no_file_and_no_thread_open(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     path.mkdir()
     with pytest.raises(StoreUnusable, match="directory"):

@@ -80,7 +80,9 @@ def enter_several_novels(db: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("too_much", [enter_a_novel, enter_several_novels])
-async def test_on_a_full_disk_only_what_does_not_fit_is_refused(database: Database, too_much: Step) -> None:
+async def test_a_full_disk_refuses_only_the_step_that_does_not_fit(
+    database: Database, too_much: Step
+) -> None:
     await database.write(enter, "acknowledged")
     await database.write(almost_full)
     runs: Counter[str] = Counter()
@@ -101,7 +103,7 @@ async def test_on_a_full_disk_only_what_does_not_fit_is_refused(database: Databa
     assert all(1 < runs[name] <= 4 for name in "abc"), "rolled back along with it, and run again by halves"
 
 
-async def test_a_full_disk_that_has_room_again_is_written_to_again(database: Database) -> None:
+async def test_writes_work_again_after_a_full_disk_has_space(database: Database) -> None:
     await database.write(almost_full)
     with pytest.raises(StoreFull):
         await database.write(enter_a_novel)
@@ -110,7 +112,7 @@ async def test_a_full_disk_that_has_room_again_is_written_to_again(database: Dat
     assert seen_from_outside(database.path) == ["x" * 1_000_000]
 
 
-async def test_a_step_that_hides_a_full_disk_is_told_on(database: Database) -> None:
+async def test_a_step_that_suppresses_a_disk_error_fails_alone(database: Database) -> None:
     """It caught SQLite's error, but all that was written in its transaction is gone, and what its
     neighbours write is no part of any transaction."""
     await database.write(almost_full)
@@ -128,7 +130,7 @@ async def test_a_step_that_hides_a_full_disk_is_told_on(database: Database) -> N
     assert seen_from_outside(database.path) == [None, None, "Kim"]
 
 
-async def test_a_disk_that_became_read_only_is_said_so_and_can_still_be_read_and_closed(
+async def test_a_disk_that_became_read_only_refuses_writes_and_can_be_read_and_closed(
     tmp_path: Path, world: World
 ) -> None:
     path = tmp_path / "gateway.db"
@@ -143,7 +145,7 @@ async def test_a_disk_that_became_read_only_is_said_so_and_can_still_be_read_and
         assert await database.read(guests) == ["acknowledged"]
 
 
-async def test_waiting_for_another_program_is_paid_once_and_not_by_each_caller(database: Database) -> None:
+async def test_a_batch_waits_once_for_the_lock_of_another_program(database: Database) -> None:
     await database.write(enter, "acknowledged")
     await database.write(lambda db: db.execute("PRAGMA busy_timeout = 200"))
     with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
@@ -193,7 +195,7 @@ def commit_and_begin(db: sqlite3.Connection) -> None:
     "misuse",
     [commit, commit_by_method, commit_by_block, commit_by_script, roll_back, begin, commit_and_begin],
 )
-async def test_a_step_that_ends_the_transaction_is_refused_and_its_neighbours_land_once(
+async def test_a_step_that_ends_the_transaction_is_refused_and_its_neighbours_are_applied_once(
     database: Database, misuse: Step
 ) -> None:
     def step(db: sqlite3.Connection) -> None:
@@ -208,7 +210,7 @@ async def test_a_step_that_ends_the_transaction_is_refused_and_its_neighbours_la
     assert seen_from_outside(database.path) == [None, None, "Kim"]
 
 
-async def test_a_step_may_have_savepoints_of_its_own(database: Database) -> None:
+async def test_a_step_may_use_savepoints(database: Database) -> None:
     def step(db: sqlite3.Connection) -> None:
         enter(db, "Kim")
         db.execute("SAVEPOINT attempt")
@@ -246,7 +248,7 @@ trio.run(main)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
-def test_a_disk_that_takes_no_more_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_full_disk_loses_no_acknowledged_write(tmp_path: Path) -> None:
     """The operating system itself refuses to let the files of this process grow."""
     path = tmp_path / "gateway.db"
     process = subprocess.run(

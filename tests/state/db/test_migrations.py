@@ -59,7 +59,7 @@ def seats(db: sqlite3.Connection) -> list[tuple[str, int]]:
     return db.execute("SELECT name, seat FROM guests ORDER BY place").fetchall()
 
 
-def test_steps_are_applied_in_order_each_once_and_recorded(
+def test_schema_steps_are_applied_in_order_once_and_recorded(
     tmp_path: Path, world: World, calendar: Calendar
 ) -> None:
     path = tmp_path / "gateway.db"
@@ -83,14 +83,14 @@ def test_steps_are_applied_in_order_each_once_and_recorded(
         assert later.reading.execute("SELECT count(*) FROM seats_taken").fetchone() == (0,)
 
 
-def test_a_new_database_gets_all_of_them_and_no_copy_of_nothing(tmp_path: Path, world: World) -> None:
+def test_a_new_database_gets_all_schema_steps_and_no_copy(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     with opened(path, world, GUESTS, SEAT):
         pass
     assert os.listdir(tmp_path) == ["gateway.db"]
 
 
-def test_a_copy_is_kept_of_what_was_there_before(tmp_path: Path, world: World) -> None:
+def test_a_copy_of_the_database_is_kept_before_the_first_schema_step(tmp_path: Path, world: World) -> None:
     path, copy = tmp_path / "gateway.db", tmp_path / "gateway.db.before-0002_seat"
     with opened(path, world, GUESTS) as first:
         enter(first.writing, "Kim")
@@ -111,7 +111,7 @@ def test_a_copy_is_kept_of_what_was_there_before(tmp_path: Path, world: World) -
     assert copy.stat().st_mtime_ns == taken, "no step is missing, so there is nothing to keep"
 
 
-def test_the_copy_can_take_the_place_of_the_file(tmp_path: Path, world: World) -> None:
+def test_the_copy_before_a_schema_step_opens_in_the_older_version(tmp_path: Path, world: World) -> None:
     """That is how a person goes back to the version before."""
     path = tmp_path / "gateway.db"
     with opened(path, world, GUESTS) as first:
@@ -125,7 +125,7 @@ def test_the_copy_can_take_the_place_of_the_file(tmp_path: Path, world: World) -
         enter(older.writing, "Sam")
 
 
-def test_a_step_that_fails_leaves_the_schema_before_it(tmp_path: Path, world: World) -> None:
+def test_a_failed_schema_step_leaves_the_schema_before_it(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     with opened(path, world, GUESTS) as first:
         enter(first.writing, "Kim")
@@ -141,7 +141,7 @@ def test_a_step_that_fails_leaves_the_schema_before_it(tmp_path: Path, world: Wo
         assert seats(mended.reading) == [("Kim", 11)]
 
 
-def test_a_disk_that_fills_up_in_a_step_leaves_the_schema_before_it(tmp_path: Path, world: World) -> None:
+def test_a_full_disk_in_a_schema_step_leaves_the_schema_before_it(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     with opened(path, world, GUESTS) as first:
         enter(first.writing, "Kim")
@@ -153,7 +153,7 @@ def test_a_disk_that_fills_up_in_a_step_leaves_the_schema_before_it(tmp_path: Pa
         assert seats(again.reading) == [("Kim", 10)]
 
 
-def test_a_kill_in_the_middle_leaves_the_schema_before_the_step(tmp_path: Path, world: World) -> None:
+def test_a_kill_during_a_schema_step_leaves_the_schema_before_it(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     with opened(path, world, GUESTS) as first:
         for number in range(100):
@@ -184,7 +184,7 @@ def test_a_kill_in_the_middle_leaves_the_schema_before_the_step(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("stopped", ["in order", "by a kill"])
-def test_a_newer_version_is_refused_and_nothing_is_touched(
+def test_a_database_of_a_newer_version_is_refused_and_left_untouched(
     tmp_path: Path, world: World, stopped: str
 ) -> None:
     path = tmp_path / "gateway.db"
@@ -213,9 +213,7 @@ def test_a_newer_version_is_refused_and_nothing_is_touched(
         assert content() == before
 
 
-def test_the_shipped_steps_are_numbered_and_make_a_database_by_themselves(
-    tmp_path: Path, world: World
-) -> None:
+def test_the_shipped_schema_steps_are_numbered_and_create_a_database(tmp_path: Path, world: World) -> None:
     names = [step.name for step in shipped_steps()]
     assert names == sorted(names)
     assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
@@ -223,7 +221,7 @@ def test_the_shipped_steps_are_numbered_and_make_a_database_by_themselves(
         assert [name for name, _ in recorded(made.reading)] == names
 
 
-def test_no_statement_of_the_shipped_steps_is_left_out(tmp_path: Path, world: World) -> None:
+def test_every_statement_of_the_shipped_schema_steps_is_applied(tmp_path: Path, world: World) -> None:
     """They are split before they are applied; SQLite's own splitting, which commits, is the measure."""
     with (
         closing(sqlite3.connect(":memory:")) as whole,
@@ -255,7 +253,7 @@ STATEMENTS = (
     parts=st.lists(st.tuples(st.sampled_from(STATEMENTS), st.sampled_from(["", " ", "\n", "\n\n-- so;\n"]))),
     last_semicolon=st.booleans(),
 )
-def test_a_step_may_be_written_as_one_likes(
+def test_a_schema_step_may_have_any_formatting(
     tmp_path_factory: pytest.TempPathFactory,
     parts: Sequence[tuple[str, str]],
     last_semicolon: bool,

@@ -57,7 +57,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("umask")
-def test_only_the_owner_may_read_whatever_the_umask(tmp_path: Path, world: World) -> None:
+def test_database_files_are_private_whatever_the_umask(tmp_path: Path, world: World) -> None:
     path = tmp_path / "new" / "home" / "gateway.db"
     with opened(path, world) as connections:
         enter(connections.writing, "Kim")
@@ -69,7 +69,7 @@ def test_only_the_owner_may_read_whatever_the_umask(tmp_path: Path, world: World
 
 
 @pytest.mark.skipif(os.name != "posix", reason="these modes are POSIX")
-def test_a_file_that_others_may_read_is_tightened_and_a_directory_is_left_as_it_is(
+def test_a_readable_database_is_made_private_and_its_directory_stays_as_it_is(
     tmp_path: Path, world: World
 ) -> None:
     path = tmp_path / "gateway.db"
@@ -87,7 +87,7 @@ def test_a_file_that_others_may_read_is_tightened_and_a_directory_is_left_as_it_
     assert mode(tmp_path) == 0o755
 
 
-def test_an_empty_file_is_as_good_as_none(tmp_path: Path, world: World) -> None:
+def test_an_empty_file_becomes_a_new_database(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     path.touch()
     with opened(path, world) as connections:
@@ -96,7 +96,7 @@ def test_an_empty_file_is_as_good_as_none(tmp_path: Path, world: World) -> None:
     assert seen_from_outside(path) == ["Kim"]
 
 
-def test_what_was_written_is_there_when_it_is_opened_again(tmp_path: Path, world: World) -> None:
+def test_a_reopened_database_contains_what_was_written(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     for name in ("Kim", "Robin"):
         with opened(path, world) as connections:
@@ -106,7 +106,7 @@ def test_what_was_written_is_there_when_it_is_opened_again(tmp_path: Path, world
     assert seen_from_outside(path) == ["Kim", "Robin"]
 
 
-def test_it_is_as_durable_as_was_promised(tmp_path: Path, world: World) -> None:
+def test_a_database_uses_wal_full_sync_and_foreign_keys(tmp_path: Path, world: World) -> None:
     with opened(tmp_path / "gateway.db", world) as connections:
         asked = ("journal_mode", "synchronous", "foreign_keys")
         assert [connections.writing.execute(f"PRAGMA {name}").fetchone()[0] for name in asked] == [
@@ -116,7 +116,7 @@ def test_it_is_as_durable_as_was_promised(tmp_path: Path, world: World) -> None:
         ]
 
 
-def test_a_directory_in_its_place(tmp_path: Path, world: World) -> None:
+def test_a_directory_at_the_path_is_refused(tmp_path: Path, world: World) -> None:
     (tmp_path / "gateway.db").mkdir()
     with pytest.raises(StoreUnusable, match="Check that the home is a directory") as refused:
         open_connections(tmp_path / "gateway.db", world, [GUESTS])
@@ -125,14 +125,14 @@ def test_a_directory_in_its_place(tmp_path: Path, world: World) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path, world: World) -> None:
+def test_a_named_pipe_at_the_path_is_refused_without_waiting(tmp_path: Path, world: World) -> None:
     os.mkfifo(tmp_path / "gateway.db")
     with pytest.raises(StoreUnusable):
         open_connections(tmp_path / "gateway.db", world, [GUESTS])
 
 
 @pytest.mark.parametrize("below", ["gateway.db", "deeper/gateway.db"])
-def test_a_home_that_is_a_file(tmp_path: Path, world: World, below: str) -> None:
+def test_a_home_that_is_a_file_is_refused(tmp_path: Path, world: World, below: str) -> None:
     home = tmp_path / "home"
     home.write_text("my notes")
     with pytest.raises(StoreUnusable, match="this account may write to"):
@@ -155,7 +155,7 @@ def another_account() -> Iterator[None]:
 
 @pytest.mark.skipif(os.name != "posix", reason="these modes are POSIX")
 @pytest.mark.parametrize("there_already", [False, True])
-def test_a_home_that_we_may_not_write_to(world: World, there_already: bool) -> None:
+def test_a_home_without_write_permission_is_refused(world: World, there_already: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "gateway.db"
         if there_already:
@@ -169,7 +169,7 @@ def test_a_home_that_we_may_not_write_to(world: World, there_already: bool) -> N
         assert os.listdir(name) == (["gateway.db"] if there_already else [])
 
 
-def test_another_process_that_holds_it(tmp_path: Path, world: World) -> None:
+def test_a_database_locked_by_another_process_is_refused(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     hold = (
         "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
@@ -189,7 +189,7 @@ def test_another_process_that_holds_it(tmp_path: Path, world: World) -> None:
         assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [("mine",)]
 
 
-def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path, world: World) -> None:
+def test_a_database_of_another_program_is_refused_and_left_untouched(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE sessions (theirs TEXT)")
@@ -204,7 +204,7 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_path_may_have_any_character(tmp_path: Path, world: World, name: str) -> None:
+def test_a_database_path_may_have_any_character(tmp_path: Path, world: World, name: str) -> None:
     for path in (tmp_path / name / "gateway.db", tmp_path / "plain" / f"{name}.db"):
         with opened(path, world) as connections:
             enter(connections.writing, "Kim")
@@ -215,20 +215,22 @@ def test_a_path_may_have_any_character(tmp_path: Path, world: World, name: str) 
     assert sorted(os.listdir(tmp_path)) == sorted([name, "plain"])
 
 
-def test_a_path_may_be_relative(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_path_may_be_relative(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with opened(Path("home/gateway.db"), world) as connections:
         enter(connections.writing, "Kim")
         assert guests(connections.reading) == ["Kim"]
 
 
-def test_who_only_reads_gets_no_database_made(tmp_path: Path) -> None:
+def test_connect_reading_creates_no_database(tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable):
         connect_reading(tmp_path / "gateway.db")
     assert os.listdir(tmp_path) == []
 
 
-def test_another_process_reads_while_we_write(tmp_path: Path, world: World) -> None:
+def test_another_process_can_read_during_a_write(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     look = (
         "import sys, pathlib; from hermes_trio.state.db.opening import connect_reading;"
@@ -260,7 +262,7 @@ def test_another_process_reads_while_we_write(tmp_path: Path, world: World) -> N
     assert other.returncode == 0
 
 
-def test_what_a_helpful_person_added_by_hand_does_no_harm(tmp_path: Path, world: World) -> None:
+def test_columns_and_tables_added_by_hand_do_no_harm(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     first = open_connections(path, world, shipped_steps())
     for table in ("sessions", "turns", "messages", "inbox", "outbox", "processes", "approvals", "endings"):

@@ -68,7 +68,9 @@ def put_aside(path: Path, world: World) -> Path:
 
 
 @pytest.mark.parametrize("content", NOT_SQLITE.values(), ids=NOT_SQLITE)
-def test_what_is_no_database_is_kept_as_it_is(tmp_path: Path, world: World, content: bytes) -> None:
+def test_a_file_that_is_no_database_is_set_aside_unchanged(
+    tmp_path: Path, world: World, content: bytes
+) -> None:
     path = tmp_path / "gateway.db"
     path.write_bytes(content)
     copy = put_aside(path, world)
@@ -76,7 +78,7 @@ def test_what_is_no_database_is_kept_as_it_is(tmp_path: Path, world: World, cont
     assert copy.read_bytes() == content
 
 
-def test_a_page_of_zeros_in_the_middle_is_found(tmp_path: Path, world: World) -> None:
+def test_a_page_of_zeros_is_detected_as_damage(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     fill(path, world)
     with path.open("r+b") as file:
@@ -91,7 +93,7 @@ def test_a_page_of_zeros_in_the_middle_is_found(tmp_path: Path, world: World) ->
     [(b"\0\0\0\x04", b"\0\0\0\xff"), (b"TABLE guests", b"TABLE\xa4guests")],
     ids=["a form unknown to SQLite", "a word that is no text"],
 )
-def test_a_schema_that_cannot_be_read_is_damage(
+def test_an_unreadable_schema_is_detected_as_damage(
     tmp_path: Path, world: World, place: bytes, rubbish: bytes
 ) -> None:
     path = tmp_path / "gateway.db"
@@ -103,7 +105,7 @@ def test_a_schema_that_cannot_be_read_is_damage(
     assert put_aside(path, world).read_bytes() == damaged
 
 
-def test_a_file_that_ends_too_early_is_found(tmp_path: Path, world: World) -> None:
+def test_a_truncated_file_is_detected_as_damage(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     fill(path, world)
     os.truncate(path, 20 * PAGE)
@@ -111,7 +113,7 @@ def test_a_file_that_ends_too_early_is_found(tmp_path: Path, world: World) -> No
     assert put_aside(path, world).read_bytes() == damaged
 
 
-def test_the_log_of_a_damaged_file_is_kept_beside_it(tmp_path: Path, world: World) -> None:
+def test_the_log_of_a_damaged_file_is_set_aside_with_it(tmp_path: Path, world: World) -> None:
     """What a killed process had acknowledged stands in the log alone: who mends the file by hand needs it."""
     path = tmp_path / "gateway.db"
     fill(path, world)
@@ -130,7 +132,7 @@ def test_the_log_of_a_damaged_file_is_kept_beside_it(tmp_path: Path, world: Worl
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-journal"])
-def test_any_log_goes_along(tmp_path: Path, world: World, suffix: str) -> None:
+def test_every_kind_of_log_is_set_aside_with_the_file(tmp_path: Path, world: World, suffix: str) -> None:
     path = tmp_path / "gateway.db"
     path.write_bytes(NOT_SQLITE["text"])
     path.with_name(path.name + suffix).write_bytes(b"whatever it was")
@@ -138,7 +140,7 @@ def test_any_log_goes_along(tmp_path: Path, world: World, suffix: str) -> None:
     assert copy.with_name(copy.name + suffix).read_bytes() == b"whatever it was"
 
 
-def test_what_a_kill_cut_before_there_was_a_log_is_undone(tmp_path: Path, world: World) -> None:
+def test_an_interrupted_transaction_before_wal_mode_is_rolled_back(tmp_path: Path, world: World) -> None:
     """By the other kind of log, which a connection that cannot write refuses to play back."""
     path = tmp_path / "gateway.db"
     fill(path, world)
@@ -158,7 +160,7 @@ def test_what_a_kill_cut_before_there_was_a_log_is_undone(tmp_path: Path, world:
 
 
 @pytest.mark.parametrize("lost", ["missing", "empty"])
-def test_a_log_whose_file_was_lost_is_kept(tmp_path: Path, world: World, lost: str) -> None:
+def test_a_log_without_its_file_is_set_aside(tmp_path: Path, world: World, lost: str) -> None:
     """SQLite would remove it, and with it what was acknowledged."""
     path = tmp_path / "gateway.db"
     killed_after(path, "acknowledged")
@@ -170,7 +172,7 @@ def test_a_log_whose_file_was_lost_is_kept(tmp_path: Path, world: World, lost: s
     assert copy.with_name(copy.name + "-wal").read_bytes() == log
 
 
-def test_two_damages_in_one_second_are_two_copies(tmp_path: Path, world: World) -> None:
+def test_damaged_files_of_the_same_second_get_different_names(tmp_path: Path, world: World) -> None:
     path = tmp_path / "gateway.db"
     copies = []
     for content in (b"first", b"second", b"third"):
@@ -182,7 +184,7 @@ def test_two_damages_in_one_second_are_two_copies(tmp_path: Path, world: World) 
     assert [copy.read_bytes() for copy in copies] == [b"first", b"second", b"third"]
 
 
-async def test_whoever_opens_it_is_told_where_the_copy_is(
+async def test_an_open_database_names_the_damaged_copy_once(
     tmp_path: Path, world: World, calendar: Calendar
 ) -> None:
     path = tmp_path / "gateway.db"
@@ -212,7 +214,7 @@ def conversation(path: Path, world: World) -> None:
     db.close()
 
 
-def test_a_byte_that_is_no_text_costs_one_character(tmp_path: Path, world: World) -> None:
+def test_an_invalid_byte_in_a_text_costs_one_character(tmp_path: Path, world: World) -> None:
     """A disk that turns one bit over in a name must not make the list of all sessions unreadable."""
     path = tmp_path / "gateway.db"
     conversation(path, world)
@@ -231,7 +233,7 @@ def test_a_byte_that_is_no_text_costs_one_character(tmp_path: Path, world: World
     ),
     in_header=st.booleans(),
 )
-def test_whatever_bytes_went_bad_it_opens_or_says_why(
+def test_a_database_with_any_bad_bytes_opens_or_raises_a_store_error(
     tmp_path_factory: pytest.TempPathFactory,
     places: list[tuple[float, bytes]],
     in_header: bool,

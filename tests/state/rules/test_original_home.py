@@ -18,7 +18,7 @@ from hermes_trio.gateway.turn.system_notes import reset_notice
 from hermes_trio.state.rules.original_home import unused
 from tests.machine import configure, environment, hermes, living
 from tests.stage import Stage
-from tests.state.rules.test_importing import entry, original
+from tests.state.rules.original_files import entry, original
 
 TOKEN = "123456789:AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQ"
 
@@ -68,7 +68,7 @@ WHAT = [
 ]
 
 
-def test_all_that_is_not_used_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
+def test_every_unused_part_of_an_original_home_is_named_and_no_file_changes(tmp_path: Path) -> None:
     an_original(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert [finding.text for finding in unused(tmp_path)] == WHAT
@@ -76,7 +76,7 @@ def test_all_that_is_not_used_is_named_and_nothing_is_changed(tmp_path: Path) ->
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_a_home_of_ours_has_nothing_to_name(tmp_path: Path) -> None:
+def test_a_home_without_an_original_has_no_findings(tmp_path: Path) -> None:
     assert unused(tmp_path) == []
     (tmp_path / "config.yaml").write_text("platforms: {telegram: {token: '${TELEGRAM_BOT_TOKEN}'}}")
     (tmp_path / ".env").write_text(f"TELEGRAM_BOT_TOKEN={TOKEN}\nOPENAI_API_KEY=x\nHERMES_HOME=/x\n")
@@ -84,14 +84,14 @@ def test_a_home_of_ours_has_nothing_to_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database", b"{", b"\xff\xfe", b"[" * 100_000])
-def test_a_file_that_is_broken_is_no_reason_not_to_start(tmp_path: Path, content: bytes) -> None:
+def test_unreadable_original_files_raise_nothing(tmp_path: Path, content: bytes) -> None:
     for name in ("state.db", "pairing/x-approved.json", "cron/jobs.json", ".env"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
     assert all("state.db of hermes-agent cannot be read" in found.text for found in unused(tmp_path))
 
 
-def test_doctor_says_what_is_not_used(tmp_path: Path) -> None:
+def test_doctor_reports_unused_original_files(tmp_path: Path) -> None:
     an_original(tmp_path)
     result = CliRunner().invoke(main, ["doctor"], env={"HERMES_HOME": str(tmp_path)})
     for text in WHAT:
@@ -99,7 +99,7 @@ def test_doctor_says_what_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_run_says_what_is_not_used_in_its_output_and_its_log(tmp_path: Path) -> None:
+async def test_run_reports_unused_original_files_in_its_output_and_log(tmp_path: Path) -> None:
     home = tmp_path / "home"
     configure(home)
     an_original(home)
@@ -113,7 +113,7 @@ async def test_run_says_what_is_not_used_in_its_output_and_its_log(tmp_path: Pat
         assert text in log
 
 
-async def test_a_chat_is_told_that_its_earlier_messages_are_not_here(
+async def test_the_chat_of_an_imported_session_is_told_that_earlier_messages_are_missing(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
     original(stage.home, entry("42", resume_pending=True), entry("43"))

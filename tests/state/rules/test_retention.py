@@ -30,7 +30,7 @@ async def filled(home: Home, source: SessionSource, messages: int) -> str:
     return entry.session_id
 
 
-async def test_a_large_session_goes_in_pieces_and_nobody_can_use_it_meanwhile(
+async def test_a_large_session_is_deleted_in_parts_and_cannot_be_used_meanwhile(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     large = await filled(home, somebody, 2 * BATCH + 1)
@@ -52,7 +52,7 @@ async def test_a_large_session_goes_in_pieces_and_nobody_can_use_it_meanwhile(
     assert await home.database.read(transcript.search, "word") == []
 
 
-async def test_small_sessions_go_many_at_a_time(
+async def test_small_sessions_are_deleted_many_at_a_time(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     ids = [await filled(home, replace(somebody, chat_id=str(n)), 9) for n in range(60)]
@@ -68,7 +68,9 @@ async def test_small_sessions_go_many_at_a_time(
     assert [len(step) for step in steps] == [49, 11]
 
 
-async def test_what_is_done_goes_in_batches_and_what_is_open_stays(home: Home, calendar: Calendar) -> None:
+async def test_finished_rows_are_deleted_in_batches_and_open_ones_stay(
+    home: Home, calendar: Calendar
+) -> None:
     def fill(db: sqlite3.Connection) -> None:
         for number in range(BATCH + 3):
             received(db, str(number))
@@ -89,7 +91,7 @@ async def test_what_is_done_goes_in_batches_and_what_is_open_stays(home: Home, c
     assert counts == [3, 1]
 
 
-async def test_approvals_and_endings_go_but_for_those_that_still_say_something(
+async def test_old_approvals_and_endings_are_deleted_except_open_ones_and_the_last_ending(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     entry = await home.store.get_or_create_session(somebody)
@@ -112,7 +114,7 @@ async def test_approvals_and_endings_go_but_for_those_that_still_say_something(
     assert [row is not None for row in lives] == [False, False, True]
 
 
-async def test_a_reader_that_stayed_for_long_leaves_no_large_log_behind(home: Home) -> None:
+async def test_a_long_read_leaves_no_large_database_log(home: Home) -> None:
     path = home.database.path
     log = path.with_name(path.name + "-wal")
 

@@ -75,7 +75,7 @@ MARKS = {
 }
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_of_end_effects_is_complete() -> None:
     before = ("unmarked", "marked", "suspended", "ended")
     assert [row[:2] for row in ROWS] == [(outcome, state) for outcome in Outcome for state in before]
 
@@ -123,7 +123,7 @@ def full_settlement(outcome: Outcome, turn_id: int) -> Settlement:
 @pytest.mark.parametrize(
     ("outcome", "was", "own", "older", "mark"), ROWS, ids=[f"{r[0]}-{r[1]}" for r in ROWS]
 )
-def test_what_the_end_of_a_turn_does(
+def test_each_outcome_has_the_effects_of_the_table(
     db: sqlite3.Connection, outcome: Outcome, was: str, own: str, older: str, mark: str
 ) -> None:
     scenery = scene(db, was)
@@ -154,7 +154,7 @@ def test_what_the_end_of_a_turn_does(
 @pytest.mark.parametrize("was", ["unmarked", "marked", "suspended", "ended"])
 @pytest.mark.parametrize("second", Outcome)
 @pytest.mark.parametrize("first", [Outcome.ANSWERED, Outcome.CUT, Outcome.UNSTARTED])
-def test_a_second_end_changes_nothing_at_all(
+def test_a_second_end_of_a_turn_changes_nothing(
     db: sqlite3.Connection, first: Outcome, second: Outcome, was: str
 ) -> None:
     turn_id = scene(db, was).turn_id
@@ -164,7 +164,7 @@ def test_a_second_end_changes_nothing_at_all(
     assert everything(db) == before
 
 
-def test_a_turn_that_never_was_has_no_end(db: sqlite3.Connection) -> None:
+def test_settling_an_unknown_turn_stores_nothing(db: sqlite3.Connection) -> None:
     session(db)
     before = everything(db)
     assert settle.settle(db, 17, full_settlement(Outcome.ANSWERED, 17), LATER) is None
@@ -181,7 +181,7 @@ BAD_PARTS = {
 
 @pytest.mark.parametrize("bad", BAD_PARTS.values(), ids=BAD_PARTS)
 @pytest.mark.parametrize("outcome", Outcome)
-async def test_all_of_an_end_is_stored_or_nothing_of_it(
+async def test_the_end_of_a_turn_is_stored_completely_or_not_at_all(
     home: Home, outcome: Outcome, bad: dict[str, object]
 ) -> None:
     turn_id = (await home.database.write(scene, "marked")).turn_id
@@ -193,7 +193,7 @@ async def test_all_of_an_end_is_stored_or_nothing_of_it(
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_what_a_person_has_stopped_was_not_cut_meanwhile(db: sqlite3.Connection, outcome: Outcome) -> None:
+def test_a_stopped_turn_that_is_cut_ends_as_stopped(db: sqlite3.Connection, outcome: Outcome) -> None:
     turn_id = scene(db, "unmarked").turn_id
     turns.stop(db, "s1", NOON)
     cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
@@ -203,7 +203,7 @@ def test_what_a_person_has_stopped_was_not_cut_meanwhile(db: sqlite3.Connection,
     assert the_session(db).mark is None
 
 
-def test_a_stop_says_nothing_of_the_turns_after_it(db: sqlite3.Connection) -> None:
+def test_a_stop_has_no_effect_on_later_turns(db: sqlite3.Connection) -> None:
     settle.settle(db, scene(db, "unmarked").turn_id, Settlement(Outcome.ANSWERED), NOON)
     turns.stop(db, "s1", NOON)
     later = turns.begin(db, run_id="later", session_id="s1", life="life", at=LATER)

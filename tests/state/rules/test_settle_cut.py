@@ -22,7 +22,7 @@ def ending(life: str, reason: str) -> EndingRow:
     return EndingRow(life, "restart", "SIGUSR1", 0.0, reason, "stopped", NOON)
 
 
-def test_the_next_life_ends_what_the_last_one_left_by_what_that_had_decided(db: sqlite3.Connection) -> None:
+def test_open_turns_of_an_earlier_life_end_by_its_decided_ending(db: sqlite3.Connection) -> None:
     endings.record(db, ending("restarted", "restart_timeout"))
     endings.record(db, ending("stopped", "shutdown_timeout"))
     lives = ["restarted", "stopped", "crashed"]
@@ -61,7 +61,7 @@ def test_the_next_life_ends_what_the_last_one_left_by_what_that_had_decided(db: 
     assert everything(db) == before
 
 
-def test_a_turn_that_had_asked_nothing_was_not_interrupted(db: sqlite3.Connection) -> None:
+def test_a_turn_without_a_model_request_ends_unstarted_and_its_messages_wait(db: sqlite3.Connection) -> None:
     session(db)
     first, second, third = (received(db, f"m{number}") for number in range(3))
     turn_id = turn(db, requested=False)
@@ -75,7 +75,9 @@ def test_a_turn_that_had_asked_nothing_was_not_interrupted(db: sqlite3.Connectio
     assert turns.lives_cut_in_a_row(db, "s1") == 0
 
 
-def test_a_suspended_or_ended_session_is_not_marked_and_holds_no_message_back(db: sqlite3.Connection) -> None:
+def test_a_cut_in_a_suspended_or_ended_session_sets_no_mark_and_closes_its_messages(
+    db: sqlite3.Connection,
+) -> None:
     held = {}
     for name in ("suspended", "ended"):
         session(db, name)
@@ -104,7 +106,7 @@ def cut_twice(db: sqlite3.Connection) -> tuple[list[int], TurnRow]:
 
 
 @pytest.mark.parametrize("way", ["cleared", "suspended", "ended", "answered", "stopped"])
-def test_the_messages_of_cut_turns_close_with_the_mark_however_it_goes(
+def test_messages_of_cut_turns_are_closed_whenever_the_mark_is_removed(
     db: sqlite3.Connection, way: str
 ) -> None:
     rows, cut = cut_twice(db)
@@ -134,7 +136,7 @@ def test_only_a_resume_mark_can_be_cleared(db: sqlite3.Connection) -> None:
     assert settle.clear_mark(db, "nowhere", LATER) is False
 
 
-def test_a_session_ends_once(db: sqlite3.Connection) -> None:
+def test_a_second_end_of_a_session_changes_nothing(db: sqlite3.Connection) -> None:
     rows, _ = cut_twice(db)
     assert settle.end_session(db, "s1", "session_reset", LATER) is True
     before = everything(db)

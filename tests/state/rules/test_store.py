@@ -13,26 +13,15 @@ from hermes_trio.config.schema import AgentConfig, GatewayConfig, SessionReset
 from hermes_trio.host.loop.worker import worker_thread
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
-from hermes_trio.state.tables import inbox, sessions, transcript, turns
+from hermes_trio.state.tables import sessions, transcript, turns
 from hermes_trio.state.tables.session_entry import Mark
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Outcome
 from tests.conftest import Calendar, Home, OpenHome
-from tests.state.rows import received, state_of
+from tests.state.rows import cut_with_message, state_of
 
 IDLE = GatewayConfig(session_reset=SessionReset(mode="idle", idle_minutes=60))
 NEVER = GatewayConfig()
-
-
-async def cut(home: Home, session_id: str) -> int:
-    """Cut a turn of this session that holds a message; returns the message."""
-    turn = await home.turn(session_id)
-    row = await home.database.write(received, f"of {turn.run_id}")
-    await home.database.write(inbox.join_turn, turn.turn_id, [row])
-    await home.database.write(
-        settle.settle, turn.turn_id, Settlement(Outcome.CUT, "restart_timeout"), home.world.time()
-    )
-    return row
 
 
 def last_used(db: sqlite3.Connection, session_id: str, at: float) -> None:
@@ -40,7 +29,7 @@ def last_used(db: sqlite3.Connection, session_id: str, at: float) -> None:
     db.execute("UPDATE sessions SET updated_at = ? WHERE session_id = ?", (at, session_id))
 
 
-async def test_a_clock_that_goes_back_makes_no_session_old(
+async def test_a_clock_set_back_makes_no_session_old(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     first = await home.store.get_or_create_session(somebody)
@@ -48,7 +37,9 @@ async def test_a_clock_that_goes_back_makes_no_session_old(
     assert await home.store.get_session_entry(first.session_key) == first
 
 
-async def test_a_chat_keeps_its_session(home: Home, somebody: SessionSource, calendar: Calendar) -> None:
+async def test_a_chat_keeps_its_session_without_a_reset(
+    home: Home, somebody: SessionSource, calendar: Calendar
+) -> None:
     first = await home.store.get_or_create_session(somebody)
     assert first.session_id == "20260520_120000_00000001"
     assert (first.origin, first.display_name, first.platform, first.chat_type) == (
@@ -85,7 +76,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("mark", "marked_ago", "clock", "renewed", "mark_after"), TABLE)
-async def test_what_the_next_message_finds(
+async def test_the_next_message_finds_the_session_that_the_rules_give(
     open_home: OpenHome,
     somebody: SessionSource,
     calendar: Calendar,
@@ -98,7 +89,7 @@ async def test_what_the_next_message_finds(
     async with open_home(config=IDLE if clock == "idle" else NEVER) as home:
         calendar.sleep(seconds=-marked_ago)
         before = await home.store.get_or_create_session(somebody)
-        row = await cut(home, before.session_id) if mark == "cut" else None
+        row = await cut_with_message(home, before.session_id) if mark == "cut" else None
         if mark == "suspended":
             await home.store.suspend_session(before.session_key)
         calendar.sleep(seconds=marked_ago)
@@ -117,7 +108,7 @@ async def test_what_the_next_message_finds(
         assert old.end_reason == renewed
 
 
-async def test_a_session_is_not_reset_under_a_turn_that_runs(
+async def test_a_session_with_a_running_turn_is_not_reset(
     open_home: OpenHome, somebody: SessionSource, calendar: Calendar
 ) -> None:
     """Whoever works for hours is not idle: the message that comes meanwhile belongs to the same talk."""
@@ -135,19 +126,19 @@ async def test_a_session_is_not_reset_under_a_turn_that_runs(
 
 
 @pytest.mark.parametrize(("window", "resumes"), [(3600, False), (0, True), (-1, True), (10_000_000, True)])
-async def test_without_a_window_a_mark_is_fresh_for_ever(
+async def test_a_resume_mark_is_fresh_for_ever_without_a_window(
     open_home: OpenHome, somebody: SessionSource, calendar: Calendar, window: int, resumes: bool
 ) -> None:
     config = GatewayConfig(agent=AgentConfig(gateway_auto_continue_freshness=window))
     async with open_home(config=config) as home:
         before = await home.store.get_or_create_session(somebody)
-        await cut(home, before.session_id)
+        await cut_with_message(home, before.session_id)
         calendar.sleep(days=42)
         after = await home.store.get_or_create_session(somebody)
         assert (after.session_id, after.resume_pending) == (before.session_id, resumes)
 
 
-async def test_a_mark_that_lost_its_time_is_as_old_as_the_last_use(
+async def test_a_mark_without_a_time_is_as_old_as_the_last_use(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     before = await home.store.get_or_create_session(somebody)
@@ -157,9 +148,7 @@ async def test_a_mark_that_lost_its_time_is_as_old_as_the_last_use(
         assert (await home.store.get_or_create_session(somebody)).resume_pending is fresh
 
 
-async def test_those_who_come_at_once_get_the_same_session(
-    open_home: OpenHome, somebody: SessionSource
-) -> None:
+async def test_concurrent_messages_get_the_same_session(open_home: OpenHome, somebody: SessionSource) -> None:
     async with open_home(worker=worker_thread) as home:
         for suspended in (False, True):
             got: set[str] = set()
@@ -178,7 +167,7 @@ async def test_those_who_come_at_once_get_the_same_session(
 
 @pytest.mark.parametrize("per_user", [True, False])
 @pytest.mark.parametrize("where", ["group", "thread"])
-async def test_people_of_a_group_talk_together_or_apart_as_configured(
+async def test_people_of_a_group_share_a_session_or_not_as_configured(
     open_home: OpenHome, per_user: bool, where: str
 ) -> None:
     config = GatewayConfig(group_sessions_per_user=per_user, thread_sessions_per_user=per_user)
@@ -195,7 +184,7 @@ async def test_people_of_a_group_talk_together_or_apart_as_configured(
         assert (await home.store.get_or_create_session(kim)).session_id == of_kim.session_id
 
 
-async def test_looking_at_a_session_does_not_use_it(
+async def test_reading_a_session_entry_is_no_use_of_the_session(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     entry = await home.store.get_or_create_session(somebody)
@@ -204,7 +193,7 @@ async def test_looking_at_a_session_does_not_use_it(
     assert await home.store.get_session_entry("agent:main:telegram:dm:nobody") is None
 
 
-async def test_a_transcript_is_what_was_said_in_order(home: Home, somebody: SessionSource) -> None:
+async def test_load_transcript_returns_the_rows_in_order(home: Home, somebody: SessionSource) -> None:
     entry = await home.store.get_or_create_session(somebody)
     turn = await home.turn(entry.session_id, "Hello.")
     answer = TranscriptRow(

@@ -63,7 +63,7 @@ async def life(home: Home, somebody: SessionSource, how: str) -> None:
     ],
     ids=["killed", "cut", "idle between", "good between", "finished", "idle", "at once", "patient"],
 )
-async def test_a_session_cut_in_so_many_lives_in_a_row_is_suspended(
+async def test_a_session_cut_in_too_many_lives_in_a_row_is_suspended(
     open_home: OpenHome, somebody: SessionSource, lives: Sequence[str], stuck_after: int, stuck_in: int | None
 ) -> None:
     """An idle restart neither adds nor forgives, and a turn that finishes in the drain is a good one."""
@@ -85,7 +85,7 @@ async def test_a_session_cut_in_so_many_lives_in_a_row_is_suspended(
     assert found == stuck_in
 
 
-async def test_forgiveness_begins_the_count_anew(open_home: OpenHome, somebody: SessionSource) -> None:
+async def test_forgiving_cuts_restarts_the_count(open_home: OpenHome, somebody: SessionSource) -> None:
     for forgiven in (True, False):
         for number in range(3):
             async with open_home() as home:
@@ -101,7 +101,7 @@ async def test_forgiveness_begins_the_count_anew(open_home: OpenHome, somebody: 
         assert len(stuck) == 1
 
 
-async def test_a_stuck_session_does_not_count_for_the_one_that_replaces_it(
+async def test_cuts_of_a_stuck_session_do_not_count_for_its_replacement(
     open_home: OpenHome, somebody: SessionSource
 ) -> None:
     for _ in range(3):
@@ -120,7 +120,7 @@ async def test_a_stuck_session_does_not_count_for_the_one_that_replaces_it(
         assert stuck == []
 
 
-async def test_only_what_was_cut_is_resumed_whoever_else_was_just_in_use(
+async def test_only_sessions_with_a_cut_turn_are_marked_for_resuming(
     open_home: OpenHome, somebody: SessionSource
 ) -> None:
     """No session is guessed from the time of its last use."""
@@ -142,7 +142,7 @@ async def test_only_what_was_cut_is_resumed_whoever_else_was_just_in_use(
 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.CUT])
-async def test_what_had_an_end_is_not_resumed(
+async def test_a_turn_with_an_end_is_not_resumed(
     open_home: OpenHome, somebody: SessionSource, outcome: Outcome
 ) -> None:
     async with open_home() as home:
@@ -154,7 +154,7 @@ async def test_what_had_an_end_is_not_resumed(
         assert (await home.entry(entry.session_key)).mark is None
 
 
-async def test_a_mark_and_what_it_holds_survive_any_number_of_boots(
+async def test_a_resume_mark_and_its_messages_survive_any_number_of_boots(
     open_home: OpenHome, somebody: SessionSource, calendar: Calendar
 ) -> None:
     async with open_home() as home:
@@ -178,7 +178,7 @@ async def test_a_mark_and_what_it_holds_survive_any_number_of_boots(
         calendar.sleep(minutes=10)
 
 
-async def test_where_a_crash_suspends_it_suspends_what_was_just_in_use(
+async def test_suspend_recently_active_suspends_the_sessions_in_recent_use(
     open_home: OpenHome, somebody: SessionSource, calendar: Calendar
 ) -> None:
     async with open_home() as home:

@@ -30,7 +30,7 @@ async def left(home: Home) -> set[str]:
     return {entry.session_id for entry in await home.database.read(lambda db: sessions.newest(db, limit=99))}
 
 
-async def test_what_nobody_used_for_long_goes_with_all_its_rows(
+async def test_an_unused_session_is_deleted_with_all_its_rows(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     old = await used(home, somebody, "old")
@@ -51,7 +51,7 @@ async def test_what_nobody_used_for_long_goes_with_all_its_rows(
     assert (again.session_id != old, again.was_auto_reset) == (True, False)
 
 
-async def test_a_session_is_old_a_moment_after_its_age_is_over(
+async def test_a_session_is_deleted_just_after_its_maximum_age(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     name = await used(home, somebody, "one")
@@ -62,7 +62,7 @@ async def test_a_session_is_old_a_moment_after_its_age_is_over(
 
 
 @pytest.mark.parametrize("never", [0, -1, -0.5])
-async def test_zero_or_less_prunes_nothing(
+async def test_a_maximum_age_of_zero_or_less_deletes_nothing(
     home: Home, somebody: SessionSource, calendar: Calendar, never: float
 ) -> None:
     await used(home, somebody, "old")
@@ -71,7 +71,9 @@ async def test_zero_or_less_prunes_nothing(
     assert len(await left(home)) == 1
 
 
-async def test_what_somebody_waits_for_stays(home: Home, somebody: SessionSource, calendar: Calendar) -> None:
+async def test_sessions_with_pending_work_are_kept(
+    home: Home, somebody: SessionSource, calendar: Calendar
+) -> None:
     names = ("plain", "suspended", "marked", "running", "serving", "pending", "shown", "ended")
     ids = {name: await used(home, somebody, name) for name in names}
 
@@ -90,7 +92,7 @@ async def test_what_somebody_waits_for_stays(home: Home, somebody: SessionSource
     assert await left(home) == {ids[name] for name in names} - set(pruned)
 
 
-async def test_a_session_goes_after_the_output_of_its_processes(
+async def test_a_session_with_process_rows_is_kept_until_they_are_deleted(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
     """The row of the process is all that knows where its output lies."""

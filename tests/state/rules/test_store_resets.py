@@ -12,26 +12,15 @@ from hermes_trio.base.messages import SessionSource
 from hermes_trio.config.schema import GatewayConfig, SessionReset
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
-from hermes_trio.state.tables import inbox, processes, sessions
+from hermes_trio.state.tables import processes, sessions
 from hermes_trio.state.tables.processes import ProcessRow
 from hermes_trio.state.tables.turns import Outcome
-from tests.conftest import Calendar, Home, OpenHome
-from tests.state.rows import received
+from tests.conftest import Calendar, OpenHome
+from tests.state.rows import cut_with_message
 
 IDLE = GatewayConfig(session_reset=SessionReset(mode="idle", idle_minutes=60))
 DAILY = GatewayConfig(session_reset=SessionReset(mode="daily", at_hour=4))
 NEVER = GatewayConfig()
-
-
-async def cut(home: Home, session_id: str) -> int:
-    """Cut a turn of this session that holds a message; returns the message."""
-    turn = await home.turn(session_id)
-    row = await home.database.write(received, f"of {turn.run_id}")
-    await home.database.write(inbox.join_turn, turn.turn_id, [row])
-    await home.database.write(
-        settle.settle, turn.turn_id, Settlement(Outcome.CUT, "restart_timeout"), home.world.time()
-    )
-    return row
 
 
 @pytest.mark.parametrize(
@@ -64,7 +53,7 @@ async def cut(home: Home, session_id: str) -> int:
         "not yet four",
     ],
 )
-async def test_the_policy_is_that_of_the_platform_then_of_the_type(
+async def test_the_reset_policy_of_the_platform_wins_over_that_of_the_chat_type(
     open_home: OpenHome, somebody: SessionSource, calendar: Calendar, config: GatewayConfig, reset: bool
 ) -> None:
     async with open_home(config=config) as home:
@@ -74,7 +63,7 @@ async def test_the_policy_is_that_of_the_platform_then_of_the_type(
         assert (after.session_id != before.session_id) is reset
 
 
-async def test_a_day_ends_at_its_hour(
+async def test_a_daily_reset_happens_at_its_hour(
     open_home: OpenHome, somebody: SessionSource, calendar: Calendar
 ) -> None:
     async with open_home(config=DAILY) as home:
@@ -89,7 +78,7 @@ async def test_a_day_ends_at_its_hour(
 
 
 @pytest.mark.parametrize("active", [False, True])
-async def test_a_fresh_start_knows_whether_its_end_is_worth_telling(
+async def test_a_new_session_records_whether_the_replaced_one_was_used(
     open_home: OpenHome, somebody: SessionSource, calendar: Calendar, active: bool
 ) -> None:
     async with open_home(config=IDLE) as home:
@@ -119,7 +108,7 @@ async def test_a_fresh_start_knows_whether_its_end_is_worth_telling(
     ],
     ids=["lives", "lives for long", "was forgotten", "in the foreground", "of another session", "has ended"],
 )
-async def test_a_living_background_process_keeps_its_session(
+async def test_a_running_background_process_prevents_a_reset(
     open_home: OpenHome, somebody: SessionSource, calendar: Calendar, changed: dict[str, Any], kept: bool
 ) -> None:
     async with open_home(config=IDLE) as home:
@@ -137,14 +126,14 @@ async def test_a_living_background_process_keeps_its_session(
 
 
 @pytest.mark.parametrize("ahead", [60, 86400 * 400])
-async def test_a_clock_that_was_ahead_resets_and_prunes_nothing(
+async def test_a_clock_that_was_ahead_causes_no_reset_and_no_deletion(
     open_home: OpenHome, somebody: SessionSource, calendar: Calendar, ahead: int
 ) -> None:
     both = GatewayConfig(session_reset=SessionReset(mode="both", idle_minutes=1))
     async with open_home(config=both) as home:
         calendar.sleep(seconds=ahead)
         before = await home.store.get_or_create_session(somebody)
-        await cut(home, before.session_id)
+        await cut_with_message(home, before.session_id)
         calendar.sleep(seconds=-ahead)
         assert await home.store.prune_old_sessions(1) == []
         after = await home.store.get_or_create_session(somebody)

@@ -39,7 +39,7 @@ events = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(event=events)
-def test_a_message_is_read_back_as_it_came(shared_db: sqlite3.Connection, event: MessageEvent) -> None:
+def test_a_message_is_read_back_unchanged(shared_db: sqlite3.Connection, event: MessageEvent) -> None:
     with undone(shared_db) as db:
         stored = inbox.store(db, event, session_key="key", own_key="own", at=NOON)
         assert inbox.pending(db, "key") == [
@@ -51,7 +51,7 @@ def store(db: sqlite3.Connection, event: MessageEvent, own_key: str = "own", *, 
     return inbox.store(db, event, session_key="key", own_key=own_key, at=at)
 
 
-def test_the_same_message_seen_twice_is_one_row(db: sqlite3.Connection) -> None:
+def test_a_message_received_twice_has_one_row(db: sqlite3.Connection) -> None:
     first = store(db, MessageEvent(KIM, "Hello.", "7"))
     again = store(db, MessageEvent(KIM, "Hello, in other words.", "7"), "another key of ours", at=NOON + 9)
     assert first.seen_before is False
@@ -61,7 +61,9 @@ def test_the_same_message_seen_twice_is_one_row(db: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("state", ["of a turn", "done"])
-def test_a_message_that_was_dealt_with_does_not_come_back(db: sqlite3.Connection, state: str) -> None:
+def test_a_message_received_again_after_its_turn_does_not_wait_again(
+    db: sqlite3.Connection, state: str
+) -> None:
     session(db)
     stored = store(db, MessageEvent(KIM, "Hello.", "7"))
     turn_id = turn(db)
@@ -111,7 +113,7 @@ EDITED = replace(EVENT, text="Hello!", edited=True, sent_at=NOON + 60)
         "no name at all",
     ],
 )
-def test_what_is_the_same_message(
+def test_a_message_is_identified_by_account_chat_id_and_edit(
     db: sqlite3.Connection, one: MessageEvent, other: MessageEvent, same: bool
 ) -> None:
     first = store(db, one, "own 1")
@@ -120,14 +122,14 @@ def test_what_is_the_same_message(
     assert (first.inbox_id == second.inbox_id) is same
 
 
-def test_an_id_of_ours_is_never_taken_for_one_of_theirs(db: sqlite3.Connection) -> None:
+def test_an_own_key_never_equals_a_platform_id(db: sqlite3.Connection) -> None:
     store(db, MessageEvent(KIM, "Hello."), "7")
     for message_id in ("7", "ours:7", "own 7"):
         assert store(db, MessageEvent(KIM, "Hello.", message_id)).seen_before is False
     assert store(db, MessageEvent(KIM, "Hello."), "7").seen_before is True
 
 
-def test_a_command_is_done_when_stored_and_never_replays(db: sqlite3.Connection) -> None:
+def test_a_command_is_stored_as_done_and_never_replayed(db: sqlite3.Connection) -> None:
     command = MessageEvent(KIM, "/stop", "7", kind="command")
     stored = inbox.store(db, command, session_key="key", own_key="own", at=NOON, done=True)
     assert stored.seen_before is False
@@ -137,7 +139,7 @@ def test_a_command_is_done_when_stored_and_never_replays(db: sqlite3.Connection)
     assert inbox.store(db, command, session_key="key", own_key="own", at=NOON, done=True).seen_before is True
 
 
-def test_messages_wait_in_the_order_in_which_they_came(db: sqlite3.Connection) -> None:
+def test_messages_wait_in_order_of_arrival(db: sqlite3.Connection) -> None:
     session(db)
     ids = [received(db, f"{number}", key=key) for number, key in enumerate(["b", "a", "b", "c", "a"])]
     assert [row.inbox_id for row in inbox.pending(db, "b")] == [ids[0], ids[2]]
@@ -152,7 +154,7 @@ def test_messages_wait_in_the_order_in_which_they_came(db: sqlite3.Connection) -
     assert [row.inbox_id for row in inbox.pending(db, "b")] == [ids[0], ids[2]]
 
 
-def test_many_messages_may_be_of_one_turn_and_each_is_of_one(db: sqlite3.Connection) -> None:
+def test_a_turn_may_have_many_messages_and_a_message_one_turn(db: sqlite3.Connection) -> None:
     session(db)
     session(db, "s2")
     one, two, three = (received(db, str(number)) for number in range(3))
@@ -173,7 +175,7 @@ def test_many_messages_may_be_of_one_turn_and_each_is_of_one(db: sqlite3.Connect
     assert inbox.join_turn(db, second, [one]) == 0, "done is done"
 
 
-def test_only_what_cut_turns_hold_is_closed_with_the_mark(db: sqlite3.Connection) -> None:
+def test_close_cut_turns_closes_only_messages_of_cut_turns(db: sqlite3.Connection) -> None:
     session(db)
     session(db, "s2")
     cut, elsewhere = turn(db, run="r1", ended=Outcome.CUT), turn(db, "s2", run="r2", ended=Outcome.CUT)
@@ -189,7 +191,7 @@ def test_only_what_cut_turns_hold_is_closed_with_the_mark(db: sqlite3.Connection
     ]
 
 
-def test_what_was_done_long_ago_is_forgotten_and_what_is_open_never(db: sqlite3.Connection) -> None:
+def test_pruning_the_inbox_deletes_old_done_rows_and_no_open_one(db: sqlite3.Connection) -> None:
     session(db)
     old, new, open_one, waiting = (received(db, str(number)) for number in range(4))
     first, second, third = (turn(db, run=f"r{n}", ended=Outcome.CUT) for n in range(3))
@@ -205,9 +207,7 @@ def test_what_was_done_long_ago_is_forgotten_and_what_is_open_never(db: sqlite3.
 @pytest.mark.parametrize(
     "bad", ["", "{", "17", '"Hello."', "[]", '{"text": "Hello."}', '{"source": 5}', "[" * 100_000]
 )
-def test_a_message_that_cannot_be_read_is_reported_and_holds_nobody_up(
-    db: sqlite3.Connection, bad: str
-) -> None:
+def test_an_unreadable_message_is_logged_and_blocks_no_other(db: sqlite3.Connection, bad: str) -> None:
     session(db)
     bad_one, good = received(db, "1"), received(db, "2")
     db.execute("UPDATE inbox SET event = ? WHERE inbox_id = ?", (bad, bad_one))

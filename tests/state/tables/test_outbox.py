@@ -30,7 +30,7 @@ def owed_now(db: sqlite3.Connection) -> list[str]:
     return [row.owed.delivery_key for row in outbox.undelivered(db, "telegram", "main")]
 
 
-def test_what_is_owed_is_read_back_as_it_was_written(db: sqlite3.Connection) -> None:
+def test_an_owed_message_is_read_back_unchanged(db: sqlite3.Connection) -> None:
     session(db)
     owed = to_chat("k1", thread_id="5", reply_to="7", session_id="s1", turn_id=turn(db))
     row = owe(db, owed)
@@ -39,7 +39,7 @@ def test_what_is_owed_is_read_back_as_it_was_written(db: sqlite3.Connection) -> 
     assert outbox.get(db, row.outbox_id + 1) is None
 
 
-def test_the_same_key_is_owed_once_whatever_became_of_it(db: sqlite3.Connection) -> None:
+def test_a_delivery_key_is_owed_once_whatever_its_state(db: sqlite3.Connection) -> None:
     row = owe(db, to_chat("k1"))
     assert outbox.owe(db, to_chat("k1"), NOON + 1) is False
     outbox.note_attempt(db, row.outbox_id, NOON)
@@ -62,7 +62,7 @@ def test_a_delivery_goes_from_owed_to_sent(db: sqlite3.Connection) -> None:
     assert owed_now(db) == []
 
 
-def test_one_that_surely_did_not_arrive_is_owed_again(db: sqlite3.Connection) -> None:
+def test_a_delivery_that_certainly_failed_is_owed_again(db: sqlite3.Connection) -> None:
     row = owe(db, to_chat("k1"))
     outbox.note_failure(db, row.outbox_id, "before any attempt")
     assert the_row(db, row.outbox_id) == row, "only an attempt can fail"
@@ -76,7 +76,7 @@ def test_one_that_surely_did_not_arrive_is_owed_again(db: sqlite3.Connection) ->
 
 
 @pytest.mark.parametrize("end", ["sent", "given up"])
-def test_what_is_over_stays_as_it_is(db: sqlite3.Connection, end: str) -> None:
+def test_a_finished_delivery_never_changes(db: sqlite3.Connection, end: str) -> None:
     row = owe(db, to_chat("k1"))
     outbox.note_attempt(db, row.outbox_id, NOON + 1)
     if end == "sent":
@@ -94,7 +94,7 @@ def test_what_is_over_stays_as_it_is(db: sqlite3.Connection, end: str) -> None:
     assert owed_now(db) == []
 
 
-def test_what_is_owed_is_delivered_in_order_through_its_own_account_to_its_own_chat(
+def test_open_deliveries_are_listed_in_order_by_account_and_chat(
     db: sqlite3.Connection,
 ) -> None:
     for number in (2, 1, 3):
@@ -107,7 +107,7 @@ def test_what_is_owed_is_delivered_in_order_through_its_own_account_to_its_own_c
     assert [row.owed.delivery_key for row in to_42] == ["k2", "k1", "k3"]
 
 
-def test_a_message_that_grows_is_never_delivered_from_here(db: sqlite3.Connection) -> None:
+def test_a_streamed_message_is_never_an_open_delivery(db: sqlite3.Connection) -> None:
     stream = outbox.begin_stream(db, to_chat("stream"), NOON)
     row = the_row(db, stream)
     assert (row.state, row.attempts, row.attempted_at) == (OutboxState.ATTEMPTING, 1, NOON)
@@ -120,7 +120,7 @@ def test_a_message_that_grows_is_never_delivered_from_here(db: sqlite3.Connectio
     assert outbox.has_key(db, "nothing") is False
 
 
-def test_what_was_over_long_ago_is_forgotten_and_what_is_owed_never(db: sqlite3.Connection) -> None:
+def test_pruning_the_outbox_deletes_old_finished_rows_and_no_owed_one(db: sqlite3.Connection) -> None:
     sent, given_up, recent = (owe(db, to_chat(key)).outbox_id for key in ("sent", "given up", "recent"))
     owe(db, to_chat("owed"))
     trying = owe(db, to_chat("trying")).outbox_id
@@ -134,7 +134,7 @@ def test_what_was_over_long_ago_is_forgotten_and_what_is_owed_never(db: sqlite3.
     assert left == {"recent", "owed", "trying"}
 
 
-def test_half_a_character_in_an_answer_or_an_error_costs_itself(db: sqlite3.Connection) -> None:
+def test_a_lone_surrogate_in_an_answer_or_an_error_costs_one_character(db: sqlite3.Connection) -> None:
     owed = Owed("k1", "telegram", "main", "42", '{"text": "\ud83d"}')
     row = owe(db, owed)
     assert row.owed.body == '{"text": "\N{REPLACEMENT CHARACTER}"}'

@@ -41,7 +41,7 @@ def tries(db: sqlite3.Connection, *codes: str, at: float = NOON) -> list[int]:
     return [answer.attempts_left for answer in answers if isinstance(answer, WrongCode)]
 
 
-def test_who_asks_is_let_in_by_the_code_they_were_shown_and_by_that_once(db: sqlite3.Connection) -> None:
+def test_a_person_is_approved_once_by_the_code_they_were_shown(db: sqlite3.Connection) -> None:
     assert asks(db) is True
     assert pairing.is_paired(db, "telegram", ["42"]) is False
     assert pairing.waiting(db, NOON) == [KIM]
@@ -55,7 +55,7 @@ def test_who_asks_is_let_in_by_the_code_they_were_shown_and_by_that_once(db: sql
     assert pairing.approve(db, CODE, NOON + 61) == WrongCode(4, None), "a code counts once"
 
 
-def test_a_code_counts_for_an_hour_and_not_a_moment_longer(db: sqlite3.Connection) -> None:
+def test_a_code_is_valid_for_exactly_an_hour(db: sqlite3.Connection) -> None:
     asks(db)
     assert len(pairing.waiting(db, NOON + HOUR - 0.001)) == 1
     assert pairing.waiting(db, NOON + HOUR) == []
@@ -63,12 +63,12 @@ def test_a_code_counts_for_an_hour_and_not_a_moment_longer(db: sqlite3.Connectio
     assert pairing.approve(db, CODE, NOON + HOUR - 0.001) == KIM
 
 
-def test_a_clock_that_was_corrected_makes_no_code_count_for_longer(db: sqlite3.Connection) -> None:
+def test_a_corrected_clock_extends_no_code(db: sqlite3.Connection) -> None:
     asks(db, at=NOON + 24 * HOUR)
     assert tries(db, CODE, at=NOON) == [4]
 
 
-def test_who_asks_again_is_told_again_after_ten_minutes_and_then_something_new(
+def test_a_second_request_gets_a_new_code_after_ten_minutes(
     db: sqlite3.Connection,
 ) -> None:
     asks(db)
@@ -80,7 +80,7 @@ def test_who_asks_again_is_told_again_after_ten_minutes_and_then_something_new(
     assert pairing.approve(db, "EFGH6789", NOON + 601) == replace(KIM, at=NOON + 600)
 
 
-def test_few_strangers_of_a_platform_wait_at_a_time_and_none_of_another_is_kept_out(
+def test_waiting_strangers_are_limited_on_each_platform_separately(
     db: sqlite3.Connection,
 ) -> None:
     assert [asks(db, user=user) for user in "1234"] == [True, True, True, False]
@@ -91,7 +91,7 @@ def test_few_strangers_of_a_platform_wait_at_a_time_and_none_of_another_is_kept_
     assert people.fetchall() == [("2",), ("4",)], "what counts no more is not kept"
 
 
-def test_five_wrong_codes_lock_the_door_for_an_hour_also_for_the_right_one(db: sqlite3.Connection) -> None:
+def test_five_wrong_codes_lock_approval_for_an_hour_even_for_the_right_code(db: sqlite3.Connection) -> None:
     asks(db)
     assert tries(db, *["WRONG222"] * 4) == [4, 3, 2, 1]
     assert pairing.approve(db, "WRONG222", NOON + 10) == WrongCode(0, NOON + 10 + HOUR)
@@ -102,7 +102,7 @@ def test_five_wrong_codes_lock_the_door_for_an_hour_also_for_the_right_one(db: s
     assert isinstance(pairing.approve(db, "EFGH6789", NOON + 10 + HOUR), Person)
 
 
-def test_a_right_code_or_an_hour_without_a_wrong_one_begins_the_count_anew(db: sqlite3.Connection) -> None:
+def test_a_right_code_or_an_hour_without_a_wrong_one_resets_the_count(db: sqlite3.Connection) -> None:
     asks(db)
     assert tries(db, *["WRONG222"] * 4) == [4, 3, 2, 1]
     assert pairing.approve(db, CODE, NOON) == KIM
@@ -110,13 +110,13 @@ def test_a_right_code_or_an_hour_without_a_wrong_one_begins_the_count_anew(db: s
     assert tries(db, "WRONG222", at=NOON + HOUR) == [4]
 
 
-def test_a_lock_of_the_future_is_a_clock_that_was_corrected(db: sqlite3.Connection) -> None:
+def test_a_lock_with_a_time_in_the_future_does_not_last_longer(db: sqlite3.Connection) -> None:
     tries(db, *["WRONG222"] * 5, at=NOON + 1000 * HOUR)
     asks(db)
     assert pairing.approve(db, CODE, NOON) == KIM
 
 
-def test_what_is_revoked_is_gone_and_so_is_the_code(db: sqlite3.Connection) -> None:
+def test_revoking_removes_the_approval_and_the_code(db: sqlite3.Connection) -> None:
     assert pairing.revoke(db, "telegram", "42") is False
     asks(db)
     assert pairing.revoke(db, "telegram", "42") is True
@@ -131,7 +131,7 @@ def test_what_is_revoked_is_gone_and_so_is_the_code(db: sqlite3.Connection) -> N
     assert pairing.revoke(db, "telegram", "42") is False
 
 
-def test_who_was_revoked_may_ask_and_be_let_in_again(db: sqlite3.Connection) -> None:
+def test_a_revoked_person_can_ask_and_be_approved_again(db: sqlite3.Connection) -> None:
     for _ in range(2):
         assert asks(db) is True
         assert pairing.approve(db, CODE, NOON) == KIM
@@ -141,7 +141,7 @@ def test_who_was_revoked_may_ask_and_be_let_in_again(db: sqlite3.Connection) -> 
 # --- codes -------------------------------------------------------------------------------------------
 
 
-def test_a_code_is_eight_signs_that_nobody_takes_for_one_another() -> None:
+def test_a_code_has_eight_characters_that_are_not_confused() -> None:
     assert len(set(ALPHABET)) == 32
     assert set(ALPHABET).isdisjoint("0O1Il")
     codes = {new_code() for _ in range(2000)}
@@ -151,7 +151,7 @@ def test_a_code_is_eight_signs_that_nobody_takes_for_one_another() -> None:
 
 
 @given(right=CODES, other=CODES)
-def test_of_all_codes_only_the_one_that_was_shown_lets_in(
+def test_only_the_code_that_was_shown_is_approved(
     shared_db: sqlite3.Connection, right: str, other: str
 ) -> None:
     with undone(shared_db) as db:
@@ -160,7 +160,7 @@ def test_of_all_codes_only_the_one_that_was_shown_lets_in(
 
 
 @given(text=st.text(st.characters(exclude_categories=[]), max_size=20))
-def test_whatever_is_typed_is_a_wrong_code_and_no_more(shared_db: sqlite3.Connection, text: str) -> None:
+def test_any_typed_text_is_at_most_a_wrong_code(shared_db: sqlite3.Connection, text: str) -> None:
     with undone(shared_db) as db:
         asks(db)
         if text != CODE:
@@ -168,7 +168,7 @@ def test_whatever_is_typed_is_a_wrong_code_and_no_more(shared_db: sqlite3.Connec
 
 
 @given(code=CODES)
-def test_the_same_code_is_never_stored_alike(code: str) -> None:
+def test_the_same_code_is_stored_with_different_salts(code: str) -> None:
     first, second = sealed(code), sealed(code)
     assert first != second
     assert code.encode() not in first
@@ -186,7 +186,7 @@ def left_open(path: Path) -> Iterator[Connections]:
         yield connections
 
 
-def test_the_owner_decides_while_nobody_has_the_database_open(tmp_path: Path) -> None:
+def test_the_owner_can_decide_while_no_gateway_runs(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     with left_open(path) as gateway:
         asks(gateway.writing)
@@ -197,7 +197,7 @@ def test_the_owner_decides_while_nobody_has_the_database_open(tmp_path: Path) ->
         assert pairing.all_paired(db) == [KIM]
 
 
-def test_what_the_owner_decides_is_seen_at_once_by_who_has_it_open(tmp_path: Path) -> None:
+def test_a_decision_is_visible_at_once_to_a_running_gateway(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     with left_open(path) as gateway:
         asks(gateway.writing)
@@ -213,7 +213,7 @@ def _approve_and_break(db: sqlite3.Connection) -> None:
     db.execute("INSERT INTO pairing_mistakes VALUES (NULL)")
 
 
-def test_a_decision_that_fails_has_not_happened(tmp_path: Path) -> None:
+def test_a_failed_decision_is_rolled_back(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     with left_open(path) as gateway:
         asks(gateway.writing)
@@ -223,7 +223,7 @@ def test_a_decision_that_fails_has_not_happened(tmp_path: Path) -> None:
         asks(gateway.writing, user="43")
 
 
-def test_between_looking_and_deciding_nobody_else_writes(tmp_path: Path) -> None:
+def test_a_decision_locks_out_other_writers_from_its_first_read(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     with left_open(path) as gateway:
         asks(gateway.writing)
@@ -234,7 +234,7 @@ def test_between_looking_and_deciding_nobody_else_writes(tmp_path: Path) -> None
                 gateway.writing.execute("BEGIN IMMEDIATE")
 
 
-def test_the_owner_waits_for_a_gateway_that_is_writing(tmp_path: Path) -> None:
+def test_a_decision_waits_for_a_gateway_that_writes(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     decided = threading.Event()
 
@@ -255,7 +255,7 @@ def test_the_owner_waits_for_a_gateway_that_is_writing(tmp_path: Path) -> None:
         assert pairing.waiting(gateway.reading, NOON) == []
 
 
-def test_the_owner_dies_in_the_middle_and_the_gateway_goes_on(tmp_path: Path) -> None:
+def test_a_killed_decision_is_rolled_back_and_the_gateway_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     with left_open(path) as gateway:
         asks(gateway.writing)
@@ -276,7 +276,7 @@ def test_the_owner_dies_in_the_middle_and_the_gateway_goes_on(tmp_path: Path) ->
         assert pairing.approve(gateway.writing, CODE, NOON) == KIM
 
 
-async def test_what_the_gateway_writes_meanwhile_is_whole(tmp_path: Path) -> None:
+async def test_gateway_writes_during_decisions_are_complete(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     async with open_database(path, World()) as database:
         for number in range(50):
@@ -288,13 +288,13 @@ async def test_what_the_gateway_writes_meanwhile_is_whole(tmp_path: Path) -> Non
         assert len(await database.read(pairing.all_paired)) == 50
 
 
-def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_decision_does_not_create_a_missing_database(tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable), deciding(tmp_path / "gateway.db"):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_database_of_ours_is_refused_with_a_remedy(tmp_path: Path) -> None:
+def test_a_decision_in_a_foreign_database_is_refused_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(StoreUnusable, match="Start the gateway once"), deciding(tmp_path / "empty") as db:
         pairing.approve(db, CODE, NOON)

@@ -29,7 +29,7 @@ def found(db: sqlite3.Connection, words: str) -> set[str]:
     return {row.content for _, row in transcript.search(db, words)}
 
 
-def test_what_was_said_is_found_with_its_session_and_its_run(db: sqlite3.Connection) -> None:
+def test_a_search_result_has_its_session_and_its_run(db: sqlite3.Connection) -> None:
     session(db)
     session(db, "s2")
     turn_id = turn(db, run="r1")
@@ -42,7 +42,7 @@ def test_what_was_said_is_found_with_its_session_and_its_run(db: sqlite3.Connect
     assert [session_id for session_id, _ in transcript.search(db, "here")] == ["s2"]
 
 
-def test_all_words_must_occur_in_any_order_and_case(db: sqlite3.Connection) -> None:
+def test_search_finds_rows_with_all_words_in_any_order_and_case(db: sqlite3.Connection) -> None:
     session(db)
     said(db, "A blue bicycle")
     said(db, "Blue bicycles, an old bicycle and a blue door")
@@ -51,7 +51,7 @@ def test_all_words_must_occur_in_any_order_and_case(db: sqlite3.Connection) -> N
     assert found(db, "blue green") == set()
 
 
-def test_what_tools_and_the_system_said_is_not_found(db: sqlite3.Connection) -> None:
+def test_search_does_not_find_tool_and_system_rows(db: sqlite3.Connection) -> None:
     session(db)
     said(db, "secret of a tool", role="tool")
     said(db, "secret of the system", role="system")
@@ -59,7 +59,7 @@ def test_what_tools_and_the_system_said_is_not_found(db: sqlite3.Connection) -> 
     assert found(db, "secret") == {"secret of an answer"}
 
 
-def test_the_best_comes_first_and_of_equals_the_newest(db: sqlite3.Connection) -> None:
+def test_search_results_are_sorted_by_rank_then_by_age(db: sqlite3.Connection) -> None:
     session(db)
     for content in ("tea " + "and so on " * 30, "tea 1", "tea 2", "tea tea tea"):
         said(db, content)
@@ -106,7 +106,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("words", HOSTILE)
-def test_no_word_is_an_operator(db: sqlite3.Connection, words: str) -> None:
+def test_no_word_is_a_search_operator(db: sqlite3.Connection, words: str) -> None:
     session(db)
     said(db, "tea with milk")
     said(db, "near and or not content")
@@ -116,7 +116,7 @@ def test_no_word_is_an_operator(db: sqlite3.Connection, words: str) -> None:
         assert f"he said {words} and left" in found(db, words), "it finds itself"
 
 
-def test_signs_without_a_letter_narrow_nothing_down(db: sqlite3.Connection) -> None:
+def test_words_without_a_letter_do_not_narrow_a_search(db: sqlite3.Connection) -> None:
     session(db)
     said(db, "tea with milk")
     for words in ("tea *", '" tea', "tea - milk", "( tea )", "tea ?"):
@@ -125,16 +125,14 @@ def test_signs_without_a_letter_narrow_nothing_down(db: sqlite3.Connection) -> N
 
 @settings(max_examples=200, deadline=None)
 @given(words=st.text(), content=st.text())
-def test_any_text_can_be_stored_and_looked_for(
-    shared_db: sqlite3.Connection, words: str, content: str
-) -> None:
+def test_any_text_can_be_stored_and_searched(shared_db: sqlite3.Connection, words: str, content: str) -> None:
     with undone(shared_db) as db:
         session(db)
         said(db, content)
         assert {row.content for _, row in transcript.search(db, words)} <= {content}
 
 
-def test_what_is_deleted_is_not_found_any_more(db: sqlite3.Connection) -> None:
+def test_search_does_not_find_deleted_rows(db: sqlite3.Connection) -> None:
     session(db)
     session(db, "s2")
     said(db, "tea here")
@@ -171,9 +169,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_damaged_index_is_made_again_for_who_searches(
-    tmp_path: Path, world: World, change: str
-) -> None:
+async def test_a_damaged_index_is_rebuilt_by_a_search(tmp_path: Path, world: World, change: str) -> None:
     path = tmp_path / "gateway.db"
     await damaged(path, world, change)
     async with open_database(path, world, worker=inline_worker) as database:
@@ -185,9 +181,7 @@ async def test_a_damaged_index_is_made_again_for_who_searches(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_damaged_index_is_made_again_for_who_writes(
-    tmp_path: Path, world: World, change: str
-) -> None:
+async def test_a_damaged_index_is_rebuilt_by_a_write(tmp_path: Path, world: World, change: str) -> None:
     """Left as it is, no message could be stored any more, in this life or the next."""
     path = tmp_path / "gateway.db"
     await damaged(path, world, change)
@@ -200,7 +194,7 @@ async def test_a_damaged_index_is_made_again_for_who_writes(
             await say_more(database)
 
 
-async def test_an_index_that_is_damaged_again_at_once_is_told_and_not_made_again_for_ever(
+async def test_an_index_damaged_a_second_time_raises_and_is_not_rebuilt_again(
     tmp_path: Path, world: World
 ) -> None:
     path = tmp_path / "gateway.db"

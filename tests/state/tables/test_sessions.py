@@ -63,7 +63,7 @@ entries = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(entry=entries, ended=st.none() | st.tuples(times, texts))
-def test_an_entry_is_read_back_as_it_was_stored(
+def test_a_session_entry_is_read_back_unchanged(
     shared_db: sqlite3.Connection, entry: SessionEntry, ended: tuple[float, str] | None
 ) -> None:
     if ended is not None:
@@ -75,7 +75,7 @@ def test_an_entry_is_read_back_as_it_was_stored(
         assert sessions.newest(db, limit=10) == [entry]
 
 
-def test_a_chat_has_one_open_session_and_any_number_of_ended_ones(db: sqlite3.Connection) -> None:
+def test_a_key_has_one_open_session_and_any_number_of_ended_ones(db: sqlite3.Connection) -> None:
     session(db, "s1", key="chat")
     with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
         session(db, "s2", key="chat")
@@ -90,7 +90,7 @@ def test_a_chat_has_one_open_session_and_any_number_of_ended_ones(db: sqlite3.Co
         session(db, "s3", key="another chat")
 
 
-def test_the_first_end_wins_and_takes_the_mark_away(db: sqlite3.Connection) -> None:
+def test_the_first_end_of_a_session_wins_and_removes_the_mark(db: sqlite3.Connection) -> None:
     session(db, mark=Mark("suspended", "stuck", NOON))
     assert sessions.end(db, "s1", "suspended", NOON + 1) is True
     assert sessions.end(db, "s1", "idle", NOON + 2) is False
@@ -102,13 +102,13 @@ def test_the_first_end_wins_and_takes_the_mark_away(db: sqlite3.Connection) -> N
 @pytest.mark.parametrize(
     "bad", ["", "..", "a/b", "a\\b", "C:\\x", "a\0b", "-a", ".a", "nul.txt", "a" * 129, "a..b"]
 )
-def test_an_id_that_could_leave_its_directory_never_becomes_a_row(db: sqlite3.Connection, bad: str) -> None:
+def test_an_unsafe_session_id_is_never_stored(db: sqlite3.Connection, bad: str) -> None:
     with pytest.raises(InvalidId):
         session(db, bad)
     assert sessions.newest(db, limit=10) == []
 
 
-def test_lists_are_in_the_order_of_use_and_of_marking(db: sqlite3.Connection) -> None:
+def test_session_lists_are_ordered_by_use_or_by_mark(db: sqlite3.Connection) -> None:
     for number, (used, marked) in enumerate([(3, 30), (1, 10), (2, None), (2, 20)]):
         mark = None if marked is None else Mark("resume_pending", None, NOON + marked)
         session(db, f"s{number}", mark=mark, used_at=NOON + used)
@@ -126,7 +126,7 @@ def test_lists_are_in_the_order_of_use_and_of_marking(db: sqlite3.Connection) ->
     assert {entry.session_id for entry in sessions.used_since(db, NOON + 3)} == {"s0", "suspended"}
 
 
-def test_usage_adds_up_and_an_unknown_cost_stays_unknown(db: sqlite3.Connection) -> None:
+def test_usage_is_summed_and_an_unknown_cost_stays_unknown(db: sqlite3.Connection) -> None:
     session(db)
     sessions.add_usage(db, "s1", Usage(10, 5, 3, 2, last_prompt_tokens=18))
     assert the_session(db).usage == Usage(10, 5, 3, 2, 18, None)
@@ -137,7 +137,7 @@ def test_usage_adds_up_and_an_unknown_cost_stays_unknown(db: sqlite3.Connection)
 
 @pytest.mark.parametrize("bad", ["", "{", "[]", "17", '{"chat_id": 5}', '"text"', "null", "[" * 100_000])
 @pytest.mark.parametrize("column", ["origin", "model_override"])
-def test_what_cannot_be_read_of_a_row_costs_that_and_is_reported(
+def test_an_unreadable_value_of_a_session_is_none_and_logged(
     db: sqlite3.Connection, column: str, bad: str
 ) -> None:
     """One bad row must not take a list of sessions, or a start, with it."""
@@ -170,7 +170,7 @@ def fill(db: sqlite3.Connection, session_id: str) -> None:
     db.execute("UPDATE inbox SET state = 'of_turn', turn_id = ? WHERE inbox_id = ?", (cut, inbox_id))
 
 
-def test_a_deleted_session_leaves_nothing_and_takes_nothing_of_others(db: sqlite3.Connection) -> None:
+def test_deleting_a_session_deletes_all_its_rows_and_no_others(db: sqlite3.Connection) -> None:
     fill(db, "s2")
     alone = everything(db)
     fill(db, "s1")
@@ -195,7 +195,7 @@ def test_a_deleted_session_leaves_nothing_and_takes_nothing_of_others(db: sqlite
     assert db.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-def test_nothing_can_leave_a_message_with_a_turn_that_is_gone(db: sqlite3.Connection) -> None:
+def test_a_turn_with_open_messages_cannot_be_deleted(db: sqlite3.Connection) -> None:
     fill(db, "s1")
     with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
         sessions.delete(db, "s1")
@@ -214,8 +214,6 @@ def test_nothing_can_leave_a_message_with_a_turn_that_is_gone(db: sqlite3.Connec
         "DELETE FROM outbox WHERE done_at < 1 OR (done_at IS NULL AND streamed AND attempted_at < 1)",
     ],
 )
-def test_what_happens_in_every_turn_reads_no_table_from_end_to_end(
-    db: sqlite3.Connection, statement: str
-) -> None:
+def test_frequent_statements_scan_no_whole_table(db: sqlite3.Connection, statement: str) -> None:
     """The store has one owner: while it reads a hundred thousand rows to delete one, everybody waits."""
     assert scans(db, statement) == []

@@ -17,7 +17,7 @@ from tests.state.rows import NOON, session, turn
 SERVER = ProcessRow("p1", "s1", "life-1", 4711, 123.25, "python -m http.server", True, NOON, "spool/p1")
 
 
-def test_a_process_is_remembered_until_its_end_is_known(db: sqlite3.Connection) -> None:
+def test_a_process_is_alive_until_its_end_is_stored(db: sqlite3.Connection) -> None:
     session(db)
     build = ProcessRow("p2", "s1", "life-2", 4712, 124.5, "make", False, NOON - 1)
     processes.add(db, SERVER)
@@ -35,7 +35,7 @@ def test_a_process_is_remembered_until_its_end_is_known(db: sqlite3.Connection) 
     assert processes.alive(db) == []
 
 
-def test_a_process_has_one_row_and_a_session(db: sqlite3.Connection) -> None:
+def test_a_process_id_is_unique_and_needs_an_existing_session(db: sqlite3.Connection) -> None:
     session(db)
     processes.add(db, SERVER)
     with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
@@ -44,7 +44,9 @@ def test_a_process_has_one_row_and_a_session(db: sqlite3.Connection) -> None:
         processes.add(db, replace(SERVER, process_id="p2", session_id="nowhere"))
 
 
-def test_the_youngest_living_background_process_is_the_one_that_counts(db: sqlite3.Connection) -> None:
+def test_newest_background_is_the_start_of_the_newest_running_background_process(
+    db: sqlite3.Connection,
+) -> None:
     session(db)
     session(db, "s2")
     assert processes.newest_background(db, "s1") is None
@@ -57,7 +59,7 @@ def test_the_youngest_living_background_process_is_the_one_that_counts(db: sqlit
     assert processes.newest_background(db, "s1") == NOON
 
 
-def test_processes_that_ended_long_ago_are_forgotten_and_their_spools_named(db: sqlite3.Connection) -> None:
+def test_pruning_processes_deletes_old_ended_ones_and_returns_their_spools(db: sqlite3.Connection) -> None:
     session(db)
     for number, ended in enumerate([NOON, NOON, NOON + 10, None]):
         spool = None if number == 1 else f"spool/{number}"
@@ -68,7 +70,7 @@ def test_processes_that_ended_long_ago_are_forgotten_and_their_spools_named(db: 
     assert [name for (name,) in db.execute("SELECT process_id FROM processes ORDER BY 1")] == ["p2", "p3"]
 
 
-def test_the_first_answer_counts_and_a_late_one_is_told_so(db: sqlite3.Connection) -> None:
+def test_the_first_answer_to_an_approval_is_stored_and_a_late_one_is_refused(db: sqlite3.Connection) -> None:
     session(db)
     turn_id = turn(db)
     asked = ApprovalRow("a1", turn_id, "approval", '{"command": "rm -r build"}', NOON)
@@ -90,7 +92,7 @@ def test_the_first_answer_counts_and_a_late_one_is_told_so(db: sqlite3.Connectio
     assert approvals.get(db, "nothing") is None
 
 
-def test_what_is_asked_belongs_to_a_turn_and_has_a_name_of_its_own(db: sqlite3.Connection) -> None:
+def test_an_approval_id_is_unique_and_needs_an_existing_turn(db: sqlite3.Connection) -> None:
     session(db)
     first, second = turn(db, run="r1", ended=Outcome.ANSWERED), turn(db, run="r2")
     asked = ApprovalRow("a1", first, "approval", "{}", NOON)
@@ -106,7 +108,7 @@ def test_what_is_asked_belongs_to_a_turn_and_has_a_name_of_its_own(db: sqlite3.C
 RESTART = EndingRow("life-1", "restart", "SIGUSR1", 30.0, "restart_timeout", "stopped", NOON, asked_by="42")
 
 
-def test_how_a_life_ends_is_known_to_the_next(db: sqlite3.Connection) -> None:
+def test_the_ending_of_a_life_can_be_read_by_the_next(db: sqlite3.Connection) -> None:
     assert endings.of_life(db, "life-1") is None, "nothing was decided: it crashed"
     assert endings.latest(db) is None
     endings.record(db, RESTART)
@@ -120,7 +122,7 @@ def test_how_a_life_ends_is_known_to_the_next(db: sqlite3.Connection) -> None:
     assert endings.of_life(db, "life-1") == over
 
 
-def test_a_stop_turns_a_restart_into_a_stop(db: sqlite3.Connection) -> None:
+def test_a_stop_during_a_restart_replaces_the_ending(db: sqlite3.Connection) -> None:
     endings.record(db, RESTART)
     stop = EndingRow("life-1", "stop", "SIGTERM", 0.0, "shutdown_timeout", "running", NOON + 1)
     endings.record(db, stop)
@@ -130,7 +132,7 @@ def test_a_stop_turns_a_restart_into_a_stop(db: sqlite3.Connection) -> None:
     assert db.execute("SELECT count(*) FROM endings").fetchone() == (1,)
 
 
-def test_a_small_fact_is_what_was_said_last(db: sqlite3.Connection) -> None:
+def test_a_meta_fact_has_the_value_stored_last(db: sqlite3.Connection) -> None:
     assert meta.get(db, "name") is None
     for value in ("one", "two", "", "a\0b"):
         meta.put(db, "name", value)
@@ -161,7 +163,7 @@ def test_a_small_fact_is_what_was_said_last(db: sqlite3.Connection) -> None:
         "VALUES ('s1', 0, 'robot', '', 1)",
     ],
 )
-def test_the_schema_itself_refuses_what_cannot_be(db: sqlite3.Connection, statement: str) -> None:
+def test_the_schema_refuses_impossible_rows(db: sqlite3.Connection, statement: str) -> None:
     session(db)
     approvals.ask(db, ApprovalRow("a1", turn(db), "approval", "{}", NOON))
     endings.record(db, RESTART)

@@ -37,7 +37,7 @@ cards = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_a_row_is_read_back_as_it_was_written(shared_db: sqlite3.Connection, data: st.DataObject) -> None:
+def test_a_transcript_row_is_read_back_unchanged(shared_db: sqlite3.Connection, data: st.DataObject) -> None:
     with undone(shared_db) as db:
         session(db)
         turn_id = data.draw(st.none() | st.just(turn(db, run="the run")))
@@ -68,7 +68,7 @@ def test_a_row_is_read_back_as_it_was_written(shared_db: sqlite3.Connection, dat
         assert stored == replace(row, id=row_id)
 
 
-def test_rows_are_ordered_by_turn_and_place_and_not_by_when_they_were_written(db: sqlite3.Connection) -> None:
+def test_transcript_rows_are_ordered_by_turn_and_place_not_by_insertion(db: sqlite3.Connection) -> None:
     session(db)
     session(db, "s2")
     first = turn(db, run="r1", ended=Outcome.CUT)
@@ -96,7 +96,7 @@ def test_rows_are_ordered_by_turn_and_place_and_not_by_when_they_were_written(db
     ]
 
 
-def test_recovering_again_changes_nothing_and_recovering_more_adds_what_is_more(
+def test_replacing_recovered_rows_is_idempotent_and_adds_new_ones(
     db: sqlite3.Connection,
 ) -> None:
     session(db)
@@ -122,9 +122,7 @@ def test_recovering_again_changes_nothing_and_recovering_more_adds_what_is_more(
     "bad", ["{", "17", "[{}]", '[{"id": 1, "name": "n", "arguments": "{}"}]', "[" * 10_000]
 )
 @pytest.mark.parametrize("column", ["tool_calls", "cards"])
-def test_calls_that_cannot_be_read_cost_the_calls_and_are_reported(
-    db: sqlite3.Connection, column: str, bad: str
-) -> None:
+def test_unreadable_tool_calls_are_dropped_and_logged(db: sqlite3.Connection, column: str, bad: str) -> None:
     session(db)
     row_id = transcript.append(db, "s1", TranscriptRow("assistant", "I looked.", NOON))
     transcript.append(db, "s1", TranscriptRow("user", "And?", NOON))
@@ -136,7 +134,7 @@ def test_calls_that_cannot_be_read_cost_the_calls_and_are_reported(
     assert [(entry["message"], entry["column"]) for entry in logs] == [(row_id, column)]
 
 
-def test_half_a_character_costs_itself_and_not_the_end_of_a_turn(db: sqlite3.Connection) -> None:
+def test_a_lone_surrogate_costs_one_character_and_not_the_end_of_a_turn(db: sqlite3.Connection) -> None:
     session(db)
     half, sign = "\ud83d", "\N{REPLACEMENT CHARACTER}"
     row = TranscriptRow(

@@ -42,7 +42,7 @@ def berlin(wall: str, *, again: bool = False) -> datetime:
         (timedelta(days=-400), None),
     ],
 )
-def test_idle_is_longer_than_the_limit(unused_for: timedelta, due: DueReset | None) -> None:
+def test_an_idle_reset_is_due_after_more_than_the_limit(unused_for: timedelta, due: DueReset | None) -> None:
     now = datetime(2026, 11, 18, 12, tzinfo=UTC)
     assert reset_due(IDLE, updated_at=(now - unused_for).timestamp(), now=now, zone=UTC) == due
 
@@ -61,7 +61,7 @@ def test_idle_is_longer_than_the_limit(unused_for: timedelta, due: DueReset | No
         ("2026-12-31 23:00", "2027-01-01 00:30", None),
     ],
 )
-def test_daily_is_when_the_hour_has_come_since_the_last_message(
+def test_a_daily_reset_is_due_after_the_hour_since_the_last_message(
     updated: str, now: str, due: DueReset | None
 ) -> None:
     last_used = berlin(updated).timestamp()
@@ -71,7 +71,7 @@ def test_daily_is_when_the_hour_has_come_since_the_last_message(
 @pytest.mark.parametrize("told_in", [UTC, ZoneInfo("Asia/Tokyo"), ZoneInfo("America/Havana")])
 @pytest.mark.parametrize("name", ["Europe/Berlin", "Asia/Tokyo", "America/Havana"])
 @pytest.mark.parametrize(("minute", "due"), [(45, None), (75, "daily")])
-def test_the_hour_is_that_of_the_zone_whatever_zone_now_is_told_in(
+def test_the_daily_hour_is_in_the_configured_zone_whatever_the_zone_of_now(
     told_in: tzinfo, name: str, minute: int, due: DueReset | None
 ) -> None:
     zone = ZoneInfo(name)
@@ -99,14 +99,14 @@ def test_the_hour_is_that_of_the_zone_whatever_zone_now_is_told_in(
         (4, berlin("2026-10-24 04:00"), berlin("2026-10-25 03:59"), None),
     ],
 )
-def test_a_change_of_the_clock_neither_skips_nor_repeats_the_daily_reset(
+def test_a_daylight_saving_change_neither_skips_nor_repeats_the_daily_reset(
     at_hour: int, updated: datetime, now: datetime, due: DueReset | None
 ) -> None:
     policy = SessionReset(mode="daily", at_hour=at_hour)
     assert reset_due(policy, updated_at=updated.timestamp(), now=now, zone=BERLIN) == due
 
 
-def test_a_day_that_never_was_has_no_reset_of_its_own() -> None:
+def test_a_skipped_calendar_day_has_no_daily_reset() -> None:
     samoa = ZoneInfo("Pacific/Apia")  # went from 29 December 2011 to the 31st
     now = datetime(2011, 12, 31, 3, tzinfo=samoa)
     for used, due in (
@@ -121,7 +121,7 @@ moments = st.integers(1_577_836_800, 1_893_456_000)  # from 2020 to 2030
 
 
 @given(moments, st.integers(-3600, 2 * 86400), st.sampled_from(ZONES), st.integers(0, 23))
-def test_daily_is_due_when_another_day_has_begun_at_that_hour(
+def test_a_daily_reset_is_due_if_another_day_has_begun_at_that_hour(
     updated: int, passed: int, name: str, at_hour: int
 ) -> None:
     zone, now = ZoneInfo(name), updated + passed
@@ -145,7 +145,7 @@ def test_daily_is_due_when_another_day_has_begun_at_that_hour(
         ("2026-10-25 03:59", "daily"),
     ],
 )
-def test_no_zone_is_the_zone_of_this_machine(
+def test_a_zone_of_none_is_the_local_zone(
     monkeypatch: pytest.MonkeyPatch, now: str, due: DueReset | None
 ) -> None:
     last_used = berlin("2026-03-29 01:30").timestamp()
@@ -177,7 +177,7 @@ class Unused:
         ("both", Unused(timedelta(hours=25)), "idle"),
     ],
 )
-def test_the_mode_says_which_clocks_run(
+def test_the_mode_selects_idle_and_daily_resets(
     mode: Literal["none", "idle", "daily", "both"], unused: Unused, due: DueReset | None
 ) -> None:
     now = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -189,7 +189,7 @@ def test_the_mode_says_which_clocks_run(
     ("running_for", "blocks"),
     [(0, True), (24 * 3600, True), (24 * 3600 + 1, False), (-60, True)],
 )
-def test_a_background_process_keeps_its_session_until_it_is_too_old(running_for: float, blocks: bool) -> None:
+def test_a_background_process_prevents_a_reset_until_it_is_too_old(running_for: float, blocks: bool) -> None:
     assert process_blocks_reset(NOON - running_for, NOON, SessionReset()) is blocks
 
 
@@ -206,7 +206,7 @@ def test_a_background_process_keeps_its_session_until_it_is_too_old(running_for:
         (None, 3600, True),
     ],
 )
-def test_fresh_is_within_the_window(at: float | None, window: float, fresh: bool) -> None:
+def test_a_time_is_fresh_within_the_window(at: float | None, window: float, fresh: bool) -> None:
     assert is_fresh(at, NOON, window) is fresh
 
 
@@ -227,7 +227,7 @@ QUIET = SessionReset(notify=False)
         (QUIET, "suspended", "webhook", False, True),
     ],
 )
-def test_the_person_is_told_of_a_reset_worth_telling(
+def test_a_reset_notice_is_due_by_reason_activity_and_platform(
     policy: SessionReset, reason: ResetReason, platform: str, had_activity: bool, told: bool
 ) -> None:
     assert notice_due(policy, reason=reason, platform=platform, had_activity=had_activity) is told

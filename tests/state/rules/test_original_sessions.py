@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,34 +12,11 @@ from trio.testing import MockClock
 from hermes_trio.gateway.outbound import texts
 from hermes_trio.state.rules.original_sessions import read_original
 from tests.stage import Stage
-
-AT = "2026-05-19T12:00:00"
-README = "This file is a mirror."
-
-
-def entry(chat: str, session_id: str | None = None, **more: Any) -> dict[str, Any]:
-    """An entry as an old version of the original wrote it: hardly anything of today is in it."""
-    return {
-        "session_key": f"agent:main:memory:dm:{chat}",
-        "session_id": session_id or f"20260519_120000_000000{chat}",
-        "created_at": AT,
-        "updated_at": AT,
-        "origin": {"platform": "memory", "chat_id": chat, "user_id": chat, "user_name": "Kim"},
-        **more,
-    }
-
-
-def original(home: Path, *entries: dict[str, Any], counts: object = None, place: str = "sessions") -> None:
-    folder = home / place
-    folder.mkdir(parents=True, exist_ok=True)
-    keyed = {"_README": README, **{one["session_key"]: one for one in entries}}
-    (folder / "sessions.json").write_text(json.dumps(keyed))
-    if counts is not None:
-        (home / ".restart_failure_counts").write_text(json.dumps(counts))
+from tests.state.rules.original_files import entry, original
 
 
 @pytest.mark.parametrize("place", ["sessions", "."])
-async def test_a_chat_goes_on_in_the_session_it_had(
+async def test_an_imported_chat_continues_in_its_session(
     stage: Stage, autojump_clock: MockClock, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -58,7 +34,7 @@ async def test_a_chat_goes_on_in_the_session_it_had(
     assert "taken=2" in re.sub(r"\x1b\[[0-9]*m", "", caplog.text)
 
 
-async def test_it_is_done_once(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_the_import_is_done_once(stage: Stage, autojump_clock: MockClock) -> None:
     async with stage.life():
         pass
     original(stage.home, entry("42"))
@@ -74,7 +50,7 @@ async def test_it_is_done_once(stage: Stage, autojump_clock: MockClock) -> None:
             stage.entry("44")
 
 
-async def test_what_is_known_here_is_newer_and_stays(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_the_import_does_not_replace_existing_sessions(stage: Stage, autojump_clock: MockClock) -> None:
     async with stage.life():
         await stage.says("hello")
     mine = stage.entry().session_id
@@ -96,7 +72,7 @@ async def test_what_is_known_here_is_newer_and_stays(stage: Stage, autojump_cloc
         {"origin": {"platform": 7}},
     ],
 )
-async def test_an_entry_that_cannot_be_taken_costs_itself_only(
+async def test_an_unusable_entry_is_skipped_and_the_others_are_imported(
     stage: Stage, autojump_clock: MockClock, bad: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     original(stage.home, {**entry("41"), **bad}, entry("42"))
@@ -108,7 +84,7 @@ async def test_an_entry_that_cannot_be_taken_costs_itself_only(
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "{" * 100_000, '"x"', "\udcff"])
-async def test_a_broken_file_is_reported_and_no_reason_not_to_start(
+async def test_an_unreadable_session_file_is_logged_and_the_gateway_starts(
     stage: Stage, autojump_clock: MockClock, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (stage.home / "sessions").mkdir(parents=True)
@@ -120,7 +96,9 @@ async def test_a_broken_file_is_reported_and_no_reason_not_to_start(
     assert caplog.text.count("original session file not readable") == 2
 
 
-async def test_who_was_stuck_is_suspended_and_told(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_an_imported_stuck_session_is_suspended_and_its_person_told(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
     keys = {chat: entry(chat)["session_key"] for chat in ("41", "42", "43")}
     counts = {keys["41"]: 2, keys["42"]: 3, keys["43"]: "many", "agent:main:gone": 9}
     original(stage.home, *(entry(chat, resume_pending=True) for chat in keys), counts=counts)
@@ -131,7 +109,7 @@ async def test_who_was_stuck_is_suspended_and_told(stage: Stage, autojump_clock:
         assert stage.platform.chat("41").texts == []
 
 
-async def test_the_key_is_spelled_as_it_is_here(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_an_imported_key_gets_our_spelling(stage: Stage, autojump_clock: MockClock) -> None:
     """The original puts ids into its keys as they are."""
     theirs = entry("a", session_key="agent:main:memory:dm:!room:server")
     theirs["origin"] = {"platform": "memory", "chat_id": "!room:server", "user_id": "kim"}
@@ -141,5 +119,5 @@ async def test_the_key_is_spelled_as_it_is_here(stage: Stage, autojump_clock: Mo
         assert stage.entry("!room%3Aserver").session_id == theirs["session_id"]
 
 
-def test_a_home_without_such_files_has_nothing_to_take_over(tmp_path: Path) -> None:
+def test_a_home_without_original_files_imports_nothing(tmp_path: Path) -> None:
     assert read_original(tmp_path) is None

@@ -31,7 +31,7 @@ def peak_of_reading(path: Path) -> tuple[int, int, int]:
         tracemalloc.stop()
 
 
-def test_a_hundred_megabytes_are_read_in_the_memory_of_a_line(file: RunFile) -> None:
+def test_a_journal_of_a_hundred_megabytes_is_read_in_the_memory_of_a_line(file: RunFile) -> None:
     block = line(1, "x" * 20_000)
     file.becomes(b"")
     with file.path.open("wb") as out:
@@ -42,7 +42,7 @@ def test_a_hundred_megabytes_are_read_in_the_memory_of_a_line(file: RunFile) -> 
     assert peak < 4_000_000
 
 
-def test_a_hundred_megabytes_without_a_newline_are_one_damage(file: RunFile) -> None:
+def test_a_line_of_a_hundred_megabytes_is_one_damage(file: RunFile) -> None:
     """A disk that was filled with zeros by a crash."""
     file.becomes(line(1, "a"))
     with file.path.open("r+b") as out:
@@ -72,7 +72,7 @@ print(seen, looks)
 """
 
 
-async def test_another_process_reads_while_the_owner_writes(
+async def test_another_process_can_read_a_journal_while_it_is_written(
     root: Path, world: World, start_child: StartChild
 ) -> None:
     async with open_journals(root, world) as journals, journals.open_run("s1", "run-1") as run:

@@ -48,7 +48,7 @@ FIELDS = [*GOOD.to_dict(), "memory_flushed", "is_fresh_reset"]
 
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
-def test_an_entry_with_anything_in_its_fields_is_read_or_refused(
+def test_a_session_dict_with_any_field_values_is_read_or_refused(
     shared_db: sqlite3.Connection, data: st.DataObject
 ) -> None:
     bad = data.draw(
@@ -63,7 +63,9 @@ def test_an_entry_with_anything_in_its_fields_is_read_or_refused(
 
 @settings(max_examples=200, deadline=None)
 @given(value=anything)
-def test_anything_at_all_is_read_or_refused(shared_db: sqlite3.Connection, value: object) -> None:
+def test_from_dict_of_any_value_reads_it_or_raises_value_error(
+    shared_db: sqlite3.Connection, value: object
+) -> None:
     try:
         entry = SessionEntry.from_dict(value)
     except ValueError:
@@ -81,7 +83,7 @@ def assert_it_is_sound(shared_db: sqlite3.Connection, entry: SessionEntry) -> No
         assert sessions.by_id(db, entry.session_id) == entry
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_a_session_dict_is_read_back_unchanged() -> None:
     assert SessionEntry.from_dict(json.loads(json.dumps(GOOD.to_dict()))) == GOOD
     plain = SessionEntry(KEY, "s1", NOON, NOON)
     assert SessionEntry.from_dict(json.loads(json.dumps(plain.to_dict()))) == plain
@@ -105,7 +107,7 @@ def test_what_is_written_is_read_back() -> None:
         ("session_id", ["a"]),
     ],
 )
-def test_an_entry_without_a_usable_name_is_refused(field: str, bad: object) -> None:
+def test_a_session_dict_without_a_usable_key_or_id_is_refused(field: str, bad: object) -> None:
     with pytest.raises(InvalidId):
         SessionEntry.from_dict({**GOOD.to_dict(), field: bad})
 
@@ -114,18 +116,18 @@ def test_an_entry_without_a_usable_name_is_refused(field: str, bad: object) -> N
     "bad",
     [None, "", "yesterday", -1, pytest.param(10**400, id="huge"), True, [], {}, "1e400", math.nan, 10**15],
 )
-def test_an_entry_without_a_usable_beginning_is_refused(bad: object) -> None:
+def test_a_session_dict_without_a_usable_created_at_is_refused(bad: object) -> None:
     with pytest.raises(ValueError, match="created_at"):
         SessionEntry.from_dict({**GOOD.to_dict(), "created_at": bad})
 
 
 @pytest.mark.parametrize("bad", [5, "entry", None, [], [GOOD.to_dict()]])
-def test_what_is_no_mapping_is_refused(bad: object) -> None:
+def test_a_session_dict_that_is_no_mapping_is_refused(bad: object) -> None:
     with pytest.raises(ValueError, match="is a mapping"):
         SessionEntry.from_dict(bad)
 
 
-def test_a_chat_may_have_a_separator_in_its_id() -> None:
+def test_a_session_key_may_contain_a_separator_in_the_chat_id() -> None:
     key = "agent:main:google_chat:group:spaces/AAA"
     assert SessionEntry.from_dict({**GOOD.to_dict(), "session_key": key}).session_key == key
 
@@ -157,11 +159,11 @@ def test_a_chat_may_have_a_separator_in_its_id() -> None:
         ([NOON], None),
     ],
 )
-def test_times_as_people_have_stored_them(value: object, seconds: float | None) -> None:
+def test_parse_time_reads_seconds_milliseconds_and_iso_text(value: object, seconds: float | None) -> None:
     assert parse_time(value) == seconds
 
 
-def test_a_time_without_a_zone_is_this_machines() -> None:
+def test_a_time_without_a_zone_is_local_time() -> None:
     local = datetime.fromtimestamp(NOON, UTC).astimezone().replace(tzinfo=None)
     assert parse_time(local.isoformat()) == NOON
 
@@ -178,11 +180,11 @@ def test_a_time_without_a_zone_is_this_machines() -> None:
         ({"resume_pending": False}, None),
     ],
 )
-def test_two_flags_of_the_original_are_one_mark(fields: dict[str, Any], mark: Mark | None) -> None:
+def test_the_two_flags_of_the_original_become_one_mark(fields: dict[str, Any], mark: Mark | None) -> None:
     assert SessionEntry.from_dict({**GOOD.to_dict(), **fields}).mark == mark
 
 
-def test_no_credential_is_ever_kept_with_a_chosen_model() -> None:
+def test_a_model_override_never_keeps_a_credential() -> None:
     override = {"model": "large", "api_key": "sk-123", "headers": {"x": "y"}, "provider": 5}
     entry = SessionEntry.from_dict({**GOOD.to_dict(), "model_override": override})
     assert entry.model_override == {"model": "large"}

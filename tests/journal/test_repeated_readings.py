@@ -36,13 +36,13 @@ def looked(turn: TurnRow, reading: Reading, stored: AlreadyStored) -> tuple[Turn
     return step.turn, stored if step.rows is None else replace(stored, found=step.rows)
 
 
-def test_another_look_at_the_same_journal_changes_nothing() -> None:
+def test_reading_the_same_journal_again_changes_nothing() -> None:
     reading = journal(SAID, ToolStarted("t", "1"))
     turn, stored = looked(ARRIVING, reading, AlreadyStored())
     assert next_step(turn, reading, stored) == RecoveryStep(turn)
 
 
-def test_what_comes_after_a_recovery_is_found_too() -> None:
+def test_output_written_after_a_recovery_is_recovered_too() -> None:
     """Once recovered a run was never looked at again, and what it still wrote was lost for good."""
     events = [
         SAID,
@@ -62,7 +62,7 @@ def test_what_comes_after_a_recovery_is_found_too() -> None:
     assert turn.recovery is Recovery.COMPLETED
 
 
-def test_what_was_found_and_proved_is_not_lost_with_the_journal() -> None:
+def test_recovered_rows_and_proven_ends_survive_damage_of_the_journal() -> None:
     events = [SAID, MessageDelta(" and"), ToolStarted("t", "1"), MessageDelta("more."), RunCompleted()]
     turn, stored = looked(ARRIVING, journal(*events), AlreadyStored())
     for damaged in (
@@ -76,7 +76,7 @@ def test_what_was_found_and_proved_is_not_lost_with_the_journal() -> None:
         assert (step.turn.recovery, step.rows) == (Recovery.COMPLETED, None)
 
 
-def test_behind_an_end_that_was_proved_and_is_damaged_now_more_is_found() -> None:
+def test_output_after_a_proven_and_now_damaged_end_is_recovered() -> None:
     events = [SAID, RunCancelled(), ToolStarted("t", "1")]
     turn, stored = looked(ARRIVING, journal(*events[:2]), AlreadyStored())
     turn, stored = looked(turn, without(journal(*events), 2), stored)
@@ -84,7 +84,7 @@ def test_behind_an_end_that_was_proved_and_is_damaged_now_more_is_found() -> Non
     assert [card.name for card in stored.found[0].cards] == ["t"]
 
 
-def test_a_damaged_journal_that_grows_adds_to_what_was_found() -> None:
+def test_a_damaged_journal_that_grows_adds_rows() -> None:
     events = [SAID, MessageDelta(" and"), ToolStarted("t", "1")]
     turn, stored = looked(ARRIVING, journal(*events), AlreadyStored())
     grown = [*events, ToolCompleted("t", "1", error=True), MessageDelta("More."), ToolStarted("u", "2")]
@@ -101,14 +101,14 @@ def test_a_damaged_journal_that_grows_adds_to_what_was_found() -> None:
     assert [card.done for row in stored.found for card in row.cards] == [True, True]
 
 
-def test_a_call_that_was_seen_to_end_stays_ended() -> None:
+def test_a_call_recovered_as_ended_stays_ended() -> None:
     events = [SAID, ToolStarted("t", "1"), ToolCompleted("t", "1")]
     turn, stored = looked(ARRIVING, journal(*events), AlreadyStored())
     turn, stored = looked(turn, without(journal(*events, ToolStarted("u", "2")), 3), stored)
     assert [(card.id, card.done) for row in stored.found for card in row.cards] == [("1", True), ("2", False)]
 
 
-def test_a_call_that_was_seen_to_begin_has_begun() -> None:
+def test_a_call_recovered_as_begun_stays_begun() -> None:
     events = [SAID, ToolStarted("t", "1"), ToolStarted("u", "2")]
     turn, stored = looked(ARRIVING, journal(*events), AlreadyStored())
     turn, stored = looked(turn, without(journal(*events, ToolCompleted("t", "1")), 3), stored)
@@ -116,7 +116,7 @@ def test_a_call_that_was_seen_to_begin_has_begun() -> None:
 
 
 @pytest.mark.parametrize("known", [Recovery.NO_OUTPUT, Recovery.RECOVERED, *PROVEN])
-def test_what_is_known_stays_known_when_the_journal_has_become_useless(known: Recovery) -> None:
+def test_a_recovery_state_survives_a_journal_that_became_useless(known: Recovery) -> None:
     """Nothing begins to arrive again, and no look is counted."""
     turn = replace(ARRIVING, recovery=known, recovery_bytes=500, recovery_note="It broke.")
     useless = Reading([], journal().damage, size=300)
@@ -139,7 +139,7 @@ looks = st.lists(st.tuples(st.integers(0, 10), st.sets(st.integers(1, 10), max_s
 
 @given(happened=happenings, looks=looks, place=st.integers(0, 3))
 @settings(max_examples=500, deadline=None, derandomize=True, database=None)
-def test_no_look_takes_back_what_an_earlier_one_found(
+def test_no_reading_takes_back_rows_of_an_earlier_one(
     happened: list[Event], looks: list[tuple[int, set[int]]], place: int
 ) -> None:
     """Whatever of the journal is there, and whatever of it is damaged, at each look."""
@@ -163,7 +163,7 @@ def test_no_look_takes_back_what_an_earlier_one_found(
 
 @given(happened=happenings, lengths=st.lists(st.integers(0, 10), max_size=5))
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
-def test_in_however_many_looks_the_same_is_found(happened: list[Event], lengths: list[int]) -> None:
+def test_any_number_of_readings_recovers_the_same_rows(happened: list[Event], lengths: list[int]) -> None:
     at_once = next_step(ARRIVING, journal(*happened), AlreadyStored()).rows or ()
     turn, stored = ARRIVING, AlreadyStored()
     for length in [*sorted(lengths), 10]:
