@@ -1,4 +1,4 @@
-"""Where the stories of the run journal take place: a root, its open journals, a disk, other processes."""
+"""Fixtures for the run journal: a root, its open journals, a disk, other processes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.journal.seams import Disk, RunFile, StartChild
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Where the journals of this test are; nothing of it exists yet."""
+    """The directory for the journals of this test; it does not exist yet."""
     return tmp_path / "home" / "journal"
 
 
 @pytest.fixture
 def file(root: Path) -> RunFile:
-    """The file of run-1 of s1, which most stories are about."""
+    """The journal file of run-1 of s1, which most tests use."""
     return RunFile(root / "s1" / "run-1.jsonl")
 
 
@@ -41,7 +41,7 @@ def disk() -> Disk:
 
 @pytest.fixture
 def start_child() -> Iterator[StartChild]:
-    """Starts Python code in a process of its own, to talk to by its pipes; killed behind the test."""
+    """A function that runs Python code in a child process with pipes; the child is killed after the test."""
     children: list[subprocess.Popen[str]] = []
 
     def start(code: str, *args: object) -> subprocess.Popen[str]:

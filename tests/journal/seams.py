@@ -1,5 +1,5 @@
-"""What the stories of the run journal share: lines and journals made by hand, a file looked at from
-outside, and a disk that can hang."""
+"""Shared by the tests of the run journal: lines and journals written by hand, a file as seen from outside, a
+disk that can hang, and steps of healing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Happened = Event | tuple[str, Any]
 
 
 def line(seq: int, text: str = "text", /, **other: Any) -> bytes:
-    """One whole line of run-1 of s1; any field can be given another value."""
+    """Return a complete line of run-1 of s1; any field can be overridden."""
     fields: dict[str, Any] = {
         "version": VERSION,
         "event_id": f"{other.get('run_id', 'run-1')}:{seq}",
@@ -61,7 +61,7 @@ def line(seq: int, text: str = "text", /, **other: Any) -> bytes:
 
 
 def records(*happened: Happened, since: float = 1000.0) -> list[Record]:
-    """The journal of a run in which this happened, one event each second."""
+    """Return the records of a run with these events, one each second."""
     made = []
     for seq, item in enumerate(happened, start=1):
         name, payload = (item.event, msgspec.to_builtins(item)) if isinstance(item, Event) else item
@@ -73,13 +73,13 @@ def records(*happened: Happened, since: float = 1000.0) -> list[Record]:
 
 
 def texts(reading: Reading) -> list[str]:
-    """What was said, piece by piece."""
+    """Return the text deltas of a journal."""
     return [record.payload["delta"] for record in reading.records if record.event == MessageDelta.event]
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A file of the journals, looked at from outside."""
+    """A journal file as seen from outside."""
 
     path: Path
 
@@ -99,11 +99,11 @@ class RunFile:
 
 @dataclass
 class Disk:
-    """A disk that can hang. What it is asked for then is done when it comes back, or never."""
+    """A disk that can hang. Its held jobs are done when it comes back, or never."""
 
     hangs: bool = False
     answers_late: bool = False
-    """It does what it is asked for at once, and says so only when it comes back."""
+    """True for a disk that does its jobs at once, and reports them only when it comes back."""
     _held: deque[Callable[[], None]] = field(default_factory=deque)
 
     @contextmanager
@@ -122,7 +122,7 @@ class Disk:
             yield runner
 
     def does_one(self) -> None:
-        """Do, or answer, the first thing that waits."""
+        """Do or report the first held job."""
         self._held.popleft()()
 
     def comes_back(self) -> None:
@@ -149,13 +149,13 @@ SAID = MessageDelta("Half an answer")
 
 
 def journal(*happened: Event) -> Reading:
-    """A whole journal in which this happened."""
+    """Return a complete journal with these events."""
     written = records(*happened, since=SINCE)
     return Reading(written, size=sum(len(encode(record)) + 1 for record in written))
 
 
 def without(reading: Reading, *lost: int) -> Reading:
-    """The same journal with damage in the place of these seqs."""
+    """Return the same journal with damage in place of these seqs."""
     kept = [record for record in reading.records if record.seq not in lost]
     return replace(reading, records=kept, damage=[Damage(0, 100, "it was hit")] * len(lost))
 
@@ -164,7 +164,7 @@ TURN = TurnRow(turn_id=7, run_id="run-1", session_id="s1", life="life-1", starte
 
 
 def rows(*happened: Happened, stored: AlreadyStored | None = None) -> list[TranscriptRow]:
-    """The rows that a journal adds to what is told."""
+    """Return the rows that a journal adds to the stored ones."""
     return fold(records(*happened), TURN, stored or AlreadyStored())
 
 
@@ -193,7 +193,7 @@ async def stored(home: Home, turn: TurnRow, *rows: TranscriptRow) -> None:
 
 
 def shown(session: SessionSnapshot) -> list[str]:
-    """The transcript as a person sees it; a marker as its first two words."""
+    """Return the transcript as a person sees it, with the first two words of a marker."""
     return [
         "(" + " ".join(row.content.split()[:2]) + ")" if row.marker else row.content
         for row in session.messages

@@ -1,5 +1,5 @@
-"""Whatever is cut off a run journal and whatever is changed in it, what was not hit is read as it was,
-nothing is made up, and the run can be gone on with."""
+"""A run journal with any truncation and any changed bytes: undamaged records are read unchanged, none is
+invented, and the run can be continued."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ batches = st.lists(st.lists(events, min_size=1, max_size=4), min_size=1, max_siz
 
 @dataclass(frozen=True)
 class Damaging:
-    """What happens to a file. Places are told by line and byte, both counted round and round."""
+    """The damage to a file. Positions are given by line and byte, both modulo the actual number."""
 
     flips: Sequence[tuple[int, int, int]]
     cut: int | None
 
     def hits(self, ends: Sequence[int]) -> dict[int, int]:
-        """Which bytes are changed, and by which mask."""
+        """Return the changed offsets, each with its XOR mask."""
         starts = [0, *ends]
         hit: dict[int, int] = {}
         for line, byte, mask in self.flips:
@@ -76,7 +76,7 @@ damagings = st.builds(
 
 
 def run_of(root: Path, *happened: tuple[str, dict[str, Any]]) -> list[Record]:
-    """Append to run-1 of s1, with a writer that opens the journal as it finds it."""
+    """Append events to run-1 of s1 with a new writer; return their records."""
 
     async def write() -> list[Record]:
         async with (
@@ -96,11 +96,11 @@ def damaged(data: bytes, damaging: Damaging, ends: Sequence[int]) -> bytes:
 
 
 def surely_readable(before: Reading, data: bytes, damaging: Damaging, ends: Sequence[int]) -> list[Record]:
-    """The records of which nothing was hit, from their first byte to their newline.
+    """Return the records without damage, from their first byte to their newline.
 
-    The newline in front of a record belongs to the record before it: if it was hit, that one is lost
-    and this one is still found by how it begins. One change is an exception: a newline that became a
-    comma makes the two look like a list inside a record.
+    The newline before a record belongs to the previous record: if it was damaged, that record is lost, and
+    this one is still found by its beginning. There is one exception: a newline that became a comma makes the
+    two look like a list inside a record.
     """
     hit, kept = damaging.hits(ends), damaging.kept(len(data))
     whole = []
@@ -137,9 +137,9 @@ def test_undamaged_records_are_read_unchanged_and_none_is_invented(
         for record in surely_readable(before, data, damaging, ends):
             assert record in after.records
         other = [record for record in after.records if record not in before.records]
-        assert len(other) <= len(damaging.hits(ends)), "only what was hit may read as something else"
+        assert len(other) <= len(damaging.hits(ends)), "only damaged records may be read as others"
         if after.complete and not other:
-            assert after.records == before.records[: len(after.records)], "only its end can be missing"
+            assert after.records == before.records[: len(after.records)], "only last records can be missing"
 
         [record] = run_of(root, ("note", {"last": "words"}))
         assert all(record.seq > read.seq for read in after.records)
@@ -153,7 +153,7 @@ def test_undamaged_records_are_read_unchanged_and_none_is_invented(
 def test_a_changed_byte_causes_no_reused_seq(
     written: list[list[tuple[str, dict[str, Any]]]], place: tuple[int, int, int]
 ) -> None:
-    """Somebody may have seen the event that was hit; the next one must not pass for it."""
+    """Somebody may have seen the damaged event; the next one must not get its id."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         for batch in written:

@@ -1,4 +1,4 @@
-"""From the events of a cut run to the rows that its transcript lacks."""
+"""Folding: from the events of a cut run to the rows that its transcript lacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.journal.seams import TURN, Happened, records, rows
 
 
 def said(found: Iterable[TranscriptRow]) -> list[tuple[str, ...]]:
-    """Each row as its text and the names of its calls."""
+    """Return each row as its text and the names of its tool calls."""
     return [(row.content, *(card.name for card in row.cards)) for row in found]
 
 
@@ -50,7 +50,7 @@ def test_a_tool_call_separates_the_text_before_and_after_it() -> None:
         say("After."),
     )
     assert said(found) == [("Before.", "terminal"), ("After.",)]
-    assert [row.place for row in found] == [3, 4], "the last event that each of them tells of"
+    assert [row.place for row in found] == [3, 4], "the last event that each row covers"
     assert found[0].cards == (
         ToolCard("call-1", "terminal", preview="ls", snippet="a b", done=True, duration=1.5),
     )
@@ -89,7 +89,7 @@ def test_reasoning_alone_is_a_row_without_text() -> None:
 
 
 def test_concurrent_calls_of_one_tool_are_matched_by_id() -> None:
-    """The end of the first one once closed the card of the second."""
+    """Regression: the end of the first call closed the card of the second."""
     [row] = rows(
         ToolStarted("read", "call-1", preview="one"),
         ToolStarted("read", "call-2", preview="two"),
@@ -102,7 +102,7 @@ def test_concurrent_calls_of_one_tool_are_matched_by_id() -> None:
 
 
 def test_a_call_that_ends_later_is_closed_in_its_first_row() -> None:
-    """And it does not break the sentence that was being said."""
+    """It does not split the text that was being written."""
     found = rows(ToolStarted("wait", "call-1"), say("Mean"), ToolCompleted("wait", "call-1"), say("while."))
     assert [(row.content, [card.done for card in row.cards]) for row in found] == [
         ("", [True]),
@@ -127,7 +127,7 @@ def test_without_ids_the_newest_open_call_of_the_tool_is_closed() -> None:
 
 
 def test_the_end_of_a_call_without_its_start_is_a_card() -> None:
-    """It once was passed over, and the journal counted as useless."""
+    """Regression: it was ignored, and the journal counted as useless."""
     [row] = rows(ToolCompleted("read", "call-9", preview="p", error=True), ToolCompleted())
     assert [(card.id, card.name, card.done, card.is_error) for card in row.cards] == [
         ("call-9", "read", True, True),
@@ -136,7 +136,7 @@ def test_the_end_of_a_call_without_its_start_is_a_card() -> None:
 
 
 def test_a_call_without_an_end_stays_open() -> None:
-    """It is not known whether it had an effect; nothing is claimed of it."""
+    """It is unknown whether it had an effect, so nothing is claimed."""
     [row] = rows(say("Deleting."), ToolStarted("terminal", "call-1"), RunFailed("cut", "interrupted"))
     assert [card.done for card in row.cards] == [False]
 
@@ -184,7 +184,7 @@ def test_an_event_of_an_unknown_shape_or_name_is_ignored_alone(odd: tuple[str, A
     assert rows(odd) == []
 
 
-# --- what is stored already ---------------------------------------------------------------------------
+# --- output that is stored already --------------------------------------------------------------------
 
 
 def test_events_up_to_the_stored_place_give_no_rows() -> None:
@@ -201,7 +201,7 @@ def test_events_up_to_the_stored_place_give_no_rows() -> None:
 
 
 def test_a_stored_tool_call_gets_no_card() -> None:
-    """Its row was stored when the model had asked for it; it began and ended after that."""
+    """Its row was stored with the model's request; the call began and ended after that."""
     happened = [
         say("Look."),
         ToolStarted("t", "call-1"),
@@ -234,7 +234,7 @@ def test_already_stored_collects_place_and_call_ids_of_the_turn() -> None:
 
 
 def test_an_answer_equal_to_an_older_one_is_recovered() -> None:
-    """A short answer that equals an older one is an answer all the same."""
+    """Texts are not compared: a short answer may equal an older one."""
     older = TranscriptRow("assistant", "Yes.", 1.0, turn_id=6, place=9)
     assert said(fold(records(say("Yes.")), TURN, already_stored([older], TURN))) == [("Yes.",)]
 

@@ -1,4 +1,4 @@
-"""Whatever happened in a run: all that was shown is found, once, in order."""
+"""Folding of any events: all shown output is recovered, once, in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ bounded = settings(max_examples=400, deadline=None, derandomize=True, database=N
 
 
 def earlier(card: ToolCard, later: ToolCard) -> bool:
-    """Whether the one card is the other at an earlier time: all that can change is that it ends."""
+    """Return whether `card` is `later` at an earlier time: the only possible change is its end."""
     return card == later or (not card.done and (card.id, card.name) == (later.id, later.name))
 
 
@@ -57,7 +57,7 @@ def test_every_shown_event_is_recovered_once(happened: list[Happened]) -> None:
 def test_a_longer_journal_gives_the_rows_of_a_shorter_one_and_more(
     happened: list[Happened], seen: int
 ) -> None:
-    """Only the last row can grow, by text, reasoning and calls; in the others a call may end."""
+    """Only the last row can grow, by text, reasoning and calls; in earlier rows a call may end."""
     before, after = rows(*happened[:seen]), rows(*happened)
     assert len(before) <= len(after)
     for old, new in zip(before[:-1], after, strict=False):

@@ -1,4 +1,4 @@
-"""A full disk: nothing is torn, and what waited is written when there is room."""
+"""A full disk: no line is torn, and unwritten lines are written when there is space."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ trio.run(main)
 
 
 def run_on_a_full_disk(root: Path, how: str, when: str) -> tuple[list[str], Reading]:
-    """What a writer was told in a process of its own whose disk was full for a while, and what it wrote."""
+    """Run a writer in a child process whose disk is full for a while; return its errors and its journal."""
     root.mkdir(parents=True)
     command = [sys.executable, "-c", FILLS_THE_DISK, str(root), how, when]
     if how == "mount":
         mount = 'mount -t tmpfs -o size=128k none "$0" && exec "$@"'
         mounted = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(root)]
         if shutil.which("unshare") is None or subprocess.run([*mounted, "true"], check=False).returncode:
-            pytest.skip("no disk of one's own may be mounted here")
+            pytest.skip("this system does not allow mounting a disk")
         command = [*mounted, *command]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     told = [line for line in output.splitlines() if line.startswith("journal of run run-1: ")]
@@ -98,7 +98,7 @@ def test_a_full_disk_leaves_no_torn_line_and_unwritten_lines_come_first_later(ro
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no limit on the size of a file")
 def test_unwritten_lines_are_retried_when_the_run_is_closed(root: Path) -> None:
-    """The end of a run has no next event behind it that could carry it along."""
+    """The end of a run has no later event whose write would include it."""
     told, reading = run_on_a_full_disk(root, "limit", "close")
     assert len(told) == 3
     assert texts(reading) == ["a", "b" * 50_000, "c", "d"]

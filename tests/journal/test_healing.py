@@ -1,4 +1,4 @@
-"""A session is healed by being read: with the real store, real journals, and whatever went wrong."""
+"""Reading a session heals it: with the real database and real journals."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 async def test_the_first_turn_of_a_session_is_shown_by_its_recovery(
     home: Home, somebody: SessionSource, last: list[Event], expected: list[str]
 ) -> None:
-    """A first turn that had finished once got its answer and "interrupted" behind it."""
+    """Regression: a finished first turn got its answer and an "interrupted" marker after it."""
     turn = await begun(home, somebody)
     await happens(home, turn, MessageDelta("Done."), *last)
     await cut(home, turn)
@@ -74,11 +74,11 @@ async def test_reading_a_healed_session_again_changes_no_row(
     first = await home.read(turn.session_id)
     assert [row.id for row in first.rows] == [1, 2, 3]
     for _ in range(3):
-        assert (await home.read(turn.session_id)).rows == first.rows, "not even its number"
+        assert (await home.read(turn.session_id)).rows == first.rows, "even the row ids are the same"
 
 
 async def test_two_cut_turns_are_healed_independently(home: Home, somebody: SessionSource) -> None:
-    """The older one once waited for ever behind the newer, and behind any answer that came later."""
+    """Regression: the older one waited for ever for the newer one, and for any later answer."""
     older = await begun(home, somebody)
     await cut(home, older)
     newer = await home.turn(older.session_id, "And now?")
@@ -105,7 +105,7 @@ async def test_two_cut_turns_are_healed_independently(home: Home, somebody: Sess
 async def test_a_recovered_card_stays_with_its_answer_after_later_messages(
     home: Home, somebody: SessionSource
 ) -> None:
-    """Linked by counting rows, a card once ended up at the person's next message."""
+    """Regression: cards were linked by counting rows, and one appeared at the person's next message."""
     turn = await begun(home, somebody)
     await cut(home, turn)
     await home.read(turn.session_id)
@@ -122,7 +122,7 @@ async def test_a_recovered_card_stays_with_its_answer_after_later_messages(
 async def test_output_written_after_a_recovery_is_found_by_the_next_reader(
     home: Home, somebody: SessionSource
 ) -> None:
-    """It once was lost for good: a recovered run was not looked at again."""
+    """Regression: it was lost, because a recovered run was not read again."""
     turn = await begun(home, somebody)
     await happens(home, turn, MessageDelta("One "))
     await cut(home, turn)
@@ -138,7 +138,7 @@ async def test_output_written_after_a_recovery_is_found_by_the_next_reader(
 async def test_only_output_missing_from_the_transcript_is_recovered(
     home: Home, somebody: SessionSource
 ) -> None:
-    """Also if it is the same words again, and also after a tool whose rows are there."""
+    """Also if the same words occur again, and after a tool call whose rows are stored."""
     turn = await begun(home, somebody)
     await happens(home, turn, MessageDelta("Yes."), ToolStarted("t", "1"), ToolCompleted("t", "1"),
                   MessageDelta("Yes."))  # fmt: skip
@@ -199,7 +199,7 @@ async def test_recovered_rows_survive_damage_of_the_journal(
 async def test_a_slower_reader_with_an_older_result_changes_nothing(
     home: Home, somebody: SessionSource, root: Path, disk: Disk
 ) -> None:
-    """Another process, whose look at the journal was earlier and whose answer comes later."""
+    """Another process has read the journal earlier and stores its result later."""
     turn = await begun(home, somebody)
     await happens(home, turn, MessageDelta("One "))
     await cut(home, turn)

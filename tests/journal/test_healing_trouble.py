@@ -1,4 +1,4 @@
-"""A session is read whatever is wrong with its journals, and is not the poorer for it."""
+"""A session is returned whatever is wrong with its journals, and loses nothing stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def in_the_way(file: Path, how: str) -> None:
-    """Something else stands where the journal should be."""
+    """Put something else at the path of the journal."""
     file.parent.mkdir(parents=True)
     if how == "a directory":
         file.mkdir()
@@ -46,7 +46,7 @@ def in_the_way(file: Path, how: str) -> None:
 async def test_an_unreadable_journal_is_logged_and_the_session_is_returned(
     home: Home, somebody: SessionSource, root: Path, how: str
 ) -> None:
-    """And the looks at it count for nothing: once it can be read, it is."""
+    """The failed readings are not counted: as soon as the journal is readable, it is read."""
     if how == "no right" and (os.name != "posix" or os.geteuid() == 0):
         pytest.skip("whoever runs this may read everything")
     turn = await begun(home, somebody)

@@ -1,4 +1,4 @@
-"""A run journal is read whatever its size, and by others while it is written."""
+"""Run journals of any size, read in little memory, and read by other processes while they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.journal.seams import RunFile, StartChild, line
 
 
 def peak_of_reading(path: Path) -> tuple[int, int, int]:
-    """How many records and damages a scan finds, and the memory it takes."""
+    """Scan a file; return the numbers of records and damages, and the peak memory."""
     records = damages = 0
     tracemalloc.start()
     try:
@@ -87,5 +87,5 @@ async def test_another_process_can_read_a_journal_while_it_is_written(
         answer = await trio.to_thread.run_sync(watcher.stdout.read)
         seen, looks = map(int, answer.splitlines()[-1].split())
     assert seen == run.last_seq == 602
-    assert looks > 1, "it has looked while there was more to come"
+    assert looks > 1, "it has read before the last event was written"
     assert watcher.wait() == 0

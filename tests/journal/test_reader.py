@@ -1,4 +1,4 @@
-"""A damaged journal costs what was hit, no more, and the reader says where."""
+"""Reading a damaged journal: only damaged records are lost, and the reader reports their offsets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NO_RECORDS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("junk", NO_RECORDS.values(), ids=NO_RECORDS.keys())
 def test_a_line_that_is_no_record_is_one_damage(root: Path, file: RunFile, junk: bytes) -> None:
-    """One character that is not whole once made a journal unreadable from its first byte to its last."""
+    """Regression: one incomplete character made the whole journal unreadable."""
     file.becomes(line(1, "a") + junk + b"\n" + line(3, "c"))
     reading = read_run(root, "s1", "run-1")
     assert texts(reading) == ["a", "c"]
@@ -97,7 +97,7 @@ def test_unknown_events_and_fields_are_kept(root: Path, file: RunFile) -> None:
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c", "\r", "\r\n", "\n"])
 async def test_no_character_of_a_text_splits_its_line(journals: Journals, root: Path, separator: str) -> None:
-    """Separators of lines and paragraphs once split the record that they stood in."""
+    """Regression: line and paragraph separators split the record that contained them."""
     text = f"one{separator}two"
     async with journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta(text), MessageDelta("next"))
@@ -132,7 +132,7 @@ def test_bytes_before_a_record_are_damage_and_the_record_is_read(root: Path, fil
 
 @pytest.mark.parametrize("lost", [1, 2, 3, 20])
 def test_a_record_inside_a_payload_is_no_event_of_the_run(root: Path, file: RunFile, lost: int) -> None:
-    """A tool that shows this very journal, and a crash that tore the line off behind what it showed."""
+    """A tool shows this journal, and a crash tears the line off after the shown record."""
     inside = {
         "version": 1, "event_id": "run-1:9", "seq": 9, "run_id": "run-1", "session_id": "s1",
         "event": "message.delta", "type": "message.delta", "created_at": 1.0, "terminal": False,
@@ -141,14 +141,14 @@ def test_a_record_inside_a_payload_is_no_event_of_the_run(root: Path, file: RunF
     shown = line(2, event="tool.started", type="tool.started", payload={"args": inside, "more": [inside]})
     for payload in (shown, line(2, payload=inside)):
         file.becomes(line(1, "a") + payload[:-lost])
-        whole = [1, 2] if lost == 1 else [1]  # only the newline is missing
+        whole = [1, 2] if lost == 1 else [1]  # one lost byte is only the newline
         assert [record.seq for record in read_run(root, "s1", "run-1").records] == whole
         file.becomes(line(1, "a") + payload[:-lost].replace(b'"seq":2', b'"seq"#2') + line(3, "c"))
         assert texts(read_run(root, "s1", "run-1")) == ["a", "c"]
 
 
 def test_a_repeated_seq_is_one_event_and_one_damage(root: Path, file: RunFile) -> None:
-    """Two programs wrote the run at once; order and number tell what can still be told."""
+    """Two programs wrote the run at the same time; the order in the file decides."""
     file.becomes(line(1, "a") + line(3, "c") + line(2, "b") + line(3, "other") + line(4, "d"))
     reading = read_run(root, "s1", "run-1")
     assert texts(reading) == ["a", "b", "c", "d"]
@@ -164,12 +164,12 @@ def test_the_torn_end_of_a_live_journal_is_no_damage(root: Path, file: RunFile) 
         assert (texts(reading), reading.damage, reading.torn) == (["a"], [], torn)
         assert reading.size == len(line(1, "a")) + torn
     file.becomes(line(1, "a") + whole[:-1])
-    assert texts(read_run(root, "s1", "run-1")) == ["a", "wörld"], "it only lacks its newline"
+    assert texts(read_run(root, "s1", "run-1")) == ["a", "wörld"], "a line without only its newline is read"
 
 
 @pytest.mark.parametrize("damaged", [line(2).replace(b"delta", b"d\0lta")[:-1], b"!! not JSON !!"])
 def test_only_the_last_record_of_a_line_can_be_torn(root: Path, file: RunFile, damaged: bytes) -> None:
-    """What is damage must stay in the file; what is torn is cut off by the next writer."""
+    """Damage stays in the file; a torn end is cut off by the next writer."""
     file.becomes(line(1, "a") + damaged + line(3, "c")[:50])
     reading = read_run(root, "s1", "run-1")
     assert (texts(reading), reading.torn) == (["a"], 50)

@@ -1,4 +1,4 @@
-"""What is known of a cut run after each look at its journal, and when there is no further look."""
+"""The recovery state of a cut run after each reading of its journal, and the end of the readings."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_next_step_derives_the_recovery_from_the_journal(
     step = next_step(ARRIVING, reading, AlreadyStored())
     assert (step.turn.recovery, step.turn.recovery_note, texts(step.rows)) == (known, note, found)
     assert step.turn.recovery_bytes == reading.size
-    assert step.turn.recovery_attempts == 0, "it was of use"
+    assert step.turn.recovery_attempts == 0, "a useful reading is not counted"
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_next_step_derives_the_recovery_from_the_journal(
     ],
 )
 def test_the_marker_states_what_the_terminal_event_proves(outcome: Event, says: str | None) -> None:
-    """A finished answer was once called interrupted where nothing else of its session was stored, and
-    so was a cancelled one."""
+    """Regression: a finished answer, and a cancelled one, was called interrupted if nothing else of its
+    session was stored."""
     step = next_step(ARRIVING, journal(MessageDelta("An answer."), outcome), AlreadyStored())
     row = marker(step.turn)
     assert texts(step.rows) == ["An answer."]
@@ -150,7 +150,7 @@ def test_a_recovery_is_given_up_after_a_day_or_twelve_readings(
 
 @pytest.mark.parametrize("since", [SINCE + 1, SINCE + 10**9, None])
 def test_a_recovery_start_in_the_future_is_reset_to_now(since: float | None) -> None:
-    """The clock was set back. The day of patience begins when that is found out."""
+    """The clock was set back. The day of waiting starts when this is noticed."""
     turn = replace(ARRIVING, recovery_since=since)
     step = step_without_reading(turn, SINCE)
     assert step == RecoveryStep(replace(turn, recovery_since=SINCE))
@@ -183,21 +183,21 @@ def test_a_journal_is_read_only_if_it_may_contain_more(
     assert not is_worth_reading(turn, size, SINCE + JOURNAL_RETRY_GIVEUP_SECONDS + 1)
 
 
-# --- what the transcript tells ------------------------------------------------------------------------
+# --- output that is stored already --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("last", [[], [CUT]])
 def test_a_completely_stored_run_is_recovered_and_not_without_output(
     last: list[Event],
 ) -> None:
-    """A tool had run and its rows were stored; the turn was cut before anything else was said."""
+    """A tool ran and its rows were stored; the turn was cut before any other output."""
     happened = [ToolStarted("t", "1"), ToolCompleted("t", "1"), *last]
     step = next_step(ARRIVING, journal(*happened), AlreadyStored(place=2, call_ids=frozenset({"1"})))
     assert (step.turn.recovery, step.rows) == (Recovery.RECOVERED, None)
 
 
 def test_a_journal_that_ends_before_the_stored_place_is_not_complete() -> None:
-    """A power loss took the end of the journal: what was said behind the last row nobody knows."""
+    """A power loss has truncated the journal: the output after the last stored row is unknown."""
     stored = AlreadyStored(place=9)
     for reading in (journal(SAID), journal(SAID, CUT), without(journal(*[SAID] * 10, CUT), 10)):
         step = next_step(ARRIVING, reading, stored)

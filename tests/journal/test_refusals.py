@@ -1,4 +1,4 @@
-"""What a run journal refuses, with an error that says what to do, and with nothing half done."""
+"""Operations that a run journal refuses, with a remedy and without partial effects."""
 
 from __future__ import annotations
 
@@ -113,13 +113,13 @@ trio.run(main, sys.argv[1])
 async def test_a_writer_in_another_process_excludes_others_until_it_dies(
     journals: Journals, root: Path, start_child: StartChild
 ) -> None:
-    """Two processes that write one run would give two events one seq."""
+    """Two processes that write one run would use one seq for two events."""
     holder = start_child(HOLDS_A_RUN, root)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "holding\n"
     with pytest.raises(JournalBusy):
         await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "b"})
-    assert [record.seq for record in read_run(root, "s1", "run-1").records] == [1], "anybody may read"
+    assert [record.seq for record in read_run(root, "s1", "run-1").records] == [1], "reading needs no lock"
     holder.kill()
     holder.wait()
     assert (await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "b"})).seq == 2
@@ -142,7 +142,7 @@ async def test_deleting_an_undeletable_journal_raises(journals: Journals, root: 
 
 
 async def test_journals_raise_after_their_block(root: Path, world: World) -> None:
-    """Their threads are gone: whoever waited for one would wait for ever."""
+    """Their threads have ended: a caller would wait for ever."""
     async with open_journals(root, world) as journals:
         pass
     uses: list[Callable[[], Awaitable[object]]] = [
@@ -191,7 +191,7 @@ LEAVES_OR_BREAKS = [
 
 async def entered(block: AbstractAsyncContextManager[object]) -> None:
     async with block:
-        pytest.fail("a path was made of it")
+        pytest.fail("a path was built from the id")
 
 
 async def used(journals: Journals, use: Callable[[Journals, str], object], bad: str) -> None:
@@ -230,7 +230,7 @@ def everything_below(path: Path) -> list[Path]:
 async def test_an_unsafe_id_is_refused_wherever_a_path_is_built(
     journals: Journals, tmp_path: Path, use: Callable[[Journals, str], object]
 ) -> None:
-    """Dots in a row above all: a session id of two dots once was the directory of all sessions."""
+    """Regression: the session id `..` was the directory of all sessions."""
     await append_run_event(journals, "s1", "run-1", "note")
     before = everything_below(tmp_path)
     for bad in LEAVES_OR_BREAKS:

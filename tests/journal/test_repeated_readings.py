@@ -1,4 +1,4 @@
-"""One look at a journal after another: what was found stays found, whatever becomes of the journal."""
+"""Repeated readings of a journal: recovered rows stay, whatever happens to the journal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def texts(rows: tuple[TranscriptRow, ...]) -> list[str]:
 
 
 def looked(turn: TurnRow, reading: Reading, stored: AlreadyStored) -> tuple[TurnRow, AlreadyStored]:
-    """Another look, and what the transcript then has."""
+    """Read the journal again; return the turn and the stored part after that."""
     step = next_step(turn, reading, stored)
     return step.turn, stored if step.rows is None else replace(stored, found=step.rows)
 
@@ -43,7 +43,7 @@ def test_reading_the_same_journal_again_changes_nothing() -> None:
 
 
 def test_output_written_after_a_recovery_is_recovered_too() -> None:
-    """Once recovered a run was never looked at again, and what it still wrote was lost for good."""
+    """Regression: a recovered run was not read again, and its later output was lost."""
     events = [
         SAID,
         MessageDelta(" and"),
@@ -117,12 +117,12 @@ def test_a_call_recovered_as_begun_stays_begun() -> None:
 
 @pytest.mark.parametrize("known", [Recovery.NO_OUTPUT, Recovery.RECOVERED, *PROVEN])
 def test_a_recovery_state_survives_a_journal_that_became_useless(known: Recovery) -> None:
-    """Nothing begins to arrive again, and no look is counted."""
+    """The state does not return to *arriving*, and no reading is counted."""
     turn = replace(ARRIVING, recovery=known, recovery_bytes=500, recovery_note="It broke.")
     useless = Reading([], journal().damage, size=300)
     for reading in (useless, without(journal(CUT), 1), journal(CUT)):
         step = next_step(turn, reading, AlreadyStored())
-        assert step == RecoveryStep(replace(turn, recovery_bytes=reading.size)), "the note is kept as well"
+        assert step == RecoveryStep(replace(turn, recovery_bytes=reading.size)), "the note is kept too"
 
 
 pieces = st.text(alphabet="ab ", min_size=1, max_size=3)
@@ -142,7 +142,7 @@ looks = st.lists(st.tuples(st.integers(0, 10), st.sets(st.integers(1, 10), max_s
 def test_no_reading_takes_back_rows_of_an_earlier_one(
     happened: list[Event], looks: list[tuple[int, set[int]]], place: int
 ) -> None:
-    """Whatever of the journal is there, and whatever of it is damaged, at each look."""
+    """With any length and any damage of the journal at each reading."""
     turn, stored = ARRIVING, AlreadyStored(place=place)
     for length, lost in looks:
         before = stored.found

@@ -1,4 +1,4 @@
-"""From a cursor onwards: all that a client has missed, or the reason why it must read afresh."""
+"""Replay after a cursor: all missed events, or the reason why the client must read everything again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def run(root: Path) -> Callable[..., Path]:
-    """Puts a run into the session: so many events, the first one at this time, then these bytes."""
+    """A function that writes a journal of `count` events from a time on, followed by the bytes `then`."""
 
     def put(run_id: str, count: int, at: float, then: bytes = b"", session_id: str = "s1") -> Path:
         path = root / session_id / f"{run_id}.jsonl"
@@ -49,14 +49,14 @@ def run(root: Path) -> Callable[..., Path]:
 
 
 def replayed(root: Path, cursor: str | None, **limits: int) -> list[str]:
-    """The ids of the events of a replay that is whole."""
+    """Return the event ids of a complete replay."""
     replay = replay_session(root, "s1", cursor, **limits)
     assert replay.status is ReplayStatus.OK
     return [record.event_id for record in replay.records]
 
 
 def refused(root: Path, cursor: str, **limits: int) -> ReplayStatus:
-    """Why there is no replay. What there is of it is kept back."""
+    """Return the status of a replay that failed, and assert that it has no records."""
     replay = replay_session(root, "s1", cursor, **limits)
     assert replay.records == ()
     return replay.status
@@ -125,7 +125,7 @@ JUNK = b"!! not JSON !!\n"
 
 
 def test_a_damaged_run_before_the_cursor_does_not_matter(root: Path, run: Callable[..., Path]) -> None:
-    """One bad run once refused the replay of its whole session."""
+    """Regression: one bad run prevented every replay of its session."""
     run("run-1", 2, at=100, then=JUNK)
     run("run-2", 0, at=200, then=line(7, run_id="run-2", created_at=200.0))
     run("run-3", 0, at=300, then=JUNK)
@@ -156,7 +156,7 @@ def test_a_damaged_run_before_the_cursor_does_not_matter(root: Path, run: Callab
 def test_a_gap_after_the_cursor_gives_only_a_status(
     root: Path, run: Callable[..., Path], damage: Callable[[Path], object], status: ReplayStatus, where: str
 ) -> None:
-    """Also in a run of which nothing can be read: a client must not believe that it has everything."""
+    """Also in a completely unreadable run: a client must not believe that it has all events."""
     run("run-1", 2, at=100)
     runs = {"run-2": run("run-2", 3, at=200), "run-3": run("run-3", 3, at=300)}
     damage(runs[where])
@@ -181,7 +181,7 @@ def test_a_replay_ignores_files_that_are_no_journals(root: Path, run: Callable[.
 
 
 def test_a_replay_ignores_the_torn_end_of_a_run(root: Path, run: Callable[..., Path]) -> None:
-    """It is being written this moment, or was never shown."""
+    """The torn line is being written now, or was never shown."""
     torn = line(3, "x" * 100, run_id="run-1")[:-20]
     run("run-1", 2, at=100, then=torn)
     run("run-2", 1, at=200)
@@ -193,7 +193,7 @@ def test_a_replay_ignores_the_torn_end_of_a_run(root: Path, run: Callable[..., P
 def test_a_replay_at_the_limit_is_returned_and_one_beyond_it_is_not(
     root: Path, run: Callable[..., Path]
 ) -> None:
-    """Only what is replayed counts: a long life behind the cursor uses up nothing."""
+    """Only replayed events count; events before the cursor do not."""
     run("run-1", 50, at=100)
     run("run-2", 3, at=200)
     assert len(replayed(root, "run-1:48", max_rows=5)) == 5
@@ -252,7 +252,7 @@ async def test_a_dead_run_gets_a_closing_event_that_is_not_stored(
     assert (closing.session_id, closing.run_id, closing.created_at) == ("s1", "run-1", calendar.time)
     assert (closing.terminal, closing.terminal_state) == (True, TerminalState.CUT)
     assert (closing.payload["code"], closing.payload["synthetic"]) == ("interrupted", True)
-    assert "restart" not in closing.payload["error"].lower(), "nobody knows why it ended"
+    assert "restart" not in closing.payload["error"].lower(), "the cause is unknown"
     assert file.content == written
 
 
@@ -266,7 +266,7 @@ async def test_a_run_with_a_terminal_event_or_without_events_gets_no_closing_eve
 
 
 def test_a_closing_event_has_an_unused_id(root: Path, file: RunFile) -> None:
-    """The client has the event that was damaged since, and would pass over another one with its id."""
+    """The client has the event that was damaged later, and would ignore another one with its id."""
     file.becomes(line(1) + line(2) + line(3).replace(b"delta", b"d\0lta"))
     closing = closing_event(read_run(root, "s1", "run-1"), "s1", "run-1", 1.0)
     assert closing is not None

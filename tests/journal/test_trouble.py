@@ -1,4 +1,4 @@
-"""A run journal in trouble: torn tails, a full disk, a hung one, writers that are cancelled."""
+"""Writing run journals after a crash, on a slow or hanging disk, and with cancelled writers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def torn_ends() -> dict[str, bytes]:
 async def test_a_torn_last_line_is_cut_off_and_the_next_event_is_complete(
     journals: Journals, root: Path, file: RunFile, torn: str
 ) -> None:
-    """It must not be glued to the next event, which once cost both of them."""
+    """Regression: it was joined with the next event, and both were lost."""
     whole, rest = line(1, "a") + line(2, "b"), torn_ends()[torn]
     file.becomes(whole + rest)
     with capture_logs() as logs:
@@ -76,7 +76,7 @@ async def test_a_last_line_without_its_newline_gets_one(
 async def test_a_new_line_begins_on_its_own_after_any_torn_end(
     journals: Journals, root: Path, file: RunFile, end: bytes
 ) -> None:
-    """The newline in front of the torn part was lost as well."""
+    """Also if the newline before the torn part was lost."""
     file.becomes(line(1, "a") + line(2, "b").removesuffix(b"\n") + end)
     await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "c"})
     assert file.content.splitlines()[-1].startswith(b'{"version":1,"event_id":"run-1:3"')
@@ -86,7 +86,7 @@ async def test_a_new_line_begins_on_its_own_after_any_torn_end(
 async def test_a_damaged_line_is_kept_and_its_seq_not_reused(
     journals: Journals, root: Path, file: RunFile
 ) -> None:
-    """Somebody has seen that event: another one with its id would pass for it."""
+    """Somebody may have seen that event: another one must not get its id."""
     damaged = line(3, "c").replace(b'"seq":3', b'"seq"#3')
     file.becomes(line(1, "a") + line(2, "b") + damaged)
     record = await append_run_event(journals, "s1", "run-1", "message.delta", {"delta": "d"})
@@ -151,7 +151,7 @@ async def test_leave_does_not_wait_and_its_event_is_in_the_file_after_closing(
                 disk.comes_back()
 
             nursery.start_soon(mend)
-        assert trio.current_time() == 1, "the journals are closed when it is there"
+        assert trio.current_time() == 1, "closing waits for the event"
     reading = read_run(root, "s1", "run-1")
     assert [record.event for record in reading.records] == ["message.delta", "run.failed"]
 
@@ -174,7 +174,7 @@ async def test_a_hanging_disk_delays_no_run_and_closing_by_two_seconds(
         assert trio.current_time() == left + 2
     assert [log["event"] for log in logs] == ["disk hangs; run journals not closed"]
     disk.comes_back()
-    assert texts(read_run(root, "s1", "run-1")) == ["a", "b"], "done whenever it can be done"
+    assert texts(read_run(root, "s1", "run-1")) == ["a", "b"], "written after the disk has recovered"
 
 
 async def test_closing_waits_for_a_slow_disk(
@@ -209,7 +209,7 @@ def open_files() -> int:
     return len(os.listdir("/dev/fd"))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="handles are counted another way")
+@pytest.mark.skipif(sys.platform == "win32", reason="handles are counted differently")
 async def test_closing_leaves_no_journal_file_open(root: Path, world: World) -> None:
     (root / "s1" / "directory.jsonl").mkdir(parents=True)
     before = open_files()
@@ -224,7 +224,7 @@ async def test_closing_leaves_no_journal_file_open(root: Path, world: World) -> 
         with trio.CancelScope() as scope:
             scope.cancel()
             async with journals.open_run("s1", "run-0"):
-                pytest.fail("it was cancelled before")
+                pytest.fail("the opening was cancelled")
         with pytest.raises(ZeroDivisionError):
             async with journals.open_run("s1", "run-0") as run:
                 await run.append(MessageDelta(str(1 / 0)))

@@ -1,4 +1,4 @@
-"""A run journal as its owner writes it: the line, the seqs, the rights, and when it is safe."""
+"""Writing run journals: lines, seqs, permissions and durability."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ async def test_seqs_count_from_one_without_gaps_also_after_reopening(journals: J
 async def test_concurrent_appends_are_written_in_order_of_seq(
     root: Path, file: RunFile, world: World
 ) -> None:
-    """Lines that landed out of order once made a whole session impossible to replay."""
+    """Regression: lines in the wrong order made a session impossible to replay."""
     async with open_journals(root, world) as journals, journals.open_run("s1", "run-1") as run:
 
         async def speak(name: str) -> None:
             for number in range(20):
                 [first, second] = await run.append(MessageDelta(f"{name} {number}"), MessageDelta("and"))
-                assert second.seq == first.seq + 1, "what is appended together stays together"
+                assert second.seq == first.seq + 1, "events appended together stay together"
 
         async with trio.open_nursery() as nursery:
             for name in "abcdefgh":
@@ -128,7 +128,7 @@ async def test_a_readable_journal_is_made_private_when_opened(journals: Journals
 
 
 def _writes() -> int:
-    """How many writes the kernel has counted on this thread."""
+    """Return the number of writes that the kernel has counted for this thread."""
     counts = dict(row.split(": ") for row in Path("/proc/thread-self/io").read_text().splitlines())
     return int(counts["syscw"])
 
@@ -175,7 +175,7 @@ async def test_a_killed_writer_loses_no_appended_event_and_leaves_no_lock(
         reading = read_run(root, "s1", "run-1")
         assert reading.complete
         assert reading.last_seq >= shown
-    assert shown >= 120, "each life went on where the one before was killed"
+    assert shown >= 120, "each life continued after the previous one was killed"
     async with journals.open_run("s1", "run-1") as run:
         assert run.last_seq >= shown
 
@@ -189,7 +189,7 @@ async def test_appended_records_are_visible_to_other_readers(journals: Journals,
             assert seen.last_seq == 2 * number
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 @pytest.mark.parametrize(
     ("policy", "last", "synced"),
     [
@@ -205,7 +205,7 @@ async def test_appended_records_are_visible_to_other_readers(journals: Journals,
 async def test_a_terminal_record_is_fsynced_and_that_of_a_cut_run_is_not(
     root: Path, file: RunFile, world: World, policy: FsyncPolicy, last: Event, synced: bool
 ) -> None:
-    """The run file is a pipe: it takes lines but cannot be synced, so it betrays who asks for that."""
+    """The run file is a pipe: it accepts lines but cannot be fsynced, so every fsync causes an error."""
     file.path.parent.mkdir(parents=True)
     os.mkfifo(file.path, 0o600)
     reading = os.open(file.path, os.O_RDWR)
@@ -224,15 +224,15 @@ async def test_a_terminal_record_is_fsynced_and_that_of_a_cut_run_is_not(
     finally:
         os.close(reading)
     assert [json.loads(line)["event"] for line in lines] == ["message.delta", last.event], "written first"
-    assert len(logs) == synced, "and what was not synced is tried once more when the run is closed"
+    assert len(logs) == synced, "a failed fsync is repeated when the run is closed"
 
 
 async def test_no_event_can_follow_a_terminal_one(journals: Journals, root: Path) -> None:
-    """Not in the same block, not in the same batch, and not after a reopening."""
+    """Not in the same block, not in the same batch, and not after reopening."""
     async with journals.open_run("s1", "run-1") as run:
         with pytest.raises(JournalClosed, match="after the end"):
             await run.append(MessageDelta("a"), RunCompleted("a"), MessageDelta("b"))
-        assert run.last_seq == 0, "a batch is taken whole or not at all"
+        assert run.last_seq == 0, "a batch is accepted completely or not at all"
         await run.append(MessageDelta("a"), RunCompleted("a"))
         for late in (MessageDelta("b"), RunCompleted("a"), CUT):
             with pytest.raises(JournalClosed, match="after the end"):

@@ -1,5 +1,5 @@
-"""The asserts in the accounts tell what they compared, as those in a test do."""
+"""Rewriting of the asserts in `audit`, so that a failure shows the compared values."""
 
 import pytest
 
-pytest.register_assert_rewrite("tests.kill.accounts")
+pytest.register_assert_rewrite("tests.kill.audit")

@@ -1,8 +1,8 @@
-"""A gateway that is going to be killed: `python gateway.py <home> <witness>`.
+"""A gateway process to be killed by a test: `python gateway.py <home> <witness>`.
 
-It is the real one, with an agent that does what it is told: the first line of a message is what the
-answer repeats, a second one is a command to run and the seconds after which the agent has seen enough of
-it. Whatever runs is written down in a file of the agent's own, which the gateway knows nothing of.
+It is the real gateway with a scripted agent: the answer repeats the first line of a message, and a second
+line is a command to run and the seconds after which the agent stops waiting for it. Every run is recorded in
+the witness file, which the gateway does not know.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WITNESS = Path(sys.argv[2])
 
 
 async def agent(turn: TurnContext) -> None:
-    """Answer what was said, or take up again what was cut."""
+    """Answer the messages, or those of the cut turn that is resumed."""
     await turn.requesting()
     asked = [event.text for event in turn.said] or cut(turn.history)
     said = [text.partition("\n")[0] for text in asked]
@@ -42,13 +42,13 @@ async def agent(turn: TurnContext) -> None:
 
 
 def cut(history: Sequence[TranscriptRow]) -> list[str]:
-    """What the turn was to answer that is taken up again."""
+    """Return the messages of the cut turn that is resumed."""
     asked = [row for row in history if row.role == "user"]
     return [row.content for row in asked if row.turn_id == asked[-1].turn_id]
 
 
 async def use(turn: TurnContext, command: str, seconds: float) -> None:
-    """Run a command for so long, or until it ends."""
+    """Run a command until it ends, or for at most `seconds`."""
     call = ToolCall("call-1", "terminal", command)
     await turn.calls("", call)
     await turn.emit(ToolStarted("terminal", call.id))
@@ -60,7 +60,7 @@ async def use(turn: TurnContext, command: str, seconds: float) -> None:
 
 
 def note(line: str) -> None:
-    """Write a line that is there whatever becomes of us."""
+    """Append a line to the witness file, which survives a kill."""
     fd = os.open(WITNESS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(fd, f"{line}\n".encode())
     os.close(fd)

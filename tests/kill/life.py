@@ -1,8 +1,7 @@
-"""A life of the gateway's storage under load, to be killed: `python life.py <home> <life>`.
+"""A process that uses the storage under load, to be killed by a test: `python life.py <home> <life>`.
 
-Eight sessions take messages, run turns and settle them as fast as they can. What has been acknowledged
-is reported on standard output, one line each, *after* it was: whatever is reported must be there when
-somebody looks after the kill.
+Eight sessions take messages, run turns and settle them as fast as they can. Each acknowledged write is
+reported on standard output *after* its acknowledgement: everything reported must be found after the kill.
 """
 
 from __future__ import annotations

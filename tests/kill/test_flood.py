@@ -23,7 +23,7 @@ FLOOD = 2 * MOST_MEMORY
 
 
 def left_out(spools: Path) -> int:
-    """How many bytes of its output are not in the spool, as that says itself."""
+    """Return the number of output bytes that are not in the spool, as its note states."""
     for spool in spools.glob("*"):
         with spool.open("rb") as file:
             file.seek(1 << 20)

@@ -1,9 +1,9 @@
-"""The gateway as a process, killed again and again in the middle of its work, and often while it is just
-taking up what the last kill has cut: every message it accepted is answered, none of them twice unless
-that is said, nothing of it outlives it, and at the end its books are closed.
+"""A gateway process, killed many times during its work, often while it resumes the turns that the last kill
+has cut: every accepted message is answered, none twice unless the answer says so, no process outlives the
+gateway, and at the end the database and the journals are consistent.
 
-The moments are random. STORM_SEED repeats the dice of an earlier storm (not its luck: when a process
-gets how far is the machine's), STORM_KILLS says how long the soak goes on.
+The moments are random. STORM_SEED repeats the random numbers of an earlier storm (not its timing, which
+depends on the machine), STORM_KILLS is the number of kills of the soak test.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import trio
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import LoopbackServer, open_loopback
 from tests.host.children.kinds import KINDS, alive, is_dead, token, until
-from tests.kill import accounts
+from tests.kill import audit
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL and these commands are POSIX")
 
@@ -47,30 +47,30 @@ platforms:
 GATEWAY = Path(__file__).parent / "gateway.py"
 BUSY, HASTY, IDLE = ("1", "2"), ("3",), ("4", "5")
 CHATS = (*BUSY, *HASTY, *IDLE)
-"""People who have commands run and wait for the answer, who wait for nothing, who have nothing to say."""
+"""Chats of people who run commands and wait for answers, who never wait, and who say nothing more."""
 REPEATED = "♻ Possibly a repeat:"
 
 PATIENCE = 60.0
-"""Seconds for whatever must come true, be the machine as slow as it likes."""
+"""Seconds until an expected state must be reached, even on a slow machine."""
 LONGEST_END = 10.0
-"""Seconds after a kill in which all that the gateway started must have ended. Promised is one, on a machine
-that has time for it; how long it took is in the report."""
+"""Seconds after a kill within which every process of the gateway must have ended. The promise is one second
+on an idle machine; the measured time is in the report."""
 MOST_MEMORY = 150 << 20
 SPOOL = (10 << 20) + (64 << 10)
 
 
 @dataclass
 class People:
-    """People who say one thing after the other while they may, and what of it was accepted."""
+    """People who send one message after the other while they may, and their accepted messages."""
 
     server: LoopbackServer
     dice: random.Random
     token: str = field(default_factory=token)
-    """What all the commands of this storm have on their command lines."""
+    """The text that all commands of this storm have in their command lines."""
     may_talk: trio.Event = field(default_factory=trio.Event)
     accepted: list[tuple[str, str]] = field(default_factory=list)
     waiting: list[tuple[str, str]] = field(default_factory=list)
-    """What is not answered yet."""
+    """The accepted messages without an answer."""
     on_the_way: int = 0
     _tools: itertools.count[int] = field(default_factory=lambda: itertools.count(10_000))
 
@@ -83,7 +83,7 @@ class People:
             await trio.sleep(self.dice.uniform(0, 0.4))
 
     async def say(self, chat: str, text: str) -> tuple[str, str]:
-        """Say this; returns when it is accepted."""
+        """Send a message, and return when it is accepted."""
         self.on_the_way += 1
         await self.server.says(f"{text}\n{self._tool()}" if chat in BUSY else text, chat=chat)
         self.on_the_way -= 1
@@ -97,12 +97,12 @@ class People:
         return f"{self.dice.uniform(0.1, 0.6):.2f} {command}"
 
     def look(self) -> list[tuple[str, str]]:
-        """What is not answered yet."""
+        """Return the accepted messages without an answer."""
         self.waiting = [(chat, text) for chat, text in self.waiting if not self.answers(chat, text)]
         return self.waiting
 
     def answers(self, chat: str, text: str) -> list[str]:
-        """The answers to this. What was cut says so, and is none."""
+        """Return the complete answers to a message; an interrupted one says so and does not count."""
         return [
             shown
             for shown in self.server.chat(chat).texts
@@ -110,12 +110,12 @@ class People:
         ]
 
     def hears(self, chat: str, answer: str | None) -> bool:
-        """Whether this answer has arrived, be it as what may be a repeat."""
+        """Return whether this answer has arrived, also as a possible repeat."""
         return answer is not None and any(text.endswith(answer) for text in self.server.chat(chat).texts)
 
     async def all_answered(self, home: Path) -> None:
-        """Wait until everything that was said is accepted and answered, or is left alone by the rules.
-        Nobody talks meanwhile."""
+        """Stop new messages, and wait until every message is accepted and answered, or is not run again
+        by the rules."""
         if self.may_talk.is_set():
             self.may_talk = trio.Event()
         with trio.move_on_after(PATIENCE) as patience:
@@ -123,7 +123,7 @@ class People:
                 with trio.move_on_after(0.3):
                     await self.server.until(lambda: not (self.on_the_way or self.look()))
                     return
-                alone, told = accounts.left_alone(home), accounts.told_of_results(home)
+                alone, told = audit.left_alone(home), audit.told_of_results(home)
                 self.waiting = [
                     (chat, text)
                     for chat, text in self.look()
@@ -134,7 +134,7 @@ class People:
 
 @dataclass
 class Figures:
-    """What was measured; for the report."""
+    """The measurements for the report."""
 
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     commands: list[int] = field(default_factory=list)
@@ -144,7 +144,7 @@ class Figures:
 
     @contextmanager
     def timing(self, what: str) -> Iterator[None]:
-        """Note how long this block takes."""
+        """Measure the duration of the block."""
         start = time.monotonic()
         yield
         self.seconds[what].append(time.monotonic() - start)
@@ -168,13 +168,13 @@ class Figures:
 
 @dataclass
 class Storm:
-    """One home, and the lives of a gateway in it."""
+    """One home, and the gateway processes that use it one after the other."""
 
     home: Path
     people: People
     figures: Figures = field(default_factory=Figures)
     repeats: dict[str, int] = field(default_factory=dict)
-    """How many messages of a chat said so far that they may be repeats."""
+    """The number of messages of each chat so far that say that they may be repeats."""
 
     @property
     def witness(self) -> Path:
@@ -182,8 +182,8 @@ class Storm:
 
     @asynccontextmanager
     async def life(self, *, ours: bool = True) -> AsyncIterator[subprocess.Popen[bytes]]:
-        """A life of the gateway, by our program or by the command that everybody uses. What is left of it
-        at the end of the block is killed."""
+        """Run a gateway process, by our program or by the public command; kill it at the end of the block if
+        it still runs."""
         program = [str(GATEWAY), str(self.home), str(self.witness)] if ours else ["-m", "hermes_trio", "run"]
         process = subprocess.Popen(
             [sys.executable, *program],
@@ -197,8 +197,8 @@ class Storm:
             process.wait()
 
     async def kill(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill it. All that it has started ends by that."""
-        assert process.poll() is None, "it must live until it is killed"
+        """Kill the gateway, and assert that all its processes end."""
+        assert process.poll() is None, "the gateway must run until it is killed"
         it, figures = psutil.Process(process.pid), self.figures
         figures.commands.append(len(alive(self.people.token)))
         figures.memory.append(it.memory_info().rss)
@@ -212,20 +212,20 @@ class Storm:
         assert figures.memory[-1] < MOST_MEMORY
         for spool in self.home.glob("spools/*"):
             assert spool.stat().st_size <= SPOOL
-            spool.unlink()  # a thousand of them would fill the disk of who tests
+            spool.unlink()  # a thousand of them would fill the disk
         with trio.fail_after(PATIENCE):
             await self.people.server.until(lambda: not self.people.server.connected)
         self._count_repeats()
 
     def _count_repeats(self) -> None:
-        """A kill cuts one send of a chat, so the life after it repeats one there at most."""
+        """Assert that a kill, which cuts one send of a chat, causes at most one repeat there."""
         for chat in CHATS:
             repeats = len(self._marked(chat))
             assert repeats <= self.repeats.get(chat, 0) + (not self.people.server.traits.takes_keys)
             self.repeats[chat] = repeats
 
     async def rage(self, kills: int) -> None:
-        """Kill it so often, and let it end in peace at last."""
+        """Kill the gateway `kills` times, then let the last one end normally."""
         people = self.people
         async with trio.open_nursery() as nursery:
             idle = await self._first_life()
@@ -233,11 +233,11 @@ class Storm:
                 nursery.start_soon(people.talk, chat)
             for number in range(kills):
                 async with self.life(ours=number % 5 > 0) as process:
-                    if people.dice.random() < 0.25:  # wherever it is: starting, or taking up what was cut
+                    if people.dice.random() < 0.25:  # at any moment, also while it starts or resumes turns
                         await trio.sleep(people.dice.uniform(0, 1))
                     else:
                         await self._all_well()
-                        assert {chat: accounts.rows_of(self.home, chat) for chat in IDLE} == idle
+                        assert {chat: audit.rows_of(self.home, chat) for chat in IDLE} == idle
                         people.may_talk.set()
                         await trio.sleep(people.dice.uniform(0, 0.8))
                     await self.kill(process)
@@ -245,8 +245,8 @@ class Storm:
                 await self._end_in_peace(process)
             nursery.cancel_scope.cancel()
         self._count_repeats()
-        assert {chat: accounts.rows_of(self.home, chat) for chat in IDLE} == idle
-        assert any(self.figures.commands), "the storm did hit commands"
+        assert {chat: audit.rows_of(self.home, chat) for chat in IDLE} == idle
+        assert any(self.figures.commands), "some kills happened while commands ran"
 
     async def _all_well(self) -> None:
         with self.figures.timing("to be up"), trio.fail_after(PATIENCE):
@@ -254,13 +254,13 @@ class Storm:
         with self.figures.timing("to have answered"):
             await self.people.all_answered(self.home)
 
-    async def _first_life(self) -> dict[str, accounts.Rows]:
-        """The conversations that nobody goes on with; returns their rows."""
+    async def _first_life(self) -> dict[str, audit.Rows]:
+        """Play the conversations that are never continued, and return their rows."""
         async with self.life(ours=False) as process:
             for chat in IDLE:
                 await self.people.say(chat, f"thing 1 of chat {chat}.")
             await self._end_in_peace(process)
-        return {chat: accounts.rows_of(self.home, chat) for chat in IDLE}
+        return {chat: audit.rows_of(self.home, chat) for chat in IDLE}
 
     async def _end_in_peace(self, process: subprocess.Popen[bytes]) -> None:
         await self._all_well()
@@ -269,9 +269,9 @@ class Storm:
         assert process.returncode == 0
 
     def check_chats(self) -> None:
-        """Look at what people see."""
-        people, alone = self.people, accounts.left_alone(self.home)
-        told = accounts.told_of_results(self.home)
+        """Check the messages that people see."""
+        people, alone = self.people, audit.left_alone(self.home)
+        told = audit.told_of_results(self.home)
         for chat, text in people.accepted:
             answers = people.answers(chat, text)
             in_other_words = people.hears(chat, told.get(text))
@@ -289,7 +289,7 @@ class Storm:
 
 
 async def storm(folder: Path, kills: int, *, takes_keys: bool) -> str:
-    """Let one rage, look at what it leaves, and tell what was measured."""
+    """Run a storm, check its results, and return the measurements."""
     seed = int(os.environ.get("STORM_SEED") or time.time_ns() % 10**9)
     print(f"STORM_SEED={seed}")  # shown if this fails
     home = folder / "home"
@@ -299,8 +299,8 @@ async def storm(folder: Path, kills: int, *, takes_keys: bool) -> str:
         (home / "config.yaml").write_text(config)
         it = Storm(home, People(server, random.Random(seed)))  # noqa: S311 - moments, not secrets
         await it.rage(kills)
-    assert len(it.people.accepted) > kills, "the storm did hit work"
-    accounts.check(home, it.witness, {text for _, text in it.people.accepted})
+    assert len(it.people.accepted) > kills, "the gateway did work between the kills"
+    audit.check(home, it.witness, {text for _, text in it.people.accepted})
     it.check_chats()
     return f"STORM_SEED={seed}\n{it.figures}"
 

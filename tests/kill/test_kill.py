@@ -1,4 +1,4 @@
-"""A killed process loses nothing that it reported: real processes, real SIGKILL, at random moments."""
+"""A killed process loses no write that it reported: real processes, real SIGKILL, at random moments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIFE = Path(__file__).parent / "life.py"
 
 @dataclass
 class Reported:
-    """What a life said it had done."""
+    """The acknowledged writes that a process reported."""
 
     stored: list[int] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)
@@ -47,18 +47,18 @@ class Reported:
 
 
 def live_and_be_killed(home: Path, life: str, after: float) -> Reported:
-    """Run a life, kill it `after` seconds of work, and return what it had reported."""
+    """Run a process, kill it `after` seconds of work, and return its reports."""
     log = home.parent / f"{life}.log"
     with log.open("wb") as output:
         process = subprocess.Popen([sys.executable, str(LIFE), str(home), life], stdout=output)
         try:
             until = time.monotonic() + 20
             while not log.stat().st_size:
-                assert process.poll() is None, "it must live until it is killed"
-                assert time.monotonic() < until, "it must begin"
+                assert process.poll() is None, "the process must run until it is killed"
+                assert time.monotonic() < until, "the process must start"
                 time.sleep(0.002)
             time.sleep(after)
-            assert process.poll() is None, "it must live until it is killed"
+            assert process.poll() is None, "the process must run until it is killed"
         finally:
             process.kill()
             process.wait()
@@ -66,7 +66,7 @@ def live_and_be_killed(home: Path, life: str, after: float) -> Reported:
 
 
 def check(home: Path, life: str, said: Reported) -> int:
-    """Look at what the kill has left, as the next start does; returns how many turns were cut."""
+    """Check the state after a kill, as the next start does; return the number of cut turns."""
     connections = open_connections(home / "gateway.db", World(), shipped_steps())
     connections.reading.close()
     db = connections.writing
@@ -89,7 +89,7 @@ def _check_rows(db: sqlite3.Connection, said: Reported) -> None:
         turn = turns.get(db, turn_id)
         assert turn is not None
         assert turn.outcome == "answered"
-    # The end of a turn is one transaction: its answer is owed, its messages are done, or none of it.
+    # The end of a turn is one transaction: its answer is owed and its messages are done, or neither.
     answered = {row[0] for row in db.execute("SELECT turn_id FROM turns WHERE outcome = 'answered'")}
     owed = {row[0] for row in db.execute("SELECT turn_id FROM outbox")}
     done = {
@@ -110,7 +110,7 @@ def _check_journals(home: Path, db: sqlite3.Connection, life: str, said: Reporte
     ).fetchall():
         reading = read_run(home / "journal", session_id, run_id)
         assert reading.complete
-        # A kill may stop a write where two pages meet: half a record, which nobody was shown.
+        # A kill may stop a write at a page boundary: half a record, which was shown to nobody.
         assert reading.torn == 0 or reading.terminal is None
         assert reading.last_seq >= said.shown.get((session_id, run_id), 0)
         if (session_id, run_id) in said.closed:
@@ -122,7 +122,7 @@ def _check_journals(home: Path, db: sqlite3.Connection, life: str, said: Reporte
 
 
 def _check_cut_turns(db: sqlite3.Connection, life: str) -> int:
-    """The turns that were cut are those without an end, known before anything is marked."""
+    """Check that the cut turns are those without an end, before any session is marked."""
     open_before = {turn.turn_id: turn for turn in turns.unended(db)}
     assert {turn.life for turn in open_before.values()} <= {life}
     db.execute("BEGIN IMMEDIATE")
@@ -143,7 +143,7 @@ def storm(home: Path, kills: int, seed: int) -> None:
         life = f"life{number}"
         said = live_and_be_killed(home, life, after=dice.uniform(0, 0.25))
         cut += check(home, life, said)
-    assert cut > kills, "the kills did hit turns in the middle"
+    assert cut > kills, "some kills happened during turns"
 
 
 @pytest.mark.timeout(120)

@@ -1,5 +1,8 @@
-"""A message that grows and whose id was lost, because the gateway ended between the send and the receipt:
-it is found again where the platform can tell, and otherwise nothing in it says that more is to come."""
+"""A streamed message whose id was lost because the gateway ended between the send and the receipt.
+
+It is found again if the platform can do so; otherwise it shows no cursor, and the answer says that it may be
+a repeat.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ HANG = Script().says("I begin.").hangs()
 
 
 def on(stage: Stage, trait: str = "") -> MemoryPlatform:
-    """Play on a platform that edits, and has this trait."""
+    """Use a platform that supports edits and this trait."""
     stage.platform = MemoryPlatform(
         traits=Traits(edits=True, takes_keys=trait == "takes_keys", finds=trait == "finds")
     )

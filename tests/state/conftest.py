@@ -1,4 +1,4 @@
-"""A database of the shipped schema, used as its owner's thread uses it."""
+"""Databases with the shipped schema, used directly, as the owner's thread uses them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def db(tmp_path: Path, world: World) -> Iterator[sqlite3.Connection]:
 
 @pytest.fixture(scope="module")
 def shared_db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
-    """The same for stories that are told with many examples: each rolls back what it did."""
+    """A database for tests with many examples: each example rolls back its changes."""
     path = tmp_path_factory.mktemp("home") / "gateway.db"
     connections = open_connections(path, World(), shipped_steps())
     connections.reading.close()

@@ -1,4 +1,4 @@
-"""Rows to tell stories with, and a look at all that a database holds."""
+"""Rows for tests of the tables and rules, and the content of a whole database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "agent:main:telegram:dm:42"
 
 @contextmanager
 def undone(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """What is done in this block is rolled back at its end."""
+    """Run the block in a transaction that is rolled back at its end."""
     db.execute("BEGIN")
     try:
         yield db
@@ -38,7 +38,7 @@ def session(
     mark: Mark | None = None,
     used_at: float = NOON,
 ) -> SessionEntry:
-    """A session that is there, last used at noon."""
+    """Add a session, by default last used at noon."""
     entry = SessionEntry(
         key or f"key of {session_id}", session_id, used_at, used_at, KIM, "Kim", "telegram", mark=mark
     )
@@ -55,7 +55,7 @@ def turn(
     requested: bool = True,
     ended: Outcome | None = None,
 ) -> int:
-    """A turn that has begun, and asked its model if nothing else is said."""
+    """Add a turn, by default running and with a request to its model; return its id."""
     turn_id = turns.begin(db, run_id=run, session_id=session_id, life=life, at=NOON)
     if requested:
         turns.note_request(db, turn_id, NOON)
@@ -65,21 +65,21 @@ def turn(
 
 
 def the_turn(db: sqlite3.Connection, turn_id: int) -> TurnRow:
-    """A turn that is there."""
+    """Return an existing turn."""
     found = turns.get(db, turn_id)
     assert found is not None
     return found
 
 
 def the_session(db: sqlite3.Connection, session_id: str = "s1") -> SessionEntry:
-    """A session that is there."""
+    """Return an existing session."""
     found = sessions.by_id(db, session_id)
     assert found is not None
     return found
 
 
 def received(db: sqlite3.Connection, message_id: str, *, key: str = "key of s1", text: str = "Hello.") -> int:
-    """A message that came in; returns its row."""
+    """Store a received message; return its row id."""
     event = MessageEvent(KIM, text, message_id=message_id)
     return inbox.store(db, event, session_key=key, own_key=f"own {message_id}", at=NOON).inbox_id
 
@@ -96,7 +96,7 @@ async def cut_with_message(home: Home, session_id: str) -> int:
 
 
 def state_of(db: sqlite3.Connection, inbox_id: int) -> tuple[str, int | None]:
-    """How far a message has got, and with which turn."""
+    """Return the state and the turn id of a message."""
     found: tuple[str, int | None] = db.execute(
         "SELECT state, turn_id FROM inbox WHERE inbox_id = ?", (inbox_id,)
     ).fetchone()
@@ -104,7 +104,7 @@ def state_of(db: sqlite3.Connection, inbox_id: int) -> tuple[str, int | None]:
 
 
 def to_chat(key: str, **more: str | int | None) -> Owed:
-    """Something that is owed to the chat."""
+    """Return a message that is owed to the chat."""
     return Owed(key, "telegram", "main", "42", '{"text": "Hello."}', **more)  # type: ignore[arg-type]
 
 
@@ -112,11 +112,11 @@ TABLES = ("sessions", "turns", "messages", "inbox", "outbox", "processes", "appr
 
 
 def everything(db: sqlite3.Connection) -> dict[str, list[tuple[object, ...]]]:
-    """All rows of all tables, to be compared."""
+    """Return all rows of all tables, for comparison."""
     return {table: db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in TABLES}  # noqa: S608
 
 
 def scans(db: sqlite3.Connection, statement: str) -> list[str]:
-    """The tables which this statement, or a rule that it sets off, reads from end to end."""
+    """Return the full table scans of this statement and of the triggers and foreign keys it activates."""
     plan = db.execute(f"EXPLAIN QUERY PLAN {statement}")
     return [detail for (*_, detail) in plan if detail.startswith("SCAN")]

@@ -1,5 +1,4 @@
-"""What the stories of the store share: a small schema of their own, a disk that is slow or hangs, and ways
-to look at a database from outside."""
+"""Shared by the tests of the database: a small schema, a slow or hanging disk, and views from outside."""
 
 from __future__ import annotations
 
@@ -29,24 +28,24 @@ Job = tuple[Callable[[], Any], Callable[[outcome.Outcome[Any]], object]]
 
 
 def enter(db: sqlite3.Connection, name: str) -> str:
-    """Write one guest down; no name comes twice."""
+    """Add a guest; names are unique."""
     db.execute("INSERT INTO guests (name) VALUES (?)", (name,))
     return name
 
 
 def guests(db: sqlite3.Connection) -> list[str]:
-    """Who is written down, in the order of writing."""
+    """Return the guests in order of insertion."""
     return [name for (name,) in db.execute("SELECT name FROM guests ORDER BY place")]
 
 
 def seen_from_outside(path: Path) -> list[str]:
-    """The guests as another program sees them: only what is committed."""
+    """Return the guests as another program sees them: only committed ones."""
     with closing(connect_reading(path)) as connection:
         return guests(connection)
 
 
 def traced(db: sqlite3.Connection, statements: list[str]) -> None:
-    """A step that notes what the connection does from now on."""
+    """Record the statements of the connection from now on; a step of the database."""
     db.set_trace_callback(statements.append)
 
 
@@ -55,13 +54,13 @@ def commits(statements: list[str]) -> int:
 
 
 def open_files(path: Path) -> list[str]:
-    """Which files of the database this process has open, where the system tells."""
+    """Return the database files that this process has open; skip the test where the system cannot tell."""
     fds = Path("/proc/self/fd")
     if not fds.is_dir():
-        pytest.skip("this system does not tell which files are open")
+        pytest.skip("this system does not list open files")
     targets = []
     for fd in list(fds.iterdir()):
-        with suppress(FileNotFoundError):  # the one that listed them
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
             targets.append(fd.readlink())
     return sorted(target.name for target in targets if target.parent == path.parent)
 
@@ -71,12 +70,12 @@ def store_threads() -> list[threading.Thread]:
 
 
 class SlowDisk:
-    """A disk whose jobs take `seconds` of Trio's clock each: none, many, or for ever."""
+    """A disk whose jobs each take `seconds` of Trio's clock; `math.inf` is a disk that hangs."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.seconds = 0.0
         self.jobs: list[Job] = []
-        """Every job it was given, kept: what a job holds stays alive as long as the disk."""
+        """All jobs, kept: objects that a job refers to live as long as the disk."""
         self._nursery = nursery
 
     @contextmanager
@@ -86,7 +85,7 @@ class SlowDisk:
 
         def runner(job: Callable[[], Any], done: Callable[[outcome.Outcome[Any]], object]) -> None:
             self.jobs.append((job, done))
-            with suppress(trio.ClosedResourceError):  # as the real thread: what comes too late is not done
+            with suppress(trio.ClosedResourceError):  # like the real thread, which ignores late jobs
                 give.send_nowait((job, done))
 
         with give:
@@ -99,7 +98,7 @@ class SlowDisk:
 
 
 def killed_after(path: Path, *names: str) -> None:
-    """Let a process write these guests and kill it, so that they stand in the log and nowhere else."""
+    """Let a process add these guests and kill it, so that they are only in the database's log."""
     write = (
         "import os, pathlib, sys; from hermes_trio.state.db.opening import open_connections;"
         "from hermes_trio.base.world import World; from tests.state.seams import GUESTS, enter;"

@@ -27,7 +27,7 @@ from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import Script
 from hermes_trio.testing.shown_chats import Shown
 from hermes_trio.tools.tool import Approval
-from tests.kill import accounts
+from tests.kill import audit
 from tests.stage import Agent, no_guard
 
 GATEWAY = Path(__file__).parents[2] / "kill" / "gateway.py"
@@ -283,7 +283,7 @@ async def test_killed_at_any_moment_every_message_is_answered_and_nothing_comes_
             with trio.move_on_after(PATIENCE):
                 while not all(answers(telegram, *one) for one in said):  # noqa: ASYNC110
                     await trio.sleep(0.1)
-    alone = accounts.left_alone(home)
+    alone = audit.left_alone(home)
     assert [one for one in said if not answers(telegram, *one) and one[1] not in alone] == []
     for chat, text in said:
         assert len(answers(telegram, chat, text)) <= 1

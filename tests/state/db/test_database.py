@@ -1,4 +1,4 @@
-"""Many who write, one who commits: in order, together, each for itself, and nobody released too early."""
+"""Concurrent writes: applied in order, committed together, failing alone, acknowledged after the commit."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_writers_released_together_share_the_next_commit(database: Databas
         for number in range(32):
             writers.start_soon(ten_times, f"guest {number}")
     assert len(seen_from_outside(database.path)) == 320
-    assert commits(statements) <= 32, "ten rounds and what the start and the end tear apart, not 320"
+    assert commits(statements) <= 32, "ten rounds, some of them split at the start and the end, not 320"
 
 
 async def test_more_than_a_batch_of_writes_is_several_commits(database: Database) -> None:
@@ -95,7 +95,7 @@ async def test_a_writer_is_released_only_after_its_commit(database: Database) ->
 
         async def write(name: str) -> None:
             await database.write(enter, name)
-            assert name in guests(outside), "released, and no other program can see it"
+            assert name in guests(outside), "released before another program can see the row"
             released.append(name)
 
         async with trio.open_nursery() as writers:
@@ -118,7 +118,7 @@ async def test_each_writer_gets_the_result_of_its_own_step(database: Database) -
 
 
 class Surprise(BaseException):
-    """What `except Exception` does not catch."""
+    """An exception that `except Exception` does not catch."""
 
 
 @pytest.mark.parametrize("error", [LookupError, Surprise])
@@ -140,7 +140,7 @@ async def test_a_failed_step_is_rolled_back_alone(database: Database, error: typ
 
 
 async def test_one_failed_step_among_a_thousand_costs_a_few_commits(database: Database) -> None:
-    """A drain's marks are one batch: a bad one among them must not mean a commit for each of the others."""
+    """A drain writes all its marks in one batch: a bad one must not cause a commit for each of the others."""
     statements: list[str] = []
     await database.write(traced, statements)
 
@@ -153,7 +153,7 @@ async def test_one_failed_step_among_a_thousand_costs_a_few_commits(database: Da
         for number in range(1_000):
             writers.start_soon(database.write, enter, f"guest {number}")
     assert len(seen_from_outside(database.path)) == 1_000, "each of the others, once"
-    assert commits(statements) <= 12, "its neighbours in ever smaller halves, and not 1,000"
+    assert commits(statements) <= 12, "the others are committed in halves, not one by one"
 
 
 async def test_a_constraint_error_is_raised_unchanged(database: Database) -> None:
@@ -191,7 +191,7 @@ async def test_a_failed_read_does_not_affect_later_ones(database: Database, erro
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         await database.read(lambda db: db.execute("SELECT 1 FROM nowhere"))
     await database.write(enter, "Robin")
-    assert await database.read(guests) == ["Kim", "Robin"], "and the next one sees what came meanwhile"
+    assert await database.read(guests) == ["Kim", "Robin"], "the next read sees the newer write"
 
 
 async def test_reads_run_during_a_slow_write(on_a_thread: Database) -> None:
@@ -207,7 +207,7 @@ async def test_reads_run_during_a_slow_write(on_a_thread: Database) -> None:
             writers.start_soon(database.write, slowly)
             with trio.fail_after(20):
                 for _ in range(10):
-                    assert await database.read(guests) == ["Kim"], "and see nothing of what is not committed"
+                    assert await database.read(guests) == ["Kim"], "uncommitted rows are not visible"
             go_on.set()
     finally:
         go_on.set()
@@ -234,7 +234,7 @@ async def test_a_read_sees_one_snapshot_however_long_it_takes(on_a_thread: Datab
             go_on.set()
     finally:
         go_on.set()
-    assert seen == [["Kim"], ["Kim"]], "a commit between two looks of one read tears it apart"
+    assert seen == [["Kim"], ["Kim"]], "a commit during the read changes its result"
     assert await database.read(guests) == ["Kim", "Robin"]
 
 

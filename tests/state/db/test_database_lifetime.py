@@ -1,5 +1,5 @@
-"""Callers that leave, disks that are slow or hang, and the end of the store: nothing is lost, nobody waits
-longer than was promised, and nothing is left open."""
+"""Cancelled callers, slow and hanging disks, and the closing of the database: nothing is lost, nobody waits
+longer than documented, and nothing is left open."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_cancelled_writer_leaves_at_once_and_its_write_is_applied_in_ord
         for name, patience in (("first", 100), ("second", 1), ("third", 7), ("fourth", 2), ("fifth", 100)):
             writers.start_soon(impatient, name, patience)
             await wait_all_tasks_blocked()
-    # The first one fills a batch of its own; the others came while it was written.
+    # The first write is a batch of its own; the others came while it was applied.
     assert [at - began for at in left] == [1, 2, 5, 7, 10]
     assert seen_from_outside(database.path) == ["first", "second", "third", "fourth", "fifth"]
 
@@ -65,7 +65,7 @@ async def test_a_cancelled_writer_leaves_at_once_and_its_write_is_applied_in_ord
 async def test_a_write_in_a_cancelled_scope_is_applied(
     on_slow_disk: Database, autojump_clock: MockClock
 ) -> None:
-    """The last words of a turn that was cut."""
+    """For example the end of a turn that was cut."""
     with trio.CancelScope() as cut:
         cut.cancel()
         began = trio.current_time()
@@ -78,7 +78,7 @@ async def test_a_write_in_a_cancelled_scope_is_applied(
 
 
 async def test_a_step_is_atomic_if_its_caller_leaves_in_the_middle(tmp_path: Path, world: World) -> None:
-    """On a real thread, which nothing can stop: the caller leaves between the two halves."""
+    """On a real thread, which cannot be stopped: the caller leaves between the two inserts."""
     half_done, go_on = threading.Event(), threading.Event()
 
     def two(db: sqlite3.Connection) -> None:
@@ -165,10 +165,10 @@ async def test_pending_writes_are_applied_when_a_hanging_disk_recovers(
             disk.seconds = 60
             with trio.move_on_after(0):
                 await database.write(enter, "last words")
-    assert len(open_files(path)) > 0, "still in the hands of the disk"
+    assert len(open_files(path)) > 0, "the hanging disk still has the connections"
     await trio.sleep(1000)
     assert seen_from_outside(path) == ["last words"]
-    assert open_files(path) == [], "and closed behind it"
+    assert open_files(path) == [], "closed after the last write"
 
 
 @pytest.mark.parametrize("worker", [worker_thread, inline_worker])
@@ -187,8 +187,8 @@ async def test_closing_leaves_no_file_and_no_thread_open(
         for thread in threads:
             thread.join(timeout=10)
         assert store_threads() == []
-    assert os.listdir(tmp_path) == ["gateway.db"], "the log went into the file"
-    gc.collect()  # a connection that was forgotten warns when it is collected
+    assert os.listdir(tmp_path) == ["gateway.db"], "the log was merged into the file"
+    gc.collect()  # an unclosed connection warns when it is collected
 
 
 async def test_an_error_in_the_block_closes_the_database_and_is_raised(tmp_path: Path, world: World) -> None:
@@ -218,7 +218,7 @@ async def test_using_a_closed_database_raises(tmp_path: Path, world: World, work
 
 
 async def test_a_running_read_does_not_delay_closing(tmp_path: Path, world: World) -> None:
-    """It is told that the store is closed, not what SQLite calls it; one that waits behind it as well."""
+    """The running read and the waiting one raise `StoreClosed`, not SQLite's error for an interrupt."""
     looking = threading.Event()
     told: list[str] = []
 
@@ -254,11 +254,11 @@ async def test_a_cancelled_opening_leaves_nothing_open(
     disk.seconds, began = 5, trio.current_time()
     with trio.move_on_after(1) as patience:
         async with open_database(path, world, worker=disk.worker, steps=[GUESTS]):
-            pytest.fail("it is not open yet")
+            pytest.fail("the opening was cancelled")
     assert patience.cancelled_caught
     assert trio.current_time() - began == 1
     await trio.sleep(100)
-    assert len(disk.jobs) > 0, "which the disk still has, and what they hold"
+    assert len(disk.jobs) > 0, "the disk keeps the jobs and the connections they refer to"
     assert open_files(path) == []
     disk.seconds = 0
     async with open_database(path, world, worker=disk.worker, steps=[GUESTS]) as database:
@@ -270,12 +270,12 @@ async def test_a_failed_opening_leaves_no_file_and_no_thread_open(tmp_path: Path
     path.mkdir()
     with pytest.raises(StoreUnusable, match="directory"):
         async with open_database(path, world):
-            pytest.fail("there is a directory in its place")
+            pytest.fail("there is a directory at the path")
     path.rmdir()
     broken = SchemaStep("0002_broken", "ALTER TABLE nowhere ADD COLUMN anything TEXT;")
     with pytest.raises(StoreUnusable, match="0002_broken"):
         async with open_database(path, world, steps=[GUESTS, broken]):
-            pytest.fail("a step of the schema cannot be applied")
+            pytest.fail("a schema step cannot be applied")
     for thread in store_threads():
         thread.join(timeout=10)
     assert store_threads() == []

@@ -1,4 +1,4 @@
-"""A disk that is full, read-only or held by somebody else, and steps that do what no step may."""
+"""A database that is full, read-only or locked by another program, and steps that break the rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Step = Callable[[sqlite3.Connection], object]
 
 
 async def together(database: Database, *steps: Step) -> list[Exception | None]:
-    """Write these in one batch, in this order; what each of the callers got."""
+    """Write these steps in one batch, in this order; return the error of each caller."""
     got: list[Exception | None] = [None] * len(steps)
     go_on = threading.Event()
 
@@ -60,13 +60,13 @@ async def together(database: Database, *steps: Step) -> list[Exception | None]:
 
 
 def almost_full(db: sqlite3.Connection) -> None:
-    """From here on SQLite may take a few more pages, and then says what it says of a full disk."""
+    """Let SQLite add a few more pages and then report a full disk."""
     (pages,) = db.execute("PRAGMA page_count").fetchone()
     db.execute(f"PRAGMA max_page_count = {pages + 8}")
 
 
 def enter_nobody(db: sqlite3.Connection) -> None:
-    """What is done twice is seen twice: guests without a name are no duplicates of each other."""
+    """Add a guest without a name. Such guests are no duplicates, so a step applied twice is visible."""
     db.execute("INSERT INTO guests (name) VALUES (NULL)")
 
 
@@ -100,7 +100,7 @@ async def test_a_full_disk_refuses_only_the_step_that_does_not_fit(
     assert isinstance(got[3], StoreFull)
     assert isinstance(got[3].__cause__, sqlite3.OperationalError)
     assert seen_from_outside(database.path) == ["acknowledged", *"abcdef"]
-    assert all(1 < runs[name] <= 4 for name in "abc"), "rolled back along with it, and run again by halves"
+    assert all(1 < runs[name] <= 4 for name in "abc"), "rolled back together, and repeated in halves"
 
 
 async def test_writes_work_again_after_a_full_disk_has_space(database: Database) -> None:
@@ -113,8 +113,8 @@ async def test_writes_work_again_after_a_full_disk_has_space(database: Database)
 
 
 async def test_a_step_that_suppresses_a_disk_error_fails_alone(database: Database) -> None:
-    """It caught SQLite's error, but all that was written in its transaction is gone, and what its
-    neighbours write is no part of any transaction."""
+    """The step caught SQLite's error, but SQLite has rolled back the transaction, so that later steps of the
+    batch would write outside of any transaction."""
     await database.write(almost_full)
 
     def careless(db: sqlite3.Connection) -> None:
@@ -125,7 +125,7 @@ async def test_a_step_that_suppresses_a_disk_error_fails_alone(database: Databas
     got = await together(database, enter_nobody, careless, enter_nobody)
     assert [type(error) for error in got[::2]] == [type(None)] * 2
     assert isinstance(got[1], sqlite3.Error)
-    assert await database.read(guests) == [None, None], "each neighbour's once"
+    assert await database.read(guests) == [None, None], "one row of each neighbour"
     await database.write(enter, "Kim")
     assert seen_from_outside(database.path) == [None, None, "Kim"]
 
@@ -156,7 +156,7 @@ async def test_a_batch_waits_once_for_the_lock_of_another_program(database: Data
         other.execute("ROLLBACK")
     assert [type(error) for error in got] == [StoreBusy] * 10
     assert "one gateway serves one home" in str(got[0])
-    assert waited < 1.5, "ten times the patience would be 2 s, with as many as fit in a batch minutes"
+    assert waited < 1.5, "ten timeouts would be 2 s, and those of a full batch minutes"
     await database.write(enter, "Kim")
     assert seen_from_outside(database.path) == ["acknowledged", "Kim"]
 
@@ -204,8 +204,8 @@ async def test_a_step_that_ends_the_transaction_is_refused_and_its_neighbours_ar
 
     got = await together(database, enter_nobody, step, enter_nobody)
     assert [type(error) for error in got[::2]] == [type(None)] * 2
-    assert isinstance(got[1], sqlite3.Error), "loud, and to nobody else"
-    assert await database.read(guests) == [None, None], "twice, not three times, and nothing of the other"
+    assert isinstance(got[1], sqlite3.Error), "only the caller of the bad step gets the error"
+    assert await database.read(guests) == [None, None], "one row of each neighbour, and none of the bad step"
     await database.write(enter, "Kim")
     assert seen_from_outside(database.path) == [None, None, "Kim"]
 
@@ -247,9 +247,9 @@ trio.run(main)
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no limit on the size of a file")
 def test_a_full_disk_loses_no_acknowledged_write(tmp_path: Path) -> None:
-    """The operating system itself refuses to let the files of this process grow."""
+    """The operating system refuses to let the files of this process grow."""
     path = tmp_path / "gateway.db"
     process = subprocess.run(
         [sys.executable, "-c", WRITE_UNTIL_IT_FAILS, path],

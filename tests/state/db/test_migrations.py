@@ -1,4 +1,4 @@
-"""How a database of an older version becomes one of ours, and why one of a newer version never does."""
+"""Schema steps: an older database is brought up to date, and a newer one is refused."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_schema_steps_are_applied_in_order_once_and_recorded(
         calendar.sleep(days=1)
     with opened(path, world, GUESTS, SEAT, MENDED) as later:
         enter(later.writing, "Robin")
-        assert seats(later.reading) == [("Kim", 11), ("Robin", 20)], "every statement of a step, to the last"
+        assert seats(later.reading) == [("Kim", 11), ("Robin", 20)], "every statement of a step is applied"
         assert later.reading.execute("SELECT count(*) FROM seats_taken").fetchone() == (0,)
 
 
@@ -102,17 +102,17 @@ def test_a_copy_of_the_database_is_kept_before_the_first_schema_step(tmp_path: P
         )
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with closing(sqlite3.connect(copy)) as kept:
-        assert guests(kept) == ["Kim", "Robin"], "also what stood in the log alone"
+        assert guests(kept) == ["Kim", "Robin"], "including rows that were only in the log"
         assert [name for name, _ in recorded(kept)] == ["0001_guests"]
         assert kept.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     taken = copy.stat().st_mtime_ns
     with opened(path, world, GUESTS, SEAT):
         pass
-    assert copy.stat().st_mtime_ns == taken, "no step is missing, so there is nothing to keep"
+    assert copy.stat().st_mtime_ns == taken, "no step was missing, so no copy was made"
 
 
 def test_the_copy_before_a_schema_step_opens_in_the_older_version(tmp_path: Path, world: World) -> None:
-    """That is how a person goes back to the version before."""
+    """This is how a person returns to the previous version."""
     path = tmp_path / "gateway.db"
     with opened(path, world, GUESTS) as first:
         enter(first.writing, "Kim")
@@ -134,7 +134,7 @@ def test_a_failed_schema_step_leaves_the_schema_before_it(tmp_path: Path, world:
     assert failed.value.exit_code == 78
     assert "install the version before" in failed.value.remedy
     with opened(path, world, GUESTS, SEAT) as before:
-        assert seats(before.reading) == [("Kim", 10)], "nothing of the step, and all of the one before it"
+        assert seats(before.reading) == [("Kim", 10)], "only the failed step is undone"
         assert before.reading.execute("SELECT count(*) FROM seats_taken").fetchone() == (0,)
         assert [name for name, _ in recorded(before.reading)] == ["0001_guests", "0002_seat"]
     with opened(path, world, GUESTS, SEAT, MENDED) as mended:
@@ -174,7 +174,7 @@ def test_a_kill_during_a_schema_step_leaves_the_schema_before_it(tmp_path: Path,
             assert time.monotonic() < give_up
             time.sleep(0.01)
         time.sleep(0.1)
-        assert process.poll() is None, "in the middle of the step"
+        assert process.poll() is None, "the step is still running"
         process.kill()
     with opened(path, world, GUESTS, SEAT) as again:
         assert again.damaged_copy is None
@@ -222,7 +222,7 @@ def test_the_shipped_schema_steps_are_numbered_and_create_a_database(tmp_path: P
 
 
 def test_every_statement_of_the_shipped_schema_steps_is_applied(tmp_path: Path, world: World) -> None:
-    """They are split before they are applied; SQLite's own splitting, which commits, is the measure."""
+    """Steps are split into statements; compare with SQLite's own splitting, which commits."""
     with (
         closing(sqlite3.connect(":memory:")) as whole,
         opened(tmp_path / "g.db", world, *shipped_steps()) as ours,

@@ -1,5 +1,4 @@
-"""What may lie where the database is to be, and what is done about it: made, taken as it is, or refused with
-the remedy."""
+"""Opening a database at any path and over any existing file: created, used, or refused with a remedy."""
 
 from __future__ import annotations
 
@@ -102,7 +101,7 @@ def test_a_reopened_database_contains_what_was_written(tmp_path: Path, world: Wo
         with opened(path, world) as connections:
             enter(connections.writing, name)
             assert connections.damaged_copy is None
-    assert os.listdir(tmp_path) == ["gateway.db"], "the log went into the file"
+    assert os.listdir(tmp_path) == ["gateway.db"], "the log was merged into the file"
     assert seen_from_outside(path) == ["Kim", "Robin"]
 
 
@@ -142,7 +141,7 @@ def test_a_home_that_is_a_file_is_refused(tmp_path: Path, world: World, below: s
 
 @contextmanager
 def another_account() -> Iterator[None]:
-    """To the super-user every door is open: be somebody else for a while."""
+    """Switch to an unprivileged account, because the super-user may write everywhere."""
     if os.name != "posix" or os.geteuid() != 0:
         yield
         return
@@ -209,7 +208,7 @@ def test_a_database_path_may_have_any_character(tmp_path: Path, world: World, na
         with opened(path, world) as connections:
             enter(connections.writing, "Kim")
             assert guests(connections.reading) == ["Kim"]
-        assert os.listdir(path.parent) == [path.name], "here, and nowhere else"
+        assert os.listdir(path.parent) == [path.name], "no other file is created"
         with closing(connect_reading(path)) as outside:
             assert guests(outside) == ["Kim"]
     assert sorted(os.listdir(tmp_path)) == sorted([name, "plain"])

@@ -1,5 +1,5 @@
-"""A database that cannot be read is kept, with all that could mend it, and that is reported; a fresh one is
-begun. What can be read is not given up for the little in it that cannot."""
+"""A damaged database is set aside with its log, which is logged, and a new one is created. A readable
+database is not set aside because of a few unreadable values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOT_SQLITE = {
 
 
 def fill(path: Path, world: World, many: int = 2000) -> None:
-    """A database of many pages, closed."""
+    """Create a database of many pages, and close it."""
     connections = open_connections(path, world, [GUESTS])
     connections.writing.execute("BEGIN")
     for number in range(many):
@@ -51,7 +51,7 @@ def fill(path: Path, world: World, many: int = 2000) -> None:
 
 
 def put_aside(path: Path, world: World) -> Path:
-    """Open what is damaged; the copy that was kept. The fresh one works."""
+    """Open a damaged database, check that the new one works, and return the path of the damaged copy."""
     with capture_logs() as logs:
         connections = open_connections(path, world, [GUESTS])
     try:
@@ -114,7 +114,7 @@ def test_a_truncated_file_is_detected_as_damage(tmp_path: Path, world: World) ->
 
 
 def test_the_log_of_a_damaged_file_is_set_aside_with_it(tmp_path: Path, world: World) -> None:
-    """What a killed process had acknowledged stands in the log alone: who mends the file by hand needs it."""
+    """Acknowledged writes of a killed process are only in the log, which is needed to repair the file."""
     path = tmp_path / "gateway.db"
     fill(path, world)
     killed_after(path, "acknowledged")
@@ -141,7 +141,7 @@ def test_every_kind_of_log_is_set_aside_with_the_file(tmp_path: Path, world: Wor
 
 
 def test_an_interrupted_transaction_before_wal_mode_is_rolled_back(tmp_path: Path, world: World) -> None:
-    """By the other kind of log, which a connection that cannot write refuses to play back."""
+    """By the rollback log, which a connection that cannot write refuses to play back."""
     path = tmp_path / "gateway.db"
     fill(path, world)
     cut = (
@@ -161,7 +161,7 @@ def test_an_interrupted_transaction_before_wal_mode_is_rolled_back(tmp_path: Pat
 
 @pytest.mark.parametrize("lost", ["missing", "empty"])
 def test_a_log_without_its_file_is_set_aside(tmp_path: Path, world: World, lost: str) -> None:
-    """SQLite would remove it, and with it what was acknowledged."""
+    """SQLite would delete it, and with it acknowledged writes."""
     path = tmp_path / "gateway.db"
     killed_after(path, "acknowledged")
     log = path.with_name("gateway.db-wal").read_bytes()
@@ -193,11 +193,11 @@ async def test_an_open_database_names_the_damaged_copy_once(
     async with open_database(path, world, worker=inline_worker) as database:
         assert database.damaged_copy == tmp_path / "gateway.db.damaged-20260520T130000"
     async with open_database(path, world, worker=inline_worker) as database:
-        assert database.damaged_copy is None, "it is told once"
+        assert database.damaged_copy is None, "it is reported once"
 
 
 def conversation(path: Path, world: World) -> None:
-    """A real database with some sessions in it."""
+    """Create a database with the shipped schema and some sessions."""
     connections = open_connections(path, world, shipped_steps())
     db = connections.writing
     db.execute("BEGIN")
@@ -215,7 +215,7 @@ def conversation(path: Path, world: World) -> None:
 
 
 def test_an_invalid_byte_in_a_text_costs_one_character(tmp_path: Path, world: World) -> None:
-    """A disk that turns one bit over in a name must not make the list of all sessions unreadable."""
+    """A flipped bit in a name must not make the list of all sessions unreadable."""
     path = tmp_path / "gateway.db"
     conversation(path, world)
     path.write_bytes(path.read_bytes().replace(b"Kim", b"K\xffm"))
@@ -250,7 +250,7 @@ def test_a_database_with_any_bad_bytes_opens_or_raises_a_store_error(
         try:
             connections = open_connections(path, World(), shipped_steps())
         except StoreError:
-            assert path.read_bytes() == damaged, "refused is untouched"
+            assert path.read_bytes() == damaged, "a refused file stays untouched"
             return
     if connections.damaged_copy is not None:
         assert connections.damaged_copy.read_bytes() == damaged
@@ -260,7 +260,7 @@ def test_a_database_with_any_bad_bytes_opens_or_raises_a_store_error(
 
 
 def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The bytes of a database, made once."""
+    """Return the bytes of a sound database, which is created once."""
     path = tmp_path_factory.getbasetemp() / "sound" / "gateway.db"
     if not path.exists():
         conversation(path, World())

@@ -11,7 +11,7 @@ README = "This file is a mirror."
 
 
 def entry(chat: str, session_id: str | None = None, **more: Any) -> dict[str, Any]:
-    """An entry as an old version of the original wrote it: hardly anything of today is in it."""
+    """Return a session entry as an old version of the original wrote it, with few fields."""
     return {
         "session_key": f"agent:main:memory:dm:{chat}",
         "session_id": session_id or f"20260519_120000_000000{chat}",

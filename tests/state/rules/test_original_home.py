@@ -1,4 +1,4 @@
-"""A home of hermes-agent: what is not used is said by `run` and `doctor`, and its files stay as they were."""
+"""A home of hermes-agent: `run` and `doctor` report unused files, and all of them stay unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOKEN = "123456789:AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQ"
 
 
 def an_original(home: Path) -> None:
-    """All that a home of the original may hold."""
+    """Write every kind of file that a home of the original may have."""
     home.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(home / "state.db")) as db, db:
         db.execute(

@@ -1,4 +1,4 @@
-"""A home of the original: its sessions go on here, and its files stay as they were."""
+"""The import of an original's sessions: they continue here, and the original's files stay unchanged."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_an_imported_stuck_session_is_suspended_and_its_person_told(
 
 
 async def test_an_imported_key_gets_our_spelling(stage: Stage, autojump_clock: MockClock) -> None:
-    """The original puts ids into its keys as they are."""
+    """The original does not escape ids in its keys."""
     theirs = entry("a", session_key="agent:main:memory:dm:!room:server")
     theirs["origin"] = {"platform": "memory", "chat_id": "!room:server", "user_id": "kim"}
     original(stage.home, theirs)

@@ -1,4 +1,4 @@
-"""When a conversation ends by itself, on clocks that jump."""
+"""The rules of time: when a conversation is reset, also when clocks jump."""
 
 import time
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ DAILY = SessionReset(mode="daily", at_hour=4)
 
 
 def berlin(wall: str, *, again: bool = False) -> datetime:
-    """A time on the wall in Berlin; `again`, if the clock shows it twice, is the second time."""
+    """Return a local time in Berlin; with `again` the second one of a time that occurs twice."""
     return datetime.fromisoformat(wall).replace(tzinfo=BERLIN, fold=int(again))
 
 
@@ -159,7 +159,7 @@ def test_a_zone_of_none_is_the_local_zone(
 
 @dataclass(frozen=True)
 class Unused:
-    """A session last used `before` now, at noon; the daily hour is 4."""
+    """A session last used `before` now, which is noon; the daily hour is 4."""
 
     before: timedelta
 

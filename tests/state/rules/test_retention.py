@@ -1,4 +1,4 @@
-"""What is forgotten is forgotten in small steps, each of which leaves the store as it should be."""
+"""Old rows are deleted in small steps, each of which leaves the database consistent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.state.rows import received
 
 
 async def filled(home: Home, source: SessionSource, messages: int) -> str:
-    """A session in which so much was said; its id."""
+    """Add a session with `messages` rows; return its id."""
     entry = await home.store.get_or_create_session(source)
     turn = await home.turn(entry.session_id)
     said = tuple(TranscriptRow("assistant", "word", 0, turn.turn_id, place=n) for n in range(messages - 1))

@@ -1,5 +1,5 @@
-"""The rules of sessions against a small plain model: whatever happens, in whatever order, and whenever the
-gateway dies, both know the same."""
+"""The rules of sessions, compared with a small model: after any events in any order, and after any crash of
+the gateway, both have the same state."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ BY_ITSELF = [outcome for outcome in Outcome if outcome not in (Outcome.CUT, Outc
 
 @dataclass(eq=False)
 class Talk:
-    """What the model knows of one session."""
+    """One session in the model."""
 
     chat: int
     session_id: str
@@ -60,18 +60,18 @@ class Talk:
     mark: str | None = None
     marked_at: float = 0
     turn: int | None = None
-    """The turn that runs."""
+    """The running turn."""
     asked: bool = False
     messages: list[int] = field(default_factory=list)
-    """What that turn answers."""
+    """The messages of the running turn."""
     held: list[int] = field(default_factory=list)
-    """What its cut turns were to answer, while the mark stands."""
+    """The messages of its cut turns, while it has the mark."""
     cut_in: list[int] = field(default_factory=list)
-    """The lives that cut it since its last good turn."""
+    """The lives that cut it since its last answered turn."""
 
 
 class Rules(RuleBasedStateMachine):
-    """Each rule does one thing to both."""
+    """Rules that each do the same to the store and to the model."""
 
     @initialize()
     def begin(self) -> None:
@@ -90,7 +90,7 @@ class Rules(RuleBasedStateMachine):
             self._stop()
             shutil.rmtree(self.path.parent)
 
-    # The store lives beside the machine, which is not async, from one start of the gateway to the next.
+    # The machine is not async, so the store runs beside it, from one start of the gateway to the next.
 
     def _start(self) -> None:
         started: SimpleQueue[trio.lowlevel.TrioToken] = SimpleQueue()
@@ -127,7 +127,7 @@ class Rules(RuleBasedStateMachine):
     def running(self) -> list[Talk]:
         return [talk for talk in self.talks if talk.turn is not None]
 
-    # --- what happens --------------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------------
 
     @rule(minutes=st.sampled_from([50, 70, 70, 130]))
     def time_passes(self, minutes: int) -> None:
@@ -243,7 +243,7 @@ class Rules(RuleBasedStateMachine):
 
     @rule(chat=ANY_CHAT)
     def somebody_begins_anew(self, chat: int) -> None:
-        """Also in the middle of a turn, which then ends behind it."""
+        """Start a new session, also during a turn, which then ends later."""
         talk = self.open_talk(chat)
         if talk is not None:
             session_id = talk.session_id
@@ -265,7 +265,7 @@ class Rules(RuleBasedStateMachine):
         assert set(pruned) == {talk.session_id for talk in gone}
         self.talks = [talk for talk in self.talks if talk not in gone]
 
-    # --- what the model makes of it ------------------------------------------------------------------
+    # --- the model -----------------------------------------------------------------------------------
 
     def _used(self, chat: int, session_id: str, reason: str | None) -> Talk:
         talk, renewed = self.open_talk(chat), None
@@ -319,7 +319,7 @@ class Rules(RuleBasedStateMachine):
         self._lose_mark(talk)
         talk.open = False
 
-    # --- and both know the same ----------------------------------------------------------------------
+    # --- comparison ----------------------------------------------------------------------------------
 
     @invariant()
     def both_know_the_same(self) -> None:

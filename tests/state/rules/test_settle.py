@@ -1,4 +1,4 @@
-"""How a turn ends: one table, one transaction, and the first end is the only one."""
+"""The end of a turn: the effects of the table, in one transaction, and only the first end counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.state.rows import (
 
 LATER = NOON + 60
 
-# What a turn answers is with it; an older cut turn holds a message of its own, for as long as its mark.
+# The turn has messages; an older cut turn has a message of its own while the session has the mark.
 TABLE = """
 outcome     session was  its messages  of the older  mark after
 ----------  -----------  ------------  ------------  --------------
@@ -82,7 +82,7 @@ def test_the_table_of_end_effects_is_complete() -> None:
 
 @dataclass
 class Scene:
-    """A session with a turn that runs, and, if it is marked or was, a cut one before it."""
+    """A session with a running turn, and, if it is or was marked, an older cut turn."""
 
     turn_id: int
     own: list[int]
@@ -110,7 +110,7 @@ def scene(db: sqlite3.Connection, was: str) -> Scene:
 
 
 def full_settlement(outcome: Outcome, turn_id: int) -> Settlement:
-    """A settlement with everything in it that can be."""
+    """Return a settlement with all optional parts."""
     return Settlement(
         outcome,
         "why",
@@ -142,7 +142,7 @@ def test_each_outcome_has_the_effects_of_the_table(
     assert ended.recovery == (Recovery.ARRIVING if outcome == "cut" else None)
     asked = approvals.get(db, "asked")
     assert asked is not None
-    assert (asked.answer, asked.closed_at) == (None, LATER), "a late answer is told so"
+    assert (asked.answer, asked.closed_at) == (None, LATER), "the request is closed without an answer"
     assert [row.content for row in transcript.load(db, "s1")] == ["The answer."]
     owed = outbox.undelivered(db, "telegram", "main")
     assert [(row.owed.delivery_key, row.created_at) for row in owed] == [

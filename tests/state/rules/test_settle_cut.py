@@ -1,4 +1,4 @@
-"""What becomes of turns that a life left without an end, and of the messages that cut turns hold."""
+"""The turns that an earlier life left open, and the messages of cut turns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_open_turns_of_an_earlier_life_end_by_its_decided_ending(db: sqlite3.Con
     found = settle.settle_cut_turns(db, LATER)
     assert [(cut.run_id, cut.life, cut.ended_at) for cut in found] == [
         (f"r{number}", life, None) for number, life in enumerate(lives)
-    ], "as they were found"
+    ], "the turns as they were before"
     reasons = ["restart_timeout", "shutdown_timeout", "crash"]
     assert [the_session(db, f"s{number}").mark for number in range(3)] == [
         Mark("resume_pending", reason, LATER) for reason in reasons
@@ -53,8 +53,8 @@ def test_open_turns_of_an_earlier_life_end_by_its_decided_ending(db: sqlite3.Con
     ]
     closed = [approvals.get(db, f"a{number}") for number in range(3)]
     assert all(asked is not None and asked.closed_at == LATER for asked in closed)
-    assert the_session(db, "idle").mark is None, "exactly those, whoever else was in use"
-    assert [entry.session_id for entry in sessions.newest(db, limit=9)] == order, "nobody used them"
+    assert the_session(db, "idle").mark is None, "only sessions with a cut turn are marked"
+    assert [entry.session_id for entry in sessions.newest(db, limit=9)] == order, "no session was used"
     assert [the_session(db, f"s{number}").updated_at for number in range(3)] == [NOON, NOON + 1, NOON + 2]
     before = everything(db)
     assert settle.settle_cut_turns(db, LATER + 1) == []
@@ -86,7 +86,7 @@ def test_a_cut_in_a_suspended_or_ended_session_sets_no_mark_and_closes_its_messa
         inbox.join_turn(db, turn_id, [held[name]])
     settle.suspend(db, "suspended", NOON)
     settle.end_session(db, "ended", "session_reset", NOON)
-    assert [state_of(db, row)[0] for row in held.values()] == ["of_turn", "of_turn"], "their turns still run"
+    assert [state_of(db, row)[0] for row in held.values()] == ["of_turn", "of_turn"], "the turns still run"
     settle.settle_cut_turns(db, LATER)
     assert [state_of(db, row)[0] for row in held.values()] == ["done", "done"]
     assert the_session(db, "suspended").suspended
@@ -94,7 +94,7 @@ def test_a_cut_in_a_suspended_or_ended_session_sets_no_mark_and_closes_its_messa
 
 
 def cut_twice(db: sqlite3.Connection) -> tuple[list[int], TurnRow]:
-    """A marked session whose two cut turns hold a message each; and the second of them."""
+    """Add a marked session with two cut turns of one message each; return the messages and the last turn."""
     session(db)
     rows = []
     for number in (1, 2):
@@ -124,7 +124,7 @@ def test_messages_of_cut_turns_are_closed_whenever_the_mark_is_removed(
             settle.settle(db, again, Settlement(Outcome(outcome)), LATER)
     assert [state_of(db, row)[0] for row in rows] == ["done", "done"]
     assert not the_session(db).resume_pending
-    assert inbox.keys_with_pending(db) == [], "nothing starts a turn at a later boot"
+    assert inbox.keys_with_pending(db) == [], "no message starts a turn at a later boot"
 
 
 def test_only_a_resume_mark_can_be_cleared(db: sqlite3.Connection) -> None:
@@ -142,5 +142,5 @@ def test_a_second_end_of_a_session_changes_nothing(db: sqlite3.Connection) -> No
     before = everything(db)
     assert settle.end_session(db, "s1", "idle", LATER + 1) is False
     settle.suspend(db, "s1", LATER + 1)
-    assert everything(db) == before, "what has ended is not suspended either"
+    assert everything(db) == before, "an ended session cannot be suspended"
     assert [state_of(db, row)[0] for row in rows] == ["done", "done"]

@@ -1,4 +1,4 @@
-"""Which session a message belongs to: the rules, first rule first, and what is told of a fresh start."""
+"""The session of the next message: the rules in their order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEVER = GatewayConfig()
 
 
 def last_used(db: sqlite3.Connection, session_id: str, at: float) -> None:
-    """Let a session have been used at this time last."""
+    """Set the time of the last use of a session."""
     db.execute("UPDATE sessions SET updated_at = ? WHERE session_id = ?", (at, session_id))
 
 
@@ -57,11 +57,11 @@ async def test_a_chat_keeps_its_session_without_a_reset(
     assert other.session_id != first.session_id
 
 
-# What became of the session that was there, an hour and a minute after it was used last. The mark is
-# fresh for an hour. A suspended session begins afresh whatever else; what was cut goes on before any
-# clock is asked; a stale mark is cleared, and is no reason by itself.
+# The result for a session that was last used an hour and a minute ago. The mark is
+# fresh for an hour. A suspended session is always replaced; a fresh mark keeps the session before any
+# policy is applied; a stale mark is cleared, and is itself no reason for a new session.
 TABLE = [
-    # mark      marked  the clock   begins afresh    mark after
+    # mark      age     policy due  replaced as      mark after
     (None, 0, "idle", "idle", None),
     (None, 0, "none", None, None),
     ("cut", 0, "none", None, "resume_pending"),
@@ -102,7 +102,7 @@ async def test_the_next_message_finds_the_session_that_the_rules_give(
         assert after.updated_at == calendar.time
         if row is not None:
             held = (await home.database.read(state_of, row))[0]
-            assert held == ("of_turn" if mark_after else "done"), "they close with their mark"
+            assert held == ("of_turn" if mark_after else "done"), "closed together with the mark"
         old = await home.database.read(sessions.by_id, before.session_id)
         assert old is not None
         assert old.end_reason == renewed
@@ -111,7 +111,7 @@ async def test_the_next_message_finds_the_session_that_the_rules_give(
 async def test_a_session_with_a_running_turn_is_not_reset(
     open_home: OpenHome, somebody: SessionSource, calendar: Calendar
 ) -> None:
-    """Whoever works for hours is not idle: the message that comes meanwhile belongs to the same talk."""
+    """A session whose turn runs for hours is not idle: a new message belongs to the same conversation."""
     async with open_home(config=IDLE) as home:
         before = await home.store.get_or_create_session(somebody)
         turn = await home.turn(before.session_id)

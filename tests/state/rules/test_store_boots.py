@@ -1,5 +1,5 @@
-"""What boots make of what former lives left: exactly what was cut is marked, and a session that is cut again
-and again is found out. Each story boots for real, on the same home."""
+"""Boots after earlier lives: exactly the cut sessions are marked, and a session that is cut repeatedly is
+detected as stuck. Each test really boots, on the same home."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.state.rows import received, state_of
 
 
 async def boot(home: Home) -> tuple[list[TurnRow], list[SessionEntry]]:
-    """What a start does: the turns it found cut, and the sessions it found stuck."""
+    """Do what a start does; return the turns that were cut, and the stuck sessions."""
     return await home.store.settle_cut_turns(), await home.store.suspend_stuck_loop_sessions()
 
 
 async def ending(home: Home, reason: str = "restart_timeout") -> None:
-    """This life has decided how it ends."""
+    """Store the decided ending of this life."""
     row = EndingRow(home.life, "restart", "SIGUSR1", 0.0, reason, "stopped", home.world.time())
     await home.database.write(endings.record, row)
 
@@ -38,7 +38,7 @@ async def settled(home: Home, turn: TurnRow, outcome: Outcome, reason: str | Non
 
 
 async def life(home: Home, somebody: SessionSource, how: str) -> None:
-    """Live: `killed` in a turn, `cut` by the drain, `finished` in the drain, or `idle`."""
+    """Run one life that is `killed` in a turn, `cut` or `finished` in the drain, or `idle`."""
     if how == "idle":
         return
     entry = await home.store.get_or_create_session(somebody)
@@ -66,7 +66,7 @@ async def life(home: Home, somebody: SessionSource, how: str) -> None:
 async def test_a_session_cut_in_too_many_lives_in_a_row_is_suspended(
     open_home: OpenHome, somebody: SessionSource, lives: Sequence[str], stuck_after: int, stuck_in: int | None
 ) -> None:
-    """An idle restart neither adds nor forgives, and a turn that finishes in the drain is a good one."""
+    """An idle restart neither counts nor resets the count; a turn that finishes in the drain resets it."""
     config = GatewayConfig(agent=AgentConfig(stuck_after=stuck_after))
     found = None
     for number, how in enumerate(lives, start=1):
@@ -78,7 +78,7 @@ async def test_a_session_cut_in_too_many_lives_in_a_row_is_suspended(
             if stuck:
                 found = number
                 assert [entry.session_key for entry in stuck] == [home.store.key_of(somebody)]
-                assert stuck[0].resume_pending, "as it was: its person is to be told"
+                assert stuck[0].resume_pending, "the session as it was before"
                 entry = await home.entry(stuck[0].session_key)
                 assert entry.mark == Mark("suspended", "stuck", home.world.time())
                 break
@@ -123,7 +123,7 @@ async def test_cuts_of_a_stuck_session_do_not_count_for_its_replacement(
 async def test_only_sessions_with_a_cut_turn_are_marked_for_resuming(
     open_home: OpenHome, somebody: SessionSource
 ) -> None:
-    """No session is guessed from the time of its last use."""
+    """The time of the last use does not matter."""
     async with open_home() as home:
         idle = [
             await home.store.get_or_create_session(replace(somebody, chat_id=f"1{number}"))
@@ -203,5 +203,5 @@ async def test_suspend_recently_active_suspends_the_sessions_in_recent_use(
             Mark("resume_pending", "crash", calendar.time),
             Mark("suspended", None, suspended_at),
         ]
-        assert await home.store.suspend_recently_active() == 0, "it is done once"
+        assert await home.store.suspend_recently_active() == 0, "a second call finds nothing to suspend"
         assert await home.store.get_session_entry(ended.session_key) is None

@@ -1,4 +1,4 @@
-"""Sessions that nobody needs any more go, with all that is theirs; what somebody waits for stays."""
+"""Unused sessions are deleted with all their rows; sessions with pending work are kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVER = ProcessRow("p1", "", "life-1", 4711, 1.0, "serve", True, 0.0, "spool/p1
 
 
 async def used(home: Home, somebody: SessionSource, name: str) -> str:
-    """A session with a turn that was answered; its id."""
+    """Add a session with an answered turn; return its id."""
     entry = await home.store.get_or_create_session(replace(somebody, chat_id=name))
     turn = await home.turn(entry.session_id, f"words of {name}")
     await home.database.write(settle.settle, turn.turn_id, Settlement(Outcome.ANSWERED), home.world.time())
@@ -95,7 +95,7 @@ async def test_sessions_with_pending_work_are_kept(
 async def test_a_session_with_process_rows_is_kept_until_they_are_deleted(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
-    """The row of the process is all that knows where its output lies."""
+    """Only the process row names the file of the output."""
     name = await used(home, somebody, "served")
     await home.database.write(processes.add, replace(SERVER, session_id=name))
     await home.database.write(processes.end, "p1", 0, calendar.time)

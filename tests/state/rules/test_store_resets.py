@@ -1,4 +1,4 @@
-"""The clocks that end a conversation: whose policy counts, what holds them up, and what is told of it."""
+"""Idle and daily resets: the policy that applies, what prevents a reset, and what is recorded of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The inbox is the queue: accepted means stored, seen twice is one row, and a row is pending, of a turn, or
-done."""
+"""The inbox: a message is stored once, and is pending, of a turn, or done."""
 
 from __future__ import annotations
 
@@ -150,7 +149,7 @@ def test_messages_wait_in_order_of_arrival(db: sqlite3.Connection) -> None:
     assert inbox.join_turn(db, turn_id, [ids[0]]) == 1
     assert inbox.keys_with_pending(db) == ["a", "b", "c"]
     inbox.reopen_turn(db, turn_id)
-    assert inbox.keys_with_pending(db) == ["b", "a", "c"], "in its old place"
+    assert inbox.keys_with_pending(db) == ["b", "a", "c"], "in its old order"
     assert [row.inbox_id for row in inbox.pending(db, "b")] == [ids[0], ids[2]]
 
 
@@ -160,7 +159,7 @@ def test_a_turn_may_have_many_messages_and_a_message_one_turn(db: sqlite3.Connec
     one, two, three = (received(db, str(number)) for number in range(3))
     first, second = turn(db, run="r1"), turn(db, "s2", run="r2")
     assert inbox.join_turn(db, first, [one, two]) == 2
-    assert inbox.join_turn(db, second, [two, three, 999]) == 1, "who was first keeps it"
+    assert inbox.join_turn(db, second, [two, three, 999]) == 1, "a message stays with its first turn"
     assert [row.inbox_id for row in inbox.of_turn(db, first)] == [one, two]
     assert [(row.inbox_id, row.state, row.turn_id) for row in inbox.of_turn(db, second)] == [
         (three, InboxState.OF_TURN, second)
@@ -172,7 +171,7 @@ def test_a_turn_may_have_many_messages_and_a_message_one_turn(db: sqlite3.Connec
         ("of_turn", second),
     ]
     assert inbox.of_turn(db, first) == []
-    assert inbox.join_turn(db, second, [one]) == 0, "done is done"
+    assert inbox.join_turn(db, second, [one]) == 0, "a done message joins no turn"
 
 
 def test_close_cut_turns_closes_only_messages_of_cut_turns(db: sqlite3.Connection) -> None:

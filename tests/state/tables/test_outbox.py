@@ -1,4 +1,4 @@
-"""The outbox: owed once, attempted before it is sent, and known for what it is whenever we are killed."""
+"""The outbox: a message is owed once, its attempt is recorded before the send, and a kill loses no state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.state.rows import NOON, session, to_chat, turn
 
 
 def owe(db: sqlite3.Connection, owed: Owed, at: float = NOON) -> OutboxRow:
-    """Owe something new; the row it became."""
+    """Store a new owed message; return its row."""
     assert outbox.owe(db, owed, at) is True
     (outbox_id,) = db.execute(
         "SELECT outbox_id FROM outbox WHERE delivery_key = ?", (owed.delivery_key,)
@@ -54,7 +54,7 @@ def test_a_delivery_goes_from_owed_to_sent(db: sqlite3.Connection) -> None:
     outbox.note_attempt(db, row.outbox_id, NOON + 1)
     tried = the_row(db, row.outbox_id)
     assert (tried.state, tried.attempts, tried.attempted_at) == (OutboxState.ATTEMPTING, 1, NOON + 1)
-    assert owed_now(db) == ["k1"], "after a kill now, nobody knows whether it arrived: it is looked at again"
+    assert owed_now(db) == ["k1"], "after a kill now its outcome is unknown, so it stays open"
     outbox.note_receipt(db, row.outbox_id, "900", NOON + 2)
     sent = the_row(db, row.outbox_id)
     assert (sent.state, sent.receipt, sent.error) == (OutboxState.SENT, "900", None)

@@ -1,4 +1,4 @@
-"""Pairing as the store sees it: what a stranger can cause, what the owner decides, and the clock."""
+"""Pairing in the database: the limits of strangers, the decisions of the owner, and clock changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def asks(db: sqlite3.Connection, code: str = CODE, *, at: float = NOON, user: st
 
 
 def tries(db: sqlite3.Connection, *codes: str, at: float = NOON) -> list[int]:
-    """Wrong codes, one after the other; how many attempts are left after each."""
+    """Enter wrong codes one after the other; return the attempts left after each."""
     answers = [pairing.approve(db, code, at) for code in codes]
     assert all(isinstance(answer, WrongCode) for answer in answers)
     return [answer.attempts_left for answer in answers if isinstance(answer, WrongCode)]
@@ -75,7 +75,7 @@ def test_a_second_request_gets_a_new_code_after_ten_minutes(
     for later in (0, 1, 599.999):
         assert asks(db, "EFGH6789", at=NOON + later) is False
     assert asks(db, "EFGH6789", at=NOON + 600) is True
-    assert tries(db, CODE, at=NOON + 601) == [4], "the code of before is gone"
+    assert tries(db, CODE, at=NOON + 601) == [4], "the earlier code is invalid"
     assert pairing.waiting(db, NOON + 601) == [replace(KIM, at=NOON + 600)]
     assert pairing.approve(db, "EFGH6789", NOON + 601) == replace(KIM, at=NOON + 600)
 
@@ -84,11 +84,11 @@ def test_waiting_strangers_are_limited_on_each_platform_separately(
     db: sqlite3.Connection,
 ) -> None:
     assert [asks(db, user=user) for user in "1234"] == [True, True, True, False]
-    assert asks(db, user="2", at=NOON + 700) is True, "one who waits takes up no second place"
+    assert asks(db, user="2", at=NOON + 700) is True, "a second request takes no second place"
     assert pairing.ask(db, replace(KIM, platform="matrix"), sealed(CODE)) is True
-    assert asks(db, user="4", at=NOON + HOUR) is True, "the first have waited their hour"
+    assert asks(db, user="4", at=NOON + HOUR) is True, "the first requests have expired"
     people = db.execute("SELECT user_id FROM pairing_requests WHERE platform = 'telegram' ORDER BY 1")
-    assert people.fetchall() == [("2",), ("4",)], "what counts no more is not kept"
+    assert people.fetchall() == [("2",), ("4",)], "expired requests are deleted"
 
 
 def test_five_wrong_codes_lock_approval_for_an_hour_even_for_the_right_code(db: sqlite3.Connection) -> None:
@@ -98,7 +98,7 @@ def test_five_wrong_codes_lock_approval_for_an_hour_even_for_the_right_code(db: 
     asks(db, "EFGH6789", at=NOON + 700)
     for moment in (NOON + 10, NOON + 700, NOON + 10 + HOUR - 0.001):
         locked = pairing.approve(db, "EFGH6789", moment)
-        assert locked == WrongCode(0, NOON + 10 + HOUR), "what is tried meanwhile does not lock it for longer"
+        assert locked == WrongCode(0, NOON + 10 + HOUR), "attempts during the lock do not extend it"
     assert isinstance(pairing.approve(db, "EFGH6789", NOON + 10 + HOUR), Person)
 
 
@@ -147,7 +147,7 @@ def test_a_code_has_eight_characters_that_are_not_confused() -> None:
     codes = {new_code() for _ in range(2000)}
     assert len(codes) == 2000
     assert {len(code) for code in codes} == {8}
-    assert set("".join(codes)) == set(ALPHABET), "every sign is used, and no other"
+    assert set("".join(codes)) == set(ALPHABET), "exactly the characters of the alphabet occur"
 
 
 @given(right=CODES, other=CODES)
@@ -180,7 +180,7 @@ def test_the_same_code_is_stored_with_different_salts(code: str) -> None:
 
 @contextmanager
 def left_open(path: Path) -> Iterator[Connections]:
-    """A database as a running gateway has it open."""
+    """Open a database like a running gateway."""
     connections = open_connections(path, World(), shipped_steps())
     with closing(connections.reading), closing(connections.writing):
         yield connections

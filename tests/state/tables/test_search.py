@@ -1,4 +1,4 @@
-"""Search finds what people and the agent said, takes every word literally, and forgets what is deleted."""
+"""Search finds text of people and the agent, takes every word literally, and finds no deleted rows."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_no_word_is_a_search_operator(db: sqlite3.Connection, words: str) -> Non
     transcript.search(db, words)
     said(db, f"he said {words} and left")
     if any(character.isalnum() for character in words):
-        assert f"he said {words} and left" in found(db, words), "it finds itself"
+        assert f"he said {words} and left" in found(db, words), "a text finds itself"
 
 
 def test_words_without_a_letter_do_not_narrow_a_search(db: sqlite3.Connection) -> None:
@@ -139,11 +139,11 @@ def test_search_does_not_find_deleted_rows(db: sqlite3.Connection) -> None:
     said(db, "tea there", session_id="s2")
     assert settle.delete_session(db, "s1", NOON)
     assert found(db, "tea") == {"tea there"}
-    # Compares the index with the rows; the index holds nothing that no row says.
+    # SQLite's check that the index matches the rows.
     db.execute("INSERT INTO messages_text (messages_text, rank) VALUES ('integrity-check', 1)")
     session(db, "s3")
     said(db, "coffee", session_id="s3")
-    assert found(db, "tea") == {"tea there"}, "also where a new row took a place that became free"
+    assert found(db, "tea") == {"tea there"}, "also after a new row has reused a free row id"
 
 
 def talk(db: sqlite3.Connection) -> None:
@@ -173,7 +173,7 @@ async def test_a_damaged_index_is_rebuilt_by_a_search(tmp_path: Path, world: Wor
     path = tmp_path / "gateway.db"
     await damaged(path, world, change)
     async with open_database(path, world, worker=inline_worker) as database:
-        assert database.damaged_copy is None, "it is no reason to put conversations aside"
+        assert database.damaged_copy is None, "the database itself is not set aside"
         with capture_logs() as logs:
             assert len(await database.read(transcript.search, "tea", limit=1000)) == 50
         assert [entry["log_level"] for entry in logs] == ["warning"]
@@ -182,7 +182,7 @@ async def test_a_damaged_index_is_rebuilt_by_a_search(tmp_path: Path, world: Wor
 
 @pytest.mark.parametrize("change", CHANGES)
 async def test_a_damaged_index_is_rebuilt_by_a_write(tmp_path: Path, world: World, change: str) -> None:
-    """Left as it is, no message could be stored any more, in this life or the next."""
+    """With a damaged index no message could be stored, in this life or the next."""
     path = tmp_path / "gateway.db"
     await damaged(path, world, change)
     with capture_logs():
@@ -207,12 +207,12 @@ async def test_an_index_damaged_a_second_time_raises_and_is_not_rebuilt_again(
                 await database.read(transcript.search, "tea")
         assert len(logs) == 1
         async with open_database(path, world, worker=inline_worker) as next_life:
-            assert len(await next_life.read(transcript.search, "tea", limit=1000)) == 50, "as was promised"
+            assert len(await next_life.read(transcript.search, "tea", limit=1000)) == 50, "rebuilt"
 
 
 async def say_more(database: Database) -> None:
     await database.write(said, "and a coffee")
     await database.write(said, "and a coffee from a tool", role="tool")
-    assert len(await database.read(transcript.search, "coffee")) == 1, "tools stay out of it"
+    assert len(await database.read(transcript.search, "coffee")) == 1, "tool rows are not indexed"
     assert await database.write(settle.delete_session, "s1", NOON)
     assert await database.read(transcript.search, "tea") == []

@@ -1,4 +1,4 @@
-"""A session as a plain dict: whatever somebody has stored as one is read, or refused with ValueError."""
+"""A session as a plain dict: any stored value is read, or refused with ValueError."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_from_dict_of_any_value_reads_it_or_raises_value_error(
 
 
 def assert_it_is_sound(shared_db: sqlite3.Connection, entry: SessionEntry) -> None:
-    """It can be written as JSON, is read back the same, and can be stored."""
+    """Assert that an entry can be written as JSON, read back unchanged, and stored."""
     written = json.loads(json.dumps(entry.to_dict(), allow_nan=False))
     again = SessionEntry.from_dict(written)
     assert again.to_dict() == written

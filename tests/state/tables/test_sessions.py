@@ -1,5 +1,5 @@
-"""Sessions as rows: what is stored is read back, one of a chat is open, the first end wins, and what is
-deleted leaves nothing."""
+"""Session rows: read back unchanged, one open session for each key, the first end wins, and a deleted session
+leaves no rows."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_usage_is_summed_and_an_unknown_cost_stays_unknown(db: sqlite3.Connectio
 def test_an_unreadable_value_of_a_session_is_none_and_logged(
     db: sqlite3.Connection, column: str, bad: str
 ) -> None:
-    """One bad row must not take a list of sessions, or a start, with it."""
+    """One bad row must not break a list of sessions, or a start."""
     session(db, mark=Mark("resume_pending", None, NOON))
     db.execute(f"UPDATE sessions SET {column} = ?", (bad,))  # noqa: S608
     session(db, "s2")
@@ -154,7 +154,7 @@ def test_an_unreadable_value_of_a_session_is_none_and_logged(
 
 
 def fill(db: sqlite3.Connection, session_id: str) -> None:
-    """A session with something in every table that knows of sessions."""
+    """Add rows of a session to every table that refers to sessions."""
     session(db, session_id, mark=Mark("resume_pending", "crash", NOON))
     cut = turn(db, session_id, run=f"{session_id} cut", ended=Outcome.CUT)
     running = turns.begin(
@@ -182,7 +182,7 @@ def test_deleting_a_session_deletes_all_its_rows_and_no_others(db: sqlite3.Conne
         assert after[table] == alone[table], table
     assert [found for found, _ in transcript.search(db, "words")] == ["s2"] * 6
     db.execute("INSERT INTO messages_text (messages_text, rank) VALUES ('integrity-check', 1)")
-    # What was received and what is owed belongs to the chat. No open row names a turn that is gone.
+    # Received and owed messages belong to the chat. No open row refers to a deleted turn.
     assert [delivery.owed.delivery_key for delivery in outbox.undelivered(db, "telegram", "main")] == [
         "s2 o",
         "s1 o",
@@ -215,5 +215,5 @@ def test_a_turn_with_open_messages_cannot_be_deleted(db: sqlite3.Connection) -> 
     ],
 )
 def test_frequent_statements_scan_no_whole_table(db: sqlite3.Connection, statement: str) -> None:
-    """The store has one owner: while it reads a hundred thousand rows to delete one, everybody waits."""
+    """The database has one writer: everybody waits while it reads a hundred thousand rows to delete one."""
     assert scans(db, statement) == []

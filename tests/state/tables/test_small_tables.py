@@ -1,4 +1,4 @@
-"""Processes, approvals, endings and small facts: what the next life, or a late answer, has to know."""
+"""The tables of processes, approvals, endings and meta facts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_process_is_alive_until_its_end_is_stored(db: sqlite3.Connection) -> N
     build = ProcessRow("p2", "s1", "life-2", 4712, 124.5, "make", False, NOON - 1)
     processes.add(db, SERVER)
     processes.add(db, build)
-    assert processes.alive(db) == [build, SERVER], "the oldest first, of whatever life"
+    assert processes.alive(db) == [build, SERVER], "the oldest first, of all lives"
     assert processes.end(db, "p2", 2, NOON + 1) is True
     assert processes.end(db, "p2", 0, NOON + 2) is False, "the first end wins"
     assert processes.end(db, "p3", 0, NOON) is False
@@ -31,7 +31,7 @@ def test_a_process_is_alive_until_its_end_is_stored(db: sqlite3.Connection) -> N
         2,
         NOON + 1,
     )
-    assert processes.end(db, "p1", None, NOON + 1) is True, "nobody saw how it ended"
+    assert processes.end(db, "p1", None, NOON + 1) is True, "an end with an unknown exit code"
     assert processes.alive(db) == []
 
 
@@ -87,7 +87,7 @@ def test_the_first_answer_to_an_approval_is_stored_and_a_late_one_is_refused(db:
     approvals.close_of_turn(db, turn_id, NOON + 3)
     assert approvals.answer(db, "a2", "the first", by="42", at=NOON + 4) is False, "its turn is over"
     assert approvals.get(db, "a2") == replace(question, closed_at=NOON + 3)
-    assert approvals.get(db, "a1") == answered, "what was answered stays answered"
+    assert approvals.get(db, "a1") == answered, "an answered request does not change"
     assert approvals.answer(db, "nothing", "yes", by="42", at=NOON) is False
     assert approvals.get(db, "nothing") is None
 
@@ -102,14 +102,14 @@ def test_an_approval_id_is_unique_and_needs_an_existing_turn(db: sqlite3.Connect
     with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
         approvals.ask(db, replace(asked, approval_id="a2", turn_id=second + 1))
     approvals.close_of_turn(db, second, NOON)
-    assert approvals.open_of_turn(db, first) == [asked], "another turn's end closes nothing of this one"
+    assert approvals.open_of_turn(db, first) == [asked], "only requests of the ended turn are closed"
 
 
 RESTART = EndingRow("life-1", "restart", "SIGUSR1", 30.0, "restart_timeout", "stopped", NOON, asked_by="42")
 
 
 def test_the_ending_of_a_life_can_be_read_by_the_next(db: sqlite3.Connection) -> None:
-    assert endings.of_life(db, "life-1") is None, "nothing was decided: it crashed"
+    assert endings.of_life(db, "life-1") is None, "a life without an ending crashed"
     assert endings.latest(db) is None
     endings.record(db, RESTART)
     assert endings.of_life(db, "life-1") == RESTART

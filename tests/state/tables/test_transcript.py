@@ -1,5 +1,4 @@
-"""The transcript: rows stand where their turn and place say, whenever they were written, and are read back
-as they were."""
+"""The transcript: rows are ordered by turn and place, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -156,5 +155,5 @@ def test_a_lone_surrogate_costs_one_character_and_not_the_end_of_a_turn(db: sqli
     assert (said.tool_call_id, said.tool_name, said.status) == (sign, sign, sign)
     assert said.tool_calls == (ToolCall("c1", "terminal", sign),)
     assert said.cards == (ToolCard("c1", sign, args={"path": sign}),)
-    assert smile.content == "\N{GRINNING FACE}", "two halves are whole"
+    assert smile.content == "\N{GRINNING FACE}", "two surrogates are one character"
     assert transcript.search(db, half) == []

@@ -1,5 +1,4 @@
-"""Turns as rows: one runs in a session, the first end wins, and what was cut is counted from the rows
-themselves."""
+"""Turn rows: one running turn in a session, the first end wins, and cuts are counted from the rows."""
 
 from __future__ import annotations
 
@@ -98,7 +97,7 @@ def test_a_recovery_based_on_an_outdated_row_is_not_stored(db: sqlite3.Connectio
     assert turns.note_recovery(db, seen, theirs) is True
     assert the_turn(db, seen.turn_id) == theirs
     assert turns.note_recovery(db, seen, mine) is False
-    assert the_turn(db, seen.turn_id) == theirs, "who had read before the other wrote changes nothing"
+    assert the_turn(db, seen.turn_id) == theirs, "a step from an outdated row changes nothing"
     assert turns.note_recovery(db, theirs, replace(theirs, recovery=Recovery.COMPLETED)) is True
 
 
@@ -131,7 +130,7 @@ def test_lives_that_cut_a_session_are_counted_since_its_last_answered_turn(
     assert turns.lives_cut_in_a_row(db, "s1") == count
     sessions.forgive_cuts(db, "s1")
     assert turns.lives_cut_in_a_row(db, "s1") == 0
-    assert turns.lives_cut_in_a_row(db, "s2") == len(history), "and nobody else is forgiven"
+    assert turns.lives_cut_in_a_row(db, "s2") == len(history), "other sessions are not forgiven"
 
 
 def test_cuts_after_forgiveness_are_counted(db: sqlite3.Connection) -> None:
@@ -144,7 +143,7 @@ def test_cuts_after_forgiveness_are_counted(db: sqlite3.Connection) -> None:
     running = turn(db, run="r4", life="l3")
     sessions.forgive_cuts(db, "s1")
     turns.end(db, running, CUT, NOON)
-    assert turns.lives_cut_in_a_row(db, "s1") == 1, "it was not cut yet when the others were forgiven"
+    assert turns.lives_cut_in_a_row(db, "s1") == 1, "the running turn was cut after the others were forgiven"
 
 
 texts = st.text(max_size=20)

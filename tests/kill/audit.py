@@ -1,5 +1,4 @@
-"""What a gateway that was killed again and again has in its books, read with nothing but SQL and the
-reader of the journals."""
+"""Audit of the home of a gateway that was killed many times, with only SQL and the journal reader."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from hermes_trio.journal.reader import read_run
 
 Rows = list[tuple[Any, ...]]
 
-# The turns that dealt with a message, one behind the other: the one that took it, and who took that up.
+# The turns of each message in order: the one that took it, and the ones that resumed that turn.
 _CHAINS = """
     WITH RECURSIVE chain (inbox_id, turn_id) AS (
         SELECT inbox_id, turn_id FROM inbox WHERE state = 'done' UNION ALL
@@ -26,18 +25,18 @@ _CHAINS = """
 
 
 @contextmanager
-def books(home: Path) -> Iterator[sqlite3.Connection]:
-    """The database as it is, also while a gateway writes. Whoever only reads tidies nothing up: the next
-    life finds what the kill has left."""
+def database_of(home: Path) -> Iterator[sqlite3.Connection]:
+    """Open the database read-only, also while a gateway writes. A reader repairs nothing, so the next life
+    finds the state that the kill has left."""
     with closing(sqlite3.connect(f"{(home / 'gateway.db').as_uri()}?mode=ro", uri=True, timeout=30)) as db:
         yield db
 
 
 def rows_of(home: Path, chat: str) -> Rows:
-    """Every row there is about one chat."""
+    """Return every row about one chat."""
     here = "WHERE chat_id = ?"
     of_session = "WHERE session_id IN (SELECT session_id FROM sessions WHERE session_key LIKE '%:' || ?)"
-    with books(home) as db:
+    with database_of(home) as db:
         return [
             row
             for table, where in {
@@ -52,9 +51,9 @@ def rows_of(home: Path, chat: str) -> Rows:
 
 
 def left_alone(home: Path) -> set[str]:
-    """What was said and is not run again by itself, because the automatic run of its cut turn was cut
-    before anything was seen of it."""
-    with books(home) as db:
+    """Return the messages that are not run again automatically, because the turn that resumed them was cut
+    before it had shown anything."""
+    with database_of(home) as db:
         return {
             said
             for said, turns in _chains(db).items()
@@ -64,9 +63,9 @@ def left_alone(home: Path) -> set[str]:
 
 
 def told_of_results(home: Path) -> dict[str, str]:
-    """What was said, cut behind the result of a command, and taken up by a life whose agent is the demo, with
-    the answer: the demo tells what came of the command, and repeats no message."""
-    with books(home) as db:
+    """Return the messages whose turn was cut after a command's result and resumed by the demo agent, with the
+    answer: the demo agent reports the result of the command, and does not repeat the message."""
+    with database_of(home) as db:
         answers = dict(
             db.execute("SELECT turn_id, content FROM messages WHERE role = 'assistant' AND finish = 'stop'")
         )
@@ -75,8 +74,8 @@ def told_of_results(home: Path) -> dict[str, str]:
 
 
 def check(home: Path, witness: Path, said: set[str]) -> None:
-    """Look whether the books are right and closed."""
-    with books(home) as db:
+    """Assert that the database and the journals are consistent, and that nothing is open."""
+    with database_of(home) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert db.execute("SELECT state, count(*) FROM inbox GROUP BY 1").fetchall() == [("done", len(said))]
         states = dict(db.execute("SELECT state, count(*) FROM outbox WHERE NOT streamed GROUP BY 1"))
@@ -94,7 +93,7 @@ def _check_turns(db: sqlite3.Connection) -> None:
         "SELECT cut.outcome, count(*) FROM turns JOIN turns AS cut ON cut.turn_id = turns.resumes "
         "GROUP BY cut.turn_id"
     ).fetchall()
-    assert set(resumed) <= {("cut", 1)}, "what was cut is taken up once, and nothing else is"
+    assert set(resumed) <= {("cut", 1)}, "only cut turns are resumed, each once"
     assert db.execute("SELECT DISTINCT mark FROM sessions").fetchall() in ([(None,)], []), "no mark is left"
 
 
@@ -113,22 +112,22 @@ def _check_chains(home: Path, db: sqlite3.Connection, said: set[str]) -> None:
 
 
 def _check_witness(db: sqlite3.Connection, witness: Path) -> None:
-    """What the agent itself says it did."""
+    """Compare the turns with the agent's own record."""
     outcome = dict(db.execute("SELECT run_id, outcome FROM turns"))
     begun: dict[str, list[str]] = {}
     runs = [tuple(line.split(" ", 1)) for line in witness.read_text().splitlines()]
     for run_id, text in runs:
         begun.setdefault(text, []).append(outcome[run_id])
-    assert len(set(runs)) == len(runs), "a run is run once"
+    assert len(set(runs)) == len(runs), "a run starts once"
     for text, outcomes in begun.items():
-        assert set(outcomes[:-1]) <= {"cut"}, f"{text}: {outcomes}: what is answered never runs again"
+        assert set(outcomes[:-1]) <= {"cut"}, f"{text}: {outcomes}: an answered message never runs again"
 
 
 def _check_journals(home: Path, db: sqlite3.Connection) -> None:
     for session_id, run_id, outcome in db.execute("SELECT session_id, run_id, outcome FROM turns"):
         reading = read_run(home / "journal", session_id, run_id)
         assert reading.complete
-        # A kill may stop a write where two pages meet: half a record, which nobody was shown.
+        # A kill may stop a write at a page boundary: half a record, which was shown to nobody.
         assert reading.torn == 0 or reading.terminal is None
         if reading.terminal is not None:
             assert (reading.terminal.terminal_state == "completed") == (outcome == "answered")
