@@ -15,7 +15,7 @@ import click
 
 from ..base.errors import StoreUnusable
 from ..state.db.opening import connect_reading
-from ..state.db.sqlite_errors import typed
+from ..state.db.sqlite_errors import as_store_error
 from .terminal_output import unescaped, visible
 
 LEAST = 10
@@ -37,7 +37,7 @@ def reading(home: Path) -> Iterator[sqlite3.Connection]:
             db.execute("BEGIN")
             yield db
     except sqlite3.Error as error:
-        ours = typed(error, path)
+        ours = as_store_error(error, path)
         if ours is not error:
             raise ours from error
         problem = f"cannot be read ({error})"

@@ -47,7 +47,7 @@ from ...platform.doctor_checks import Finding, Level
 from ...state.db.damaged import damaged_copies
 from ...state.db.migrations import shipped_steps
 from ...state.db.opening import connect_reading
-from ...state.db.sqlite_errors import typed
+from ...state.db.sqlite_errors import as_store_error
 from ...state.rules.original_home import unused
 from ...state.tables import inbox, meta, outbox
 from ...state.tables.approvals import ALWAYS
@@ -265,7 +265,7 @@ def database(patient: Patient) -> Iterator[Finding]:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             had = {name for (name,) in connection.execute("SELECT name FROM schema_steps")}
     except (GatewayError, sqlite3.Error) as error:
-        ours = typed(error, path)
+        ours = as_store_error(error, path)
         if isinstance(ours, StoreError) and not isinstance(ours, StoreDamaged):
             # The disk or the rights, and nothing is known of what is in the file.
             yield Finding("problem", f"{path} cannot be read: {ours.problem}", ours.remedy)

@@ -38,7 +38,7 @@ from .file_identity import save_copy
 from .migrations import SchemaStep, shipped_steps
 from .opening import Connections, open_connections
 from .search_index import is_index_damage, rebuild_index
-from .sqlite_errors import typed
+from .sqlite_errors import as_store_error
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class Database:
             except sqlite3.Error as error:
                 if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                     self._check_open()
-                raise typed(error, self.path)  # noqa: B904 - has its cause
+                raise as_store_error(error, self.path)  # noqa: B904 - has its cause
 
         self._check_open()
         try:
@@ -205,7 +205,7 @@ class Database:
             self._transaction("BEGIN IMMEDIATE")
         except sqlite3.Error as error:  # not the fault of a step; retrying would wait for the lock again
             for write in batch:
-                write.result = outcome.Error(typed(error, self.path))
+                write.result = outcome.Error(as_store_error(error, self.path))
             return
         try:
             for write in batch:
@@ -218,7 +218,7 @@ class Database:
                 self._transaction("ROLLBACK")
             if len(batch) == 1 and not (is_index_damage(error) and self._rebuild_search_index()):
                 # Any error of a step is its caller's.
-                batch[0].result = outcome.Error(typed(error, self.path))
+                batch[0].result = outcome.Error(as_store_error(error, self.path))
                 return  # noqa: ASYNC104
             half = (len(batch) + 1) // 2
             for part in filter(None, (batch[:half], batch[half:])):

@@ -63,12 +63,12 @@ def save_copy(connection: sqlite3.Connection, files: FileIdentity, world: World)
             log.unlink()
         elif free is not None and log.exists():
             log.replace(aside.with_name(aside.name + log.name.removeprefix(path.name)))
-    saved = _placed(unfinished, free, aside, over=files.is_ours(path))
+    saved = _rename_copy(unfinished, free, aside, over=files.is_ours(path))
     sync_dir(saved.parent)
     return saved
 
 
-def _placed(unfinished: Path, free: Path | None, aside: Path, *, over: bool) -> Path:
+def _rename_copy(unfinished: Path, free: Path | None, aside: Path, *, over: bool) -> Path:
     """Rename the copy to `free` if that name is still free or `over` allows replacing it, else to `aside`."""
     if free is not None and not over:
         try:

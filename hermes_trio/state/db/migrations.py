@@ -17,8 +17,8 @@ from pathlib import Path
 
 from ...base.errors import StoreTooNew, StoreUnusable
 from ...base.world import World
-from ...host.files.private_files import open_private
-from .sqlite_errors import typed
+from ...host.home.private_files import open_private
+from .sqlite_errors import as_store_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def missing_steps(
     return [step for step in steps if step.name not in had]
 
 
-def bring_up(
+def apply_steps(
     connection: sqlite3.Connection,
     path: Path,
     world: World,
@@ -87,7 +87,7 @@ def bring_up(
         except BaseException as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error) and typed(error, path) is error:
+            if isinstance(error, sqlite3.Error) and as_store_error(error, path) is error:
                 raise StoreUnusable(  # noqa: ASYNC104 - a job of the worker: no Cancelled comes here
                     path,
                     f"could not be brought up to date (schema step {step.name}: {error})",

@@ -30,8 +30,8 @@ from ...host.files.private_files import PRIVATE_FILE, is_read_only, make_private
 from ...log import Log
 from .damaged import LOGS
 from .file_identity import FileIdentity
-from .migrations import SchemaStep, bring_up, missing_steps
-from .sqlite_errors import code_of, typed
+from .migrations import SchemaStep, apply_steps, missing_steps
+from .sqlite_errors import as_store_error, code_of
 
 BUSY_MS = 2000
 LARGEST_LOG = 16 << 20
@@ -51,7 +51,7 @@ class Connections:
     files: FileIdentity
 
 
-class _Damaged(Exception):
+class _Damage(Exception):
     """The file at the path is not a readable database."""
 
 
@@ -60,8 +60,8 @@ def open_connections(path: Path, world: World, steps: Sequence[SchemaStep]) -> C
     try:
         try:
             return _open(path, world, steps)
-        except _Damaged as damage:
-            damaged_copy = _put_aside(path, world)
+        except _Damage as damage:
+            damaged_copy = _set_aside(path, world)
             log.error(
                 "database damaged; set aside and a new one created",
                 damaged=damaged_copy.name,
@@ -75,7 +75,7 @@ def open_connections(path: Path, world: World, steps: Sequence[SchemaStep]) -> C
             "Check that the home is a directory that this account may write to.",
         ) from error
     except sqlite3.Error as error:
-        raise typed(error, path)  # noqa: B904 - has its cause
+        raise as_store_error(error, path)  # noqa: B904 - has its cause
 
 
 def connect_reading(path: Path) -> sqlite3.Connection:
@@ -87,7 +87,7 @@ def connect_reading(path: Path) -> sqlite3.Connection:
         connection = _connect(f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if alone else ''}")
         connection.execute("PRAGMA query_only = ON")
     except sqlite3.Error as error:
-        raise typed(error, path)  # noqa: B904 - has its cause
+        raise as_store_error(error, path)  # noqa: B904 - has its cause
     return connection
 
 
@@ -113,17 +113,17 @@ def _open(path: Path, world: World, steps: Sequence[SchemaStep]) -> Connections:
     with ExitStack() as unless_open:
         try:
             reading = unless_open.enter_context(closing(connect_reading(path)))
-            missing = _look(reading, path, steps)
+            missing = _check(reading, path, steps)
             writing = unless_open.enter_context(closing(_connect(path)))
             writing.execute("PRAGMA journal_mode = WAL")
             writing.execute("PRAGMA synchronous = FULL")
             # A long-running reader lets the log grow. SQLite truncates it at the next checkpoint.
             writing.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG}")
             writing.execute("PRAGMA foreign_keys = ON")
-            bring_up(writing, path, world, missing, keep_copy=len(missing) < len(steps))
+            apply_steps(writing, path, world, missing, keep_copy=len(missing) < len(steps))
         except sqlite3.DatabaseError as error:
             if code_of(error) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                raise _Damaged(str(error)) from error
+                raise _Damage(str(error)) from error
             raise
         unless_open.pop_all()
         return Connections(writing, reading, None, FileIdentity(path))
@@ -143,11 +143,11 @@ def _prepare_file(path: Path) -> None:
     with open(open_private(path, os.O_RDWR), "rb") as file:
         head = file.read(len(_MAGIC))
     if head and head != _MAGIC:
-        raise _Damaged("not an SQLite file")
+        raise _Damage("not an SQLite file")
     for log_file in _logs(path):
         log_file.chmod(PRIVATE_FILE)
         if log_file.name.endswith("-wal") and log_file.stat().st_size and not head:
-            raise _Damaged("empty, although its log is not")
+            raise _Damage("empty, although its log is not")
 
 
 def _logs(path: Path) -> list[Path]:
@@ -155,21 +155,21 @@ def _logs(path: Path) -> list[Path]:
     return [log_file for log_file in beside if log_file.exists()]
 
 
-def _look(reading: sqlite3.Connection, path: Path, steps: Sequence[SchemaStep]) -> Sequence[SchemaStep]:
+def _check(reading: sqlite3.Connection, path: Path, steps: Sequence[SchemaStep]) -> Sequence[SchemaStep]:
     """Check that the database is sound and ours, and return the schema steps it lacks."""
     try:
         _play_back_rollback_log(reading, path)
         missing = missing_steps(reading, path, steps)
         (verdict,) = reading.execute("PRAGMA quick_check(1)").fetchone()
     except UnicodeDecodeError as error:  # SQLite's error message quotes the damaged bytes
-        raise _Damaged("schema not readable") from error
+        raise _Damage("schema not readable") from error
     except sqlite3.OperationalError as error:
         if code_of(error) == sqlite3.SQLITE_ERROR:  # an unknown file format, or missing columns
-            raise _Damaged(str(error)) from error
+            raise _Damage(str(error)) from error
         raise
     # Newer versions of SQLite also check the search index, as the last part. It is rebuilt when it is used.
     if verdict != "ok" and "FTS5" not in verdict:
-        raise _Damaged(verdict)
+        raise _Damage(verdict)
     return missing
 
 
@@ -185,7 +185,7 @@ def _play_back_rollback_log(reading: sqlite3.Connection, path: Path) -> None:
             connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
 
 
-def _put_aside(path: Path, world: World) -> Path:
+def _set_aside(path: Path, world: World) -> Path:
     aside = path.with_name(f"{path.name}.damaged-{world.now():%Y%m%dT%H%M%S}")
     number = 1
     while aside.exists():

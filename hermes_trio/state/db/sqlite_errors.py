@@ -51,7 +51,7 @@ _BY_CODE: dict[int, tuple[type[StoreError], str, str]] = {
 }
 
 
-def typed(error: BaseException, path: Path) -> BaseException:
+def as_store_error(error: BaseException, path: Path) -> BaseException:
     """Return the `StoreError` for an error of SQLite, with that error as its cause. A mistake of the caller
     (a constraint, a misspelt column) is returned unchanged."""
     code = code_of(error)

@@ -34,7 +34,7 @@ class Settlement:
 def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> Outcome | None:
     """End a turn: in one transaction store its outcome, effects, last rows, owed messages and usage. Return
     the stored outcome; None, and nothing is stored, if it has an end already: the first one wins."""
-    ended = _end(db, turn_id, settlement.outcome, settlement.reason, at)
+    ended = _end_turn(db, turn_id, settlement.outcome, settlement.reason, at)
     if ended is None:
         return None
     outcome, session_id = ended
@@ -57,7 +57,7 @@ def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[TurnRow]:
         ending = endings.of_life(db, turn.life)
         reason = ending.resume_reason if ending else ResumeReason.CRASH
         outcome = Outcome.UNSTARTED if turn.requested_at is None else Outcome.CUT
-        _end(db, turn.turn_id, outcome, reason, at)
+        _end_turn(db, turn.turn_id, outcome, reason, at)
     return found
 
 
@@ -101,7 +101,7 @@ def delete_session(db: sqlite3.Connection, session_id: str, at: float) -> bool:
     return sessions.delete(db, session_id)
 
 
-def _end(
+def _end_turn(
     db: sqlite3.Connection, turn_id: int, how: Outcome, reason: str | None, at: float
 ) -> tuple[Outcome, str] | None:
     before_asking = how is Outcome.UNSTARTED and reason == ResumeReason.CRASH

@@ -32,7 +32,7 @@ _COLUMNS = "approval_id, turn_id, kind, asked, asked_at, answer, answered_by, cl
 _SELECT = f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608 - constants of this module
 
 
-def _request(row: tuple[Any, ...]) -> ApprovalRow:
+def _approval(row: tuple[Any, ...]) -> ApprovalRow:
     return ApprovalRow(*row)
 
 
@@ -69,13 +69,13 @@ def get(db: sqlite3.Connection, approval_id: str) -> ApprovalRow | None:
         f"{_SELECT} WHERE approval_id = ?",
         (approval_id,),
     ).fetchone()
-    return _request(row) if row else None
+    return _approval(row) if row else None
 
 
 def open_of_turn(db: sqlite3.Connection, turn_id: int) -> list[ApprovalRow]:
     """Return the open requests of a turn, the oldest first."""
     query = f"{_SELECT} WHERE turn_id = ? AND closed_at IS NULL ORDER BY asked_at, rowid"
-    return [_request(row) for row in db.execute(query, (turn_id,))]
+    return [_approval(row) for row in db.execute(query, (turn_id,))]
 
 
 def close_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...base.errors import StoreUnusable
-from ..db.sqlite_errors import typed
+from ..db.sqlite_errors import as_store_error
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Without 0 and O, 1 and I: a code is read aloud and typed."""
@@ -189,6 +189,6 @@ def deciding(path: Path) -> Iterator[sqlite3.Connection]:
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
             remedy = "Start the gateway once with this version, then try again."
             raise StoreUnusable(path, f"lacks a table or column ({error})", remedy) from error
-        raise typed(error, path)  # noqa: B904 - has its cause
+        raise as_store_error(error, path)  # noqa: B904 - has its cause
     except sqlite3.Error as error:
-        raise typed(error, path)  # noqa: B904 - has its cause
+        raise as_store_error(error, path)  # noqa: B904 - has its cause
