@@ -13,7 +13,8 @@ import pytest
 from hermes_trio.base.world import World
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.journal.writer import Journals, open_journals
-from tests.journal.seams import Disk, RunFile, StartChild
+from tests.disk import Disk
+from tests.journal.seams import RunFile, StartChild
 
 
 @pytest.fixture

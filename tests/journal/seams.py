@@ -1,25 +1,20 @@
-"""Shared by the tests of the run journal: lines and journals written by hand, a file as seen from outside, a
-disk that can hang, and steps of healing."""
+"""Shared by the tests of the run journal: lines and journals written by hand, a file as seen from outside,
+and steps of healing."""
 
 from __future__ import annotations
 
 import sqlite3
 import stat
 import subprocess
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-import outcome
 
 from hermes_trio.base.events import Event, MessageDelta, RunFailed
 from hermes_trio.base.messages import SessionSource
-from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.journal.reader import Damage, Reading
 from hermes_trio.journal.record import VERSION, Record, encode, terminal_state
 from hermes_trio.journal.recovery import AlreadyStored, fold
@@ -95,40 +90,6 @@ class RunFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_bytes(content)
         self.path.chmod(mode)
-
-
-@dataclass
-class Disk:
-    """A disk that can hang. Its held jobs are done when it comes back, or never."""
-
-    hangs: bool = False
-    answers_late: bool = False
-    """True for a disk that does its jobs at once, and reports them only when it comes back."""
-    _held: deque[Callable[[], None]] = field(default_factory=deque)
-
-    @contextmanager
-    def worker(self, name: str) -> Iterator[Runner]:
-        with inline_worker(name) as at_once:
-
-            def runner(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
-                if self.hangs:
-                    self._held.append(partial(at_once, job, done))
-                elif self.answers_late:
-                    result = outcome.capture(job)
-                    self._held.append(partial(at_once, result.unwrap, done))
-                else:
-                    at_once(job, done)
-
-            yield runner
-
-    def does_one(self) -> None:
-        """Do or report the first held job."""
-        self._held.popleft()()
-
-    def comes_back(self) -> None:
-        self.hangs = self.answers_late = False
-        while self._held:
-            self.does_one()
 
 
 # --- recovery, without a disk ------------------------------------------------------------------------

@@ -29,7 +29,8 @@ from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import sessions, transcript
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Outcome, Recovery
-from tests.journal.seams import ASKED, CUT, Disk, begun, cut, happens, shown, stored
+from tests.disk import Disk
+from tests.journal.seams import ASKED, CUT, begun, cut, happens, shown, stored
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar, Home, OpenHome
@@ -222,7 +223,7 @@ async def test_a_slower_reader_with_an_older_result_changes_nothing(
         await happens(home, turn, MessageDelta("two."))
         healed = await home.read(turn.session_id)
         assert shown(healed)[1] == "One two."
-        disk.comes_back()
+        disk.recovers()
         await trio.testing.wait_all_tasks_blocked()
     [answer] = answers
     assert answer is not None

@@ -20,7 +20,8 @@ from hermes_trio.journal.writer import append_run_event, open_journals
 from hermes_trio.state.tables import turns
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Recovery
-from tests.journal.seams import ASKED, Disk, begun, cut, happens, shown, stored
+from tests.disk import Disk
+from tests.journal.seams import ASKED, begun, cut, happens, shown, stored
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ async def test_a_cancelled_reader_leaves_the_healing_to_the_next_one(
         with trio.move_on_after(3) as scope:
             await reader.get_session(turn.session_id)
         assert scope.cancelled_caught
-        disk.comes_back()
+        disk.recovers()
         session = await reader.get_session(turn.session_id)
     assert session is not None
     assert shown(session) == [ASKED, "One.", "(Response interrupted)"]

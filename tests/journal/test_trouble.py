@@ -16,7 +16,8 @@ from hermes_trio.base.events import MessageDelta, RunCancelled, RunCompleted
 from hermes_trio.base.world import World
 from hermes_trio.journal.reader import read_run
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
-from tests.journal.seams import CUT, Disk, RunFile, line, texts
+from tests.disk import Disk
+from tests.journal.seams import CUT, RunFile, line, texts
 from tests.logs import capture_logs
 
 # --- what a crash leaves at the end ------------------------------------------------------------------
@@ -126,7 +127,7 @@ async def test_a_cancelled_append_on_a_hanging_disk_leaves_at_once(
                 await run.append(MessageDelta(text))
             assert scope.cancelled_caught
             assert trio.current_time() == began + 1
-        disk.comes_back()
+        disk.recovers()
         [record] = await run.append(MessageDelta("c"))
         assert record.seq == 3
     assert texts(read_run(root, "s1", "run-1")) == ["a", "b", "c"]
@@ -148,7 +149,7 @@ async def test_leave_does_not_wait_and_its_event_is_in_the_file_after_closing(
 
             async def mend() -> None:
                 await trio.sleep(1)
-                disk.comes_back()
+                disk.recovers()
 
             nursery.start_soon(mend)
         assert trio.current_time() == 1, "closing waits for the event"
@@ -173,7 +174,7 @@ async def test_a_hanging_disk_delays_no_run_and_closing_by_two_seconds(
                 everything.cancel()
         assert trio.current_time() == left + 2
     assert [log["event"] for log in logs] == ["disk hangs; run journals not closed"]
-    disk.comes_back()
+    disk.recovers()
     assert texts(read_run(root, "s1", "run-1")) == ["a", "b"], "written after the disk has recovered"
 
 
@@ -189,7 +190,7 @@ async def test_closing_waits_for_a_slow_disk(
 
             async def in_a_second() -> None:
                 await trio.sleep(1)
-                disk.comes_back()
+                disk.recovers()
 
             nursery.start_soon(in_a_second)
         assert trio.current_time() == 1

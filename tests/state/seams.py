@@ -1,30 +1,22 @@
-"""Shared by the tests of the database: a small schema, a slow or hanging disk, and views from outside."""
+"""Shared by the tests of the database: a small schema, and views from outside."""
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
-import outcome
 import pytest
-import trio
 
-from hermes_trio.host.loop.worker import Runner
 from hermes_trio.state.db.migrations import SchemaStep
 from hermes_trio.state.db.opening import connect_reading
 
 GUESTS = SchemaStep(
     "0001_guests", "CREATE TABLE guests (place INTEGER PRIMARY KEY, name TEXT UNIQUE) STRICT;"
 )
-
-Job = tuple[Callable[[], Any], Callable[[outcome.Outcome[Any]], object]]
 
 
 def enter(db: sqlite3.Connection, name: str) -> str:
@@ -67,34 +59,6 @@ def open_files(path: Path) -> list[str]:
 
 def store_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("store-")]
-
-
-class SlowDisk:
-    """A disk whose jobs each take `seconds` of Trio's clock; `math.inf` is a disk that hangs."""
-
-    def __init__(self, nursery: trio.Nursery) -> None:
-        self.seconds = 0.0
-        self.jobs: list[Job] = []
-        """All jobs, kept: objects that a job refers to live as long as the disk."""
-        self._nursery = nursery
-
-    @contextmanager
-    def worker(self, name: str) -> Iterator[Runner]:
-        give, take = trio.open_memory_channel[Job](math.inf)
-        self._nursery.start_soon(self._work, take, name=name)
-
-        def runner(job: Callable[[], Any], done: Callable[[outcome.Outcome[Any]], object]) -> None:
-            self.jobs.append((job, done))
-            with suppress(trio.ClosedResourceError):  # like the real thread, which ignores late jobs
-                give.send_nowait((job, done))
-
-        with give:
-            yield runner
-
-    async def _work(self, jobs: trio.MemoryReceiveChannel[Job]) -> None:
-        async for job, done in jobs:
-            await trio.sleep(self.seconds)
-            done(outcome.capture(job))
 
 
 def killed_after(path: Path, *names: str) -> None:

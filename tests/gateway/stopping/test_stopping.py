@@ -17,9 +17,8 @@ from hermes_trio.platform.contract import FloodWait, Traits
 from hermes_trio.testing import MemoryPlatform, Script
 from hermes_trio.testing.memory_platform import MemoryLink
 from hermes_trio.testing.stage import Call
-from tests.journal.seams import Disk
+from tests.disk import Disk
 from tests.stage import Agent, Stage
-from tests.state.seams import SlowDisk
 
 BEGINS = Script().says("I begin.")
 EACH = ("store", "journal", "status", "sends", "disconnect", "agent", "memory of the agent")
@@ -132,7 +131,7 @@ async def test_a_hurry_counts_although_the_ending_is_still_being_written_down(
 ) -> None:
     stage.agent.on("hang", Script().hangs())
     async with trio.open_nursery() as nursery:
-        disk = SlowDisk(nursery)
+        disk = Disk(nursery)
         stage.worker = disk.worker
         async with stage.life() as gateway:
             await stage.says("hang")
@@ -153,7 +152,7 @@ async def test_a_hurry_in_the_very_moment_in_which_the_ending_is_written_down_co
     for attempt in range(20):  # Trio shuffles who comes first
         stage.home = home.with_name(f"home-{attempt}")
         async with trio.open_nursery() as nursery:
-            disk = SlowDisk(nursery)
+            disk = Disk(nursery)
             stage.worker = disk.worker
             async with stage.life() as gateway:
                 await stage.says("hang")
@@ -170,7 +169,7 @@ async def test_a_hurry_in_the_very_moment_in_which_the_ending_is_written_down_co
 async def gone(stage: Stage, turns: int, *, resists: float = 0, disk_takes: float = 0) -> float:
     """How long after the grace the gateway is gone, if so many turns hang."""
     async with trio.open_nursery() as nursery:
-        disk = SlowDisk(nursery)
+        disk = Disk(nursery)
         stage.worker = disk.worker
         async with stage.life() as gateway:
             for number in range(turns):

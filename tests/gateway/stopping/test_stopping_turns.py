@@ -22,9 +22,9 @@ from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
 from hermes_trio.journal.reader import read_run
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
+from tests.disk import Disk
 from tests.logs import capture_logs
 from tests.stage import Stage, everyone
-from tests.state.seams import SlowDisk
 
 # --- a restart, asked for from inside a turn -----------------------------------------------------------
 
@@ -106,7 +106,7 @@ async def test_a_chat_that_asks_for_a_restart_while_its_own_turn_runs_gets_that_
 # --- the deadline falls into the end of a turn ---------------------------------------------------------
 
 
-class LateDisk(SlowDisk):
+class LateDisk(Disk):
     """A disk that does its jobs at once and says so late."""
 
     @contextmanager
@@ -119,7 +119,7 @@ class LateDisk(SlowDisk):
             yield runner
 
 
-def on_this_disk(disk: SlowDisk, *names: str) -> Worker:
+def on_this_disk(disk: Disk, *names: str) -> Worker:
     return lambda name: (disk.worker if name in names else inline_worker)(name)
 
 
@@ -127,10 +127,10 @@ SLOW_ONES = ("store-writer", "journal-writer")
 
 
 @pytest.mark.parametrize("streams", [True, False])
-@pytest.mark.parametrize("disk_is", [SlowDisk, LateDisk])
+@pytest.mark.parametrize("disk_is", [Disk, LateDisk])
 @pytest.mark.parametrize("eighths", range(13))
 async def test_a_deadline_that_falls_into_the_end_of_a_turn_leaves_one_outcome(
-    stage: Stage, autojump_clock: MockClock, eighths: int, disk_is: type[SlowDisk], *, streams: bool
+    stage: Stage, autojump_clock: MockClock, eighths: int, disk_is: type[Disk], *, streams: bool
 ) -> None:
     """Each commit of the end takes a quarter of a second; the deadline comes before it, in it, behind it."""
     stage.platform = MemoryPlatform(traits=Traits(edits=streams))
@@ -241,7 +241,7 @@ async def test_a_message_that_was_not_stored_when_the_gateway_went_comes_again(
 ) -> None:
     """Its commit hangs until the end, so that its platform never hears that it was received."""
     async with trio.open_nursery() as nursery:
-        disk = SlowDisk(nursery)
+        disk = Disk(nursery)
         stage.worker = on_this_disk(disk, "store-writer")
         async with stage.life() as gateway:
             await stage.says("hello")

@@ -20,19 +20,20 @@ from hermes_trio.base.world import World
 from hermes_trio.host.loop.worker import Worker, inline_worker, worker_thread
 from hermes_trio.state.db.database import CLOSE_WITHIN, Database, open_database
 from hermes_trio.state.db.migrations import SchemaStep
+from tests.disk import Disk
 from tests.logs import capture_logs
-from tests.state.seams import GUESTS, SlowDisk, enter, guests, open_files, seen_from_outside, store_threads
+from tests.state.seams import GUESTS, enter, guests, open_files, seen_from_outside, store_threads
 
 
 @pytest.fixture
-async def disk() -> AsyncIterator[SlowDisk]:
+async def disk() -> AsyncIterator[Disk]:
     async with trio.open_nursery() as nursery:
-        yield SlowDisk(nursery)
+        yield Disk(nursery)
         nursery.cancel_scope.cancel()
 
 
 @pytest.fixture
-async def on_slow_disk(tmp_path: Path, world: World, disk: SlowDisk) -> AsyncIterator[Database]:
+async def on_slow_disk(tmp_path: Path, world: World, disk: Disk) -> AsyncIterator[Database]:
     """A database whose every write takes five seconds."""
     async with open_database(tmp_path / "gateway.db", world, worker=disk.worker, steps=[GUESTS]) as opened:
         disk.seconds = 5
@@ -121,7 +122,7 @@ async def test_a_cancelled_reader_leaves_at_once(on_slow_disk: Database, autojum
 
 
 async def test_closing_waits_for_every_pending_write(
-    tmp_path: Path, world: World, disk: SlowDisk, autojump_clock: MockClock
+    tmp_path: Path, world: World, disk: Disk, autojump_clock: MockClock
 ) -> None:
     path = tmp_path / "gateway.db"
     async with open_database(path, world, worker=disk.worker, steps=[GUESTS]) as database:
@@ -137,7 +138,7 @@ async def test_closing_waits_for_every_pending_write(
 
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_a_hanging_disk_delays_closing_by_the_documented_time(
-    tmp_path: Path, world: World, disk: SlowDisk, autojump_clock: MockClock, cancelled: bool
+    tmp_path: Path, world: World, disk: Disk, autojump_clock: MockClock, cancelled: bool
 ) -> None:
     path = tmp_path / "gateway.db"
     with capture_logs() as logs, trio.CancelScope() as caller:
@@ -157,7 +158,7 @@ async def test_a_hanging_disk_delays_closing_by_the_documented_time(
 
 
 async def test_pending_writes_are_applied_when_a_hanging_disk_recovers(
-    tmp_path: Path, world: World, disk: SlowDisk, autojump_clock: MockClock
+    tmp_path: Path, world: World, disk: Disk, autojump_clock: MockClock
 ) -> None:
     path = tmp_path / "gateway.db"
     with capture_logs():
@@ -245,7 +246,7 @@ async def test_a_running_read_does_not_delay_closing(tmp_path: Path, world: Worl
 
 @pytest.mark.parametrize("there_already", [False, True])
 async def test_a_cancelled_opening_leaves_nothing_open(
-    tmp_path: Path, world: World, disk: SlowDisk, autojump_clock: MockClock, there_already: bool
+    tmp_path: Path, world: World, disk: Disk, autojump_clock: MockClock, there_already: bool
 ) -> None:
     path = tmp_path / "gateway.db"
     if there_already:
