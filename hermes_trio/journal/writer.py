@@ -74,7 +74,7 @@ class RunWriter:
         await self._jobs.performed(write)
         return records
 
-    def leave(self, *happened: Event | tuple[str, Any]) -> list[Record]:
+    def append_nowait(self, *happened: Event | tuple[str, Any]) -> list[Record]:
         """Append events like `append`, without waiting: they are queued when this returns, and in the file
         when the journals are closed. A failure to write them is logged."""
         records, write = self._taken(happened)
@@ -175,7 +175,7 @@ class Journals:
         self._check_open("*")
         return await finished(self._reader, lambda: missed_events(self.root, runs, cursor))
 
-    async def nothing_more(self) -> None:
+    async def end_subscriptions(self) -> None:
         """Publish the events queued so far, then end all subscriptions."""
         await self._jobs.performed(lambda: None)
         self.live.end()

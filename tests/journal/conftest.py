@@ -14,7 +14,7 @@ from hermes_trio.base.world import World
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.journal.writer import Journals, open_journals
 from tests.disk import Disk
-from tests.journal.seams import RunFile, StartChild
+from tests.journal.seams import JournalFile, StartChild
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def file(root: Path) -> RunFile:
+def file(root: Path) -> JournalFile:
     """The journal file of run-1 of s1, which most tests use."""
-    return RunFile(root / "s1" / "run-1.jsonl")
+    return JournalFile(root / "s1" / "run-1.jsonl")
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def texts(reading: Reading) -> list[str]:
 
 
 @dataclass(frozen=True)
-class RunFile:
+class JournalFile:
     """A journal file as seen from outside."""
 
     path: Path

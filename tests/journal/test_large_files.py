@@ -12,7 +12,7 @@ from hermes_trio.base.world import World
 from hermes_trio.journal.reader import Damage, scan
 from hermes_trio.journal.record import LONGEST_LINE
 from hermes_trio.journal.writer import open_journals
-from tests.journal.seams import RunFile, StartChild, line
+from tests.journal.seams import JournalFile, StartChild, line
 
 
 def peak_of_reading(path: Path) -> tuple[int, int, int]:
@@ -31,7 +31,7 @@ def peak_of_reading(path: Path) -> tuple[int, int, int]:
         tracemalloc.stop()
 
 
-def test_a_journal_of_a_hundred_megabytes_is_read_in_the_memory_of_a_line(file: RunFile) -> None:
+def test_a_journal_of_a_hundred_megabytes_is_read_in_the_memory_of_a_line(file: JournalFile) -> None:
     block = line(1, "x" * 20_000)
     file.becomes(b"")
     with file.path.open("wb") as out:
@@ -42,7 +42,7 @@ def test_a_journal_of_a_hundred_megabytes_is_read_in_the_memory_of_a_line(file: 
     assert peak < 4_000_000
 
 
-def test_a_line_of_a_hundred_megabytes_is_one_damage(file: RunFile) -> None:
+def test_a_line_of_a_hundred_megabytes_is_one_damage(file: JournalFile) -> None:
     """A disk that was filled with zeros by a crash."""
     file.becomes(line(1, "a"))
     with file.path.open("r+b") as out:

@@ -12,16 +12,16 @@ from hermes_trio.base.events import MessageDelta, RunFailed
 from hermes_trio.journal.reader import Reading, read_run, summary
 from hermes_trio.journal.record import LONGEST_LINE, PREFIX
 from hermes_trio.journal.writer import Journals, append_run_event
-from tests.journal.seams import RunFile, line, texts
+from tests.journal.seams import JournalFile, line, texts
 
 
-def test_a_missing_or_empty_journal_has_no_events(root: Path, file: RunFile) -> None:
+def test_a_missing_or_empty_journal_has_no_events(root: Path, file: JournalFile) -> None:
     assert read_run(root, "s1", "run-1") == Reading()
     file.becomes(b"")
     assert read_run(root, "s1", "run-1") == Reading()
 
 
-def test_blank_lines_in_a_journal_are_ignored(root: Path, file: RunFile) -> None:
+def test_blank_lines_in_a_journal_are_ignored(root: Path, file: JournalFile) -> None:
     file.becomes(b"\n" + line(1, "a") + b"\n  \n\t\r\n" + line(2, "b") + b"\n\n")
     reading = read_run(root, "s1", "run-1")
     assert texts(reading) == ["a", "b"]
@@ -45,7 +45,7 @@ NO_RECORDS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("junk", NO_RECORDS.values(), ids=NO_RECORDS.keys())
-def test_a_line_that_is_no_record_is_one_damage(root: Path, file: RunFile, junk: bytes) -> None:
+def test_a_line_that_is_no_record_is_one_damage(root: Path, file: JournalFile, junk: bytes) -> None:
     """Regression: one incomplete character made the whole journal unreadable."""
     file.becomes(line(1, "a") + junk + b"\n" + line(3, "c"))
     reading = read_run(root, "s1", "run-1")
@@ -76,7 +76,7 @@ DOES_NOT_BELONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("fields", DOES_NOT_BELONG.values(), ids=DOES_NOT_BELONG.keys())
 def test_a_record_in_the_wrong_journal_or_place_is_damage(
-    root: Path, file: RunFile, fields: dict[str, Any]
+    root: Path, file: JournalFile, fields: dict[str, Any]
 ) -> None:
     foreign = line(2, "b", **fields)
     if fields.get("payload") == {"delta": "b", "more": []}:
@@ -88,7 +88,7 @@ def test_a_record_in_the_wrong_journal_or_place_is_damage(
     assert (damage.offset, damage.length) == (len(line(1, "a")), len(foreign) - 1)
 
 
-def test_unknown_events_and_fields_are_kept(root: Path, file: RunFile) -> None:
+def test_unknown_events_and_fields_are_kept(root: Path, file: JournalFile) -> None:
     newer = line(1, event="tool.dreaming", type="tool.dreaming", payload={"of": ["sheep"]})
     file.becomes(newer.replace(b'"payload"', b'"mood":"fine","payload"'))
     [record] = read_run(root, "s1", "run-1").records
@@ -104,14 +104,14 @@ async def test_no_character_of_a_text_splits_its_line(journals: Journals, root: 
     assert texts(read_run(root, "s1", "run-1")) == [text, "next"]
 
 
-def test_records_without_a_newline_between_them_are_all_read(root: Path, file: RunFile) -> None:
+def test_records_without_a_newline_between_them_are_all_read(root: Path, file: JournalFile) -> None:
     file.becomes(b"".join(line(seq, f"{seq}").removesuffix(b"\n") for seq in range(1, 6)))
     reading = read_run(root, "s1", "run-1")
     assert texts(reading) == ["1", "2", "3", "4", "5"]
     assert (reading.damage, reading.torn) == ([], 0)
 
 
-def test_a_record_written_into_another_one_is_read(root: Path, file: RunFile) -> None:
+def test_a_record_written_into_another_one_is_read(root: Path, file: JournalFile) -> None:
     whole = line(2, "b")
     file.becomes(line(1, "a") + whole[:60] + line(3, "c") + whole[60:] + line(4, "d"))
     reading = read_run(root, "s1", "run-1")
@@ -123,7 +123,7 @@ def test_a_record_written_into_another_one_is_read(root: Path, file: RunFile) ->
     ]
 
 
-def test_bytes_before_a_record_are_damage_and_the_record_is_read(root: Path, file: RunFile) -> None:
+def test_bytes_before_a_record_are_damage_and_the_record_is_read(root: Path, file: JournalFile) -> None:
     file.becomes(b"\xef\xbb\xbf" + line(1, "a") + b"\0" * 512 + line(2, "b"))
     reading = read_run(root, "s1", "run-1")
     assert texts(reading) == ["a", "b"]
@@ -131,7 +131,7 @@ def test_bytes_before_a_record_are_damage_and_the_record_is_read(root: Path, fil
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3, 20])
-def test_a_record_inside_a_payload_is_no_event_of_the_run(root: Path, file: RunFile, lost: int) -> None:
+def test_a_record_inside_a_payload_is_no_event_of_the_run(root: Path, file: JournalFile, lost: int) -> None:
     """A tool shows this journal, and a crash tears the line off after the shown record."""
     inside = {
         "version": 1, "event_id": "run-1:9", "seq": 9, "run_id": "run-1", "session_id": "s1",
@@ -147,7 +147,7 @@ def test_a_record_inside_a_payload_is_no_event_of_the_run(root: Path, file: RunF
         assert texts(read_run(root, "s1", "run-1")) == ["a", "c"]
 
 
-def test_a_repeated_seq_is_one_event_and_one_damage(root: Path, file: RunFile) -> None:
+def test_a_repeated_seq_is_one_event_and_one_damage(root: Path, file: JournalFile) -> None:
     """Two programs wrote the run at the same time; the order in the file decides."""
     file.becomes(line(1, "a") + line(3, "c") + line(2, "b") + line(3, "other") + line(4, "d"))
     reading = read_run(root, "s1", "run-1")
@@ -156,7 +156,7 @@ def test_a_repeated_seq_is_one_event_and_one_damage(root: Path, file: RunFile) -
     assert not reading.complete
 
 
-def test_the_torn_end_of_a_live_journal_is_no_damage(root: Path, file: RunFile) -> None:
+def test_the_torn_end_of_a_live_journal_is_no_damage(root: Path, file: JournalFile) -> None:
     whole = line(2, "wörld")
     for torn in range(1, len(whole) - 1):
         file.becomes(line(1, "a") + whole[:torn])
@@ -168,7 +168,7 @@ def test_the_torn_end_of_a_live_journal_is_no_damage(root: Path, file: RunFile) 
 
 
 @pytest.mark.parametrize("damaged", [line(2).replace(b"delta", b"d\0lta")[:-1], b"!! not JSON !!"])
-def test_only_the_last_record_of_a_line_can_be_torn(root: Path, file: RunFile, damaged: bytes) -> None:
+def test_only_the_last_record_of_a_line_can_be_torn(root: Path, file: JournalFile, damaged: bytes) -> None:
     """Damage stays in the file; a torn end is cut off by the next writer."""
     file.becomes(line(1, "a") + damaged + line(3, "c")[:50])
     reading = read_run(root, "s1", "run-1")
@@ -176,7 +176,7 @@ def test_only_the_last_record_of_a_line_can_be_torn(root: Path, file: RunFile, d
     assert [damage.length for damage in reading.damage] == [len(damaged)]
 
 
-def test_an_unreadable_journal_raises_with_a_remedy(root: Path, file: RunFile) -> None:
+def test_an_unreadable_journal_raises_with_a_remedy(root: Path, file: JournalFile) -> None:
     file.path.mkdir(parents=True)
     (root / "s2").touch()
     (root / "s3").mkdir()
@@ -204,7 +204,7 @@ async def test_a_summary_counts_the_events_and_states_the_end(journals: Journals
 
 
 async def test_the_terminal_record_is_found_also_before_later_damage(
-    journals: Journals, root: Path, file: RunFile
+    journals: Journals, root: Path, file: JournalFile
 ) -> None:
     async with journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta("a"), RunFailed("no"))

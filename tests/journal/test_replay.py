@@ -24,7 +24,7 @@ from hermes_trio.journal.replay import (
     replay_session,
 )
 from hermes_trio.journal.writer import Journals
-from tests.journal.seams import RunFile, line
+from tests.journal.seams import JournalFile, line
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar
@@ -241,7 +241,7 @@ def test_a_replay_never_raises_for_any_cursor(
 
 
 async def test_a_dead_run_gets_a_closing_event_that_is_not_stored(
-    journals: Journals, root: Path, file: RunFile, calendar: Calendar
+    journals: Journals, root: Path, file: JournalFile, calendar: Calendar
 ) -> None:
     async with journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta("a"), MessageDelta("b"))
@@ -265,7 +265,7 @@ async def test_a_run_with_a_terminal_event_or_without_events_gets_no_closing_eve
     assert closing_event(read_run(root, "s1", "run-1"), "s1", "run-1", 1.0) is None
 
 
-def test_a_closing_event_has_an_unused_id(root: Path, file: RunFile) -> None:
+def test_a_closing_event_has_an_unused_id(root: Path, file: JournalFile) -> None:
     """The client has the event that was damaged later, and would ignore another one with its id."""
     file.becomes(line(1) + line(2) + line(3).replace(b"delta", b"d\0lta"))
     closing = closing_event(read_run(root, "s1", "run-1"), "s1", "run-1", 1.0)

@@ -17,7 +17,7 @@ from hermes_trio.base.world import World
 from hermes_trio.journal.reader import read_run
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
 from tests.disk import Disk
-from tests.journal.seams import CUT, RunFile, line, texts
+from tests.journal.seams import CUT, JournalFile, line, texts
 from tests.logs import capture_logs
 
 # --- what a crash leaves at the end ------------------------------------------------------------------
@@ -47,7 +47,7 @@ def torn_ends() -> dict[str, bytes]:
     ],
 )
 async def test_a_torn_last_line_is_cut_off_and_the_next_event_is_complete(
-    journals: Journals, root: Path, file: RunFile, torn: str
+    journals: Journals, root: Path, file: JournalFile, torn: str
 ) -> None:
     """Regression: it was joined with the next event, and both were lost."""
     whole, rest = line(1, "a") + line(2, "b"), torn_ends()[torn]
@@ -63,7 +63,7 @@ async def test_a_torn_last_line_is_cut_off_and_the_next_event_is_complete(
 
 
 async def test_a_last_line_without_its_newline_gets_one(
-    journals: Journals, root: Path, file: RunFile
+    journals: Journals, root: Path, file: JournalFile
 ) -> None:
     file.becomes((line(1, "a") + line(2, "b")).removesuffix(b"\n"))
     with capture_logs() as logs:
@@ -75,7 +75,7 @@ async def test_a_last_line_without_its_newline_gets_one(
 
 @pytest.mark.parametrize("end", [b"  \t", b'{"version":1,"event_id":"run-1:3","se'])
 async def test_a_new_line_begins_on_its_own_after_any_torn_end(
-    journals: Journals, root: Path, file: RunFile, end: bytes
+    journals: Journals, root: Path, file: JournalFile, end: bytes
 ) -> None:
     """Also if the newline before the torn part was lost."""
     file.becomes(line(1, "a") + line(2, "b").removesuffix(b"\n") + end)
@@ -85,7 +85,7 @@ async def test_a_new_line_begins_on_its_own_after_any_torn_end(
 
 
 async def test_a_damaged_line_is_kept_and_its_seq_not_reused(
-    journals: Journals, root: Path, file: RunFile
+    journals: Journals, root: Path, file: JournalFile
 ) -> None:
     """Somebody may have seen that event: another one must not get its id."""
     damaged = line(3, "c").replace(b'"seq":3', b'"seq"#3')
@@ -133,7 +133,7 @@ async def test_a_cancelled_append_on_a_hanging_disk_leaves_at_once(
     assert texts(read_run(root, "s1", "run-1")) == ["a", "b", "c"]
 
 
-async def test_leave_does_not_wait_and_its_event_is_in_the_file_after_closing(
+async def test_append_nowait_does_not_wait_and_its_event_is_in_the_file_after_closing(
     root: Path, world: World, disk: Disk, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with trio.open_nursery() as nursery:
@@ -141,10 +141,10 @@ async def test_leave_does_not_wait_and_its_event_is_in_the_file_after_closing(
             async with journals.open_run("s1", "run-1") as run:
                 await run.append(MessageDelta("a"))
                 disk.hangs = True
-                [record] = run.leave(CUT)
+                [record] = run.append_nowait(CUT)
                 assert (record.seq, run.ended) == (2, True)
                 with pytest.raises(JournalClosed):
-                    run.leave(MessageDelta("behind the end"))
+                    run.append_nowait(MessageDelta("behind the end"))
             assert trio.current_time() == 0
 
             async def mend() -> None:

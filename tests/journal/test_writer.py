@@ -19,7 +19,7 @@ from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.journal.reader import read_run
 from hermes_trio.journal.run_file import FsyncPolicy
 from hermes_trio.journal.writer import Journals, append_run_event, open_journals
-from tests.journal.seams import CUT, RunFile, StartChild
+from tests.journal.seams import CUT, JournalFile, StartChild
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 async def test_a_journal_line_is_compact_json_with_its_keys_in_order(
-    journals: Journals, file: RunFile, calendar: Calendar
+    journals: Journals, file: JournalFile, calendar: Calendar
 ) -> None:
     async with journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta('Grüße, "Kim"\n\u2028世界 🌍'))
@@ -54,7 +54,7 @@ async def test_a_journal_line_is_compact_json_with_its_keys_in_order(
     ],
 )
 async def test_the_last_line_states_how_the_run_ended(
-    journals: Journals, file: RunFile, last: Event | tuple[str, Any], state: str | None
+    journals: Journals, file: JournalFile, last: Event | tuple[str, Any], state: str | None
 ) -> None:
     async with journals.open_run("s1", "run-1") as run:
         [record] = await run.append(last)
@@ -87,7 +87,7 @@ async def test_seqs_count_from_one_without_gaps_also_after_reopening(journals: J
 
 
 async def test_concurrent_appends_are_written_in_order_of_seq(
-    root: Path, file: RunFile, world: World
+    root: Path, file: JournalFile, world: World
 ) -> None:
     """Regression: lines in the wrong order made a session impossible to replay."""
     async with open_journals(root, world) as journals, journals.open_run("s1", "run-1") as run:
@@ -121,7 +121,7 @@ async def test_journal_files_are_private_whatever_the_umask(root: Path, world: W
     assert stat.S_IMODE((root / "s1" / "run-1.jsonl").stat().st_mode) == 0o600
 
 
-async def test_a_readable_journal_is_made_private_when_opened(journals: Journals, file: RunFile) -> None:
+async def test_a_readable_journal_is_made_private_when_opened(journals: Journals, file: JournalFile) -> None:
     file.becomes(b"", mode=0o644)
     async with journals.open_run("s1", "run-1"):
         assert file.mode == 0o600
@@ -203,7 +203,7 @@ async def test_appended_records_are_visible_to_other_readers(journals: Journals,
     ],
 )
 async def test_a_terminal_record_is_fsynced_and_that_of_a_cut_run_is_not(
-    root: Path, file: RunFile, world: World, policy: FsyncPolicy, last: Event, synced: bool
+    root: Path, file: JournalFile, world: World, policy: FsyncPolicy, last: Event, synced: bool
 ) -> None:
     """The run file is a pipe: it accepts lines but cannot be fsynced, so every fsync causes an error."""
     file.path.parent.mkdir(parents=True)

@@ -46,7 +46,7 @@ async def stop_session(
             dropped += inbox.drop_pending(db, one, at)
             entry = sessions.open_by_key(db, one)
             if entry is not None:
-                turns.stop(db, entry.session_id, at)
+                turns.note_stop(db, entry.session_id, at)
                 cleared += settle.clear_mark(db, entry.session_id, at)
         return dropped, cleared
 

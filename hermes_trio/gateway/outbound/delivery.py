@@ -133,7 +133,7 @@ class Delivery:
         if body.only_closes and not traits.edits:
             return None  # it removes buttons, and this platform cannot edit
         if body.closes is not None:
-            lost, message_id = await self._database.read(outbox.grown, body.closes)
+            lost, message_id = await self._database.read(outbox.streamed_state, body.closes)
             if lost:
                 message_id = await self._found(link, row, body)
             if message_id is None and traits.placeholder and not body.only_closes:

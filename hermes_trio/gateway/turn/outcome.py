@@ -124,7 +124,7 @@ def settled(
     outcome = settle.settle(db, turn_id, settlement, at)
     if outcome is not None:
         if outcome is Outcome.ANSWERED:
-            processes.tell_turn(db, turn_id, at)
+            processes.note_told_in_turn(db, turn_id, at)
         return outcome, closes
     turn = turns.by_run(
         db, run_id

@@ -116,7 +116,7 @@ def attempts_at(db: sqlite3.Connection, delivery_key: str) -> int:
     return row[0] if row else 0
 
 
-def grown(db: sqlite3.Connection, delivery_key: str) -> tuple[bool, str | None]:
+def streamed_state(db: sqlite3.Connection, delivery_key: str) -> tuple[bool, str | None]:
     """Return two facts about a streamed message: whether its send has an unknown outcome, and the id the
     platform gave it, if known."""
     query = "SELECT state = 'attempting', receipt FROM outbox WHERE delivery_key = ?"

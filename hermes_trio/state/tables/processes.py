@@ -77,21 +77,21 @@ def end(db: sqlite3.Connection, process_id: str, exit_code: int | None, at: floa
     )
 
 
-def tell(db: sqlite3.Connection, process_id: str, at: float) -> bool:
+def note_told(db: sqlite3.Connection, process_id: str, at: float) -> bool:
     """Record that the model was told of the end of a process. Return False if it was told before."""
     told = "UPDATE processes SET told_at = ? WHERE process_id = ? AND told_at IS NULL"
     return db.execute(told, (at, process_id)).rowcount == 1
 
 
-def told_as(process_id: str) -> str:
+def end_message_key(process_id: str) -> str:
     """Return the key of the message that tells the model of the end of a process."""
     return f"ended:{process_id}"
 
 
-def seen(db: sqlite3.Connection, process_id: str, at: float) -> None:
+def note_seen(db: sqlite3.Connection, process_id: str, at: float) -> None:
     """Record that the model has seen the end of a process, and drop the message that was to tell it."""
-    tell(db, process_id, at)
-    inbox.drop_named(db, told_as(process_id), at)
+    note_told(db, process_id, at)
+    inbox.drop_named(db, end_message_key(process_id), at)
 
 
 def untold(db: sqlite3.Connection, session_id: str, life: str) -> list[ProcessRow]:
@@ -104,7 +104,7 @@ def untold(db: sqlite3.Connection, session_id: str, life: str) -> list[ProcessRo
     return [_process(row) for row in db.execute(query, (session_id, life))]
 
 
-def tell_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
+def note_told_in_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
     """Record that the model of this turn was told of the processes that `untold` returned at its start."""
     db.execute(
         "UPDATE processes SET told_at = ?1 WHERE background AND told_at IS NULL AND ended_at IS NOT NULL "

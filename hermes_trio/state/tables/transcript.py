@@ -143,7 +143,7 @@ def load(db: sqlite3.Connection, session_id: str) -> list[TranscriptRow]:
     return [_message(row) for row in db.execute(query, (session_id,))]
 
 
-def instruct(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> None:
+def replace_instructions(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> None:
     """Replace the session's system instructions with this row."""
     query = "SELECT content FROM messages WHERE session_id = ? AND turn_id IS NULL AND role = 'system'"
     if [content for (content,) in db.execute(query, (session_id,))] == [storable(row.content)]:

@@ -129,7 +129,7 @@ def note_request(db: sqlite3.Connection, turn_id: int, at: float) -> None:
     )
 
 
-def stop(db: sqlite3.Connection, session_id: str, at: float) -> None:
+def note_stop(db: sqlite3.Connection, session_id: str, at: float) -> None:
     """Record that a person has stopped the running turn of a session. Its end takes a moment: if it is cut
     before that, its outcome is still *stopped*."""
     db.execute("UPDATE turns SET stopped_at = ? WHERE session_id = ? AND ended_at IS NULL", (at, session_id))

@@ -106,7 +106,7 @@ async def _run(arguments: Look, place: Workplace, permissions: Permissions) -> R
         text = latest(found.last(POLLED + MARGIN), POLLED, redaction(place))
     if is_over:
         found.told = True
-        await place.database.write(processes.seen, found.id, place.world.time())
+        await place.database.write(processes.note_seen, found.id, place.world.time())
     return Result(f"{told}\n{text}".rstrip("\n"))
 
 
@@ -144,7 +144,7 @@ async def _of_a_former_life(row: Row, arguments: Look, place: Workplace) -> Resu
     text = ""
     if row.spool is not None and arguments.action != "kill":
         text = await _lines(Path(row.spool), arguments, place)
-    await place.database.write(processes.seen, row.process_id, place.world.time())
+    await place.database.write(processes.note_seen, row.process_id, place.world.time())
     return Result(f"{_described_row(row, place)}\n{text}".rstrip("\n"))
 
 

@@ -195,7 +195,7 @@ async def test_the_end_of_a_turn_is_stored_completely_or_not_at_all(
 @pytest.mark.parametrize("outcome", Outcome)
 def test_a_stopped_turn_that_is_cut_ends_as_stopped(db: sqlite3.Connection, outcome: Outcome) -> None:
     turn_id = scene(db, "unmarked").turn_id
-    turns.stop(db, "s1", NOON)
+    turns.note_stop(db, "s1", NOON)
     cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
     assert settle.settle(db, turn_id, Settlement(outcome, "why"), LATER) == (
         Outcome.STOPPED if cut else outcome
@@ -205,6 +205,6 @@ def test_a_stopped_turn_that_is_cut_ends_as_stopped(db: sqlite3.Connection, outc
 
 def test_a_stop_has_no_effect_on_later_turns(db: sqlite3.Connection) -> None:
     settle.settle(db, scene(db, "unmarked").turn_id, Settlement(Outcome.ANSWERED), NOON)
-    turns.stop(db, "s1", NOON)
+    turns.note_stop(db, "s1", NOON)
     later = turns.begin(db, run_id="later", session_id="s1", life="life", at=LATER)
     assert settle.settle(db, later, Settlement(Outcome.CUT, "why"), LATER) is Outcome.CUT

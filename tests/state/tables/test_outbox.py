@@ -58,7 +58,7 @@ def test_a_delivery_goes_from_owed_to_sent(db: sqlite3.Connection) -> None:
     outbox.note_receipt(db, row.outbox_id, "900", NOON + 2)
     sent = the_row(db, row.outbox_id)
     assert (sent.state, sent.receipt, sent.error) == (OutboxState.SENT, "900", None)
-    assert outbox.grown(db, "k1") == (False, "900")
+    assert outbox.streamed_state(db, "k1") == (False, "900")
     assert owed_now(db) == []
 
 
@@ -112,10 +112,10 @@ def test_a_streamed_message_is_never_an_open_delivery(db: sqlite3.Connection) ->
     row = the_row(db, stream)
     assert (row.state, row.attempts, row.attempted_at) == (OutboxState.ATTEMPTING, 1, NOON)
     assert owed_now(db) == []
-    assert outbox.grown(db, "stream") == (True, None)
+    assert outbox.streamed_state(db, "stream") == (True, None)
     outbox.note_receipt(db, stream, "900", NOON + 1)
-    assert outbox.grown(db, "stream") == (False, "900")
-    assert outbox.grown(db, "nothing") == (False, None)
+    assert outbox.streamed_state(db, "stream") == (False, "900")
+    assert outbox.streamed_state(db, "nothing") == (False, None)
     assert outbox.has_key(db, "stream") is True
     assert outbox.has_key(db, "nothing") is False
 

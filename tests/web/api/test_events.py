@@ -59,8 +59,8 @@ async def test_no_event_is_sent_before_it_is_in_the_journal(tmp_path: Path) -> N
                     nursery.start_soon(look)
                     for number in range(20):
                         await run.append(MessageDelta(str(number)))
-                    run.leave(MessageDelta("last"))
-                    await journals.nothing_more()
+                    run.append_nowait(MessageDelta("last"))
+                    await journals.end_subscriptions()
     assert seen[-1] == (21, 21)
     assert all(heard <= in_file for heard, in_file in seen)
 
