@@ -163,7 +163,7 @@ def test_a_changed_byte_causes_no_reused_seq(
         ends = list(accumulate(len(line) for line in data.splitlines(keepends=True)))
         damaging = Damaging([place], None)
         if len(data) - 1 in damaging.hits(ends):
-            return  # without its newline the last line looks torn: as if nobody had been shown it
+            return  # a last line without its newline looks torn, like a line shown to nobody
         path.write_bytes(damaged(data, damaging, ends))
         [record] = run_of(root, ("note", {}))
         assert record.seq > len(ends)

@@ -101,7 +101,7 @@ def test_a_turn_that_was_not_cut_has_no_marker() -> None:
     assert marker(replace(ARRIVING, outcome=Outcome.ANSWERED, recovery=None)) is None
 
 
-# --- a journal of no use -----------------------------------------------------------------------------
+# --- useless journals ---------------------------------------------------------------------------------
 
 USELESS = {
     "damage alone": Reading([], [Damage(0, 10, "no JSON")], size=10),

@@ -237,7 +237,7 @@ def test_a_replay_never_raises_for_any_cursor(
         assert (replay.status is ReplayStatus.OK) == whole
 
 
-# --- the end of a run that has none ------------------------------------------------------------------
+# --- the closing event of a dead run -------------------------------------------------------------------
 
 
 async def test_a_dead_run_gets_a_closing_event_that_is_not_stored(

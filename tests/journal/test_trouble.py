@@ -20,7 +20,7 @@ from tests.disk import Disk
 from tests.journal.seams import CUT, JournalFile, line, texts
 from tests.logs import capture_logs
 
-# --- what a crash leaves at the end ------------------------------------------------------------------
+# --- torn ends after a crash --------------------------------------------------------------------------
 
 
 def torn_ends() -> dict[str, bytes]:
@@ -97,7 +97,7 @@ async def test_a_damaged_line_is_kept_and_its_seq_not_reused(
     assert (texts(reading), len(reading.damage)) == (["a", "b", "d"], 1)
 
 
-# --- who is cancelled, and what hangs ----------------------------------------------------------------
+# --- cancelled writers and hanging disks --------------------------------------------------------------
 
 
 async def test_events_of_a_cancelled_writer_are_written(root: Path, world: World) -> None:
@@ -197,7 +197,7 @@ async def test_closing_waits_for_a_slow_disk(
     assert read_run(root, "s1", "run-1").terminal is not None
 
 
-# --- what is left open -------------------------------------------------------------------------------
+# --- open files ---------------------------------------------------------------------------------------
 
 
 async def open_nothing(journals: Journals, places: Sequence[tuple[str, str]]) -> None:

@@ -50,7 +50,7 @@ BY_ITSELF = [outcome for outcome in Outcome if outcome not in (Outcome.CUT, Outc
 
 
 @dataclass(eq=False)
-class Talk:
+class ModelSession:
     """One session in the model."""
 
     chat: int
@@ -70,7 +70,7 @@ class Talk:
     """The lives that cut it since its last answered turn."""
 
 
-class Rules(RuleBasedStateMachine):
+class SessionRules(RuleBasedStateMachine):
     """Rules that each do the same to the store and to the model."""
 
     @initialize()
@@ -80,7 +80,7 @@ class Rules(RuleBasedStateMachine):
         ids, self.numbers, self.runs = itertools.count(1), itertools.count(1), itertools.count(1)
         self.world = World(now=lambda: self.calendar.now, new_id=lambda: f"{next(ids):08x}", zone=UTC)
         self.life = 1
-        self.talks: list[Talk] = []
+        self.talks: list[ModelSession] = []
         self.waiting: list[list[int]] = [[] for _ in CHATS]
         self.done: set[int] = set()
         self._start()
@@ -120,11 +120,11 @@ class Rules(RuleBasedStateMachine):
     def now(self) -> float:
         return self.calendar.time
 
-    def open_talk(self, chat: int) -> Talk | None:
+    def open_talk(self, chat: int) -> ModelSession | None:
         return next((talk for talk in self.talks if talk.chat == chat and talk.open), None)
 
     @property
-    def running(self) -> list[Talk]:
+    def running(self) -> list[ModelSession]:
         return [talk for talk in self.talks if talk.turn is not None]
 
     # --- events --------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Rules(RuleBasedStateMachine):
         self._cut(talk)
 
     @rule(decided=st.booleans())
-    def the_gateway_dies_and_is_started_again(self, decided: bool) -> None:
+    def the_gateway_crashes_and_restarts(self, decided: bool) -> None:
         row = EndingRow(f"life {self.life}", "stop", "SIGTERM", 0.0, "shutdown_timeout", "stopped", self.now)
         if decided:
             self.write(lambda db: endings.record(db, row))
@@ -204,22 +204,22 @@ class Rules(RuleBasedStateMachine):
             if talk.turn is not None:
                 self._cut(talk)
         stuck = self.store(lambda store: store.suspend_stuck_loop_sessions())
-        too_often = [talk for talk in self.talks if talk.open and talk.mark == "resume_pending"]
-        too_often = [talk for talk in too_often if len(set(talk.cut_in)) >= STUCK_AFTER]
-        assert {entry.session_id for entry in stuck} == {talk.session_id for talk in too_often}
-        for talk in too_often:
+        marked = [talk for talk in self.talks if talk.open and talk.mark == "resume_pending"]
+        expected = [talk for talk in marked if len(set(talk.cut_in)) >= STUCK_AFTER]
+        assert {entry.session_id for entry in stuck} == {talk.session_id for talk in expected}
+        for talk in expected:
             self._suspend(talk)
         self.life += 1
 
     @rule(chat=ANY_CHAT)
-    def somebody_suspends(self, chat: int) -> None:
+    def a_session_is_suspended(self, chat: int) -> None:
         talk = self.open_talk(chat)
         assert self.store(lambda store: store.suspend_session(KEYS[chat])) is (talk is not None)
         if talk is not None:
             self._suspend(talk)
 
     @rule(chat=ANY_CHAT)
-    def somebody_marks(self, chat: int) -> None:
+    def a_session_is_marked(self, chat: int) -> None:
         talk = self.open_talk(chat)
         marked = talk is not None and talk.mark != "suspended"
         assert self.store(lambda store: store.mark_resume_pending(KEYS[chat])) is marked
@@ -227,7 +227,7 @@ class Rules(RuleBasedStateMachine):
             talk.mark, talk.marked_at = "resume_pending", self.now
 
     @rule(chat=ANY_CHAT)
-    def somebody_clears(self, chat: int) -> None:
+    def a_mark_is_cleared(self, chat: int) -> None:
         talk = self.open_talk(chat)
         cleared = talk is not None and talk.mark == "resume_pending"
         assert self.store(lambda store: store.clear_resume_pending(KEYS[chat])) is cleared
@@ -235,14 +235,14 @@ class Rules(RuleBasedStateMachine):
             self._lose_mark(talk)
 
     @rule(chat=ANY_CHAT)
-    def somebody_forgives(self, chat: int) -> None:
+    def cuts_are_forgiven(self, chat: int) -> None:
         talk = self.open_talk(chat)
         self.store(lambda store: store.clear_restart_failure_count(KEYS[chat]))
         if talk is not None:
             talk.cut_in = []
 
     @rule(chat=ANY_CHAT)
-    def somebody_begins_anew(self, chat: int) -> None:
+    def a_session_is_reset(self, chat: int) -> None:
         """Start a new session, also during a turn, which then ends later."""
         talk = self.open_talk(chat)
         if talk is not None:
@@ -251,7 +251,7 @@ class Rules(RuleBasedStateMachine):
             self._end(talk)
 
     @rule(days=st.sampled_from([0, 8]))
-    def the_house_is_kept(self, days: int) -> None:
+    def old_sessions_are_deleted(self, days: int) -> None:
         self.calendar.sleep(days=days)
         gone = [
             talk
@@ -267,7 +267,7 @@ class Rules(RuleBasedStateMachine):
 
     # --- the model -----------------------------------------------------------------------------------
 
-    def _used(self, chat: int, session_id: str, reason: str | None) -> Talk:
+    def _used(self, chat: int, session_id: str, reason: str | None) -> ModelSession:
         talk, renewed = self.open_talk(chat), None
         if talk is not None:
             fresh = talk.mark == "resume_pending" and self.now - talk.marked_at <= FRESH_FOR
@@ -282,20 +282,20 @@ class Rules(RuleBasedStateMachine):
         if talk is None or renewed:
             assert session_id not in {known.session_id for known in self.talks}
             assert reason == renewed
-            talk = Talk(chat, session_id, self.now)
+            talk = ModelSession(chat, session_id, self.now)
             self.talks.append(talk)
         assert talk.session_id == session_id
         talk.used_at = self.now
         return talk
 
-    def _settle(self, talk: Talk, outcome: Outcome) -> None:
+    def _settle(self, talk: ModelSession, outcome: Outcome) -> None:
         assert talk.turn is not None
         turn_id = talk.turn
         assert self.write(lambda db: settle.settle(db, turn_id, Settlement(outcome, "why"), self.now))
         assert not self.write(lambda db: settle.settle(db, turn_id, Settlement(Outcome.FAILED), self.now))
         talk.used_at = self.now
 
-    def _cut(self, talk: Talk) -> None:
+    def _cut(self, talk: ModelSession) -> None:
         if not talk.asked:
             self.waiting[talk.chat] = sorted(talk.messages + self.waiting[talk.chat])
         else:
@@ -307,22 +307,22 @@ class Rules(RuleBasedStateMachine):
                 self.done.update(talk.messages)
         talk.turn, talk.messages = None, []
 
-    def _lose_mark(self, talk: Talk) -> None:
+    def _lose_mark(self, talk: ModelSession) -> None:
         self.done.update(talk.held)
         talk.mark, talk.held = None, []
 
-    def _suspend(self, talk: Talk) -> None:
+    def _suspend(self, talk: ModelSession) -> None:
         self._lose_mark(talk)
         talk.mark, talk.marked_at = "suspended", self.now
 
-    def _end(self, talk: Talk) -> None:
+    def _end(self, talk: ModelSession) -> None:
         self._lose_mark(talk)
         talk.open = False
 
     # --- comparison ----------------------------------------------------------------------------------
 
     @invariant()
-    def both_know_the_same(self) -> None:
+    def the_store_and_the_model_agree(self) -> None:
         with closing(connect_reading(self.path)) as db:
             there = {entry.session_id: entry for entry in sessions.newest(db, limit=999)}
             assert set(there) == {talk.session_id for talk in self.talks}
@@ -346,7 +346,7 @@ class Rules(RuleBasedStateMachine):
             assert {number for number, state in rows if state == "of_turn"} == of_turn
 
 
-TestRules = pytest.mark.timeout(300)(Rules.TestCase)  # as long as a busy machine may take for all examples
+TestRules = pytest.mark.timeout(300)(SessionRules.TestCase)  # enough for all examples on a busy machine
 TestRules.settings = settings(
     max_examples=120,
     stateful_step_count=50,

@@ -174,8 +174,8 @@ def test_settling_an_unknown_turn_stores_nothing(db: sqlite3.Connection) -> None
 
 BAD_PARTS = {
     "a row": {"rows": (TranscriptRow("robot", "Hm.", LATER),)},  # type: ignore[arg-type]
-    "what is owed": {"owed": (to_chat("answer"), to_chat("another", turn_id=999))},
-    "what was used": {"usage": Usage(10, None)},  # type: ignore[arg-type]
+    "an owed message": {"owed": (to_chat("answer"), to_chat("another", turn_id=999))},
+    "the usage": {"usage": Usage(10, None)},  # type: ignore[arg-type]
 }
 
 
