@@ -132,20 +132,20 @@ def rows(*happened: Happened, stored: AlreadyStored | None = None) -> list[Trans
 # --- healing, with a home ----------------------------------------------------------------------------
 
 
-async def happens(home: Home, turn: TurnRow, *happened: Event) -> None:
+async def append_events(home: Home, turn: TurnRow, *happened: Event) -> None:
     async with home.journals.open_run(turn.session_id, turn.run_id) as run:
         await run.append(*happened)
 
 
-async def begun(home: Home, somebody: SessionSource) -> TurnRow:
+async def begin_turn(home: Home, somebody: SessionSource) -> TurnRow:
     return await home.turn((await home.store.get_or_create_session(somebody)).session_id)
 
 
-async def cut(home: Home, turn: TurnRow) -> None:
+async def cut_turn(home: Home, turn: TurnRow) -> None:
     await home.database.write(settle.settle, turn.turn_id, Settlement(Outcome.CUT), home.world.time())
 
 
-async def stored(home: Home, turn: TurnRow, *rows: TranscriptRow) -> None:
+async def store_rows(home: Home, turn: TurnRow, *rows: TranscriptRow) -> None:
     def step(db: sqlite3.Connection) -> None:
         for row in rows:
             transcript.append(db, turn.session_id, row)
@@ -153,7 +153,7 @@ async def stored(home: Home, turn: TurnRow, *rows: TranscriptRow) -> None:
     await home.database.write(step)
 
 
-def shown(session: SessionSnapshot) -> list[str]:
+def shown_transcript(session: SessionSnapshot) -> list[str]:
     """Return the transcript as a person sees it, with the first two words of a marker."""
     return [
         "(" + " ".join(row.content.split()[:2]) + ")" if row.marker else row.content

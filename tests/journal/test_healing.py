@@ -30,7 +30,7 @@ from hermes_trio.state.tables import sessions, transcript
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Outcome, Recovery
 from tests.disk import Disk
-from tests.journal.seams import ASKED, CUT, begun, cut, happens, shown, stored
+from tests.journal.seams import ASKED, CUT, append_events, begin_turn, cut_turn, shown_transcript, store_rows
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar, Home, OpenHome
@@ -50,28 +50,28 @@ async def test_the_first_turn_of_a_session_is_shown_by_its_recovery(
     home: Home, somebody: SessionSource, last: list[Event], expected: list[str]
 ) -> None:
     """Regression: a finished first turn got its answer and an "interrupted" marker after it."""
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("Done."), *last)
-    await cut(home, turn)
-    assert shown(await home.read(turn.session_id)) == expected
-    assert shown(await home.read(turn.session_id)) == expected
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("Done."), *last)
+    await cut_turn(home, turn)
+    assert shown_transcript(await home.read(turn.session_id)) == expected
+    assert shown_transcript(await home.read(turn.session_id)) == expected
 
 
 async def test_rows_without_a_turn_come_first(home: Home, somebody: SessionSource) -> None:
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("New."))
-    await cut(home, turn)
-    await stored(home, turn, TranscriptRow("user", "Old?", 0.0), TranscriptRow("assistant", "Old.", 0.0))
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("New."))
+    await cut_turn(home, turn)
+    await store_rows(home, turn, TranscriptRow("user", "Old?", 0.0), TranscriptRow("assistant", "Old.", 0.0))
     session = await home.read(turn.session_id)
-    assert shown(session) == ["Old?", "Old.", ASKED, "New.", "(Response interrupted)"]
+    assert shown_transcript(session) == ["Old?", "Old.", ASKED, "New.", "(Response interrupted)"]
 
 
 async def test_reading_a_healed_session_again_changes_no_row(
     home: Home, somebody: SessionSource, open_home: OpenHome
 ) -> None:
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("Half."), ToolStarted("t", "1"), MessageDelta("More."))
-    await cut(home, turn)
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("Half."), ToolStarted("t", "1"), MessageDelta("More."))
+    await cut_turn(home, turn)
     first = await home.read(turn.session_id)
     assert [row.id for row in first.rows] == [1, 2, 3]
     for _ in range(3):
@@ -80,23 +80,23 @@ async def test_reading_a_healed_session_again_changes_no_row(
 
 async def test_two_cut_turns_are_healed_independently(home: Home, somebody: SessionSource) -> None:
     """Regression: the older one waited for ever for the newer one, and for any later answer."""
-    older = await begun(home, somebody)
-    await cut(home, older)
+    older = await begin_turn(home, somebody)
+    await cut_turn(home, older)
     newer = await home.turn(older.session_id, "And now?")
-    await happens(home, newer, MessageDelta("Newer."))
-    await cut(home, newer)
-    assert shown(await home.read(older.session_id)) == [
+    await append_events(home, newer, MessageDelta("Newer."))
+    await cut_turn(home, newer)
+    assert shown_transcript(await home.read(older.session_id)) == [
         ASKED, "(Response interrupted)", "And now?", "Newer.", "(Response interrupted)",
     ]  # fmt: skip
     answered = await home.turn(older.session_id, "Thanks.")
-    await stored(
+    await store_rows(
         home, answered, TranscriptRow("assistant", "You are welcome.", 0.0, answered.turn_id, place=1)
     )
     await home.database.write(settle.settle, answered.turn_id, Settlement(Outcome.ANSWERED), 0.0)
 
-    await happens(home, older, MessageDelta("Older."))
+    await append_events(home, older, MessageDelta("Older."))
     session = await home.read(older.session_id)
-    assert shown(session) == [
+    assert shown_transcript(session) == [
         ASKED, "Older.", "(Response interrupted)", "And now?", "Newer.", "(Response interrupted)",
         "Thanks.", "You are welcome.",
     ]  # fmt: skip
@@ -107,13 +107,15 @@ async def test_a_recovered_card_stays_with_its_answer_after_later_messages(
     home: Home, somebody: SessionSource
 ) -> None:
     """Regression: cards were linked by counting rows, and one appeared at the person's next message."""
-    turn = await begun(home, somebody)
-    await cut(home, turn)
+    turn = await begin_turn(home, somebody)
+    await cut_turn(home, turn)
     await home.read(turn.session_id)
     later = await home.turn(turn.session_id, "Hello?")
-    await happens(home, turn, MessageDelta("Looking."), ToolStarted("terminal", "1"), MessageDelta("Found."))
+    await append_events(
+        home, turn, MessageDelta("Looking."), ToolStarted("terminal", "1"), MessageDelta("Found.")
+    )
     session = await home.read(turn.session_id)
-    assert shown(session) == [ASKED, "Looking.", "Found.", "(Response interrupted)", "Hello?"]
+    assert shown_transcript(session) == [ASKED, "Looking.", "Found.", "(Response interrupted)", "Hello?"]
     assert [(row.content, row.turn_id) for row in session.messages if row.cards] == [
         ("Looking.", turn.turn_id)
     ]
@@ -124,44 +126,44 @@ async def test_output_written_after_a_recovery_is_found_by_the_next_reader(
     home: Home, somebody: SessionSource
 ) -> None:
     """Regression: it was lost, because a recovered run was not read again."""
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("One "))
-    await cut(home, turn)
-    assert shown(await home.read(turn.session_id))[1] == "One"
-    await happens(home, turn, MessageDelta("two "), ToolStarted("t", "1"))
-    await happens(home, turn, ToolCompleted("t", "1"), MessageDelta("Three."))
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("One "))
+    await cut_turn(home, turn)
+    assert shown_transcript(await home.read(turn.session_id))[1] == "One"
+    await append_events(home, turn, MessageDelta("two "), ToolStarted("t", "1"))
+    await append_events(home, turn, ToolCompleted("t", "1"), MessageDelta("Three."))
     session = await home.read(turn.session_id)
-    assert shown(session) == [ASKED, "One two", "Three.", "(Response interrupted)"]
-    await happens(home, turn, RunCompleted("Three."))
-    assert shown(await home.read(turn.session_id)) == [ASKED, "One two", "Three."]
+    assert shown_transcript(session) == [ASKED, "One two", "Three.", "(Response interrupted)"]
+    await append_events(home, turn, RunCompleted("Three."))
+    assert shown_transcript(await home.read(turn.session_id)) == [ASKED, "One two", "Three."]
 
 
 async def test_only_output_missing_from_the_transcript_is_recovered(
     home: Home, somebody: SessionSource
 ) -> None:
     """Also if the same words occur again, and after a tool call whose rows are stored."""
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("Yes."), ToolStarted("t", "1"), ToolCompleted("t", "1"),
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("Yes."), ToolStarted("t", "1"), ToolCompleted("t", "1"),
                   MessageDelta("Yes."))  # fmt: skip
     call = (transcript.ToolCall("1", "t", "{}"),)
-    await stored(
+    await store_rows(
         home,
         turn,
         TranscriptRow("assistant", "Yes.", 0.0, turn.turn_id, place=1, tool_calls=call, finish="tool_calls"),
         TranscriptRow("tool", "ok", 0.0, turn.turn_id, place=3, tool_call_id="1", tool_name="t", status="ok"),
     )
-    await cut(home, turn)
+    await cut_turn(home, turn)
     session = await home.read(turn.session_id)
-    assert shown(session) == [ASKED, "Yes.", "ok", "Yes.", "(Response interrupted)"]
+    assert shown_transcript(session) == [ASKED, "Yes.", "ok", "Yes.", "(Response interrupted)"]
     assert [row.recovered for row in session.rows] == [False, False, False, True]
 
 
 async def test_healing_does_not_reorder_the_session_list(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("Half."))
-    await cut(home, turn)
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("Half."))
+    await cut_turn(home, turn)
     before = await home.database.read(sessions.by_id, turn.session_id)
     calendar.sleep(hours=2)
     healed = await home.read(turn.session_id)
@@ -184,10 +186,10 @@ async def test_healing_does_not_reorder_the_session_list(
 async def test_recovered_rows_survive_damage_of_the_journal(
     home: Home, somebody: SessionSource, root: Path, damage: Callable[[bytes], bytes]
 ) -> None:
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("One "), MessageDelta("two."), ToolStarted("t", "1"),
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("One "), MessageDelta("two."), ToolStarted("t", "1"),
                   MessageDelta("Three."), RunCompleted())  # fmt: skip
-    await cut(home, turn)
+    await cut_turn(home, turn)
     before = await home.read(turn.session_id)
     file = root / turn.session_id / f"{turn.run_id}.jsonl"
     os.truncate(file, 0) if (content := damage(file.read_bytes())) == b"" else file.write_bytes(content)
@@ -201,9 +203,9 @@ async def test_a_slower_reader_with_an_older_result_changes_nothing(
     home: Home, somebody: SessionSource, root: Path, disk: Disk
 ) -> None:
     """Another process has read the journal earlier and stores its result later."""
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("One "))
-    await cut(home, turn)
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("One "))
+    await cut_turn(home, turn)
     async with (
         open_journals(root, home.world, worker=disk.worker) as journals,
         trio.open_nursery() as nursery,
@@ -220,33 +222,33 @@ async def test_a_slower_reader_with_an_older_result_changes_nothing(
         disk.does_one()  # the size; now it reads the content
         await trio.testing.wait_all_tasks_blocked()
 
-        await happens(home, turn, MessageDelta("two."))
+        await append_events(home, turn, MessageDelta("two."))
         healed = await home.read(turn.session_id)
-        assert shown(healed)[1] == "One two."
+        assert shown_transcript(healed)[1] == "One two."
         disk.recovers()
         await trio.testing.wait_all_tasks_blocked()
     [answer] = answers
     assert answer is not None
-    assert "One two." in shown(await home.read(turn.session_id))
+    assert "One two." in shown_transcript(await home.read(turn.session_id))
     assert (await home.read(turn.session_id)).rows == healed.rows
 
 
 async def test_concurrent_readers_recover_one_copy(home: Home, somebody: SessionSource) -> None:
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("One."))
-    await cut(home, turn)
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("One."))
+    await cut_turn(home, turn)
     others = [SessionReader(home.database, home.journals, home.world) for _ in range(5)]
     async with trio.open_nursery() as nursery:
         for reader in [home.reader, *others, home.reader]:
             nursery.start_soon(reader.get_session, turn.session_id)
-    assert shown(await home.read(turn.session_id)) == [ASKED, "One.", "(Response interrupted)"]
+    assert shown_transcript(await home.read(turn.session_id)) == [ASKED, "One.", "(Response interrupted)"]
 
 
 async def test_a_clock_set_back_restarts_the_day_of_waiting(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
-    turn = await begun(home, somebody)
-    await cut(home, turn)
+    turn = await begin_turn(home, somebody)
+    await cut_turn(home, turn)
     calendar.sleep(days=-400)
     assert (await home.read(turn.session_id)).turns[0].recovery_since == calendar.time
     calendar.sleep(days=1)

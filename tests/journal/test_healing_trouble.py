@@ -21,7 +21,7 @@ from hermes_trio.state.tables import turns
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Recovery
 from tests.disk import Disk
-from tests.journal.seams import ASKED, begun, cut, happens, shown, stored
+from tests.journal.seams import ASKED, append_events, begin_turn, cut_turn, shown_transcript, store_rows
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ async def test_an_unreadable_journal_is_logged_and_the_session_is_returned(
     """The failed readings are not counted: as soon as the journal is readable, it is read."""
     if how == "no right" and (os.name != "posix" or os.geteuid() == 0):
         pytest.skip("whoever runs this may read everything")
-    turn = await begun(home, somebody)
-    await cut(home, turn)
+    turn = await begin_turn(home, somebody)
+    await cut_turn(home, turn)
     in_the_way(root / turn.session_id / f"{turn.run_id}.jsonl", how)
     with capture_logs() as logs:
         session = await home.read(turn.session_id)
-    assert shown(session) == [ASKED, "(Response interrupted)"]
+    assert shown_transcript(session) == [ASKED, "(Response interrupted)"]
     assert [(log["event"], log["run"]) for log in logs] == [("run journal not readable", turn.run_id)]
     assert "cannot be read" in logs[0]["error"]
     for _ in range(20):
@@ -63,21 +63,21 @@ async def test_an_unreadable_journal_is_logged_and_the_session_is_returned(
 
     place = root / turn.session_id
     shutil.rmtree(place) if place.is_dir() else place.unlink()
-    await happens(home, turn, MessageDelta("Here."))
-    assert shown(await home.read(turn.session_id)) == [ASKED, "Here.", "(Response interrupted)"]
+    await append_events(home, turn, MessageDelta("Here."))
+    assert shown_transcript(await home.read(turn.session_id)) == [ASKED, "Here.", "(Response interrupted)"]
 
 
 async def test_an_unreadable_journal_does_not_prevent_healing_from_others(
     home: Home, somebody: SessionSource, root: Path
 ) -> None:
-    older = await begun(home, somebody)
-    await cut(home, older)
+    older = await begin_turn(home, somebody)
+    await cut_turn(home, older)
     newer = await home.turn(older.session_id, "And now?")
-    await happens(home, newer, MessageDelta("Newer."))
-    await cut(home, newer)
+    await append_events(home, newer, MessageDelta("Newer."))
+    await cut_turn(home, newer)
     (root / older.session_id / f"{older.run_id}.jsonl").mkdir()
     with capture_logs() as logs:
-        assert "Newer." in shown(await home.read(older.session_id))
+        assert "Newer." in shown_transcript(await home.read(older.session_id))
     assert len(logs) == 1
 
 
@@ -89,18 +89,18 @@ def store_is_full(db: sqlite3.Connection, full: bool) -> None:
 async def test_a_session_is_returned_if_recovered_rows_cannot_be_stored(
     home: Home, somebody: SessionSource
 ) -> None:
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("Found. " * 10_000))
-    await cut(home, turn)
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("Found. " * 10_000))
+    await cut_turn(home, turn)
     await home.database.write(store_is_full, True)
     with pytest.raises(StoreFull):
-        await stored(home, turn, TranscriptRow("user", "x" * 100_000, 0.0, turn.turn_id))
+        await store_rows(home, turn, TranscriptRow("user", "x" * 100_000, 0.0, turn.turn_id))
     with capture_logs() as logs:
         session = await home.read(turn.session_id)
-    assert shown(session) == [ASKED, "(Response interrupted)"]
+    assert shown_transcript(session) == [ASKED, "(Response interrupted)"]
     assert [log["run"] for log in logs] == [turn.run_id]
     await home.database.write(store_is_full, False)
-    assert shown(await home.read(turn.session_id))[1].startswith("Found. Found.")
+    assert shown_transcript(await home.read(turn.session_id))[1].startswith("Found. Found.")
 
 
 async def test_an_unknown_session_is_none(home: Home) -> None:
@@ -110,9 +110,9 @@ async def test_an_unknown_session_is_none(home: Home) -> None:
 async def test_a_cancelled_reader_leaves_the_healing_to_the_next_one(
     home: Home, somebody: SessionSource, root: Path, disk: Disk, autojump_clock: trio.testing.MockClock
 ) -> None:
-    turn = await begun(home, somebody)
-    await happens(home, turn, MessageDelta("One."))
-    await cut(home, turn)
+    turn = await begin_turn(home, somebody)
+    await append_events(home, turn, MessageDelta("One."))
+    await cut_turn(home, turn)
     async with open_journals(root, home.world, worker=disk.worker) as journals:
         reader = SessionReader(home.database, journals, home.world)
         disk.hangs = True
@@ -122,14 +122,14 @@ async def test_a_cancelled_reader_leaves_the_healing_to_the_next_one(
         disk.recovers()
         session = await reader.get_session(turn.session_id)
     assert session is not None
-    assert shown(session) == [ASKED, "One.", "(Response interrupted)"]
+    assert shown_transcript(session) == [ASKED, "One.", "(Response interrupted)"]
 
 
 async def test_a_late_terminal_event_of_a_given_up_run_changes_nothing(
     home: Home, somebody: SessionSource, calendar: Calendar
 ) -> None:
-    turn = await begun(home, somebody)
-    await cut(home, turn)
+    turn = await begin_turn(home, somebody)
+    await cut_turn(home, turn)
     calendar.sleep(days=2)
     before = (await home.read(turn.session_id)).messages
     await append_run_event(home.journals, turn.session_id, turn.run_id, "message.delta", {"delta": "Late."})
