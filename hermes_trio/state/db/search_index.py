@@ -1,4 +1,4 @@
-"""The full-text index of the transcript: what its damage looks like, and how it is rebuilt.
+"""The full-text index of the transcript: detecting its damage, and rebuilding it.
 
 The index `messages_text` holds nothing that the table `messages` does not hold too. The owner of the database
 rebuilds it, so this is the one place in `db` that knows the name of a table.

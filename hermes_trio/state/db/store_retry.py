@@ -1,4 +1,4 @@
-"""Retrying an operation until the store takes it.
+"""Retrying an operation until the store accepts it.
 
 For results that must not be lost because the disk is full or the database is locked: the end of a turn, a
 received message, the output of a background process.

@@ -1,4 +1,4 @@
-"""Retrying an operation until the store takes it."""
+"""Retrying an operation until the store accepts it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from hermes_trio.base.errors import StoreClosed, StoreError, StoreFull
-from hermes_trio.state.db.retry import RETRY_AFTER, stored
+from hermes_trio.state.db.store_retry import RETRY_AFTER, stored
 from tests.logs import capture_logs
 
 
