@@ -24,7 +24,7 @@ import trio
 from ..base.errors import JournalClosed, JournalError
 from ..base.events import Event
 from ..base.world import World
-from ..host.loop.worker import Batcher, Runner, Took, Worker, each, finished, worker_thread
+from ..host.loop.worker import Batcher, BatchTimes, Runner, Worker, finished, perform_each, worker_thread
 from ..log import Log
 from .broadcast import Broadcast
 from .reader import Reading, journals_here, read_run, runs_here, unreadable
@@ -130,12 +130,12 @@ class Journals:
         self._fsync = fsync
         self.live = Broadcast(world)
         """The live events of all runs, for subscribers."""
-        self._jobs: Jobs = Batcher(self.live.publishing(writer), each, limit=MAX_BATCH)
+        self._jobs: Jobs = Batcher(self.live.publishing(writer), perform_each, limit=MAX_BATCH)
         self._reader = reader
         self._open = True
 
     @property
-    def took(self) -> Took:
+    def took(self) -> BatchTimes:
         """The durations of the writes."""
         return self._jobs.took
 

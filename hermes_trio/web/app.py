@@ -111,7 +111,7 @@ class Web:
                 task_status.started()
                 await shutdown.work_over.wait()
                 closed.set()
-                await home.journals.nothing_more()
+                await home.journals.end_subscriptions()
             noting.cancel_scope.cancel(reason="the server is closed")
 
     def link(self) -> str:

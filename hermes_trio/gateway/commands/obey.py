@@ -17,7 +17,7 @@ import trio
 from ...base.errors import is_expected, said_by
 from ...base.messages import HomeChannel, MessageEvent
 from ...log import Log
-from ...state.rules.undo import Said, undo
+from ...state.rules.undo import UndoneExchange, undo
 from ...state.tables import inbox, meta, sessions
 from ...state.tables.approvals import ALWAYS
 from ...state.tables.inbox import Stored
@@ -303,7 +303,7 @@ _HANDLERS: dict[str, Callable[[Commands, Invocation], Awaitable[None]]] = {
 }
 
 
-def _take_back(db: sqlite3.Connection, key: str, at: float) -> Said | None:
+def _take_back(db: sqlite3.Connection, key: str, at: float) -> UndoneExchange | None:
     """Remove the last exchange of a session, and return what was said in it."""
     entry = sessions.open_by_key(db, key)
     return undo(db, entry.session_id, at) if entry is not None else None

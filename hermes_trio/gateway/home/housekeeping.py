@@ -32,7 +32,7 @@ from ...host.loop.worker import Runner, finished
 from ...host.processes.guard import Guard
 from ...host.processes.leftovers import group_of
 from ...log import Log
-from ...state.rules.retention import Before, forget_done
+from ...state.rules.retention import Cutoffs, forget_done
 from ...state.tables import processes, turns
 from .open_home import Home
 
@@ -72,7 +72,7 @@ async def _note_ends(home: Home, guard: Guard | None, _: Runner) -> None:
 
 async def _forget_rows(home: Home, *_: object) -> None:
     now, keep = home.world.time(), home.config.retention
-    before = Before(
+    before = Cutoffs(
         inbox=now - keep.inbox_days * DAY,
         outbox=now - keep.outbox_days * DAY,
         approvals=now - keep.journal_days * DAY,

@@ -224,7 +224,7 @@ def _add(db: sqlite3.Connection, entry: SessionEntry, content: ConversationInput
 def _instruct(db: sqlite3.Connection, session_id: str, instructions: str | None, at: float) -> None:
     """Replace the session's system instructions, if the request has any."""
     if instructions is not None:
-        transcript.instruct(db, session_id, TranscriptRow("system", instructions, at))
+        transcript.replace_instructions(db, session_id, TranscriptRow("system", instructions, at))
 
 
 def _is_same(stored: Iterable[TranscriptRow], given: Iterable[TranscriptRow]) -> bool:

@@ -115,7 +115,7 @@ class Runs:
             return
         if state.task is not None and state.session_id is not None:
             try:
-                await self.database.write(turns.stop, state.session_id, self.world.time())
+                await self.database.write(turns.note_stop, state.session_id, self.world.time())
             finally:
                 state.task.end(Outcome.STOPPED)
         elif state.session_id is not None and await self.drop(state):

@@ -167,7 +167,7 @@ class Background:
         home = self._home
         if kept.told:
             with suppress(StoreError):  # the next life then tells it once more
-                await home.database.write(processes.tell, kept.id, home.world.time())
+                await home.database.write(processes.note_told, kept.id, home.world.time())
         if kept.told or entry.origin is None:
             return
         code, command = kept.process.exit_code, home.masking(kept.command)
@@ -180,7 +180,7 @@ class Background:
                 kept.told = True
                 end = latest(kept.last(TAIL + MARGIN), TAIL, home.masking)
                 text = texts.process_ended(command, code, kept.id, end)
-                await self._store_message(entry, processes.told_as(kept.id), text, ended=kept.id)
+                await self._store_message(entry, processes.end_message_key(kept.id), text, ended=kept.id)
 
     def _forget_old(self) -> None:
         before = self._home.world.time() - KEPT_FOR
@@ -275,7 +275,7 @@ def _store(
     db: sqlite3.Connection, entry: SessionEntry, event: MessageEvent, name: str, at: float, ended: str | None
 ) -> None:
     """Store a message for a session, unless the session is over or the end was told already."""
-    if ended is not None and not processes.tell(db, ended, at):
+    if ended is not None and not processes.note_told(db, ended, at):
         return  # the agent saw it in the list of processes of a former life
     current = sessions.open_by_key(db, entry.session_key)
     if current is not None and current.session_id == entry.session_id:

@@ -211,7 +211,7 @@ class Turns:
             event = last_event(run, settlement.usage, stands)
             try:
                 if is_cut:
-                    journal.leave(event)
+                    journal.append_nowait(event)
                 else:
                     await journal.append(event)
             except JournalError as error:

@@ -32,7 +32,16 @@ import trio
 
 from ...base.errors import StoreClosed, StoreDamaged, StoreError, StoreReplaced
 from ...base.world import World
-from ...host.loop.worker import Batcher, Pending, Runner, Took, Worker, each, finished, worker_thread
+from ...host.loop.worker import (
+    Batcher,
+    BatchTimes,
+    Pending,
+    Runner,
+    Worker,
+    finished,
+    perform_each,
+    worker_thread,
+)
 from ...log import Log
 from .file_identity import save_copy
 from .migrations import SchemaStep, shipped_steps
@@ -62,7 +71,7 @@ class Database:
         self._writing, self._reading = opened.writing, opened.reading
         self._writer, self._reader = writer, reader
         self._writes: Batcher[Step, Any] = Batcher(self._noticing(writer), self._perform, limit=MAX_BATCH)
-        self._reads: Batcher[Callable[[], Any], Any] = Batcher(reader, each, limit=MAX_BATCH)
+        self._reads: Batcher[Callable[[], Any], Any] = Batcher(reader, perform_each, limit=MAX_BATCH)
         self._files, self._saved = opened.files, False
         self._is_replaced = False
         self._replaced = trio.Event()
@@ -73,7 +82,7 @@ class Database:
         self._reading.set_progress_handler(lambda: not self._open, 10_000)
 
     @property
-    def took(self) -> Took:
+    def took(self) -> BatchTimes:
         """The durations of the commits."""
         return self._writes.took
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ...base.errors import StoreTooNew, StoreUnusable
 from ...base.world import World
-from ...host.home.private_files import open_private
+from ...host.files.private_files import open_private
 from .sqlite_errors import as_store_error
 
 

@@ -24,7 +24,7 @@ from starlette.requests import Request
 
 from ...gateway.ending.control import Control
 from ...journal.record import Record
-from ...journal.replay import KnownRun, Missed, parse_cursor
+from ...journal.replay import KnownRun, MissedEvents, parse_cursor
 from ...journal.writer import Journals
 from ...state.db.database import Database
 from ...state.tables import turns
@@ -77,7 +77,7 @@ class EventRoutes:
 
         return EventStream(writer)
 
-    async def _missed(self, cursor: str) -> Missed:
+    async def _missed(self, cursor: str) -> MissedEvents:
         """Return the events after the cursor; without a usable cursor those of the runs that are not over."""
         after = parse_cursor(cursor)
         run_id = after.run_id if after is not None else ""
@@ -85,7 +85,7 @@ class EventRoutes:
         if not found or len(found) > MOST_RUNS:
             found, cursor = await self._database.read(turns.unended), ""
         if len(found) > MOST_RUNS:
-            return Missed(whole=False)
+            return MissedEvents(whole=False)
         return await self._journals.missed([_known(turn, self._life) for turn in found], cursor)
 
 
@@ -122,7 +122,7 @@ class _Progress:
         self._frames = frames
         self._seqs: dict[str, int] = {}
 
-    def of_missed(self, missed: Missed, *, signal: bool) -> Iterator[bytes]:
+    def of_missed(self, missed: MissedEvents, *, signal: bool) -> Iterator[bytes]:
         """Yield the missed events in pieces of `PIECE`. With `signal` a general gap is announced."""
         frames = [] if missed.whole or not signal else [frame({"event": "gap"})]
         frames += [_gap(run.session_id, run.run_id) for run in missed.gaps]

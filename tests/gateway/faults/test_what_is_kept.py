@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.journal.reader import read_run
-from hermes_trio.journal.session_reader import Session
+from hermes_trio.journal.session_reader import SessionSnapshot
 from hermes_trio.state.tables.turns import Recovery
 from hermes_trio.testing import Script
 from tests.stage import Stage
@@ -18,7 +18,7 @@ from tests.stage import Stage
 SHOWN = "I begin."
 
 
-async def read(gateway: Gateway, stage: Stage) -> Session:
+async def read(gateway: Gateway, stage: Stage) -> SessionSnapshot:
     session = await gateway.home.reader.get_session(stage.entry().session_id)
     assert session is not None
     return session
