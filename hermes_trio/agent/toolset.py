@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from ..tools.mcp.mcp_servers import Servers
+from ..tools.mcp.mcp_servers import ToolServers
 from ..tools.tool import Tool
 from .delegate import NAME, delegating
 from .providers.model import Model, ToolSpec
@@ -45,7 +45,7 @@ class Toolbox:
         self,
         open_model: Callable[[], AbstractAsyncContextManager[Model]],
         own: Mapping[str, Tool],
-        servers: Servers | None = None,
+        servers: ToolServers | None = None,
         *,
         disabled: Collection[str] = (),
     ) -> None:

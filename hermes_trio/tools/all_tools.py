@@ -14,7 +14,7 @@ from .builtin.send_file import SEND_FILE
 from .builtin.session_search import SESSION_SEARCH
 from .builtin.terminal import Terminal
 from .builtin.todo import TODO
-from .builtin.web import Web
+from .builtin.web_fetch import WebFetch
 from .tool import Tool, installed
 
 TOOLSETS: Mapping[str, frozenset[str]] = {
@@ -35,7 +35,7 @@ def toolbox() -> Mapping[str, Tool]:
     sessions lives as long as the box."""
     permissions = Permissions()
     commands = (*Terminal(permissions).tools, Processes(permissions).tool)
-    ours = (*_OURS, *commands, *Files(permissions).tools, Web().tool, Memory().tool)
+    ours = (*_OURS, *commands, *Files(permissions).tools, WebFetch().tool, Memory().tool)
     return {tool.name: tool for tool in (*ours, *installed())}
 
 

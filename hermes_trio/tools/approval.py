@@ -9,9 +9,7 @@ the session. What was allowed for always is a fact in the store, which `hermes-t
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -20,9 +18,8 @@ import trio
 from ..state.tables import meta
 from ..state.tables.approvals import ALWAYS
 from .output import without_ours
-from .safety.danger import judge
-from .safety.judged_paths import Places, as_kernel_finds
-from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, NeedsYes, Refused
+from .safety.judge import judge, places_here
+from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, Blocked, NeedsYes
 from .tool import Approval, ToolFailed, Workplace
 
 MOST_REMEMBERED = 1000
@@ -39,11 +36,9 @@ class Permissions:
     async def permit(self, command: str, place: Workplace, *, cwd: Path, after: str = "") -> None:
         """Return if this may run in `cwd`, after a shell has run what came before it. Raises `ToolFailed` if
         not."""
-        home, own = str(Path.home()), str(place.home)
-        real = partial(as_kernel_finds, home, own)
-        places = Places(home, own, str(cwd), os.getpid(), real, str(place.cwd))
+        places = places_here(place.home, cwd, place.cwd)
         verdict = await trio.to_thread.run_sync(judge, command, places, after, abandon_on_cancel=True)
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, Blocked):
             raise ToolFailed(f"BLOCKED: nobody can allow this: {verdict.why}. {_NO_WAY_AROUND}")
         if isinstance(verdict, NeedsYes):
             kinds = {kind: _kept_as(kind, command) for kind in verdict.kinds}

@@ -24,7 +24,7 @@ LONGEST_LINE = 64 << 10
 
 
 @dataclass(eq=False, slots=True)
-class Input:
+class ProcessInput:
     """The input that a process was given, as far as it counts for judging more of it."""
 
     judged: str = ""
@@ -36,7 +36,7 @@ class Input:
 
 
 @dataclass(eq=False, slots=True)
-class Kept:
+class BackgroundProcess:
     """A background process of a session, as long as anybody may ask for it."""
 
     id: str
@@ -55,7 +55,7 @@ class Kept:
     ended_at: float | None = None
     over: trio.Event = field(default_factory=trio.Event)
     """Set when it is gone, with all that came of it."""
-    input: Input = field(default_factory=Input)
+    input: ProcessInput = field(default_factory=ProcessInput)
 
     @property
     def is_running(self) -> bool:
@@ -67,12 +67,12 @@ class Kept:
 
 
 @dataclass(eq=False, slots=True)
-class Watch:
+class OutputWatch:
     """Looks for words in what a process writes. It may be run by one after another, and goes on where it
     was: nothing is told twice. What is written faster than anybody can look (a tail of `spool.TAIL` bytes at
     a time) is missed, and so is what comes when the process itself has ended: then its end is the news."""
 
-    kept: Kept
+    kept: BackgroundProcess
     patterns: Sequence[str]
     told: int = 0
     """How often something was told."""

@@ -31,7 +31,7 @@ from ..host.processes.process_groups import ChildProcess
 from ..log import Log
 from ..masking.redaction import Masking
 from ..state.db.database import Database
-from .background_process import Kept
+from .background_process import BackgroundProcess
 
 LONGEST_RUN = 420.0
 """Seconds that a call may take, unless its tool says otherwise."""
@@ -107,14 +107,14 @@ class Workplace(Protocol):
         cwd: Path | None = None,
         notify: bool = False,
         watch: Sequence[str] = (),
-    ) -> Kept:
+    ) -> BackgroundProcess:
         """Start a command that belongs to the session, and goes on when the turn is over. With `notify` its
         end begins a turn; with `watch` lines that hold one of these texts are told."""
 
-    def background(self) -> list[Kept]:
+    def background(self) -> list[BackgroundProcess]:
         """The background processes of the session, also who has ended not long ago."""
 
-    def end_background(self, kept: Kept) -> None:
+    def end_background(self, kept: BackgroundProcess) -> None:
         """End one of them, with all that came of it."""
 
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:

@@ -21,7 +21,7 @@ from hermes_trio.host.processes.process_groups import ChildProcess, running
 from hermes_trio.masking.known_secrets import masking_of
 from hermes_trio.masking.redaction import Masking
 from hermes_trio.state.db.database import Database
-from hermes_trio.tools.background_process import Kept
+from hermes_trio.tools.background_process import BackgroundProcess
 from hermes_trio.tools.tool import Approval, Result, Tool
 
 
@@ -74,10 +74,10 @@ class Desk:
         cwd: Path | None = None,
         notify: bool = False,
         watch: Sequence[str] = (),
-    ) -> Kept:
+    ) -> BackgroundProcess:
         raise NotImplementedError("this test starts no processes")
 
-    def background(self) -> list[Kept]:
+    def background(self) -> list[BackgroundProcess]:
         return []
 
     async def send_file(self, name: str, data: bytes, text: str = "") -> bool:
@@ -85,7 +85,7 @@ class Desk:
         self.sent.append((name, data, text))
         return self.takes_files
 
-    def end_background(self, kept: Kept) -> None:
+    def end_background(self, kept: BackgroundProcess) -> None:
         raise NotImplementedError("this test starts no processes")
 
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:

@@ -17,7 +17,7 @@ NOBODY = (
 Choice = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-class Clarify(msgspec.Struct, frozen=True):
+class ClarifyArguments(msgspec.Struct, frozen=True):
     question: Annotated[str, Meta(min_length=1, max_length=2000, description="What you need to know.")]
     choices: Annotated[
         list[Choice],
@@ -27,7 +27,7 @@ class Clarify(msgspec.Struct, frozen=True):
     ] = msgspec.field(default_factory=list)
 
 
-async def _clarify(arguments: Clarify, place: Workplace) -> Result:
+async def _clarify(arguments: ClarifyArguments, place: Workplace) -> Result:
     choices = list(dict.fromkeys(arguments.choices))
     answer = await place.ask(arguments.question, choices)
     if answer is None:
@@ -41,7 +41,7 @@ CLARIFY = Tool(
     "clarify",
     "Asks the person a question and waits for the answer. Only for what you cannot find out or decide "
     "yourself.",
-    Clarify,
+    ClarifyArguments,
     _clarify,
     within=None,  # a person may take as long as agent.clarify_timeout says
 )

@@ -21,7 +21,7 @@ MOST_LINES_COMPARED = 3000
 """Of a change that is larger only its size is told: comparing takes the square of it."""
 
 
-class Edit(msgspec.Struct, frozen=True):
+class TextEdit(msgspec.Struct, frozen=True):
     old_string: Annotated[
         str, Meta(description="What stands in the file, with enough around it to be unique.")
     ]
@@ -29,7 +29,7 @@ class Edit(msgspec.Struct, frozen=True):
     replace_all: Annotated[bool, Meta(description="Replace it wherever it stands.")] = False
 
 
-def edited(text: str, edits: Sequence[Edit]) -> str:
+def edited(text: str, edits: Sequence[TextEdit]) -> str:
     """The text after all the edits, one after the other. Raises `ToolFailed` if one cannot be made."""
     windows = "\r\n" in text
     text = text.replace("\r\n", "\n") if windows else text

@@ -25,7 +25,7 @@ from ...masking.redaction import Redact
 from ..approval import Permissions
 from ..paths import PathRefused, Territory, facts_of, files_of, needs_yes, open_to_read, replace
 from ..tool import Approval, Result, Tool, ToolFailed, Workplace
-from .editing import Edit, difference, edited
+from .editing import TextEdit, difference, edited
 
 MOST_LINES = 2000
 LONGEST_LINE = 2000
@@ -41,20 +41,20 @@ T = TypeVar("T")
 PathText = Annotated[str, Meta(description="The file: absolute, or from the working directory.")]
 
 
-class Read(msgspec.Struct, frozen=True):
+class ReadArguments(msgspec.Struct, frozen=True):
     path: PathText
     offset: Annotated[int, Meta(ge=1, description="The first line, counted from 1.")] = 1
     limit: Annotated[int, Meta(ge=1, le=MOST_LINES, description="How many lines.")] = 500
 
 
-class Write(msgspec.Struct, frozen=True):
+class WriteArguments(msgspec.Struct, frozen=True):
     path: PathText
     content: Annotated[str, Meta(description="All that is to stand in it.")]
 
 
-class Patch(msgspec.Struct, frozen=True):
+class PatchArguments(msgspec.Struct, frozen=True):
     path: PathText
-    edits: Annotated[list[Edit], Meta(min_length=1, max_length=100, description="All are made, or none.")]
+    edits: Annotated[list[TextEdit], Meta(min_length=1, max_length=100, description="All are made, or none.")]
 
 
 class Files:
@@ -71,14 +71,14 @@ class Files:
             Tool(
                 "read_file",
                 "Reads lines of a text file; each comes with its number and a bar in front.",
-                Read,
+                ReadArguments,
                 self._read,
                 reads_only=True,
             ),
             Tool(
                 "write_file",
                 "Writes a whole file, and makes the directories it needs.",
-                Write,
+                WriteArguments,
                 self._write,
                 within=None,  # a person may be asked first
             ),
@@ -86,19 +86,19 @@ class Files:
                 "patch",
                 "Changes a file: each old_string, which must stand there once, becomes its new_string. "
                 "Returns a diff. Read the file first.",
-                Patch,
+                PatchArguments,
                 self._patch,
                 within=None,
             ),
         )
 
-    async def _read(self, arguments: Read, place: Workplace) -> Result:
+    async def _read(self, arguments: ReadArguments, place: Workplace) -> Result:
         territory = Territory(place.home, place.cwd, files_of(place.home, place.session_id))
         real, facts, text = await _beside(partial(_read, territory, arguments, place.masking))
         self._remember(place, real, facts)
         return Result(text)
 
-    async def _write(self, arguments: Write, place: Workplace) -> Result:
+    async def _write(self, arguments: WriteArguments, place: Workplace) -> Result:
         territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
         change = await _beside(partial(_written, territory, arguments, seen, place.masking))
         await self._make(change, place)
@@ -106,13 +106,13 @@ class Files:
         how = "written" if before is None else f"replaced ({before.st_size} bytes before)"
         return Result(f"{change.real} is {how}: {lines} lines, {len(change.data)} bytes.")
 
-    async def _patch(self, arguments: Patch, place: Workplace) -> Result:
+    async def _patch(self, arguments: PatchArguments, place: Workplace) -> Result:
         territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
         change = await _beside(partial(_patched, territory, arguments, seen))
         await self._make(change, place)
         return Result(place.masking(change.difference))
 
-    async def _make(self, change: Change, place: Workplace) -> None:
+    async def _make(self, change: FileChange, place: Workplace) -> None:
         """Make a change, after a person's yes where it needs one. Nothing is written if the file has changed
         meanwhile."""
         if needs_yes(change.real):
@@ -149,7 +149,7 @@ def _state(facts: os.stat_result) -> tuple[int, int]:
     return facts.st_mtime_ns, facts.st_size
 
 
-def _read(territory: Territory, arguments: Read, redact: Redact) -> tuple[Path, os.stat_result, str]:
+def _read(territory: Territory, arguments: ReadArguments, redact: Redact) -> tuple[Path, os.stat_result, str]:
     real = territory.find(arguments.path)
     try:
         fd, facts = open_to_read(real)
@@ -206,7 +206,7 @@ def _must_be_as_seen(name: str, now: os.stat_result | None, seen: tuple[int, int
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """What is about to be written to a file."""
 
     name: str
@@ -220,7 +220,7 @@ class Change:
     difference: str
 
 
-def _written(territory: Territory, arguments: Write, seen: Seen, redact: Redact) -> Change:
+def _written(territory: Territory, arguments: WriteArguments, seen: Seen, redact: Redact) -> FileChange:
     real = territory.find(arguments.path, writing=True)
     before, shown, state = facts_of(real), "", None
     if before is not None and MASK in arguments.content and _holds_secret(real, redact):
@@ -232,7 +232,7 @@ def _written(territory: Territory, arguments: Write, seen: Seen, redact: Redact)
         text = "" if before is None else _text(real, arguments.path)[1]
         shown = difference(text, arguments.content, str(real))
         state = None if before is None else _state(before)
-    return Change(
+    return FileChange(
         arguments.path, real, before, lambda: state or seen(real), _encoded(arguments.content), shown
     )
 
@@ -244,7 +244,7 @@ def _holds_secret(real: Path, redact: Redact) -> bool:
     return redact(text) != text
 
 
-def _patched(territory: Territory, arguments: Patch, seen: Seen) -> Change:
+def _patched(territory: Territory, arguments: PatchArguments, seen: Seen) -> FileChange:
     real = territory.find(arguments.path, writing=True)
     try:
         facts, before = _text(real, arguments.path)
@@ -254,7 +254,7 @@ def _patched(territory: Territory, arguments: Patch, seen: Seen) -> Change:
     after = edited(before, arguments.edits)
     name = str(real) if needs_yes(real) else arguments.path
     shown = difference(before, after, name)
-    return Change(arguments.path, real, facts, lambda: _state(facts), _encoded(after), shown)
+    return FileChange(arguments.path, real, facts, lambda: _state(facts), _encoded(after), shown)
 
 
 def _text(real: Path, name: str) -> tuple[os.stat_result, str]:
@@ -270,7 +270,7 @@ def _text(real: Path, name: str) -> tuple[os.stat_result, str]:
         raise ToolFailed(f"{name} is no UTF-8 text: {error.reason}. Use a command.") from None
 
 
-def _put(change: Change) -> os.stat_result:
+def _put(change: FileChange) -> os.stat_result:
     def still() -> None:
         now = facts_of(change.real)
         if change.before is None and now is not None and needs_yes(change.real):

@@ -35,7 +35,7 @@ _TEXT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FetchedPage:
     """What came of a request."""
 
     url: str
@@ -54,7 +54,7 @@ class Fetcher:
     ) -> None:
         self._lookup, self._transport = lookup, transport
 
-    async def page(self, address: str) -> Page:
+    async def page(self, address: str) -> FetchedPage:
         """The page at this address, or at the one it sends us to. Raises `ToolFailed`."""
         url = _url(address)
         for _ in range(MOST_REDIRECTS + 1):
@@ -70,7 +70,7 @@ class Fetcher:
             url = _url(location, url)
         raise ToolFailed(f"{address} redirects more than {MOST_REDIRECTS} times.")
 
-    async def _ask(self, url: httpx.URL) -> tuple[Page, str | None]:
+    async def _ask(self, url: httpx.URL) -> tuple[FetchedPage, str | None]:
         """Ask once; returns what came, and where it sends us if it does."""
         port = url.port or (443 if url.scheme == "https" else 80)
         host = url.raw_host.decode("ascii")
@@ -131,8 +131,8 @@ def _request(client: httpx.AsyncClient, url: httpx.URL, address: Address) -> htt
     return client.build_request("GET", there, headers=_HEADERS | host, extensions=sni)
 
 
-def _page(url: httpx.URL, response: httpx.Response, body: bytes, *, is_whole: bool) -> Page:
-    return Page(
+def _page(url: httpx.URL, response: httpx.Response, body: bytes, *, is_whole: bool) -> FetchedPage:
+    return FetchedPage(
         str(url), response.status_code, _kind(response), response.charset_encoding or "", body, is_whole
     )
 

@@ -54,7 +54,7 @@ _HARMLESS = {"\n", "\t", "\N{ZERO WIDTH JOINER}", "\N{ZERO WIDTH NON-JOINER}"}
 log = Log(__name__)
 
 
-class Remember(msgspec.Struct, frozen=True):
+class MemoryArguments(msgspec.Struct, frozen=True):
     action: Literal["add", "replace", "remove"]
     target: Annotated[
         Target, Meta(description="memory: your notes about work and surroundings; user: about the person.")
@@ -80,11 +80,11 @@ class Memory:
             "memory",
             "Remembers a lasting fact for later sessions, corrects or forgets one. Not for secrets, and not "
             "for what only matters now.",
-            Remember,
+            MemoryArguments,
             self._remember,
         )
 
-    async def _remember(self, arguments: Remember, place: Workplace) -> Result:
+    async def _remember(self, arguments: MemoryArguments, place: Workplace) -> Result:
         redact = redaction(place)
         content = arguments.content.strip()
         if arguments.action != "remove" and (why := _unwelcome(content, redact)):
@@ -95,7 +95,7 @@ class Memory:
         except (OSError, UnreadableFile) as error:
             raise ToolFailed(f"{FILES[arguments.target][0]} cannot be used: {error}.") from error
 
-    def _changed(self, home: Path, arguments: Remember, content: str) -> str:
+    def _changed(self, home: Path, arguments: MemoryArguments, content: str) -> str:
         name, limit = FILES[arguments.target]
         path = home / FOLDER / name
         with self._lock:

@@ -21,9 +21,9 @@ from ...host.processes.spool import LIMIT
 from ...state.tables import processes
 from ...state.tables.processes import ProcessRow as Row
 from ..approval import Permissions, one_command
-from ..background_process import Kept
+from ..background_process import BackgroundProcess
 from ..output import MARGIN, after_margin, cleaned, fitted, latest, redaction
-from ..safety.process_input import Reader, is_answer, is_remote, is_whole, reader_of
+from ..safety.process_input import InputReader, is_answer, is_remote, is_whole, reader_of
 from ..safety.verdict import INPUT
 from ..tool import Approval, Result, Tool, ToolFailed, Workplace
 from .terminal import shown, stir
@@ -39,7 +39,7 @@ _WORD = re.compile(rf"\S{{0,{MARGIN}}}")
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
 
 
-class Look(msgspec.Struct, frozen=True):
+class ProcessArguments(msgspec.Struct, frozen=True):
     action: Annotated[
         Action,
         Meta(
@@ -71,16 +71,16 @@ class Processes:
         return Tool(
             "process",
             "Looks after the background processes that terminal has started in this session.",
-            Look,
+            ProcessArguments,
             self._run,
             within=None,  # a person may be asked first, and then each action has its own time
         )
 
-    async def _run(self, arguments: Look, place: Workplace) -> Result:
+    async def _run(self, arguments: ProcessArguments, place: Workplace) -> Result:
         return await _run(arguments, place, self._permissions)
 
 
-async def _run(arguments: Look, place: Workplace, permissions: Permissions) -> Result:
+async def _run(arguments: ProcessArguments, place: Workplace, permissions: Permissions) -> Result:
     if arguments.action == "list":
         return Result(await _list(place))
     found = await _find(arguments.process_id, place)
@@ -117,7 +117,7 @@ async def _list(place: Workplace) -> str:
     return "\n".join(lines) or "This session has no background processes."
 
 
-async def _find(process_id: str | None, place: Workplace) -> Kept | Row:
+async def _find(process_id: str | None, place: Workplace) -> BackgroundProcess | Row:
     kept = place.background()
     for one in kept:
         if one.id == process_id:
@@ -138,7 +138,7 @@ async def _former(place: Workplace, known: set[str]) -> list[Row]:
     ]
 
 
-async def _of_a_former_life(row: Row, arguments: Look, place: Workplace) -> Result:
+async def _of_a_former_life(row: Row, arguments: ProcessArguments, place: Workplace) -> Result:
     if arguments.action in ("write", "submit", "close"):
         raise ToolFailed(f"{row.process_id} has ended.")
     text = ""
@@ -148,12 +148,12 @@ async def _of_a_former_life(row: Row, arguments: Look, place: Workplace) -> Resu
     return Result(f"{_described_row(row, place)}\n{text}".rstrip("\n"))
 
 
-async def _lines(path: Path, arguments: Look, place: Workplace) -> str:
+async def _lines(path: Path, arguments: ProcessArguments, place: Workplace) -> str:
     """Lines of what was written, from the file that has it."""
     return await trio.to_thread.run_sync(_read_lines, path, arguments, place, abandon_on_cancel=True)
 
 
-def _read_lines(path: Path, arguments: Look, place: Workplace) -> str:
+def _read_lines(path: Path, arguments: ProcessArguments, place: Workplace) -> str:
     try:
         with path.open("rb") as file:
             lines = _whole_words(file.read(2 * LIMIT).decode("utf-8", "replace")).split("\n")
@@ -182,7 +182,7 @@ def _whole_words(text: str) -> str:
     return head[:last] + cut[0] + tail[first.end() if first else 0 :]
 
 
-async def _wait(kept: Kept, arguments: Look, place: Workplace) -> None:
+async def _wait(kept: BackgroundProcess, arguments: ProcessArguments, place: Workplace) -> None:
     most = place.config.terminal.timeout
     with trio.move_on_after(min(arguments.timeout or most, most)):
         async with beside(partial(stir, kept.process, place)):
@@ -190,16 +190,16 @@ async def _wait(kept: Kept, arguments: Look, place: Workplace) -> None:
     kept.told = kept.told or not kept.is_running  # at once: nobody is to be told of what is told here
 
 
-async def _kill(kept: Kept, place: Workplace) -> None:
+async def _kill(kept: BackgroundProcess, place: Workplace) -> None:
     place.end_background(kept)
     await kept.over.wait()
 
 
-async def _permit(kept: Kept, text: str, place: Workplace, permissions: Permissions) -> None:
+async def _permit(kept: BackgroundProcess, text: str, place: Workplace, permissions: Permissions) -> None:
     """Return if the process may be given this text, which is noted then. Raises `ToolFailed` if not."""
     given, statement = kept.input, kept.input.open + text
     match reader_of(kept.command, given.judged):
-        case Reader.SHELL:
+        case InputReader.SHELL:
             before = f"{kept.command}\n{given.judged}"
             cwd = await trio.Path.home() if is_remote(kept.command) else kept.cwd
             await permissions.permit(statement, place, cwd=Path(cwd), after=before)
@@ -207,7 +207,7 @@ async def _permit(kept: Kept, text: str, place: Workplace, permissions: Permissi
                 given.judged, given.open = given.judged + statement, ""
             else:
                 given.open = statement
-        case Reader.UNKNOWN:
+        case InputReader.UNKNOWN:
             if not is_answer(statement):
                 shown = f"{kept.command}\n# is given:\n{statement}"
                 approval = Approval(shown, place=str(kept.cwd))
@@ -215,7 +215,9 @@ async def _permit(kept: Kept, text: str, place: Workplace, permissions: Permissi
             given.open = statement.rpartition("\n")[2]
 
 
-async def _give(kept: Kept, arguments: Look, place: Workplace, permissions: Permissions) -> str:
+async def _give(
+    kept: BackgroundProcess, arguments: ProcessArguments, place: Workplace, permissions: Permissions
+) -> str:
     stdin = kept.process.stdin
     if stdin is None or not kept.is_running:
         raise ToolFailed(f"{kept.id} reads nothing any more.")
@@ -235,7 +237,7 @@ async def _give(kept: Kept, arguments: Look, place: Workplace, permissions: Perm
     return f"{kept.id} was given {len(text)} characters."
 
 
-def _described(kept: Kept, place: Workplace) -> str:
+def _described(kept: BackgroundProcess, place: Workplace) -> str:
     now = place.world.time()
     since = (kept.ended_at or now) - kept.started_at
     code = kept.process.exit_code

@@ -20,7 +20,7 @@ _HALF_A_WORD = re.compile(r"…\S{1,128}|\S{1,64}…$", re.MULTILINE)
 """What is left of a word where a long line was cut: half a secret looks like none."""
 
 
-class Search(msgspec.Struct, frozen=True):
+class SearchArguments(msgspec.Struct, frozen=True):
     pattern: Annotated[
         str,
         Meta(
@@ -40,7 +40,7 @@ class Search(msgspec.Struct, frozen=True):
     offset: Annotated[int, Meta(ge=0, description="How many hits to pass over.")] = 0
 
 
-async def _search(arguments: Search, place: Workplace) -> Result:
+async def _search(arguments: SearchArguments, place: Workplace) -> Result:
     territory = Territory(place.home, place.cwd)
     root = await trio.to_thread.run_sync(territory.find, arguments.path, abandon_on_cancel=True)
     if not await trio.Path(root).exists():
@@ -74,7 +74,7 @@ async def _search(arguments: Search, place: Workplace) -> Result:
 SEARCH = Tool(
     "search_files",
     "Finds lines by a regular expression, or files by a glob. What .gitignore leaves out is left out.",
-    Search,
+    SearchArguments,
     _search,
     reads_only=True,
 )

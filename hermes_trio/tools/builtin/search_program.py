@@ -43,7 +43,7 @@ class _Rule:
 
 
 @dataclass(slots=True)
-class Page:
+class HitPage:
     """What is written: so many hits, from that one on."""
 
     out: TextIO
@@ -69,7 +69,7 @@ def search(task: Mapping[str, Any], out: TextIO) -> None:
     """Write what is found, and what one should know about it."""
     territory = Territory(Path(task["home"]), Path(task["cwd"]))
     root = Path(task["path"])
-    page = Page(out, task["offset"], task["limit"])
+    page = HitPage(out, task["offset"], task["limit"])
     try:
         pattern = re.compile(task["pattern"]) if task["target"] == "content" else None
     except re.error as error:

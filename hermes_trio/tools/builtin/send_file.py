@@ -17,12 +17,12 @@ MOST_BYTES = 20_000_000
 LONGEST_CAPTION = 900
 
 
-class SendFile(msgspec.Struct, frozen=True):
+class SendFileArguments(msgspec.Struct, frozen=True):
     path: Annotated[str, Meta(description="Which file.")]
     caption: Annotated[str, Meta(max_length=LONGEST_CAPTION, description="A few words about it.")] = ""
 
 
-async def _send_file(arguments: SendFile, place: Workplace) -> Result:
+async def _send_file(arguments: SendFileArguments, place: Workplace) -> Result:
     territory = Territory(place.home, place.cwd, files_of(place.home, place.session_id))
     name, data = await trio.to_thread.run_sync(
         partial(_read, territory, arguments.path), abandon_on_cancel=True
@@ -52,6 +52,6 @@ def _read(territory: Territory, path: str) -> tuple[str, bytes]:
 SEND_FILE = Tool(
     "send_file",
     "Sends the person a file: a picture, a document, a recording. They see it in the chat.",
-    SendFile,
+    SendFileArguments,
     _send_file,
 )

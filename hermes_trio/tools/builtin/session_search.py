@@ -27,7 +27,7 @@ MOST_SESSIONS = 20
 _Day = Callable[[float], str]
 
 
-class Look(msgspec.Struct, frozen=True):
+class SessionSearchArguments(msgspec.Struct, frozen=True):
     query: Annotated[
         str,
         Meta(
@@ -40,14 +40,14 @@ class Look(msgspec.Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=10, description="How many hits.")] = 3
 
 
-async def _look(arguments: Look, place: Workplace) -> Result:
+async def _look(arguments: SessionSearchArguments, place: Workplace) -> Result:
     def day(at: float) -> str:
         return f"{datetime.fromtimestamp(at, place.world.zone):%Y-%m-%d %H:%M}"
 
     return Result(await place.database.read(_found, place.session_id, arguments, day))
 
 
-def _found(db: sqlite3.Connection, asking: str, look: Look, day: _Day) -> str:
+def _found(db: sqlite3.Connection, asking: str, look: SessionSearchArguments, day: _Day) -> str:
     entry = sessions.by_id(db, asking)
     if entry is None:
         raise ToolFailed("This session is not stored.")
@@ -97,7 +97,7 @@ def _cut(text: str, words: str) -> str:
 SESSION_SEARCH = Tool(
     "session_search",
     "Finds what was said earlier in this chat, also in sessions before this one.",
-    Look,
+    SessionSearchArguments,
     _look,
     reads_only=True,
 )

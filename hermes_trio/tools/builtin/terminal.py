@@ -23,8 +23,7 @@ from ...host.loop.scoped_task import beside
 from ...host.processes.process_groups import ChildProcess
 from ..approval import Permissions
 from ..output import MARGIN, MOST, fitted, redaction
-from ..safety.command_line import LONGEST, Command, Unreadable
-from ..safety.shell import commands_of
+from ..safety.judge import LONGEST, ShellCommand, UnreadableCommand, commands_of
 from ..tool import Result, Tool, ToolFailed, Workplace
 
 LONGEST_WAIT = 600
@@ -66,7 +65,7 @@ _MEANINGS = {
 }
 
 
-class Run(msgspec.Struct, frozen=True):
+class TerminalArguments(msgspec.Struct, frozen=True):
     command: Annotated[str, Meta(min_length=1, max_length=LONGEST, description="For the shell.")]
     background: Annotated[
         bool, Meta(description="It goes on when this call is over: for servers, watchers, long work.")
@@ -103,13 +102,13 @@ class Terminal:
                 "Runs a command and returns what it wrote and its exit code. `cd` holds for the next call; "
                 "variables do not. Use background for what does not end by itself, and the tool `process` "
                 "to look after it.",
-                Run,
+                TerminalArguments,
                 self._run,
                 within=None,  # a person may be asked first, and then the command has its own time
             ),
         )
 
-    async def _run(self, arguments: Run, place: Workplace) -> Result:
+    async def _run(self, arguments: TerminalArguments, place: Workplace) -> Result:
         limit = arguments.timeout or min(int(place.config.terminal.timeout), LONGEST_WAIT)
         if limit > LONGEST_WAIT:
             raise ToolFailed(
@@ -117,7 +116,7 @@ class Terminal:
             )
         try:
             commands = commands_of(arguments.command)
-        except Unreadable:
+        except UnreadableCommand:
             commands = []  # whoever has to allow it is told
         if not arguments.background and (why := _why_not_here(commands)):
             raise ToolFailed(why)
@@ -127,7 +126,7 @@ class Terminal:
             return await _start(arguments, place, cwd)
         return await self._finish(arguments, place, cwd, limit, commands)
 
-    async def _where(self, arguments: Run, place: Workplace) -> Path:
+    async def _where(self, arguments: TerminalArguments, place: Workplace) -> Path:
         """Where this command starts."""
         here = self._cwd.get(place.session_id, place.cwd)
         if arguments.workdir is not None:
@@ -138,7 +137,12 @@ class Terminal:
         return Path(await trio.Path(here).resolve())
 
     async def _finish(
-        self, arguments: Run, place: Workplace, cwd: Path, limit: float, commands: list[Command]
+        self,
+        arguments: TerminalArguments,
+        place: Workplace,
+        cwd: Path,
+        limit: float,
+        commands: list[ShellCommand],
     ) -> Result:
         """Run a command to its end, or to the end of patience."""
         told = place.home / "spools" / f"cwd-{place.world.new_id()}"
@@ -175,7 +179,7 @@ class Terminal:
             del self._cwd[next(iter(self._cwd))]
 
 
-async def _start(arguments: Run, place: Workplace, cwd: Path) -> Result:
+async def _start(arguments: TerminalArguments, place: Workplace, cwd: Path) -> Result:
     notify = arguments.notify_on_complete
     kept = await place.start_background(
         arguments.command, cwd=cwd, notify=notify, watch=() if notify else arguments.watch_patterns
@@ -190,18 +194,18 @@ async def _start(arguments: Run, place: Workplace, cwd: Path) -> Result:
     return Result(text)
 
 
-def _why_not_here(commands: list[Command]) -> str | None:
+def _why_not_here(commands: list[ShellCommand]) -> str | None:
     """Why a command does not belong in the foreground, in words for a model."""
     names = {command.texts[0].rpartition("/")[2] for command in commands if command.words}
     if got := names & _GETS_AWAY:
         return (
             f"Nothing gets away with {min(got)}: what a command leaves is ended with it. Use background=true."
         )
-    if commands and commands[-1].behind == "&":
+    if commands and commands[-1].operator == "&":
         return "A command that ends in & would be ended at once. Use background=true and leave out the &."
     for command in commands:
         text = " ".join(command.texts)
-        if command.behind != "&" and _SERVES.match(text) and not _ASKS_ONLY.search(text):
+        if command.operator != "&" and _SERVES.match(text) and not _ASKS_ONLY.search(text):
             return f"This does not end by itself: {text[:100]}. Use background=true, then `process`."
     return None
 
@@ -244,7 +248,7 @@ def _read_place(path: Path) -> Path | None:
     return place if place.is_absolute() else None  # it says nothing where there is no directory any more
 
 
-def _told(code: int | None, commands: list[Command]) -> str:
+def _told(code: int | None, commands: list[ShellCommand]) -> str:
     """An exit code and what it means, where that is well known."""
     if code is None:
         return "unknown"

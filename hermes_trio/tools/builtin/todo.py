@@ -20,15 +20,15 @@ LONGEST_LIST = 64_000
 _MARKS: dict[Status, str] = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
 
 
-class Entry(msgspec.Struct, frozen=True):
+class TodoEntry(msgspec.Struct, frozen=True):
     id: Annotated[str, Meta(min_length=1, max_length=64, description="A short name that stays.")]
     content: Annotated[str, Meta(min_length=1, max_length=4000)]
     status: Status = "pending"
 
 
-class Todo(msgspec.Struct, frozen=True):
+class TodoArguments(msgspec.Struct, frozen=True):
     todos: Annotated[
-        list[Entry] | None,
+        list[TodoEntry] | None,
         Meta(description="The list. Left out: nothing changes, and you are told the list."),
     ] = None
     merge: Annotated[
@@ -36,7 +36,7 @@ class Todo(msgspec.Struct, frozen=True):
     ] = False
 
 
-async def _todo(arguments: Todo, place: Workplace) -> Result:
+async def _todo(arguments: TodoArguments, place: Workplace) -> Result:
     if arguments.todos is None:
         return Result(_told(await place.database.read(todos.get, place.session_id)))
     ids = [entry.id for entry in arguments.todos]
@@ -73,6 +73,6 @@ TODO = Tool(
     "todo",
     "Keeps the list of what is to be done in this conversation; it outlives restarts. Use it for work of "
     "several steps. Without arguments it tells the list.",
-    Todo,
+    TodoArguments,
     _todo,
 )

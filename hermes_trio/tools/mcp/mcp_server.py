@@ -52,7 +52,7 @@ logging.getLogger("client").setLevel(logging.ERROR)
 log = Log(__name__)
 
 
-class Server:
+class ToolServer:
     """A configured server, and what it offers."""
 
     def __init__(

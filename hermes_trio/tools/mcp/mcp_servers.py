@@ -27,7 +27,7 @@ from ..tool import Tool
 from .offered_tools import plain
 
 if TYPE_CHECKING:
-    from .mcp_server import Server
+    from .mcp_server import ToolServer
 
 FIRST_WITHIN = 2.0
 """Seconds from the start in which a turn waits for servers that are still being connected: enough for those
@@ -36,11 +36,11 @@ LEAVES_WITHIN = 1.0
 """Seconds for saying goodbye."""
 
 
-class Servers:
+class ToolServers:
     """All of them. Made by `open_servers`."""
 
     def __init__(self) -> None:
-        self.every: Sequence[Server] = ()
+        self.every: Sequence[ToolServer] = ()
         """The servers, connected or not."""
         self._tools: Mapping[str, Tool] | None = {}
         self._wait_until = trio.current_time() + FIRST_WITHIN
@@ -84,20 +84,20 @@ async def open_servers(
     *,
     redact: Redact,
     tell: Callable[[str], object],
-) -> AsyncIterator[Servers | None]:
+) -> AsyncIterator[ToolServers | None]:
     """The servers of this configuration, as long as the block; None if there is none."""
     wanted = _wanted(config, tell)
     if not wanted:
         yield None
         return
-    from .mcp_server import Server  # with a library that takes its time to load
+    from .mcp_server import ToolServer  # with a library that takes its time to load
 
-    servers, leaving, left = Servers(), trio.Event(), trio.Event()
+    servers, leaving, left = ToolServers(), trio.Event(), trio.Event()
     guarded = open_guard() if any(one.command for one in wanted.values()) else nullcontext()
     async with guarded as guard:
         start = partial(_start, config, home, world, guard, leaving)
         servers.every = [
-            Server(name, one, start, servers.changed, lambda text: tell(redact(text)))
+            ToolServer(name, one, start, servers.changed, lambda text: tell(redact(text)))
             for name, one in wanted.items()
         ]
         async with beside(partial(servers.keep, leaving, left)):

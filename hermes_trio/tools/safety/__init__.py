@@ -1,1 +1,2 @@
-"""What a command line may do, judged before it runs."""
+"""Judging of commands, process input and paths. `judge` is the door; see the import contracts in
+`pyproject.toml`."""

@@ -1,4 +1,4 @@
-"""The words behind the name of a command: options, and what they are about."""
+"""The arguments of a command: options and operands. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 
 def operands_of(args: Sequence[str]) -> list[str]:
-    """What is no option."""
+    """Return the arguments that are no options."""
     if "--" in args:
         end = list(args).index("--")
         return [*operands_of(args[:end]), *args[end + 1 :]]
@@ -15,18 +15,18 @@ def operands_of(args: Sequence[str]) -> list[str]:
 
 
 def letters_of(args: Sequence[str]) -> set[str]:
-    """The short options, each by its letter."""
+    """Return the letters of the short options."""
     return {char for arg in args if re.match(r"-[^-]", arg) for char in arg[1:]}
 
 
 def has_long(args: Sequence[str], *names: str) -> bool:
-    """Whether one of these is among the long options, as short as people may write it."""
+    """Return whether one of these long options is given; an abbreviation such as `--rec` counts too."""
     given = [arg[2:].partition("=")[0] for arg in args if re.match(r"--\w", arg)]
     return any(name.startswith(each) for each in given for name in names)
 
 
 def after_options(args: Sequence[str], with_value: str) -> list[str]:
-    """The first word that is no option, and all behind it."""
+    """Return the first operand and every argument after it."""
     rest: Iterator[str] = iter(args)
     for arg in rest:
         if not arg.startswith("-"):
@@ -37,13 +37,14 @@ def after_options(args: Sequence[str], with_value: str) -> list[str]:
 
 
 def takes_next(arg: str, with_value: str) -> bool:
-    """Whether the value of these short options is the next word: `-nu root`, but not `-uroot`."""
+    """Return whether the value of these short options is the next word: `-nu root`, but not `-uroot`."""
     at = next((at for at, letter in enumerate(arg) if at and letter in with_value), 0)
     return not arg.startswith("--") and at > 0 and at == len(arg) - 1
 
 
 def mark_of(options: Sequence[str]) -> str:
-    """What stands for the found in a command that `xargs` or `parallel` runs with these options."""
+    """Return the placeholder for an item in the command that `xargs` or `parallel` runs with these
+    options."""
     for number, text in enumerate(options):
         if found := re.match(r"-I(.*)|--replace=(.*)", text, re.DOTALL):
             return found[1] or found[2] or "".join(options[number + 1 : number + 2])

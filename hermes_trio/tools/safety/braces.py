@@ -1,10 +1,10 @@
-"""What braces in a word of a command line stand for. Pure."""
+"""Expansion of braces in a word of a command line. Pure."""
 
 from __future__ import annotations
 
 import re
 
-from .command_line import Unreadable
+from .command_line import UnreadableCommand
 
 MOST = 256
 
@@ -12,7 +12,7 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*|([a-zA-Z])\.\.([a-zA-Z])(?:\.\.-?\d+)?)\
 
 
 def braced(text: str, mask: str) -> list[tuple[str, str]]:
-    """The words that a word stands for, each with what was quoted in it: `{rm,-rf}` is two."""
+    """Return the words that a word expands to, each with its quoting mask: `{rm,-rf}` becomes two words."""
     done: list[tuple[str, str]] = []
     waiting, left = [(text, mask)], MOST
     while waiting:
@@ -23,7 +23,7 @@ def braced(text: str, mask: str) -> list[tuple[str, str]]:
             continue
         left -= 1
         if not left:
-            raise Unreadable("its braces stand for too much")
+            raise UnreadableCommand("its braces expand to too many words")
         parts = _range(found[2], found[3]) if found[2] else found[1].split(",")
         for part in reversed(parts):
             made = one[: found.start()] + part + one[found.end() :]
@@ -32,6 +32,6 @@ def braced(text: str, mask: str) -> list[tuple[str, str]]:
 
 
 def _range(first: str, last: str) -> list[str]:
-    """The letters from one to the other, as in `{a..e}`."""
+    """Return the letters from one to the other, as in `{a..e}`."""
     start, end = sorted((ord(first), ord(last)))
     return [chr(code) for code in range(start, end + 1)]

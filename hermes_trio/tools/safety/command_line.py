@@ -1,7 +1,7 @@
-"""What stands in a command line, and what a piece of it stands for. Pure.
+"""The values that reading a command line yields: commands and words. Pure.
 
-What only running would tell is a character that no command line has: `UNKNOWN` for what the line computes,
-`UNSET` for a variable that it has from elsewhere.
+A piece of text that only running the line would tell is represented by a character that no command line has:
+`UNKNOWN` for text that the line computes, `UNSET` for a variable that is set elsewhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 
 def named(names: str) -> frozenset[str]:
-    """A set of names that stand in one text."""
+    """Return the names in a text as a set."""
     return frozenset(names.split())
 
 
@@ -38,8 +38,8 @@ _ESCAPED = {
 }
 
 
-class Unreadable(ValueError):
-    """Nobody can say what a shell would make of this."""
+class UnreadableCommand(ValueError):
+    """A command line that cannot be read as a shell would read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +47,25 @@ class Word:
     """One word of a command, without its quotes."""
 
     text: str
-    inner: tuple[Command, ...] = ()
-    """The commands whose output is a part of it."""
+    inner: tuple[ShellCommand, ...] = ()
+    """The commands whose output is a part of this word."""
     may_be_none: bool = False
-    """It is but what variables hold, and no word at all where they hold nothing: whether somebody has set
-    them, as behind an `&&` or in a subshell, only running would tell."""
+    """The word consists of variables only, so it is no word at all if they are empty. Whether they are set,
+    as after an `&&` or in a subshell, only running would tell."""
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """One command with its words and where it reads and writes."""
+class ShellCommand:
+    """One command of a command line: its words, and where it reads and writes."""
 
     words: tuple[Word, ...]
     redirects: tuple[tuple[str, Word], ...] = ()
     body: Sequence[str] = ()
     is_piped: bool = False
-    source: Command | None = None
-    """Whose output it reads through a pipe, if that is one command."""
-    behind: str = ""
-    """What stands behind it: `&`, `|`, `;` and so on."""
+    source: ShellCommand | None = None
+    """The command whose output this one reads through a pipe, if it is one command."""
+    operator: str = ""
+    """The operator after it: `&`, `|`, `;` and so on."""
 
     @property
     def texts(self) -> list[str]:
@@ -73,19 +73,19 @@ class Command:
 
     @property
     def text_in(self) -> str | None:
-        """What it reads, if that stands in the line. A here-document stands behind the line's end, and is
-        known when that has been read."""
+        """The text that it reads, if it stands in the command line. A here-document stands after the end of
+        the line, and is known only when that has been read."""
         return self.body[0] if self.body else None
 
-    def inside(self, around: Command) -> Command:
-        """This command in a script that another one runs: it reads what that is given, unless it is given
-        something of its own."""
+    def inside(self, around: ShellCommand) -> ShellCommand:
+        """Return this command as a part of a script that `around` runs: it reads the input of `around`,
+        unless it has an input of its own."""
         if self.is_piped or self.body or any("<" in operator for operator, _ in self.redirects):
             return self
-        given = tuple(one for one in around.redirects if "<" in one[0])
+        inherited = tuple(one for one in around.redirects if "<" in one[0])
         return replace(
             self,
-            redirects=self.redirects + given,
+            redirects=self.redirects + inherited,
             body=around.body,
             is_piped=around.is_piped,
             source=around.source,
@@ -94,14 +94,14 @@ class Command:
 
 @dataclass(slots=True)
 class Pieces:
-    """A word while it is read: its characters, and which of them were quoted."""
+    """A word while it is being read: its characters, and which of them are quoted."""
 
     split_at: str
     done: list[tuple[str, str]] = field(default_factory=list)
     text: str = ""
     mask: str = ""
     has_quotes: bool = False
-    inner: list[Command] = field(default_factory=list)
+    inner: list[ShellCommand] = field(default_factory=list)
 
     def add(self, text: str, *, quoted: bool) -> None:
         self.text += text
@@ -109,7 +109,7 @@ class Pieces:
         self.has_quotes = self.has_quotes or quoted
 
     def expand(self, value: str, *, quoted: bool) -> None:
-        """Add what a variable or a command stands for: not quoted it may be several words."""
+        """Add the value of a variable or the output of a command: unquoted, it may be several words."""
         if quoted:
             self.add(value, quoted=True)
             return
@@ -126,14 +126,15 @@ class Pieces:
 
 
 def normalised(text: str) -> str:
-    """What a person sees in it: without escape sequences, control and invisible characters; and letters that
-    only look different are the same. A shell does not see it so, and may read something else."""
+    """Return the text as a person sees it: without escape sequences, control and invisible characters, and
+    with letters that look alike made the same. A shell may read something else."""
     text = _UNSEEN.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
     return unicodedata.normalize("NFKC", text)
 
 
-def known_output(command: Command | None) -> str | None:
-    """What a command writes, if it only says something; None if that cannot be known."""
+def known_output(command: ShellCommand | None) -> str | None:
+    """Return the output of a command that only prints a text (`echo`, `printf`); None if it cannot be
+    known."""
     if command is None or not command.words or command.is_piped:
         return None
     name, *rest = command.texts
@@ -155,7 +156,7 @@ def known_output(command: Command | None) -> str | None:
 
 
 def decoded(text: str) -> str:
-    """What a text with escapes in it stands for, as in `$'…'`."""
+    """Return a text with its escapes resolved, as in `$'…'`."""
 
     def put(found: re.Match[str]) -> str:
         hexadecimal = found[1] or found[2] or found[3]

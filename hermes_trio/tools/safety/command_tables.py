@@ -1,4 +1,4 @@
-"""Commands that run others, and those that bring what is run."""
+"""Tables of commands: those that run others, and those that fetch or decode."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ WRAPPERS: dict[str, tuple[str, int]] = {
     "unshare": ("", 0), "nsenter": ("t", 0), "systemd-run": ("pu", 0), "fakeroot": ("", 0), "pkexec": ("", 0),
     "runuser": ("ugGsT", 0), "npx": ("p", 0), "bunx": ("", 0),
 }  # fmt: skip
-"""Commands that run another one: their letters that take a value, and the words before the command."""
+"""Commands that run another one: the short options that take a value, and the number of words before the
+command."""
 LONG_WITH_VALUE = named(
     "user group host prompt chdir kill-after signal adjustment max-args max-procs delimiter arg-file "
     "max-lines unset timeout wait interval jobs property unit slice description working-directory"
 )
 SHELLS = named("sh bash dash zsh ksh mksh ash fish tcsh csh rbash")
 READ_COMMANDS = SHELLS | named(". source eval su script trap alias ssh at batch")
-"""Those that are given commands in words of their own."""
+"""Commands that take commands as text."""
 FETCHERS = named("curl wget fetch aria2c http https nc ncat netcat socat ftp lynx w3m")
 DECODERS = named("base64 base32 basenc xxd openssl uudecode rev tr gpg gunzip zcat")
 RUN_CONTAINERS = named("docker podman nerdctl docker-compose podman-compose kubectl")
 ALL = named("rm dd kill killall pkill shutdown reboot halt poweroff init chmod chown mkfs curl wget") | SHELLS
-"""What a pattern in the place of a name is compared with: `/bin/r?` is `rm`."""
+"""The names that a pattern in the place of a command name may match: `/bin/r?` is `rm`."""
 
 
 def base(name: str) -> str:
-    """The name of a command without its directory, and what a pattern in its place would find."""
+    """Return the name of a command without its directory; for a pattern, the name that it matches."""
     name = name.rpartition("/")[2].lower().removesuffix(".exe")
     if any(char in name for char in "?*["):
         return next((each for each in sorted(ALL) if fnmatchcase(each, name)), name)
@@ -42,12 +43,12 @@ def base(name: str) -> str:
 
 
 STDIN = re.compile(r"-|/dev/stdin|(?:/dev|/proc/(?:self|\d+))/fd/\d+")
-"""What an interpreter is told where it is to read its program from what it is given."""
+"""File names by which an interpreter is told to read its program from its input."""
 EVALUATES = named("let declare typeset local export readonly unset read printf test [ [[ mapfile wait")
-"""Those that compute what stands in a subscript, with the commands in it, also if it was quoted."""
+"""Commands that evaluate a subscript with the commands in it, even if it was quoted."""
 
 
 def brings(words: Sequence[Word]) -> bool:
-    """Whether a part of these words comes from the net, or was made unreadable."""
+    """Return whether a part of these words is fetched from the network, or decoded."""
     names = {base(command.texts[0]) for word in words for command in word.inner if command.words}
     return bool(names & (FETCHERS | DECODERS))

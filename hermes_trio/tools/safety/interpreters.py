@@ -1,4 +1,4 @@
-"""Interpreters of other languages, and what is suspicious in a text that they are given to run. Pure."""
+"""Interpreters of other languages, and the suspicious parts of a program text for them. Pure."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _TAKES_CODE = {
     "lua": "e",
     "osascript": "e",
 }
-"""The letters behind which a program text stands; `e` and `p` for all others."""
+"""The option letters that a program text follows; `e` and `p` for all others."""
 
 
 def code_of(name: str, words: Sequence[Word]) -> Sequence[Word] | None:
-    """The option that leads a program text in, and the text; None if there is none in the line."""
+    """Return the option before a program text, and the text; None if the line holds none."""
     letters = set(_TAKES_CODE.get(name.rstrip("0123456789."), "ep"))
     for at, word in enumerate(words[1:], start=1):
         text = word.text
@@ -43,20 +43,20 @@ def code_of(name: str, words: Sequence[Word]) -> Sequence[Word] | None:
 
 
 def runs_commands(name: str, text: str) -> bool:
-    """Whether a program text for this interpreter deletes, runs commands, or talks to somebody."""
+    """Return whether a program text for this interpreter deletes, runs commands, or uses the network."""
     return _RUNS.search(text) is not None or ("`" in text and name.startswith(("perl", "ruby", "php")))
 
 
 def strings_of(text: str) -> Iterator[str]:
-    """What stands in quotes in a program text: it may be a command."""
+    """Yield the quoted strings of a program text: each may be a command or a path."""
     return (found[1] or found[2] for found in _STRINGS.finditer(text))
 
 
 def changes_files(text: str) -> bool:
-    """Whether a program text may write to the files that it names."""
+    """Return whether a program text may write to the files that it names."""
     return _WRITES.search(text) is not None
 
 
 def changes_tables(text: str) -> bool:
-    """Whether a program text empties tables of a database."""
+    """Return whether a program text drops or empties tables of a database."""
     return bool(SQL_TEXT.search(text) and re.search(r"\bexecute|cursor|connect", text))

@@ -1,5 +1,5 @@
-"""The places that commands are judged by: what a machine stands on, and what is protected. Pure, but for
-`as_kernel_finds`, which asks the file system."""
+"""The paths that commands are judged by: those that the system depends on, and those that are protected.
+Pure, but for `places_here` and `as_kernel_finds`, which ask the system."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
 
 from .command_line import UNKNOWN, UNSET
 from .protected_paths import folded, holds_protected, is_below, level_of, login_files, own_program
 
-_GROUND = (
+_ESSENTIAL = (
     "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root",
     "/run", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin", "/usr/share",
     "/var", "/var/lib", "/var/log", "/mnt", "/media", "/Users", "/System", "/Library", "/Applications",
@@ -29,21 +31,21 @@ _ALL_OF_IT = re.compile(r"(?:\*+|\.\*|\.\[!\.\]\*|\?\*|\.\?\*)")
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where we are, as far as commands are judged by it."""
+    """The directories and the process that commands are judged by."""
 
     user_home: str
     gateway_home: str
     cwd: str
     pid: int
-    """The gateway's own."""
+    """The gateway's own process id."""
     real: Callable[[str], str] = str
-    """The name under which the kernel finds the file of a path; the path itself if nobody asks the kernel."""
+    """Return the path under which the kernel finds the file of a path; by default the path itself."""
     workplace: str = ""
-    """Where the agent is to work, which may be a directory within the gateway's home."""
+    """The directory in which the agent works; it may lie within the gateway's home."""
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What a command finds in its environment."""
+        """The variables in the environment of a command."""
         return {
             "HOME": self.user_home,
             "PWD": self.cwd,
@@ -55,7 +57,7 @@ class Places:
         }
 
     def absolute(self, target: str, cwd: str | None) -> str:
-        """A path as an absolute one with its `..`, which the kernel resolves after the links before it."""
+        """Return a path as an absolute one with its `..` kept: the kernel resolves them after the links."""
         if target.startswith("~") and not target.startswith("~/"):
             name, _, rest = target[1:].partition("/")
             target = (
@@ -67,52 +69,59 @@ class Places:
             target = f"{cwd}/{target}"
         return target
 
-    def resolved(self, target: str, cwd: str | None) -> str:
-        """A path as an absolute one; one that names everything in a directory is the directory."""
+    def resolve(self, target: str, cwd: str | None) -> str:
+        """Return a path as an absolute one; a pattern for everything in a directory becomes the directory."""
         head, _, last = target.rstrip("/").rpartition("/")
         if _ALL_OF_IT.fullmatch(last):
             target = head or ("/" if target.startswith("/") else ".")
         target = self.absolute(target, cwd)
         return re.sub(r"^//+", "/", posixpath.normpath(target)) if target else ""
 
-    def is_ground(self, path: str) -> bool:
-        """Whether the system, the login or the gateway stands on this."""
+    def is_essential(self, path: str) -> bool:
+        """Return whether the system, the login or the gateway depends on this path."""
         folded = path.casefold()
         own = [place for home in (self.user_home, self.gateway_home) for place in _and_above(home)]
-        # A variable that nobody set is empty, and then its path is that of what stands around it.
+        # An unset variable is empty; the path is then the text around it.
         empty = re.sub(f"[{UNKNOWN}{UNSET}]", "", folded) or "/" if folded.startswith("/") else folded
         return any(
             each.casefold() == folded or fnmatchcase(each.casefold(), folded) or each.casefold() == empty
-            for each in (*_GROUND, *own)
+            for each in (*_ESSENTIAL, *own)
             if folded.startswith("/")
         )
 
     def is_protected(self, path: str) -> bool:
-        """Whether whoever writes this changes the system, a login, what runs later, or the gateway."""
+        """Return whether writing this changes the system, a login, code that runs later, or the gateway."""
         return self.is_gateways(path) or level_of(folded(f"/{path}".replace("//", "/"))) is not None
 
     def is_gateways(self, path: str) -> bool:
-        """Whether this is in the gateway's home, or a part of its program."""
+        """Return whether this is in the gateway's home, or a part of its program."""
         parts, homes = folded(path), {folded(self.gateway_home), folded(self.real(self.gateway_home))}
         if any(is_below(parts, top) for top in own_program()):
             return True
         workplace = folded(self.real(self.workplace)) if self.workplace else ()
         if is_below(parts, workplace) and any(is_below(workplace, home) for home in homes - {workplace}):
-            return False  # somebody gave the agent a place to work within the home
+            return False  # the owner lets the agent work within the home
         return any(is_below(parts, home) for home in homes)
 
     def holds_protected(self, path: str) -> bool:
-        """Whether a directory that is put there whole may bring a protected file along."""
-        return self.is_ground(path) or holds_protected(folded(path))
+        """Return whether copying a whole directory of this name may bring a protected file along."""
+        return self.is_essential(path) or holds_protected(folded(path))
 
     def is_raw(self, path: str) -> bool:
-        """Whether this is a disk."""
+        """Return whether this is a disk device."""
         return bool(_RAW.match(path))
 
 
+def places_here(gateway_home: Path, cwd: Path, workplace: Path) -> Places:
+    """Return the places of this user and this process. Files are looked up as the kernel finds them."""
+    user_home, own = str(Path.home()), str(gateway_home)
+    real = partial(as_kernel_finds, user_home, own)
+    return Places(user_home, own, str(cwd), os.getpid(), real, str(workplace))
+
+
 def as_kernel_finds(user_home: str, gateway_home: str, path: str) -> str:
-    """The path of a file after every link. Of a file with several names it is the protected one, if one of a
-    login or of the gateway is among them."""
+    """Return the path of a file after every link. Of a file with several names (hard links) return the
+    protected one, if a file of a login or of the gateway is among them."""
     real = os.path.realpath(path)
     try:
         facts = os.stat(real)

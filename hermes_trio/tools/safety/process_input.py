@@ -1,14 +1,14 @@
-"""Input for a running process, judged before the process gets it.
+r"""Judging of input for a running process, before the process gets it. Pure.
 
 | the process | its input |
 |---|---|
-| a shell (also behind `cat` or ssh) | judged as a command, with all that the shell was told before |
+| a shell (also after `cat` or ssh) | judged as a command, after all earlier input of the shell |
 | only copies, counts or compares (`cat`, `grep`, a `read` loop) | free: it is data |
 | any other program, which may evaluate what it reads | needs a yes, with the whole text shown |
 
 A plain answer (`y`, `no`, a number, an empty line) is free for every program, because it does nothing in any
-language. A statement that is sent piece by piece is judged as a whole with each piece. A shell whose input
-has started an interpreter counts as another program from then on.
+language. A statement that is sent in pieces is judged as a whole with each piece. A shell whose input has
+started an interpreter counts as another program from then on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from enum import Enum, auto
 
 from .argv import after_options, operands_of
-from .command_line import Command, Unreadable, named
+from .command_line import ShellCommand, UnreadableCommand, named
 from .command_tables import RUN_CONTAINERS, SHELLS, WRAPPERS, base
 from .interpreters import PROGRAMS, code_of
 from .rules_by_command import SQL_CLIENTS
@@ -27,23 +27,24 @@ _DATA = named(
     "cat tac tee grep egrep fgrep rg wc sort uniq head tail cut tr jq rev nl od base64 md5sum sha256sum "
     "read echo printf true false : sleep date cd pwd ls mkdir touch seq wait kill exit for mkfifo"
 )
-"""Commands that evaluate nothing of what they read."""
+"""Commands that do not evaluate their input."""
 _REPLS = SQL_CLIENTS | named(
     "irb ghci gdb lldb julia r scala iex erl mongosh mongo redis-cli bc dc telnet nc ncat netcat socat xargs "
     "parallel at batch . source expect ssh"
 )
-"""Commands that evaluate, or hand on, what they read, whatever their arguments say."""
+"""Commands that evaluate their input, or pass it on, whatever their arguments are."""
 _STARTS = named("exec nohup command")
 _SSH_WITH_VALUE = "bcDEeFIiJLlmOopQRSWw"
 _COMPUTES = re.compile(r"\(\(|\$\[|\$\{|\bPATH=")
-"""A shell computes there, and runs commands that stand in a variable; or it finds other programs."""
+"""Text by which a shell evaluates expressions, and the commands in a variable; or by which it finds other
+programs."""
 _ANSWER = r"(?:y|n|yes|no|q|quit|exit|\d{1,9})?"
 _ANSWERS = re.compile(rf"(?:{_ANSWER}\n)*{_ANSWER}", re.IGNORECASE)
 _SHELL_OPTION = re.compile(r"-[abd-zA-Z]+|--(?:login|norc|noprofile|posix)")
 _PROBE = "hermes_probe"
 
 
-class Reader(Enum):
+class InputReader(Enum):
     """The kind of program that reads the input."""
 
     SHELL = auto()
@@ -51,50 +52,51 @@ class Reader(Enum):
     UNKNOWN = auto()
 
 
-def reader_of(command: str, given: str = "") -> Reader:
-    """The reader behind this command, after it was given that input."""
+def reader_of(command: str, given: str = "") -> InputReader:
+    """Return the kind of program that reads the input of this command, after it was given the input
+    `given`."""
     try:
-        commands, told = commands_of(command), commands_of(given)
-    except Unreadable:
-        return Reader.UNKNOWN
+        commands, earlier = commands_of(command), commands_of(given)
+    except UnreadableCommand:
+        return InputReader.UNKNOWN
     others = [one for one in commands if not _is_data(one)]
     if _COMPUTES.search(command) or not is_whole(f"{command}\n"):
-        return Reader.UNKNOWN
+        return InputReader.UNKNOWN
     if not others:
-        return Reader.DATA
-    if len(others) > 1 or not _is_shell(others[0]) or any(map(_takes_over, told)):
-        return Reader.UNKNOWN
-    return Reader.SHELL
+        return InputReader.DATA
+    if len(others) > 1 or not _is_shell(others[0]) or any(map(_takes_over, earlier)):
+        return InputReader.UNKNOWN
+    return InputReader.SHELL
 
 
 def is_whole(text: str) -> bool:
-    """Whether a shell has come to the end of a statement here: the next line is a command of its own."""
+    """Return whether a statement ends here for a shell: the next line is a command of its own."""
     if not text.endswith("\n"):
         return False
     try:
         last = commands_of(text + _PROBE)[-1]
-    except Unreadable:
+    except UnreadableCommand:
         return False
     return last.texts == [_PROBE] and not last.is_piped
 
 
 def is_answer(text: str) -> bool:
-    """Whether these are plain answers to plain questions, one in each line."""
+    """Return whether every line is a plain answer to a plain question."""
     return _ANSWERS.fullmatch(text) is not None
 
 
 def is_remote(command: str) -> bool:
-    """Whether a shell that this command starts runs elsewhere."""
+    """Return whether the shell that this command starts runs on another machine."""
     return any(base(one.texts[0]) == "ssh" for one in commands_of(command) if one.words)
 
 
-def _is_data(command: Command) -> bool:
+def _is_data(command: ShellCommand) -> bool:
     words = [text for text in command.texts if not re.match(r"[A-Za-z_]\w*\+?=", text)]
     return not words or (words[0] in _DATA and words[:2] != ["printf", "-v"])
 
 
-def _is_shell(command: Command) -> bool:
-    """Whether this is a shell that reads its commands from our input."""
+def _is_shell(command: ShellCommand) -> bool:
+    """Return whether this is a shell that reads its commands from our input."""
     if any("<" in operator for operator, _ in command.redirects) or command.body:
         return False
     if command.is_piped and (command.source is None or command.source.texts != ["cat"]):
@@ -110,8 +112,8 @@ def _is_shell(command: Command) -> bool:
     )
 
 
-def _takes_over(command: Command) -> bool:
-    """Whether a command that a shell was given reads the rest of its input as code."""
+def _takes_over(command: ShellCommand) -> bool:
+    """Return whether a command that a shell was given reads the rest of the shell's input as code."""
     if command.is_piped or command.body or any("<" in operator for operator, _ in command.redirects):
         return False
     texts = command.texts

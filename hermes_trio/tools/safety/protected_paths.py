@@ -1,8 +1,9 @@
-"""The places that are not changed without a person's yes, in one list for the file tools and the judge.
+"""The paths that are not changed without a person's yes: one list for the file tools and the judge of
+commands.
 
-Each entry is a name, or names in a row, and stands for all that lies below. An entry that begins with `/`
-counts from the root only, every other one wherever it lies: a login has more than one home. Names are
-compared whatever their case and spelling, because on some systems .SSH is .ssh.
+Each entry is a name, or several names in a row, and includes everything below. An entry that starts with `/`
+counts from the root only; every other one counts wherever it lies, because a login has more than one home.
+Names are compared without regard to case and Unicode spelling, because on some systems .SSH is .ssh.
 
 | level | for the file tools | for a command that writes there |
 |---|---|---|
@@ -10,9 +11,10 @@ compared whatever their case and spelling, because on some systems .SSH is .ssh.
 | `SYSTEM` | not written | a yes |
 | `LATER` | written with a yes | a yes |
 
-`LATER` is what a login, an editor, a build or a service runs or obeys by itself, and the gateway's program.
+`LATER` is for files that a login, an editor, a build or a service runs or obeys, and for the gateway's
+program.
 
-Only the standard library is imported here, because a process that searches starts with it.
+This module imports only the standard library, because the search process starts with it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ Parts = tuple[str, ...]
 
 
 class Level(IntEnum):
-    """How a place is protected; the higher, the more."""
+    """How strictly a path is protected; a higher value is stricter."""
 
     LATER = 1
     SYSTEM = 2
@@ -71,33 +73,32 @@ _PLACES: dict[Level, str] = {
     """,
 }
 _FREE = "/usr/local /usr/src"
-"""What is not protected although it lies below such a place."""
+"""Paths that are not protected although they lie below a protected one."""
 _ENVIRONMENTS_TO_SHOW = (".env.example", ".env.sample", ".env.template", ".env.dist")
 _PATTERN = re.compile(r"[*?\[]")
 _PACKAGES = ("hermes_trio", "hermes_platforms")
 
 
 def folded(path: str) -> Parts:
-    """The names of an absolute path as a system would compare them that cares neither for case nor for
-    spelling."""
+    """Return the names of an absolute path, without differences of case and Unicode spelling."""
     parts = unicodedata.normalize("NFC", path.replace(os.sep, "/")).casefold().rstrip("/").split("/")
     return tuple(parts[:1] + parts[2:] if parts[1:2] == ["private"] else parts)  # macOS has /etc there
 
 
 def is_below(parts: Parts, top: Parts) -> bool:
-    """Whether a path is this place or lies in it."""
+    """Return whether a path is `top` or lies below it."""
     return parts[: len(top)] == top
 
 
 def level_of(parts: Parts) -> Level | None:
-    """How the place of this path is protected; None if it is not."""
+    """Return how strictly a path is protected; None if it is not."""
     name = parts[-1] if parts else ""
     if (name == ".env" or name.startswith(".env.")) and name not in _ENVIRONMENTS_TO_SHOW:
         return Level.SECRET
     own = Level.LATER if any(is_below(parts, top) for top in own_program()) else None
     if any(is_below(parts, free) for free in _table(_FREE)):
         parts = ("usr-local", *parts[3:])
-    # A bare repository, or one of a submodule, is called otherwise than `.git`.
+    # The directory of a bare repository, or of a submodule, has another name than `.git`.
     parts = tuple(".git" if part.endswith(".git") else part for part in parts)
     if found := max(_levels(parts), default=None):
         return found
@@ -107,15 +108,15 @@ def level_of(parts: Parts) -> Level | None:
 
 
 def _levels(parts: Parts) -> Iterator[Level]:
-    """The level of each place that a path lies in. A search asks for every file, however deep it lies, so the
-    places are found by their first names."""
+    """Yield the level of each protected place that a path lies in. A search asks for every file, at any
+    depth, so the places are looked up by their first name."""
     index = _places_by_first_name()
     for at, part in enumerate(parts):
         for place, level in index.get(part, ()):
             if parts[at : at + len(place)] == place and (at == 0 or place[0]):
                 yield level
         if part[:1] == "." and _PATTERN.search(part):
-            # A command may give a name that has a dot in front by a pattern, as a shell takes it.
+            # A command may write a name with a leading dot as a pattern, which a shell expands.
             for first, places in index.items():
                 if fnmatchcase(first, part):
                     yield from (
@@ -124,22 +125,22 @@ def _levels(parts: Parts) -> Iterator[Level]:
 
 
 def holds_protected(parts: Parts) -> bool:
-    """Whether something below a directory of this name is in the list, as it is with `.config` and `.git`: a
-    directory that is put there whole may bring it along."""
+    """Return whether a path below a directory of this name is in the list, as with `.config` and `.git`:
+    copying the whole directory may bring a protected file along."""
     places = (place for names in _PLACES.values() for place in _table(names))
     return any(len(place) > 1 and place[0] and parts[-1:] == place[:1] for place in places)
 
 
 def login_files(home: str) -> Iterator[str]:
-    """The paths in a user's home that are in the list, whether or not they are there."""
+    """Yield the paths in a user's home that are in the list, whether they exist or not."""
     places = (place for names in _PLACES.values() for place in _table(names))
     return (f"{home}/{'/'.join(place)}" for place in places if place[0].startswith("."))
 
 
 @cache
 def own_program() -> tuple[Parts, ...]:
-    """The directories that the gateway's program is loaded from: its packages, and its virtual environment or
-    the directory that packages are installed in."""
+    """Return the directories that the gateway's program is loaded from: its packages, and its virtual
+    environment or the directory in which packages are installed."""
     import sysconfig
 
     tops = [sys.prefix] if sys.prefix != sys.base_prefix else [sysconfig.get_path("purelib")]

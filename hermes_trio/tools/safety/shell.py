@@ -1,14 +1,14 @@
-"""A command line as a shell would read it, as far as that can be known without running it. Pure.
+"""Read a command line as a shell would, as far as that is possible without running it. Pure.
 
-Read are quotes, variables that the line itself sets, `$IFS`, braces, the output of an `echo`, here-documents,
-and every command wherever it stands: in a substitution, a loop, a subshell. What only running would tell is
-a character that no command line has: `UNKNOWN` for what the line computes, `UNSET` for a variable that it
-has from elsewhere. A line that is too long, too deep, or not closed is `Unreadable`; nobody should call it
-harmless.
+The reader knows quotes, variables that the line itself sets, `$IFS`, braces, the output of an `echo`,
+here-documents, and finds every command wherever it stands: in a substitution, a loop, a subshell. Text that
+only running the line would tell becomes a character that no command line has: `UNKNOWN` for text that the
+line computes, `UNSET` for a variable that is set elsewhere. A line that is too long, too deep, or not closed
+raises `UnreadableCommand`; it must not count as harmless.
 
-It is no shell. Where one reading is riskier than another it takes the riskier: both branches of an `if`
-are read, a default counts where a variable is not known, and what a variable holds that gets a second value
-is `UNKNOWN`, because either may count.
+It is no shell. Of two readings it takes the riskier one: both branches of an `if` are read, a default counts
+where a variable is not known, and a variable that gets a second value is `UNKNOWN`, because either value may
+count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .command_line import LONGEST, UNKNOWN, Command, Unreadable, Word, named
+from .command_line import LONGEST, UNKNOWN, ShellCommand, UnreadableCommand, Word, named
 from .shell_words import ASSIGNS, DEEPEST, WordReader
 
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
@@ -39,25 +39,27 @@ _APART = re.compile(r"(?:[ \t\n|]|\\\n|(?<=[ \t\n])#[^\n]*)*")
 _APART_IN_CONDITION = re.compile(r"(?:[ \t\n;&|()<>]|\\\n)*")
 
 
-def commands_of(text: str, variables: Mapping[str, str] | None = None, *, depth: int = 0) -> list[Command]:
-    """Every command in a line, those within others first. Raises `Unreadable`."""
+def commands_of(
+    text: str, variables: Mapping[str, str] | None = None, *, depth: int = 0
+) -> list[ShellCommand]:
+    """Return every command in a line, inner ones first. Raises `UnreadableCommand`."""
     if len(text) > LONGEST:
-        raise Unreadable("it is too long")
+        raise UnreadableCommand("it is too long")
     reader = _Reader(text, {"IFS": " \t\n", **(variables or {})}, depth)
     reader.script("")
     return reader.commands
 
 
 class _Reader(WordReader):
-    """Reads a script, command by command."""
+    """Reads a script command by command."""
 
     def __init__(self, text: str, variables: dict[str, str], depth: int) -> None:
         super().__init__(text, variables, depth)
-        if depth:  # in a script that another one runs, which may have set anything
+        if depth:  # the script around this one may have set any variable
             self.unset = UNKNOWN
         self._bodies: list[tuple[str, bool, bool, list[str]]] = []
-        """The here-documents that begin behind this line: what ends each, whether nothing is put into it,
-        whether tabs are taken from its lines, and where its text goes."""
+        """The here-documents that start after this line: the delimiter of each, whether it is literal (no
+        variables), whether leading tabs are removed, and the list that receives its text."""
         self._cases = 0
 
     def inside(self, text: str) -> WordReader:
@@ -65,7 +67,7 @@ class _Reader(WordReader):
         reader.unset = self.unset
         return reader
 
-    def substitution(self, opening: int, *, piped: bool = False) -> tuple[Command, ...]:
+    def substitution(self, opening: int, *, piped: bool = False) -> tuple[ShellCommand, ...]:
         self.at += opening
         before, bodies, self._bodies = len(self.commands), self._bodies, []
         self.depth += 1
@@ -76,44 +78,44 @@ class _Reader(WordReader):
 
     def script(self, closing: str, *, piped: bool = False) -> None:
         if self.depth > DEEPEST:
-            raise Unreadable("it is too deep")
+            raise UnreadableCommand("it is too deep")
         opened, source, grouped, cases, fed = 0, None, False, self._cases, piped
         while True:
-            command, behind = self._command(piped, None if grouped else source)
+            command, operator = self._command(piped, None if grouped else source)
             if command is not None:
                 self.commands.append(command)
-            elif behind == "\n":
-                continue  # an empty line: what stands before it, a pipe say, goes on behind it
-            grouped = behind == ")" or (command is None and grouped and behind in ("|", "|&"))
-            if behind == ")":
+            elif operator == "\n":
+                continue  # an empty line: an operator before it, such as a pipe, still counts after it
+            grouped = operator == ")" or (command is None and grouped and operator in ("|", "|&"))
+            if operator == ")":
                 if opened:
                     opened -= 1
                 elif closing == ")":
                     self._cases = cases
                     return
-            opened += behind == "("
-            if behind == "in" or (behind[:2] in (";;", ";&") and self._cases > cases):
+            opened += operator == "("
+            if operator == "in" or (operator[:2] in (";;", ";&") and self._cases > cases):
                 self._pattern()
-            if behind == "":
+            if operator == "":
                 if closing:
-                    raise Unreadable("a parenthesis is not closed")
+                    raise UnreadableCommand("a parenthesis is not closed")
                 return
-            piped = behind in ("|", "|&") or (behind == "(" and piped) or fed
+            piped = operator in ("|", "|&") or (operator == "(" and piped) or fed
             fed = fed or (piped and _GROUP.match(self.text, self.at) is not None)
             source = command
 
-    def _command(self, piped: bool, source: Command | None) -> tuple[Command | None, str]:
+    def _command(self, piped: bool, source: ShellCommand | None) -> tuple[ShellCommand | None, str]:
         words: list[Word] = []
         redirects: list[tuple[str, Word]] = []
         body: list[str] = []
-        said = before = 0
+        word_count = before = 0
         names = False
         while True:
             blank = _BLANKS.match(self.text, self.at)
             self.at = blank.end() if blank else self.at
             rest = self.text[self.at : self.at + 3]
-            is_case = said == 2 and words[:1] == [Word("case")] and not redirects
-            is_for = said == 2 and words[:1] in ([Word("for")], [Word("select")])
+            is_case = word_count == 2 and words[:1] == [Word("case")] and not redirects
+            is_for = word_count == 2 and words[:1] in ([Word("for")], [Word("select")])
             if rest[:1] == "#":
                 end = self.text.find("\n", self.at)
                 self.at = len(self.text) if end < 0 else end
@@ -130,13 +132,13 @@ class _Reader(WordReader):
             if rest[:1] in ("<", ">") or rest[:2] == "&>":
                 self._redirect(redirects, body)
                 continue
-            behind = self._operator()
-            if behind is not None:
+            operator = self._operator()
+            if operator is not None:
                 break
             before = self.at
-            found = self.word(assigns=not words or words[0].text in _BINDS)
+            new_words = self.word(assigns=not words or words[0].text in _BINDS)
             if self.at == before:
-                raise Unreadable("a character stands where none can")
+                raise UnreadableCommand("a character stands where none can")
             raw = self.text[before : self.at].replace("\\\n", "")
             if _DESCRIPTOR.fullmatch(raw) and self.text[self.at : self.at + 1] in ("<", ">"):
                 continue
@@ -147,19 +149,19 @@ class _Reader(WordReader):
                     self.at = options.end()
                 continue
             if (names and len(words) == 1 and raw in _COMPOUNDS) or (is_for and raw in ("do", "{")):
-                self.at, behind = before, "{"
+                self.at, operator = before, "{"
                 break
             if not words and raw == "[[":
-                found += self._condition()
+                new_words += self._condition()
             if _VARIABLES.fullmatch(raw):
-                found = [replace(word, may_be_none=True) for word in found]
-            words += found
-            said += 1
+                new_words = [replace(word, may_be_none=True) for word in new_words]
+            words += new_words
+            word_count += 1
             if raw == "in" and is_case:
                 self._cases += 1
-                behind = "in"
+                operator = "in"
                 break
-        return self._made(words, redirects, body, piped, source, behind), behind
+        return self._made(words, redirects, body, piped, source, operator), operator
 
     def _made(
         self,
@@ -167,32 +169,33 @@ class _Reader(WordReader):
         redirects: list[tuple[str, Word]],
         body: list[str],
         piped: bool,
-        source: Command | None,
-        behind: str,
-    ) -> Command | None:
+        source: ShellCommand | None,
+        operator: str,
+    ) -> ShellCommand | None:
         given = list[tuple[str, str]]()
         while words and (found := ASSIGNS.match(words[0].text)):
             given.append((found[1], words.pop(0).text[found.end() :]))
         for name, value in given:
             if name != "IFS":
                 self.assign(name, value)
-            elif not words:  # else it is for that command, and splits no words of ours
+            elif not words:  # else it counts only for that command
                 self._split_at(value)
         self._bind([word.text for word in words])
         if not words and not redirects:
             return None
-        if behind == "\n":
+        if operator == "\n":
             self._read_bodies()
-        return Command(tuple(words), tuple(redirects), body, piped, source if piped else None, behind)
+        return ShellCommand(tuple(words), tuple(redirects), body, piped, source if piped else None, operator)
 
     def _split_at(self, characters: str) -> None:
-        """Words are split at these too. Whether at the former no longer, only running would tell."""
+        """Split words at these characters too. Only running would tell whether the earlier ones still
+        count."""
         if not _SEPARATORS.fullmatch(characters):
-            raise Unreadable("it takes words apart in a way of its own")
+            raise UnreadableCommand("it splits words at unusual characters")
         self.variables["IFS"] += characters
 
     def _bind(self, texts: list[str]) -> None:
-        """What a command says of variables."""
+        """Set the variables that a command sets."""
         name, rest = (texts[0], texts[1:]) if texts else ("", [])
         if name in _BINDS:
             for text in rest:
@@ -213,7 +216,7 @@ class _Reader(WordReader):
             self.assign("*", " ".join(given))
 
     def _operator(self) -> str | None:
-        """The operator that ends a command here; None if it goes on."""
+        """Return the operator that ends a command here; None if the command goes on."""
         if self.at >= len(self.text):
             self._read_bodies()
             return ""
@@ -241,11 +244,11 @@ class _Reader(WordReader):
         before = self.at
         words = self.word()
         if not words:
-            raise Unreadable("a redirection leads nowhere")
+            raise UnreadableCommand("a redirection has no target")
         if found[0] in ("<<", "<<-"):
             ends = _DELIMITER.fullmatch(raw := self.text[before : self.at])
             if ends is None:
-                raise Unreadable("where a text ends cannot be known")
+                raise UnreadableCommand("the end of a here-document cannot be known")
             delimiter = ends[1] or ends[2] or ends[3]
             self._bodies.append((delimiter, raw[0] in "'\"\\", found[0] == "<<-", body))
         elif found[0] == "<<<":
@@ -254,13 +257,13 @@ class _Reader(WordReader):
             redirects.append((found[0], words[0]))
 
     def _read_bodies(self) -> None:
-        """Read the here-documents that begin here."""
+        """Read the here-documents that start here."""
         bodies, self._bodies = self._bodies, []
         for delimiter, literal, tabs, body in bodies:
             lines = []
             while self.at < len(self.text):
                 found = (_LINE if literal else _JOINED_LINE).match(self.text, self.at)
-                assert found is not None  # noqa: S101 - it matches whatever stands there
+                assert found is not None  # noqa: S101 - the pattern matches any text
                 self.at = found.end()
                 line = found[1] if literal else re.sub(r"(\\[^\n])|\\\n", r"\1", found[1])
                 line = line.lstrip("\t") if tabs else line
@@ -271,7 +274,7 @@ class _Reader(WordReader):
             body[:] = [text if literal else self.within(text)]
 
     def _pattern(self) -> None:
-        """The pattern of a case, up to its parenthesis; or the end of the cases."""
+        """Skip the pattern of a case up to its parenthesis; or stop before `esac`."""
         self._skip(_APART)
         if re.compile(r"esac\b").match(self.text, self.at):
             return
@@ -284,17 +287,17 @@ class _Reader(WordReader):
             before = self.at
             self.word()
             if self.at == before:
-                raise Unreadable("a case is not closed")
+                raise UnreadableCommand("a case is not closed")
 
     def _condition(self) -> list[Word]:
-        """What stands between `[[` and `]]`."""
+        """Return the words between `[[` and `]]`."""
         words: list[Word] = []
         while True:
             self._skip(_APART_IN_CONDITION)
             before = self.at
             words += self.word()
             if self.at == before:
-                raise Unreadable("a condition is not closed")
+                raise UnreadableCommand("a condition is not closed")
             if self.text[before : self.at] == "]]":
                 return words
 

@@ -1,4 +1,4 @@
-"""Reading the words of a command line: quotes, variables, braces, and the commands within a word."""
+"""Read the words of a command line: quotes, variables, braces, and the commands within a word. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ import re
 from abc import ABC, abstractmethod
 
 from .braces import braced
-from .command_line import LONGEST, UNKNOWN, UNSET, Command, Pieces, Unreadable, Word, decoded, known_output
+from .command_line import (
+    LONGEST,
+    UNKNOWN,
+    UNSET,
+    Pieces,
+    ShellCommand,
+    UnreadableCommand,
+    Word,
+    decoded,
+    known_output,
+)
 
 DEEPEST = 24
 
-# A shell takes these for the end of a word and no others: not the many other spaces of Unicode.
+# A shell ends a word at these characters only, not at the other spaces of Unicode.
 _PLAIN = re.compile(r"[^ \t\n;&|()<>\\'\"$`}]+|}")
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[[^]\n'\"\\$`]*\]\+?=")
 ASSIGNS = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
@@ -20,31 +30,32 @@ _PARENTHESES = re.compile(r"\\.|\$'(?:[^'\\]|\\.)*'|'[^']*'|\"(?:[^\"\\]|\\.)*\"
 
 
 class WordReader(ABC):
-    """Reads a text from its beginning to its end, word by word."""
+    """Reads a text from start to end, word by word."""
 
     def __init__(self, text: str, variables: dict[str, str], depth: int) -> None:
         self.text, self.at, self.depth = text, 0, depth
         self.variables = variables
         self.unset = UNSET
-        """What a variable stands for that nobody has set here."""
-        self.commands: list[Command] = []
-        """Every command that has been read, those within others first."""
+        """The value of a variable that is not set here."""
+        self.commands: list[ShellCommand] = []
+        """Every command that has been read, inner ones first."""
         self.left = 8 * LONGEST
-        """So many characters may come of it: variables in variables grow fast."""
+        """The characters that the text may still expand to: variables in variables grow fast."""
 
     @abstractmethod
     def script(self, closing: str) -> None:
         """Read commands up to the closing character, or to the end."""
 
     @abstractmethod
-    def substitution(self, opening: int) -> tuple[Command, ...]:
-        """Read the commands of which the output is taken, behind so many characters."""
+    def substitution(self, opening: int) -> tuple[ShellCommand, ...]:
+        """Return the commands of a substitution; its opening mark has `opening` characters."""
 
     @abstractmethod
     def inside(self, text: str) -> WordReader:
-        """A reader of a text that stands in this one."""
+        """Return a reader of a text that stands in this one."""
 
     def word(self, *, assigns: bool = False) -> list[Word]:
+        """Read the next word, which may expand to several or none. With `assigns` it may be an assignment."""
         pieces = Pieces(self.variables["IFS"] + " \t\n")
         while self.at < len(self.text):
             char = self.text[self.at]
@@ -69,7 +80,7 @@ class WordReader(ABC):
         return self._finished(pieces, assigns=assigns)
 
     def _piece(self, pieces: Pieces) -> None:
-        """The next piece of a word: what is quoted, what stands for something else, or what is plain."""
+        """Read the next piece of a word: a quoted text, an expansion, or plain text."""
         char = self.text[self.at]
         if char == "\\":
             pieces.add(self.text[self.at + 1 : self.at + 2].replace("\n", ""), quoted=True)
@@ -90,12 +101,12 @@ class WordReader(ABC):
             self.at += len(found)
 
     def _alternatives(self, pieces: Pieces) -> None:
-        """What a pattern like `@(a|b)` offers."""
+        """Read the alternatives of a pattern such as `@(a|b)`."""
         depth = 0
         while True:
             char = self.text[self.at : self.at + 1]
             if not char or self.depth + depth > DEEPEST:
-                raise Unreadable("a pattern is not closed")
+                raise UnreadableCommand("a pattern is not closed")
             depth += {"(": 1, ")": -1}.get(char, 0)
             if char in "()":
                 pieces.add(char, quoted=True)
@@ -122,22 +133,22 @@ class WordReader(ABC):
     def _spend(self, characters: int) -> None:
         self.left -= characters
         if self.left < 0:
-            raise Unreadable("too much comes of it")
+            raise UnreadableCommand("it expands to too much text")
 
     def _up_to(self, char: str, start: int) -> str:
         end = self.text.find(char, start)
         if end < 0:
-            raise Unreadable("a quote is not closed")
+            raise UnreadableCommand("a quote is not closed")
         self.at = end + 1
         return self.text[start:end]
 
     def _double(self, pieces: Pieces, closing: str) -> None:
-        """What stands in double quotes, or in a place that is read like them."""
+        """Read a text in double quotes, or one that is read in the same way."""
         pieces.has_quotes = True
         while True:
             if self.at >= len(self.text):
                 if closing:
-                    raise Unreadable("a quote is not closed")
+                    raise UnreadableCommand("a quote is not closed")
                 return
             char = self.text[self.at]
             if char == closing:
@@ -156,16 +167,16 @@ class WordReader(ABC):
                 self._backtick(pieces, quoted=True)
             else:
                 end = re.compile(r'[^\\$`"]+|"').match(self.text, self.at)
-                assert end is not None  # noqa: S101 - all that is special was looked for
+                assert end is not None  # noqa: S101 - all special characters were handled above
                 pieces.add(end[0], quoted=True)
                 self.at = end.end()
 
     def within(self, text: str) -> str:
-        """A text with its variables and commands put in, as in a here-document."""
+        """Return a text with its variables and commands expanded, as in a here-document."""
         outer, at = self.text, self.at
         self.text, self.at, self.depth = text, 0, self.depth + 1
         if self.depth > DEEPEST:
-            raise Unreadable("it is too deep")
+            raise UnreadableCommand("it is too deep")
         pieces = Pieces("")
         self._double(pieces, "")
         self.text, self.at, self.depth = outer, at, self.depth - 1
@@ -184,18 +195,18 @@ class WordReader(ABC):
             before = self.at
             values += [word.text for word in self.word()]
             if self.at == before:
-                raise Unreadable("an array is not closed")
+                raise UnreadableCommand("an array is not closed")
 
-    # --- what is put in ---
+    # --- expansions ---
 
     def _dollar(self, pieces: Pieces, *, quoted: bool) -> None:
-        while self.text.startswith("\\\n", self.at + 1):  # a shell has put the lines together by now
+        while self.text.startswith("\\\n", self.at + 1):  # a shell has joined the lines by now
             self.text = self.text[: self.at + 1] + self.text[self.at + 3 :]
         rest = self.text[self.at + 1 : self.at + 3]
         if rest[:1] == "'" and not quoted:
             found = re.compile(r"((?:[^'\\]|\\.)*)'", re.S).match(self.text, self.at + 2)
             if found is None:
-                raise Unreadable("a quote is not closed")
+                raise UnreadableCommand("a quote is not closed")
             pieces.add(decoded(found[1]), quoted=True)
             self.at = found.end()
         elif rest[:1] == '"' and not quoted:
@@ -217,12 +228,13 @@ class WordReader(ABC):
             self.at += 1
 
     def assign(self, name: str, value: str) -> None:
-        """Let a variable have a value. Whether it still has the one before, as behind an `&&` or in a
-        subshell, only running would tell."""
+        """Set a variable. If it has another value already, only running would tell which one counts, as after
+        an `&&` or in a subshell."""
         self.variables[name] = value if self.variables.get(name, value) == value else UNKNOWN
 
     def _value(self, name: str) -> str | None:
-        """What a variable holds. What a script is given stands for nothing where it was given nothing."""
+        """Return the value of a variable; None if it is not set. Parameters of a script that are not given
+        are empty."""
         if name in self.variables:
             return self.variables[name]
         if name in "#?$!-":
@@ -231,7 +243,7 @@ class WordReader(ABC):
 
     def _parameter(self, pieces: Pieces, *, quoted: bool) -> None:
         found = _PARAMETER.match(self.text, self.at)
-        assert found is not None  # noqa: S101 - it matches whatever stands there
+        assert found is not None  # noqa: S101 - the pattern matches any text
         self.at = found.end()
         sign, name, kind = found[1], found[2] or "", found[3] or ""
         other = self._up_to_brace(quoted=quoted, literal=bool(kind))
@@ -250,7 +262,7 @@ class WordReader(ABC):
         pieces.expand(self.unset if value is None else value, quoted=quoted and name != "@")
 
     def _chosen(self, name: str, kind: str, value: str | None, other: str) -> str | None:
-        """What stands in `${name:-other}` and its like."""
+        """Return the value of `${name:-other}` and its like."""
         is_set = name in self.variables
         if kind[-1] == "+":
             if not is_set:
@@ -264,15 +276,15 @@ class WordReader(ABC):
         return value
 
     def _up_to_brace(self, *, quoted: bool, literal: bool) -> str:
-        """What stands behind the name of a variable, up to the brace that closes it. Within double quotes
-        an apostrophe quotes nothing in a value that is put there."""
+        """Read the text after the name of a variable, up to the closing brace. Within double quotes an
+        apostrophe in a default value quotes nothing."""
         if self.depth > DEEPEST:
-            raise Unreadable("it is too deep")
+            raise UnreadableCommand("it is too deep")
         self.depth += 1
         pieces = Pieces("")
         while (char := self.text[self.at : self.at + 1]) != "}":
             if not char:
-                raise Unreadable("a brace is not closed")
+                raise UnreadableCommand("a brace is not closed")
             if char == "'" and quoted and literal:
                 pieces.add(char, quoted=True)
                 self.at += 1
@@ -283,8 +295,8 @@ class WordReader(ABC):
         return pieces.text
 
     def arithmetic(self, start: int) -> bool:
-        """Skip the computation that begins here, and read the commands in it. False if it is none: `((a);b)`
-        is two subshells."""
+        """Skip the arithmetic expression that starts here, and read the commands in it. Return False if it is
+        none: `((a);b)` is two subshells."""
         depth = 0
         for found in _PARENTHESES.finditer(self.text, start):
             depth += {"(": 1, ")": -1}.get(found[0], 0)
@@ -294,12 +306,12 @@ class WordReader(ABC):
                 self.at = found.end() + 1
                 self.within(self.text[start : self.at])
                 return True
-        raise Unreadable("a parenthesis is not closed")
+        raise UnreadableCommand("a parenthesis is not closed")
 
     def _backtick(self, pieces: Pieces, *, quoted: bool) -> None:
         found = re.compile(r"((?:[^`\\]|\\.)*)`", re.S).match(self.text, self.at + 1)
         if found is None:
-            raise Unreadable("a quote is not closed")
+            raise UnreadableCommand("a quote is not closed")
         self.at = found.end()
         inside = self.inside(re.sub(r'\\([`$\\"])' if quoted else r"\\([`$\\])", r"\1", found[1]))
         inside.left = self.left
@@ -308,7 +320,7 @@ class WordReader(ABC):
         self.commands += inside.commands
         self._put_output(pieces, tuple(inside.commands), quoted=quoted)
 
-    def _put_output(self, pieces: Pieces, commands: tuple[Command, ...], *, quoted: bool) -> None:
+    def _put_output(self, pieces: Pieces, commands: tuple[ShellCommand, ...], *, quoted: bool) -> None:
         pieces.inner += commands
         only = commands[0] if len(commands) == 1 and not commands[0].redirects else None
         output = known_output(only)

@@ -1,4 +1,6 @@
-"""What a command may do that somebody has to allow or nobody can, and what has been found of it so far."""
+"""The verdicts on a command, the kinds of harm, and the assessment from which a verdict is made.
+
+The text of a kind is stored as the name of an allowance that is given for always: do not change it."""
 
 from __future__ import annotations
 
@@ -36,85 +38,90 @@ OURSELVES = (
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Nothing is known against it."""
+    """No rule objects to the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsYes:
-    """Somebody has to allow it."""
+    """A person has to allow the command."""
 
     kinds: tuple[str, ...]
-    """What it does, each in words that a person reads and that an allowance is kept under."""
+    """The kinds of harm it may do; a person reads them, and an allowance is stored under them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """It is never run."""
+class Blocked:
+    """The command never runs."""
 
     why: str
 
 
-Verdict = Free | NeedsYes | Refused
+Verdict = Free | NeedsYes | Blocked
 
 
 @dataclass(slots=True)
-class Found:
-    """What has been found so far, and where we are by then."""
+class Assessment:
+    """The kinds of harm found so far in a command line, and the state that its commands have reached."""
 
     places: Places
     cwd: str | None
-    """Where the next command runs; None where only running it would tell."""
+    """The directory of the next command; None if only running the line would tell."""
     refused: str | None = None
     kinds: dict[str, None] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
-    """Files that were made executable, or fetched, on the way."""
+    """Files that earlier commands of the line made executable, or fetched."""
     aliases: dict[str, str] = field(default_factory=dict)
-    """Links that were made on the way, and where they lead."""
-    finds: str = ""
-    """The command that is looked at gets what another one has found, and this stands for it there."""
+    """Links that earlier commands of the line made, and their targets."""
+    placeholder: str = ""
+    """The text that stands for an item found by `find` or `xargs` in the current command; empty if there is
+    none."""
 
     def refuse(self, why: str) -> None:
+        """Forbid the command line. The first reason is kept."""
         self.refused = self.refused or why
 
     def ask(self, kind: str) -> None:
+        """Note that a person has to allow this kind of harm."""
         self.kinds[kind] = None
 
-    def resolved(self, target: str) -> str:
-        return self.places.resolved(target, self.cwd)
+    def resolve(self, target: str) -> str:
+        return self.places.resolve(target, self.cwd)
 
-    def written(self, target: str) -> None:
-        """Note that the file of this path is written."""
+    def note_write(self, target: str) -> None:
+        """Note that the file at this path is written."""
         for path in self._names(target):
             if self.places.is_raw(path):
-                self.refuse("it writes over a disk")
+                self.refuse("it overwrites a disk")
             elif self.places.is_protected(path):
                 self.ask(PROTECTED)
                 if self.places.is_gateways(path):
                     self.ask(GATEWAY)
 
-    def filled(self, target: str) -> None:
-        """Note that files with names that are not known here are put into this directory."""
-        self.written(target)
+    def note_files_into(self, target: str) -> None:
+        """Note that files with unknown names are put into this directory."""
+        self.note_write(target)
         if any(self.places.holds_protected(path) for path in self._names(target)):
             self.ask(PROTECTED)
 
-    def linked(self, source: str, target: str) -> None:
-        """Note that this becomes another name of that one."""
+    def note_link(self, source: str, target: str) -> None:
+        """Note that `target` becomes another name of `source`."""
         start = self.places.absolute(target, self.cwd).rpartition("/")[0]
-        self.aliases[self.resolved(target)] = self.places.absolute(source, start)
+        self.aliases[self.resolve(target)] = self.places.absolute(source, start)
 
     def _names(self, target: str) -> set[str]:
-        """The names that the file of a path has: as it stands there, and as the kernel finds it."""
-        path, resolved = self.places.absolute(target, self.cwd), self.resolved(target)
+        """Return the names of the file at a path: as written, through links of this line, and as the kernel
+        finds it."""
+        path, resolved = self.places.absolute(target, self.cwd), self.resolve(target)
         names = {resolved}
         for alias, source in self.aliases.items():
             if resolved == alias or resolved.startswith(f"{alias}/"):
                 path = source + resolved[len(alias) :]
-                names.add(self.resolved(path))
+                names.add(self.resolve(path))
         if path.startswith("/") and not set(path) & {UNKNOWN, UNSET}:
             names.add(self.places.real(path))
         return names
 
-    def deleted(self, target: str) -> None:
-        if self.places.is_ground(self.resolved(target)):
-            self.refuse("it deletes what the system, the login or the gateway stands on")
+    def note_delete(self, target: str) -> None:
+        """Note that everything below this path is deleted."""
+        if self.places.is_essential(self.resolve(target)):
+            self.refuse("it deletes files that the system, the login or the gateway depends on")

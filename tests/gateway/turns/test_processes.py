@@ -13,7 +13,7 @@ import trio
 from hermes_trio import open_gateway
 from hermes_trio.gateway.processes.background import MOST, TooManyProcesses
 from hermes_trio.gateway.turn.context import TurnContext
-from hermes_trio.tools.background_process import Kept
+from hermes_trio.tools.background_process import BackgroundProcess
 from tests.host.children.kinds import KINDS, alive, soon, token, until
 from tests.stage import Stage
 
@@ -94,7 +94,7 @@ async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(stag
 
 
 async def test_there_is_room_for_so_many_and_no_more(stage: Stage, mine: str) -> None:
-    started: list[Kept] = []
+    started: list[BackgroundProcess] = []
 
     async def agent(turn: TurnContext) -> str:
         try:

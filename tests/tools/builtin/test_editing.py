@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.tools.builtin.editing import Edit, difference, edited
+from hermes_trio.tools.builtin.editing import TextEdit, difference, edited
 from hermes_trio.tools.tool import ToolFailed
 
 CODE = "def one():\n    if True:\n        return 1\n\n\ndef two():\n    return 2\n"
 
 
 def test_what_stands_there_once_is_replaced() -> None:
-    assert edited(CODE, [Edit("return 2", "return 3")]) == CODE.replace("return 2", "return 3")
+    assert edited(CODE, [TextEdit("return 2", "return 3")]) == CODE.replace("return 2", "return 3")
     assert (
-        edited(CODE, [Edit("\n\ndef two():\n    return 2\n", "")])
+        edited(CODE, [TextEdit("\n\ndef two():\n    return 2\n", "")])
         == "def one():\n    if True:\n        return 1\n"
     )
 
 
 def test_what_stands_there_twice_is_not_guessed_at() -> None:
     with pytest.raises(ToolFailed, match="2 times"):
-        edited(CODE, [Edit("def ", "async def ")])
-    assert edited(CODE, [Edit("def ", "async def ", replace_all=True)]).count("async def") == 2
+        edited(CODE, [TextEdit("def ", "async def ")])
+    assert edited(CODE, [TextEdit("def ", "async def ", replace_all=True)]).count("async def") == 2
 
 
 @pytest.mark.parametrize(
@@ -38,33 +38,37 @@ def test_what_stands_there_twice_is_not_guessed_at() -> None:
     ],
 )
 def test_spaces_are_forgiven_and_the_place_keeps_its_indentation(old: str, new: str, result: str) -> None:
-    assert edited(CODE, [Edit(old, new)]) == CODE.replace("    if True:\n        return 1", result)
+    assert edited(CODE, [TextEdit(old, new)]) == CODE.replace("    if True:\n        return 1", result)
 
 
 def test_what_is_alike_twice_is_not_guessed_at() -> None:
     with pytest.raises(ToolFailed, match="lines 1, 3"):
-        edited("  a\nb\n    a\n", [Edit(" a ", "c")])
+        edited("  a\nb\n    a\n", [TextEdit(" a ", "c")])
 
 
 def test_line_ends_stay_as_they_are() -> None:
-    assert edited("a\r\nb\r\nc\r\n", [Edit("a\nb", "x\ny")]) == "x\r\ny\r\nc\r\n"
+    assert edited("a\r\nb\r\nc\r\n", [TextEdit("a\nb", "x\ny")]) == "x\r\ny\r\nc\r\n"
 
 
 def test_of_several_edits_all_are_made_or_none() -> None:
-    assert edited("a b", [Edit("a", "b c"), Edit("c b", "d")]) == "b d", "each sees what the ones before did"
+    assert edited("a b", [TextEdit("a", "b c"), TextEdit("c b", "d")]) == "b d", (
+        "each sees what the ones before did"
+    )
     with pytest.raises(ToolFailed, match=r"Edit 2 of 2.*Nothing was changed"):
-        edited("a b", [Edit("a", "c"), Edit("z", "y")])
+        edited("a b", [TextEdit("a", "c"), TextEdit("z", "y")])
 
 
-@pytest.mark.parametrize("edit", [Edit("", "x"), Edit("\n ", "x"), Edit("a", "a"), Edit("return three", "x")])
-def test_what_cannot_be_made_says_why(edit: Edit) -> None:
+@pytest.mark.parametrize(
+    "edit", [TextEdit("", "x"), TextEdit("\n ", "x"), TextEdit("a", "a"), TextEdit("return three", "x")]
+)
+def test_what_cannot_be_made_says_why(edit: TextEdit) -> None:
     with pytest.raises(ToolFailed):
         edited(CODE, [edit])
 
 
 def test_a_near_miss_is_told() -> None:
     with pytest.raises(ToolFailed, match="Line 7 comes near: 'return 2'"):
-        edited(CODE, [Edit("retrun 2", "x")])
+        edited(CODE, [TextEdit("retrun 2", "x")])
 
 
 lines = st.lists(st.sampled_from(["a", "b", "  c", "d d", ""]), max_size=30)

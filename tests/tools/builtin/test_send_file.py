@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio.tools.builtin.send_file import MOST_BYTES, SEND_FILE, SendFile
+from hermes_trio.tools.builtin.send_file import MOST_BYTES, SEND_FILE, SendFileArguments
 from hermes_trio.tools.paths import files_of
 from hermes_trio.tools.tool import ToolFailed
 from tests.tools.desk import Desk
@@ -21,7 +21,7 @@ def desk(tmp_path: Path) -> Desk:
 
 async def test_a_file_goes_out_with_its_words(desk: Desk) -> None:
     (desk.cwd / "cat.png").write_bytes(b"\x89PNG")
-    result = await SEND_FILE.run(SendFile("cat.png", "A cat"), desk)
+    result = await SEND_FILE.run(SendFileArguments("cat.png", "A cat"), desk)
     assert desk.sent == [("cat.png", b"\x89PNG", "A cat")]
     assert "on its way" in result.content
 
@@ -30,7 +30,7 @@ async def test_what_somebody_sent_along_may_be_sent_back(desk: Desk) -> None:
     place = files_of(desk.home, desk.session_id) / "cat.png"
     place.parent.mkdir(parents=True)
     place.write_bytes(b"x")
-    await SEND_FILE.run(SendFile(str(place)), desk)
+    await SEND_FILE.run(SendFileArguments(str(place)), desk)
     assert len(desk.sent) == 1
 
 
@@ -41,7 +41,7 @@ async def test_what_may_not_be_read_is_not_sent(desk: Desk, path: str) -> None:
     (desk.home / "gateway.db").write_bytes(b"secrets")
     (desk.cwd / "link").symlink_to(desk.home / "gateway.db")
     with pytest.raises(ToolFailed):
-        await SEND_FILE.run(SendFile(path), desk)
+        await SEND_FILE.run(SendFileArguments(path), desk)
     assert desk.sent == []
 
 
@@ -51,11 +51,11 @@ async def test_limits_and_what_is_missing_are_named(desk: Desk) -> None:
         file.truncate(MOST_BYTES + 1)
     for path, why in (("empty", "is empty"), ("large", "the limit is"), ("none", "No such file")):
         with pytest.raises(ToolFailed, match=why):
-            await SEND_FILE.run(SendFile(path), desk)
+            await SEND_FILE.run(SendFileArguments(path), desk)
 
 
 async def test_where_no_file_can_be_sent_the_model_is_told(desk: Desk) -> None:
     desk.takes_files = False
     (desk.cwd / "cat.png").write_bytes(b"x")
     with pytest.raises(ToolFailed, match="No file can be sent"):
-        await SEND_FILE.run(SendFile("cat.png"), desk)
+        await SEND_FILE.run(SendFileArguments("cat.png"), desk)

@@ -19,7 +19,7 @@ import trio
 from hermes_trio.base.tls import httpx
 from hermes_trio.config.schema import GatewayConfig, ModelConfig
 from hermes_trio.tools.builtin.http_fetch import LARGEST_BODY, Fetcher
-from hermes_trio.tools.builtin.web import LONGEST_PAGE, Web
+from hermes_trio.tools.builtin.web_fetch import LONGEST_PAGE, WebFetch
 from hermes_trio.tools.tool import ToolFailed
 from tests.tools.desk import Desk, desk_in
 
@@ -139,7 +139,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 async def fetch(internet: Internet, desk: Desk, url: str, **more: Any) -> str:
-    tool = Web(internet.fetcher).tool
+    tool = WebFetch(internet.fetcher).tool
     return (await desk.use(tool, url=url, **more)).content
 
 
@@ -278,7 +278,7 @@ async def test_a_server_that_takes_its_time_is_not_waited_for(desk: Desk, begins
 
     async with an_internet() as internet:
         internet.pages["/"] = slow
-        impatient = Web(internet.fetcher, within=0.5).tool
+        impatient = WebFetch(internet.fetcher, within=0.5).tool
         with pytest.raises(ToolFailed, match="Nothing came"), trio.fail_after(20):
             await desk.use(impatient, url="http://example.org/")
 
@@ -330,7 +330,7 @@ async def test_letters_are_read_as_they_were_meant(desk: Desk, kind: str, body: 
 
 async def test_a_refusal_is_told_as_one(desk: Desk) -> None:
     async with an_internet() as internet:
-        tool = Web(internet.fetcher).tool
+        tool = WebFetch(internet.fetcher).tool
         result = await desk.use(tool, url="http://example.org/missing")
         assert result.is_error
         assert "status 404]\nnothing here" in result.content

@@ -19,7 +19,7 @@ import trio
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import GatewayConfig, McpServerConfig, McpToolsConfig
 from hermes_trio.host.loop.task_tree import task_tree
-from hermes_trio.tools.mcp.mcp_servers import Servers, open_servers
+from hermes_trio.tools.mcp.mcp_servers import ToolServers, open_servers
 from hermes_trio.tools.mcp.offered_tools import name_of
 from hermes_trio.tools.tool import LONGEST_RESULT, Tool, ToolFailed
 from tests.host.children.kinds import alive, soon, token, until
@@ -36,7 +36,7 @@ PATIENCE = 40.0
 class Shop:
     """Servers of tools, and what was told of them."""
 
-    servers: Servers
+    servers: ToolServers
     desk: Desk
     told: list[str] = field(default_factory=list)
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_trio.tools.safety.danger import judge
-from hermes_trio.tools.safety.judged_paths import Places
+from hermes_trio.tools.safety.judge import Places, judge
 from hermes_trio.tools.safety.verdict import (
     CODE,
     CONTAINERS,
@@ -28,9 +27,9 @@ from hermes_trio.tools.safety.verdict import (
     SUDO,
     UNREADABLE,
     UNSEEN,
+    Blocked,
     Free,
     NeedsYes,
-    Refused,
 )
 
 HERE = Places(user_home="/home/kim", gateway_home="/home/kim/.hermes-trio", cwd="/home/kim/work", pid=4711)
@@ -267,7 +266,7 @@ MISREAD = [
 
 @pytest.mark.parametrize("command", HIDDEN + MISREAD)
 def test_the_same_harm_is_refused_in_every_disguise(command: str) -> None:
-    assert isinstance(judge(command, HERE), Refused), command
+    assert isinstance(judge(command, HERE), Blocked), command
 
 
 @pytest.mark.parametrize(
@@ -284,7 +283,7 @@ def test_the_same_harm_is_refused_in_every_disguise(command: str) -> None:
     ],
 )  # fmt: skip
 def test_what_ends_the_machine_is_refused(command: str) -> None:
-    assert isinstance(judge(command, HERE), Refused), command
+    assert isinstance(judge(command, HERE), Blocked), command
 
 
 @pytest.mark.parametrize(
@@ -304,7 +303,7 @@ def test_what_ends_the_machine_is_refused(command: str) -> None:
     ],
 )  # fmt: skip
 def test_the_gateway_is_not_stopped_from_within(command: str) -> None:
-    assert isinstance(judge(command, HERE), Refused), command
+    assert isinstance(judge(command, HERE), Blocked), command
 
 
 @pytest.mark.parametrize(
@@ -655,8 +654,8 @@ def test_nobody_is_asked_about_what_does_no_harm(command: str) -> None:
 
 def test_where_it_is_matters() -> None:
     at_home = Places("/home/kim", "/home/kim/.hermes-trio", cwd="/home/kim", pid=1)
-    assert isinstance(judge("rm -rf *", at_home), Refused)
-    assert isinstance(judge("rm -rf .", at_home), Refused)
+    assert isinstance(judge("rm -rf *", at_home), Blocked)
+    assert isinstance(judge("rm -rf .", at_home), Blocked)
     assert isinstance(judge("rm -rf *", HERE), NeedsYes)
     assert isinstance(judge("cd x && rm -rf *", at_home), NeedsYes)
     assert isinstance(judge("echo x > config.yaml", Places("/home/kim", "/srv/h", "/srv/h", 1)), NeedsYes)
@@ -703,4 +702,4 @@ def test_nothing_takes_long_to_judge(command: str) -> None:
     )
 )  # fmt: skip
 def test_whatever_is_asked_there_is_a_verdict(parts: list[str]) -> None:
-    assert isinstance(judge("".join(parts), HERE), Free | NeedsYes | Refused)
+    assert isinstance(judge("".join(parts), HERE), Free | NeedsYes | Blocked)

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from hermes_trio.config.schema import TerminalConfig
-from hermes_trio.tools.safety.process_input import Reader, is_answer, is_whole, reader_of
+from hermes_trio.tools.safety.process_input import InputReader, is_answer, is_whole, reader_of
 from tests.stage import Stage, everyone
 from tests.tools.bench import Bench
 
@@ -187,32 +187,35 @@ async def test_plain_answers_and_data_are_given_at_once(bench: Bench, work: Path
 @pytest.mark.parametrize(
     ("reader", "commands"),
     [
-        (Reader.SHELL, ["bash", "sh -s", "exec bash -i", "/bin/sh", "cat | sh", "ssh host", "cd x && bash",
-                        "bash --norc -i", "nohup zsh"]),
-        (Reader.DATA, ["cat", "while read x; do echo got $x; done", "tee out | wc -l", "sleep 5", "grep x"]),
-        (Reader.UNKNOWN, ["python3 -i", "node", "psql db", "./run", "bash run.sh", "bash -c 'read x; $x'",
-                          "tr a-z b-za | sh", "cat | sh | sh", "docker exec -i box sh", "xargs rm", "sed e",
-                          "read x; echo $((x))", "read x; echo ${a[x]}", "read x; [[ $x -gt 1 ]]", "./cat",
-                          "PATH=.:$PATH; cat", "sh < pipe", "bash --rcfile x", "ssh host python3", "$SHELLS",
-                          "cat <<EOF"]),
+        (InputReader.SHELL,
+         ["bash", "sh -s", "exec bash -i", "/bin/sh", "cat | sh", "ssh host", "cd x && bash",
+          "bash --norc -i", "nohup zsh"]),
+        (InputReader.DATA,
+         ["cat", "while read x; do echo got $x; done", "tee out | wc -l", "sleep 5", "grep x"]),
+        (InputReader.UNKNOWN,
+         ["python3 -i", "node", "psql db", "./run", "bash run.sh", "bash -c 'read x; $x'",
+          "tr a-z b-za | sh", "cat | sh | sh", "docker exec -i box sh", "xargs rm", "sed e",
+          "read x; echo $((x))", "read x; echo ${a[x]}", "read x; [[ $x -gt 1 ]]", "./cat",
+          "PATH=.:$PATH; cat", "sh < pipe", "bash --rcfile x", "ssh host python3", "$SHELLS",
+          "cat <<EOF"]),
     ],
 )  # fmt: skip
-def test_the_reader_of_a_command(reader: Reader, commands: list[str]) -> None:
+def test_the_reader_of_a_command(reader: InputReader, commands: list[str]) -> None:
     assert [(one, reader_of(one)) for one in commands] == [(one, reader) for one in commands]
 
 
 @pytest.mark.parametrize(
     ("given", "reader"),
     [
-        ("make\npython3 x.py\npsql < x.sql\necho 1 | python3\n", Reader.SHELL),
-        ("python3\n", Reader.UNKNOWN),
-        ("env X=1 python3 -i x.py\n", Reader.UNKNOWN),
-        ("sudo -u db psql\n", Reader.UNKNOWN),
-        ("docker exec -it box node\n", Reader.UNKNOWN),
-        ("source /dev/stdin\n", Reader.UNKNOWN),
+        ("make\npython3 x.py\npsql < x.sql\necho 1 | python3\n", InputReader.SHELL),
+        ("python3\n", InputReader.UNKNOWN),
+        ("env X=1 python3 -i x.py\n", InputReader.UNKNOWN),
+        ("sudo -u db psql\n", InputReader.UNKNOWN),
+        ("docker exec -it box node\n", InputReader.UNKNOWN),
+        ("source /dev/stdin\n", InputReader.UNKNOWN),
     ],
 )
-def test_the_reader_of_a_shell_that_was_given_this(given: str, reader: Reader) -> None:
+def test_the_reader_of_a_shell_that_was_given_this(given: str, reader: InputReader) -> None:
     assert reader_of("bash", given) is reader
 
 

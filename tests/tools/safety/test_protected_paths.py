@@ -13,10 +13,9 @@ from hermes_trio.base.world import World
 from hermes_trio.state.db.database import open_database
 from hermes_trio.tools.builtin.files import Files
 from hermes_trio.tools.builtin.terminal import Terminal
-from hermes_trio.tools.safety.danger import judge
-from hermes_trio.tools.safety.judged_paths import Places
+from hermes_trio.tools.safety.judge import Places, judge
 from hermes_trio.tools.safety.protected_paths import Level, folded, level_of
-from hermes_trio.tools.safety.verdict import GATEWAY, LATER, PROTECTED, SCHEDULE, Free, NeedsYes, Refused
+from hermes_trio.tools.safety.verdict import GATEWAY, LATER, PROTECTED, SCHEDULE, Blocked, Free, NeedsYes
 from hermes_trio.tools.tool import Approval, ToolFailed
 from tests.tools.desk import Desk, desk_in
 
@@ -470,4 +469,4 @@ def test_the_levels() -> None:
     assert level_of(folded("/usr/local/bin/x")) is None
     assert level_of(folded("/usr/local/lib/python3.12/site-packages/x.pth")) is Level.LATER
     assert level_of(folded("/home/kim/work")) is None
-    assert isinstance(judge("rm -rf ~/.hermes-trio", HERE), Refused)
+    assert isinstance(judge("rm -rf ~/.hermes-trio", HERE), Blocked)

@@ -18,7 +18,7 @@ from ..tool import Result, Tool, ToolFailed, Workplace
 from .html_to_text import readable
 
 if TYPE_CHECKING:
-    from .http_fetch import Fetcher, Page
+    from .http_fetch import FetchedPage, Fetcher
 
 LONGEST_FETCH = 40.0
 LONGEST_PAGE = 30_000
@@ -30,12 +30,12 @@ _CHARSETS = re.compile(
 )
 
 
-class Fetch(msgspec.Struct, frozen=True):
+class FetchArguments(msgspec.Struct, frozen=True):
     url: Annotated[str, Meta(max_length=4000, description="An address with http:// or https://")]
     offset: Annotated[int, Meta(ge=0, description="Characters to pass over, for what is long.")] = 0
 
 
-class Web:
+class WebFetch:
     """The tool. What it is made with is for tests; no configuration reaches that."""
 
     def __init__(self, fetcher: Callable[[], Fetcher] | None = None, within: float = LONGEST_FETCH) -> None:
@@ -46,7 +46,7 @@ class Web:
         return Tool(
             "web_fetch",
             "Fetches a page of the internet as text, with its links.",
-            Fetch,
+            FetchArguments,
             self._fetch,
             reads_only=True,
             untrusted=True,
@@ -60,7 +60,7 @@ class Web:
 
         return Fetcher()
 
-    async def _fetch(self, arguments: Fetch, place: Workplace) -> Result:
+    async def _fetch(self, arguments: FetchArguments, place: Workplace) -> Result:
         redact = redaction(place)
         if any(redact(part) != part for part in _parts(arguments.url)):
             raise ToolFailed("The address holds what looks like a secret. It is not sent anywhere.")
@@ -81,7 +81,7 @@ def _parts(address: str) -> Iterator[str]:
     )
 
 
-def _text(page: Page, redact: Redact) -> str:
+def _text(page: FetchedPage, redact: Redact) -> str:
     """The text of a page, without secrets: it is handed out in parts, and half a secret looks like none.
     Takes a while."""
     charset = page.charset
@@ -98,7 +98,7 @@ def _text(page: Page, redact: Redact) -> str:
     return redact(readable(text, page.url, trio.from_thread.check_cancelled) if is_html else text)
 
 
-def _result(page: Page, text: str, offset: int) -> Result:
+def _result(page: FetchedPage, text: str, offset: int) -> Result:
     part = text[offset : offset + LONGEST_PAGE]
     notes = [f"[{page.url}, status {page.status}]", part or "[There is no text.]"]
     if offset + LONGEST_PAGE < len(text):

@@ -1,15 +1,7 @@
-"""What a command may do, judged before it runs. Pure: a command in, a verdict out.
+"""Judge every command of a script, and the commands that they run in turn. Pure.
 
-| verdict | |
-|---|---|
-| `Refused` | it ends the machine, the home or the gateway: never run, whoever says yes |
-| `NeedsYes` | it may do harm that is hard to undo: a person is asked, and told what kind of harm |
-| `Free` | nothing is known against it |
-
-A command is read as its shell would read it (`shell`), and each command in it is judged, wherever it stands:
-behind `sudo`, `env` or `xargs`, in a `sh -c`, in what is piped into a shell. What cannot be read is never
-free. This is a guard against mistakes, and against text that talks a model into them; whoever writes a
-program and runs it does as they please.
+Judged here are the commands that run others: wrappers such as `sudo` and `xargs`, shells, interpreters of
+other languages, `find`, containers, `git`. For all others see `rules_by_command`.
 """
 
 from __future__ import annotations
@@ -19,7 +11,7 @@ from collections.abc import Sequence
 
 from .argv import after_options, has_long, letters_of, mark_of, operands_of, takes_next
 from .code_sources import Look, reads_code, reads_output, run_file
-from .command_line import UNKNOWN, UNSET, Command, Unreadable, Word, normalised
+from .command_line import UNKNOWN, UNSET, ShellCommand, UnreadableCommand, Word
 from .command_tables import (
     ALL,
     EVALUATES,
@@ -45,80 +37,57 @@ from .verdict import (
     SCHEDULE,
     SQL,
     SUDO,
-    UNREADABLE,
     UNSEEN,
-    Found,
-    Free,
-    NeedsYes,
-    Refused,
-    Verdict,
+    Assessment,
 )
 
 DEEPEST = 8
 
 _SSH_WITH_VALUE = "bcDEeFIiJLlmOopQRSWw"
 _GIT_RUNS = {("submodule", "foreach"), ("bisect", "run"), ("rebase", "-x"), ("rebase", "--exec")}
-_FORK_BOMB = re.compile(r"(?<![\w:.])([\w:.]{1,64})\(\)\{[^{}]{0,200}\1\|\1&")
 
 
-def judge(command: str, places: Places, after: str = "") -> Verdict:
-    """What is known against a command that a shell runs after what came before it, which ends a line and is
-    not judged again."""
-    # A shell reads what stands there. Who has written it meant what it looks like.
-    texts = dict.fromkeys(((after, command), (normalised(after), normalised(command))))
-    found = [_judged(before, text, places) for before, text in texts]
-    for refused in (one.refused for one in found):
-        if refused is not None:
-            return Refused(refused)
-    kinds = dict.fromkeys(kind for one in found for kind in one.kinds)
-    return NeedsYes(tuple(kinds)) if kinds else Free()
-
-
-def _judged(before: str, text: str, places: Places) -> Found:
-    judging = _Judging(places)
-    try:
-        if _FORK_BOMB.search(re.sub(r"\s+", "", before + text)):
-            judging.found.refuse("it starts processes without end")
-        judging.script(before + text, {}, 0, known=len(commands_of(before, places.variables)))
-    except Unreadable:
-        judging.found.ask(UNREADABLE)
-    return judging.found
-
-
-class _Judging:
-    """Goes through the commands of a script, and through those that they run."""
+class ScriptJudge:
+    """Judges the commands of a script, and the commands that they run."""
 
     def __init__(self, places: Places) -> None:
-        self.found = Found(places, places.cwd)
+        self.assessment = Assessment(places, places.cwd)
         self._functions = set[str]()
 
-    def script(
-        self, text: str, given: dict[str, str], depth: int, around: Command | None = None, *, known: int = 0
+    def judge(
+        self,
+        text: str,
+        given: dict[str, str],
+        depth: int,
+        around: ShellCommand | None = None,
+        *,
+        known: int = 0,
     ) -> None:
-        """Judge every command of a script, which that one around it runs. The first `known` commands were
-        judged before: they only say where we are."""
+        """Judge every command of a script that the command `around` runs, with the parameters `given`. The
+        first `known` commands were judged before: they only set the state (directory, links, fresh files)."""
         if depth > DEEPEST:
-            raise Unreadable("it is too deep")
+            raise UnreadableCommand("it is too deep")
         for number, command in enumerate(
-            commands_of(text, {**self.found.places.variables, **given}, depth=depth), start=1
+            commands_of(text, {**self.assessment.places.variables, **given}, depth=depth), start=1
         ):
             command = command.inside(around) if around else command
             for operator, target in command.redirects:
                 if ">" in operator and not (operator == ">&" and re.fullmatch(r"\d+|-", target.text)):
-                    self.found.written(target.text)
+                    self.assessment.note_write(target.text)
                 if operator in (">&", "<&") and re.search(r"\$|`", target.text):
-                    self.found.ask(UNSEEN)  # a shell puts in there what stands for something, quoted or not
+                    # A shell expands this target even if it is quoted.
+                    self.assessment.ask(UNSEEN)
                 if target.text.startswith(("/dev/tcp/", "/dev/udp/")):
-                    self.found.ask(REMOTE)
-            if command.behind in ("(", "{") and len(command.words) == 1:
+                    self.assessment.ask(REMOTE)
+            if command.operator in ("(", "{") and len(command.words) == 1:
                 self._functions.add(command.words[0].text)
             self._call(list(command.words), command, depth)
             if number == known:
-                self.found.kinds.clear()
+                self.assessment.kinds.clear()
 
-    def _call(self, words: list[Word], command: Command, depth: int) -> None:
+    def _call(self, words: list[Word], command: ShellCommand, depth: int) -> None:
         if depth > DEEPEST:
-            raise Unreadable("it is too deep")
+            raise UnreadableCommand("it is too deep")
         while words and re.match(r"[A-Za-z_]\w*\+?=", words[0].text):
             words = words[1:]
         if not words:
@@ -128,11 +97,11 @@ class _Judging:
         raw, args = words[0].text, [word.text for word in words[1:]]
         name = base(raw)
         if self._is_unseen(raw, name, args):
-            self.found.ask(UNSEEN)
-        if raw in self._functions:  # it may run what it is given
+            self.assessment.ask(UNSEEN)
+        if raw in self._functions:  # the function may run its arguments
             self._call(words[1:], command, depth + 1)
-        if "/" in raw and self.found.resolved(raw) in self.found.fresh:
-            self.found.ask(FRESH)
+        if "/" in raw and self.assessment.resolve(raw) in self.assessment.fresh:
+            self.assessment.ask(FRESH)
         if name in WRAPPERS:
             self._wrapped(name, words, command, depth)
         elif name in READ_COMMANDS:
@@ -142,27 +111,27 @@ class _Judging:
         elif name == "find":
             self._find(words, command, depth)
         elif name in RUN_CONTAINERS:
-            self._containers(args, words, command, depth)
+            self._container(args, words, command, depth)
         elif name == "git":
             self._git(args, depth)
         else:
-            judge_by_name(self.found, name, args, words, command)
+            judge_by_name(self.assessment, name, args, words, command)
 
     def _is_unseen(self, raw: str, name: str, args: Sequence[str]) -> bool:
-        """Whether it cannot be said what a command of this name is."""
-        found = self.found.finds
+        """Return whether only running the line would tell which command this name stands for."""
+        placeholder = self.assessment.placeholder
         return bool(
             (not name and args)
             or re.match("-.", name)
             or re.search(rf"[{UNKNOWN}?*]|^\w+\[|\[.+\]", name)
             or (UNSET in name and letters_of(args) & set("rRf"))
-            or (found and found in raw)
+            or (placeholder and placeholder in raw)
             or (name in EVALUATES and any(re.search(r"\[.*(?:\$\(|`)", arg) for arg in args))
             or (name == "hash" and "p" in letters_of(args))
         )
 
-    def _wrapped(self, name: str, words: list[Word], command: Command, depth: int) -> None:
-        """A command that runs another."""
+    def _wrapped(self, name: str, words: list[Word], command: ShellCommand, depth: int) -> None:
+        """Judge a command that runs another one: `sudo`, `env`, `xargs` and the like."""
         with_value, skipped = WRAPPERS[name]
         if name == "sudo":
             options = words[
@@ -170,7 +139,7 @@ class _Judging:
             ]
             texts = [word.text for word in options]
             if letters_of(texts) & set("SAsi") or has_long(texts, "stdin", "askpass", "shell", "login"):
-                self.found.ask(SUDO)
+                self.assessment.ask(SUDO)
         if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
             return
         at = 1
@@ -178,7 +147,7 @@ class _Judging:
             text = words[at].text
             if name == "env" and (split := re.match(r"-(?:[i0v]*S|-split-string=?)(.*)", text, re.S)):
                 code = " ".join([split[1], *(word.text for word in words[at + 1 :])])
-                self.script(code, {}, depth + 1)
+                self.judge(code, {}, depth + 1)
                 return
             if text == "--":
                 at += 1
@@ -193,57 +162,64 @@ class _Judging:
                 break
         rest = words[at + skipped :]
         if name == "flock" and rest and rest[0].text == "-c":
-            self.script(" ".join(word.text for word in rest[1:]), {}, depth + 1)
+            self.judge(" ".join(word.text for word in rest[1:]), {}, depth + 1)
             return
-        if (self.found.finds or name == "parallel") and (not rest or rest[0].text.startswith(":::")):
-            self.found.ask(UNSEEN)  # what was found is the command
+        if (self.assessment.placeholder or name == "parallel") and (
+            not rest or rest[0].text.startswith(":::")
+        ):
+            self.assessment.ask(UNSEEN)  # the items that are found are the command
             return
         if name == "systemd-run" and any(re.match(r"--(on-|timer|path)", word.text) for word in words[1:at]):
-            self.found.ask(SCHEDULE)
-        before = self.found.finds
+            self.assessment.ask(SCHEDULE)
+        before = self.assessment.placeholder
         if name in ("xargs", "parallel"):
-            self.found.finds = mark_of([word.text for word in words[1:at]])
-        if name in ("parallel", "watch"):  # a shell gets it
-            self.script(" ".join(word.text for word in rest), {}, depth + 1)
+            self.assessment.placeholder = mark_of([word.text for word in words[1:at]])
+        if name in ("parallel", "watch"):  # the command is handed to a shell
+            self.judge(" ".join(word.text for word in rest), {}, depth + 1)
         else:
             self._call(rest, command, depth + 1)
-        self.found.finds = before
+        self.assessment.placeholder = before
 
-    def _shell(self, name: str, words: list[Word], command: Command, depth: int) -> None:
-        """Something that reads commands."""
+    def _shell(self, name: str, words: list[Word], command: ShellCommand, depth: int) -> None:
+        """Judge a command that takes commands as text: a shell, `eval`, `ssh`, `trap` and the like."""
         if words[1:2] == [Word("--")]:
             words = words[:1] + words[2:]
         args = [word.text for word in words[1:]]
 
         def look(text: str) -> None:
-            self.script(text, {}, depth + 1, command)
+            self.judge(text, {}, depth + 1, command)
 
         if name == "alias":
             for arg in args:
                 look(arg.partition("=")[2])
         elif name == "ssh":
-            behind_host = after_options(args, _SSH_WITH_VALUE)[1:]
-            before, self.found.cwd = self.found.cwd, self.found.places.user_home  # a login begins there
-            look(" ".join(after_options(behind_host, _SSH_WITH_VALUE)))
-            self.found.cwd = before
+            after_host = after_options(args, _SSH_WITH_VALUE)[1:]
+            before, self.assessment.cwd = (
+                self.assessment.cwd,
+                self.assessment.places.user_home,
+            )  # a login starts there
+            look(" ".join(after_options(after_host, _SSH_WITH_VALUE)))
+            self.assessment.cwd = before
         elif name == "eval":
             text = " ".join(args)
             if text.strip() == UNKNOWN and any(word.inner for word in words):
-                reads_output(self.found, words[1:], look)
+                reads_output(self.assessment, words[1:], look)
             else:
                 self._reads_given(words[1:], text, {}, command, depth)
         elif name == "trap":
             self._reads_given(words[1:2], "".join(args[:1]), {}, command, depth)
         elif name in (".", "source"):
-            run_file(self.found, words[1:2], command, look)
+            run_file(self.assessment, words[1:2], command, look)
         elif name in ("at", "batch"):
-            judge_by_name(self.found, name, args, words, command)
-            reads_code(self.found, command, look)
+            judge_by_name(self.assessment, name, args, words, command)
+            reads_code(self.assessment, command, look)
         else:
             self._interprets(name, words, command, look, depth)
 
-    def _interprets(self, name: str, words: list[Word], command: Command, look: Look, depth: int) -> None:
-        """A shell, or what starts one."""
+    def _interprets(
+        self, name: str, words: list[Word], command: ShellCommand, look: Look, depth: int
+    ) -> None:
+        """Judge a shell, or a command that starts one."""
         at = 1
         while at < len(words) and re.match(r"[-+].", text := words[at].text):
             at += 1 + (text in ("--rcfile", "--init-file") or takes_next(text, "oO"))
@@ -255,13 +231,13 @@ class _Judging:
         elif not any(re.match(r"-[a-zA-Z]*c|--command$", word.text) for word in words[1:at]):
             options = [word.text for word in words[1:at]]
             if at < len(words) and "s" not in letters_of(options):
-                run_file(self.found, words[at : at + 1], command, look)
+                run_file(self.assessment, words[at : at + 1], command, look)
             else:
-                reads_code(self.found, command, look)
+                reads_code(self.assessment, command, look)
             return
         if at >= len(words):
-            if self.found.finds:
-                self.found.ask(UNSEEN)
+            if self.assessment.placeholder:
+                self.assessment.ask(UNSEEN)
             return
         if words[at].may_be_none and at + 1 < len(words):
             self._reads_given(words[at + 1 : at + 2], words[at + 1].text, {}, command, depth)
@@ -270,83 +246,83 @@ class _Judging:
         self._reads_given(words[at : at + 1], words[at].text, given, command, depth)
 
     def _reads_given(
-        self, words: Sequence[Word], text: str, given: dict[str, str], command: Command, depth: int
+        self, words: Sequence[Word], text: str, given: dict[str, str], command: ShellCommand, depth: int
     ) -> None:
-        """A script that stands in the line."""
+        """Judge a script that stands in the command line."""
         if brings(words):
-            self.found.ask(REMOTE)
+            self.assessment.ask(REMOTE)
         else:
-            self.script(text, given, depth + 1, command)
+            self.judge(text, given, depth + 1, command)
 
-    def _program(self, name: str, words: list[Word], command: Command, depth: int) -> None:
-        """An interpreter of another language: what it is given to run is looked through."""
+    def _program(self, name: str, words: list[Word], command: ShellCommand, depth: int) -> None:
+        """Judge an interpreter of another language by the program text that it is given."""
         args = [word.text for word in words[1:]]
 
         def look(text: str) -> None:
             if runs_commands(name, text):
-                self.found.ask(CODE)
+                self.assessment.ask(CODE)
                 for inner in strings_of(text):
-                    nested = _Judging(self.found.places)
+                    nested = ScriptJudge(self.assessment.places)
                     try:
-                        nested.script(inner, {}, depth + 1)
-                    except Unreadable:
+                        nested.judge(inner, {}, depth + 1)
+                    except UnreadableCommand:
                         continue
-                    if nested.found.refused is not None:
-                        self.found.refuse(nested.found.refused)
+                    if nested.assessment.refused is not None:
+                        self.assessment.refuse(nested.assessment.refused)
             if changes_tables(text):
-                self.found.ask(SQL)
+                self.assessment.ask(SQL)
             if changes_files(text):
                 for inner in strings_of(text):
-                    self.found.written(inner.lstrip("+<> "))
+                    self.assessment.note_write(inner.lstrip("+<> "))
 
         if "-m" in args and args[args.index("-m") + 1 : args.index("-m") + 2] == ["hermes_trio"]:
-            lifecycle(self.found, args[args.index("-m") + 2 :])
+            lifecycle(self.assessment, args[args.index("-m") + 2 :])
         if any(arg.startswith("-i") or re.match(r"-[pn]+i", arg) for arg in args) and name in (
             "perl",
             "ruby",
         ):
             for arg in operands_of(args):
-                self.found.written(arg)
+                self.assessment.note_write(arg)
         if "awk" in name and "inplace" in args:
             for arg in operands_of(args):
-                self.found.written(arg)
+                self.assessment.note_write(arg)
         if (code := code_of(name, words)) is not None:
             if brings(code[1:]):
-                self.found.ask(REMOTE)
+                self.assessment.ask(REMOTE)
             look(" ".join(word.text for word in code))
             return
         operands = [word for word in words[1:] if word.text == "-" or not word.text.startswith("-")]
         if "awk" in name:
             look("\n".join(word.text for word in operands))
         elif operands:
-            run_file(self.found, operands[:1], command, look)
+            run_file(self.assessment, operands[:1], command, look)
         elif "-m" not in args and not {"-V", "-v", "--version", "-h", "--help"} & set(args):
-            reads_code(self.found, command, look)
+            reads_code(self.assessment, command, look)
 
-    def _find(self, words: list[Word], command: Command, depth: int) -> None:
+    def _find(self, words: list[Word], command: ShellCommand, depth: int) -> None:
         args = [word.text for word in words[1:]]
         roots = []
         for arg in args:
             if arg.startswith(("-", "(", "!")) and arg not in ("-H", "-L", "-P"):
                 break
             roots += [arg] if not arg.startswith("-") else []
-        before = set(self.found.kinds)
+        before = set(self.assessment.kinds)
         if "-delete" in args:
-            self.found.ask(FOUND)
-        self.found.finds = "{}"
+            self.assessment.ask(FOUND)
+        self.assessment.placeholder = "{}"
         for number, arg in enumerate(args):
             if arg in ("-fprint", "-fprint0", "-fprintf", "-fls"):
-                self.found.written("".join(args[number + 1 : number + 2]))
+                self.assessment.note_write("".join(args[number + 1 : number + 2]))
             if arg in ("-exec", "-execdir", "-ok", "-okdir"):
                 rest = words[number + 2 :]
                 end = next((i for i, word in enumerate(rest) if word.text in (";", "+")), len(rest))
                 self._call(rest[:end], command, depth + 1)
-        self.found.finds = ""
-        if {FOUND, RECURSIVE} & (set(self.found.kinds) - before):
+        self.assessment.placeholder = ""
+        if {FOUND, RECURSIVE} & (set(self.assessment.kinds) - before):
             for root in roots or ["."]:
-                self.found.deleted(root)
+                self.assessment.note_delete(root)
 
-    def _containers(self, args: Sequence[str], words: list[Word], command: Command, depth: int) -> None:
+    def _container(self, args: Sequence[str], words: list[Word], command: ShellCommand, depth: int) -> None:
         operands = operands_of(args)
         verbs = set(operands[:4] if {"compose", "-f", "--file"} & set(args) else operands[:2])
         if verbs & {"exec", "run"}:
@@ -355,18 +331,18 @@ class _Judging:
                     self._call(words[number + 1 :], command, depth + 1)
                     return
         elif verbs & {"stop", "kill", "down", "rm", "rmi", "prune", "restart", "delete"}:
-            self.found.ask(CONTAINERS)
+            self.assessment.ask(CONTAINERS)
 
     def _git(self, args: Sequence[str], depth: int) -> None:
         for number, arg in enumerate(args[:-1]):
             if arg == "-c" and "=!" in args[number + 1]:
-                self.script(args[number + 1].partition("=!")[2], {}, depth + 1)
+                self.judge(args[number + 1].partition("=!")[2], {}, depth + 1)
         verb, *rest = after_options(args, "Cc") or [""]
         for number, arg in enumerate(rest):
             if (verb, arg) in _GIT_RUNS:
-                self.script(" ".join(rest[number + 1 :]), {}, depth + 1)
+                self.judge(" ".join(rest[number + 1 :]), {}, depth + 1)
         if verb == "config":
-            git_config(self.found, rest)
+            git_config(self.assessment, rest)
         letters = letters_of(rest)
         forced = "f" in letters or has_long(rest, "force", "force-with-lease")
         throws = {
@@ -378,4 +354,4 @@ class _Judging:
             "branch": "D" in letters or (forced and ("d" in letters or has_long(rest, "delete"))),
         }
         if throws.get(verb, False):
-            self.found.ask(GIT)
+            self.assessment.ask(GIT)
