@@ -1,4 +1,4 @@
-"""The tools there are, by name: ours, and those of other packages."""
+"""Every tool by its name: our own, and those of other packages."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TOOLSETS: Mapping[str, frozenset[str]] = {
 
 
 def toolbox() -> Mapping[str, Tool]:
-    """Every tool by its name. One of another package may take the place of ours. What the tools remember of
-    sessions lives as long as the box."""
+    """Return every tool by its name. A tool of another package may replace one of ours. The tools' memory of
+    sessions lives as long as this mapping."""
     permissions = Permissions()
     commands = (*Terminal(permissions).tools, Processes(permissions).tool)
     ours = (*_OURS, *commands, *Files(permissions).tools, WebFetch().tool, Memory().tool)

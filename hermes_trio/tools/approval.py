@@ -1,9 +1,9 @@
-"""A person's yes, before a command runs that may do harm.
+"""A person's yes before a command runs that may do harm.
 
-It counts once, for the session, or for always; for a session or for always it is given to a kind of harm, as
-`danger` names them, and not to one command. What was allowed for a session is known in memory, and goes with
-the session. What was allowed for always is a fact in the store, which `hermes-trio doctor` shows and
-`/deny always` takes back. What is refused is refused whoever says yes.
+It counts once, for the session, or always. For a session or always it is given to a kind of harm, as
+`verdict` names them, not to one command. An allowance for a session is kept in memory and ends with the
+session. An allowance for always is stored in the database; `hermes-trio doctor` shows it and `/deny always`
+takes it back. A blocked command cannot be allowed.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, Blocked, NeedsYe
 from .tool import Approval, ToolFailed, Workplace
 
 MOST_REMEMBERED = 1000
-"""So many sessions, the latest."""
+"""Number of sessions whose allowances are remembered; the oldest is dropped."""
 _NO_WAY_AROUND = "Do not try it again, and do not try to get the same done in another way."
 
 
 class Permissions:
-    """What may run."""
+    """Decides which commands may run, and remembers what people allow."""
 
     def __init__(self) -> None:
         self._of_session: dict[str, set[str]] = {}
 
     async def permit(self, command: str, place: Workplace, *, cwd: Path, after: str = "") -> None:
-        """Return if this may run in `cwd`, after a shell has run what came before it. Raises `ToolFailed` if
-        not."""
+        """Return if the command may run in `cwd`, in a shell that has run the text `after` before it. Raises
+        `ToolFailed` if not."""
         places = places_here(place.home, cwd, place.cwd)
         verdict = await trio.to_thread.run_sync(judge, command, places, after, abandon_on_cancel=True)
         if isinstance(verdict, Blocked):
             raise ToolFailed(f"BLOCKED: nobody can allow this: {verdict.why}. {_NO_WAY_AROUND}")
         if isinstance(verdict, NeedsYes):
-            kinds = {kind: _kept_as(kind, command) for kind in verdict.kinds}
+            kinds = {kind: _stored_as(kind, command) for kind in verdict.kinds}
             await self.require(kinds, Approval(command, place=str(cwd)), place)
 
     async def require(self, kinds: Mapping[str, str], approval: Approval, place: Workplace) -> None:
-        """Return if a person has allowed, or allows now, each of these kinds of harm. Each has the name that
-        an allowance is kept under; the person is shown the approval and the kinds. Raises `ToolFailed` if
-        not."""
+        """Return if a person has allowed, or now allows, each of these kinds of harm. `kinds` maps a kind to
+        the name under which an allowance is stored. The person is shown the approval and the kinds. Raises
+        `ToolFailed` if not."""
         if place.config.approvals.mode == "off":
             return
         always = {name.removeprefix(ALWAYS) for name, _ in await place.database.read(meta.every, ALWAYS)}
@@ -61,7 +61,7 @@ class Permissions:
         if without_ours(approval.exact, place) != approval.exact:
             raise ToolFailed(
                 f"BLOCKED: this {does}, and it holds a secret of the gateway, which no chat is shown. Nobody "
-                "can allow what they have not seen. Let the secret be read from where it is kept."
+                "can allow what they have not seen. Let the command read the secret from where it is stored."
             )
         said = await place.may(msgspec.structs.replace(approval, description=f"This {does}."))
         if said == "session":
@@ -83,12 +83,13 @@ class Permissions:
             del self._of_session[next(iter(self._of_session))]
 
 
-def _kept_as(kind: str, command: str) -> str:
-    """What a yes to this is kept under. Where nobody can tell what a command does, or where it changes the
-    gateway or what runs later, it is a yes to that very command: to all it would be one to everything."""
+def _stored_as(kind: str, command: str) -> str:
+    """Return the name under which an allowance is stored. If the effect of a command is unknown, or if it
+    changes the gateway or sets up code that runs later, the allowance is for this one command: a yes to the
+    kind would allow everything."""
     return one_command(kind, command) if kind in (UNSEEN, UNREADABLE, GATEWAY, LATER) else kind
 
 
 def one_command(kind: str, text: str) -> str:
-    """The name of an allowance for this very text."""
+    """Return the name of an allowance for this one text."""
     return f"{kind} (one command, {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]})"

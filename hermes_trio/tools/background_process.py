@@ -1,4 +1,4 @@
-"""A background process, as the tools and the gateway know it; and the watch over what it writes."""
+"""A background process of a session, and the watch over its output."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ import trio
 from ..host.processes.process_groups import ChildProcess
 
 MATCH_EVERY = 15.0
-"""Seconds between two matches that are told, at least."""
+"""Shortest time in seconds between two reported matches."""
 MOST_STRIKES = 3
 MOST_LINES = 20
 MOST_CHARACTERS = 2000
 LONGEST_WORD = 400
-"""Characters that are told beyond these, until a word ends."""
+"""Characters beyond the limit that are reported to complete a word."""
 LONGEST_LINE = 64 << 10
-"""Bytes of a line that are looked at, if it does not end."""
+"""Bytes of an unfinished line that are searched."""
 
 
 @dataclass(eq=False, slots=True)
 class ProcessInput:
-    """The input that a process was given, as far as it counts for judging more of it."""
+    """The input that a process was given, as far as it matters for judging more input."""
 
     judged: str = ""
-    """Whole statements."""
+    """Complete statements."""
     open: str = ""
-    """The beginning of a statement, or of a line, that has no end yet."""
+    """The beginning of a statement, or of a line, that is not complete yet."""
     lock: trio.Lock = field(default_factory=trio.Lock)
-    """Held from judging a piece until it is sent."""
+    """Held from the judgement of a piece until it is sent."""
 
 
 @dataclass(eq=False, slots=True)
 class BackgroundProcess:
-    """A background process of a session, as long as anybody may ask for it."""
+    """A background process of a session, for as long as the tools may ask for it."""
 
     id: str
     session_id: str
@@ -45,16 +45,16 @@ class BackgroundProcess:
     command: str
     process: ChildProcess
     started_at: float
-    """By the time of day, as is `ended_at`."""
+    """Wall clock time, like `ended_at`."""
     cwd: Path
-    """Where it was started."""
+    """The directory in which it was started."""
     notify: bool = False
-    """Whether its end begins a turn, if the model has not heard of it by then."""
+    """True if its end starts a turn, unless the model has been told of the end by then."""
     told: bool = False
-    """Whether the model has heard of its end."""
+    """True if the model has been told of its end."""
     ended_at: float | None = None
     over: trio.Event = field(default_factory=trio.Event)
-    """Set when it is gone, with all that came of it."""
+    """Set when it has ended with all its descendants."""
     input: ProcessInput = field(default_factory=ProcessInput)
 
     @property
@@ -62,20 +62,21 @@ class BackgroundProcess:
         return self.ended_at is None and self.process.exit_code is None
 
     def last(self, characters: int) -> str:
-        """The end of what it wrote."""
+        """Return the last characters of its output."""
         return self.process.output.tail.decode("utf-8", "replace")[-characters:]
 
 
 @dataclass(eq=False, slots=True)
 class OutputWatch:
-    """Looks for words in what a process writes. It may be run by one after another, and goes on where it
-    was: nothing is told twice. What is written faster than anybody can look (a tail of `spool.TAIL` bytes at
-    a time) is missed, and so is what comes when the process itself has ended: then its end is the news."""
+    """Searches the output of a process for patterns. Several tasks may run it one after another; it continues
+    where it stopped, so nothing is reported twice. Output that comes faster than it can be searched (a tail
+    of `spool.TAIL` bytes at a time) is missed, and so is output after the end of the process itself, which is
+    reported instead."""
 
     kept: BackgroundProcess
     patterns: Sequence[str]
     told: int = 0
-    """How often something was told."""
+    """Number of reports."""
     _position: int = 0
     _rest: bytes = b""
     _last: float = field(default=-math.inf)
@@ -83,17 +84,17 @@ class OutputWatch:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing to watch any more."""
+        """Whether the watch has ended: too many matches, or the process is gone."""
         return self._strikes >= MOST_STRIKES or not self.kept.is_running
 
     async def run(self, tell: Callable[[str], None]) -> None:
-        """Watch until the process ends or closes its output, or until it says too much: then its end is
-        told instead."""
+        """Watch until the process ends or closes its output, or until there are too many matches; from then
+        on its end is reported instead."""
         output = self.kept.process.output
         while (total := await output.beyond(self._position)) > self._position:
             data = output.since(self._position)
             if len(data) < total - self._position:
-                self._rest = b""  # what stood between is gone, and with it the beginning of a word
+                self._rest = b""  # the bytes between are lost, and with them the beginning of a word
                 data = _after_a_word(data)
             self._position = total
             *lines, rest = (self._rest + data).split(b"\n")
@@ -124,18 +125,18 @@ class OutputWatch:
             self.kept.notify = True
             self.told += 1
             tell(
-                f"Background process {self.kept.id} writes what you wait for all the time. It is no longer "
-                "watched; you will hear of its end."
+                f"Background process {self.kept.id} writes matching lines all the time. It is no longer "
+                "watched; you will be told when it ends."
             )
 
 
 def _after_a_word(data: bytes) -> bytes:
-    """What comes after the first word, whose beginning is missing: half a secret looks like none."""
+    """Return the bytes after the first word, whose beginning is missing: half a secret is not recognised."""
     return re.sub(rb"\A\S*", b"", data)
 
 
 def _cut(text: str, most: int) -> str:
-    """The beginning of a text, up to the end of a word: a secret that is cut in two looks like none."""
+    """Return the beginning of a text, up to the end of a word: half a secret is not recognised."""
     if len(text) <= most:
         return text
     return re.sub(rf"\S{{0,{LONGEST_WORD}}}\Z", "", text[: most + LONGEST_WORD])

@@ -1,5 +1,5 @@
-"""What a command has written, as a model may be sent it: without what only a terminal understands, without
-secrets, and not endless."""
+"""The output of commands for a model: without terminal codes, without secrets, and of a bounded length.
+Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .tool import Workplace
 MOST = 50_000
 """Characters of one result."""
 LONGEST_CLEANED = 500_000
-"""Characters that are cleaned before they are cut, because most of them may be a progress bar. To clean more
+"""Characters that are cleaned before they are cut, because most of them may be a progress bar. Cleaning more
 takes seconds."""
 MARGIN = 4096
-"""Characters around a cut that are looked at too: a secret that is cut in two looks like none."""
+"""Characters around a cut that are checked too: half a secret is not recognised as one."""
 
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
@@ -24,26 +24,27 @@ _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def redaction(place: Workplace) -> Redact:
-    """What masks the secrets of this gateway, and whatever looks like one."""
+    """Return the function that masks the secrets of this gateway, and every text that looks like a secret."""
     return place.masking
 
 
 def without_ours(text: str, place: Workplace) -> str:
-    """Text of a file without our own secrets. What only looks like one stays: who changes a file has to see
-    what stands in it."""
+    """Return a file's text with our own secrets masked. A text that only looks like a secret stays: an edit
+    needs the text as it is."""
     return place.masking.known(text)
 
 
 def cleaned(text: str, redact: Redact) -> str:
-    """A piece of output as it is read. Of a line that was written over, as a progress bar is, the last
-    state is left."""
+    """Return a piece of output as a person reads it. Of a line that was overwritten, such as a progress bar,
+    the last state is kept."""
     text = _OVERWRITTEN.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")))
     return redact(_UNPRINTABLE.sub("", text))
 
 
 def fitted(head: str, tail: str, redact: Redact, *, total: int | None = None) -> str:
-    """The beginning and the end of an output: two fifths and three fifths of what a result may be. With no
-    `total` nothing lies between them; else all of it is so many bytes."""
+    """Return the beginning and the end of an output: two fifths and three fifths of the longest result.
+    Without `total` the two parts are the whole output; otherwise the output has `total` bytes, and the middle
+    is missing."""
     if total is None and len(head) + len(tail) > LONGEST_CLEANED:
         return shortened(head + tail, MOST, lambda text: cleaned(text, redact))
     if total is None:
@@ -51,7 +52,7 @@ def fitted(head: str, tail: str, redact: Redact, *, total: int | None = None) ->
         if len(head) <= MOST:
             return head
     else:
-        # However little is left of them when they are clean, what lay at the cut does not come into view.
+        # Cleaning may shorten the parts a lot; the text at the cut must not be shown even then.
         edge, head = cleaned(head[-MARGIN:], redact), cleaned(head, redact)
         head, tail = head[: max(0, len(head) - len(edge))], after_margin(tail, redact)
     size = f"{len(head)} characters" if total is None else f"{total} bytes"
@@ -60,9 +61,9 @@ def fitted(head: str, tail: str, redact: Redact, *, total: int | None = None) ->
 
 
 def shortened(text: str, most: int, redact: Redact) -> str:
-    """A text of any length without secrets; of a long one the beginning and the end. It is cut before it is
-    redacted, because that takes seconds for some megabytes, and the margins at the cut are left out, because
-    a secret that is cut in two looks like none."""
+    """Return a text without secrets; of a long text, the beginning and the end. It is cut before it is
+    masked, because masking megabytes takes seconds. The margins at the cut are left out, because half a
+    secret is not recognised."""
     first, last = most * 2 // 5, most * 3 // 5
     if len(text) <= most + 2 * MARGIN:
         return redact(text)
@@ -74,10 +75,12 @@ def shortened(text: str, most: int, redact: Redact) -> str:
 
 
 def latest(text: str, most: int, redact: Redact) -> str:
-    """The end of an output, so many characters at most. `text` has `MARGIN` more in front, if there are."""
+    """Return the end of an output, at most `most` characters. `text` starts `MARGIN` characters earlier, if
+    it can."""
     return (cleaned(text, redact) if len(text) < most + MARGIN else after_margin(text, redact))[-most:]
 
 
 def after_margin(text: str, redact: Redact, *, margin: int = MARGIN) -> str:
-    """A text without its first characters, which are there so that no half of a secret is left of them."""
+    """Return a cleaned text without its first `margin` characters, which are only there so that no half of a
+    secret remains."""
     return cleaned(text, redact)[len(cleaned(text[:margin], redact)) :]

@@ -1,17 +1,17 @@
-"""Which files the tools may touch, and how they are opened so that nothing gets around that.
+"""The files that tools may read and write, and an opening of files that cannot be tricked into others.
 
-A path is resolved first, links and `..` and all, and only what came of that is judged. Then it is opened by
-walking down from the root, one name after the other, following no link: a link that was put there between
-the look and the opening is an error, and no way into another place. Judging is pure; names count whatever
-their case, because on some systems .SSH is .ssh.
+A path is resolved first, with its links and `..`, and only the result is judged. Then the file is opened by
+walking down from the root, name by name, without following links: a link that appears between the judgement
+and the opening is an error, not a way to another place. The judgement is pure; names are compared without
+regard to case, because on some systems .SSH is .ssh.
 
-What may not be read is what opens other doors: keys, tokens, passwords, and the gateway's own home, where
-other people's conversations are. Whoever may run commands can do more than that: commands are judged
-elsewhere. A second name of a file (a hard link) is not recognised. Where something is written it need not
-be: a new file takes the place of that name, and the other name keeps its content.
+Files that give access to more are not read: keys, tokens, passwords, and the gateway's own home with the
+conversations of other people. A command can do more than the file tools; commands are judged elsewhere
+(`safety`). A second name of a file (a hard link) is not recognised. Writing does not need that: a new file
+replaces this name, and the other name keeps its content.
 
-Only the standard library, our errors and the list of places are imported here, because a process that
-searches starts with it.
+This module imports only the standard library, our errors and the list of protected paths, because the search
+process starts with it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _READABLE_AT_HOME = (("soul.md",), ("memories",))
 _BINARY = getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | _BINARY
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
-"""Where it can be had, the right to walk through a directory is enough."""
+"""With `O_PATH`, the right to pass through a directory is enough; it need not be readable."""
 WALKS = os.open in os.supports_dir_fd
-"""Where the system cannot walk, the path is resolved again after opening instead."""
+"""False on systems without `dir_fd`: there the path is resolved a second time after opening."""
 
 
 class PathRefused(GatewayError):
-    """A path that the tools leave alone, or that is no file."""
+    """A path that tools may not touch, or that is no file."""
 
     def __init__(self, path: Path | str, why: str) -> None:
         super().__init__(f"{path} {why}")
@@ -50,13 +50,13 @@ class PathRefused(GatewayError):
 
 
 def files_of(home: Path, session_id: str) -> Path:
-    """Where the files are that people have sent along in a session: its agent may read them."""
+    """Return the directory of the files that people sent in a session. Its agent may read them."""
     return home / "files" / session_id
 
 
 class Territory:
-    """Where the tools work: relative paths begin at `cwd`; `home` is the gateway's and out of bounds, but for
-    `files`, which may be read."""
+    """The paths that tools may use. Relative paths begin at `cwd`. The gateway's `home` is out of bounds,
+    except for `files`, which may be read."""
 
     def __init__(self, home: Path, cwd: Path, files: Path | None = None) -> None:
         self.cwd = cwd
@@ -65,7 +65,7 @@ class Territory:
         self._cwd = folded(os.path.realpath(cwd))
 
     def find(self, text: str, *, writing: bool = False) -> Path:
-        """The place that this path names, after every link, if it may be touched. Raises `PathRefused`."""
+        """Return the real path of a path, after every link, if it may be used. Raises `PathRefused`."""
         if "\0" in text or not text.strip():
             raise PathRefused(repr(text), "is no path.")
         try:
@@ -77,10 +77,10 @@ class Territory:
         return real
 
     def judge(self, real: Path, *, writing: bool = False) -> str | None:
-        """Why a resolved path may not be touched; None if it may."""
+        """Return why a resolved path may not be used; None if it may."""
         parts = folded(real.as_posix())
         if any(is_below(parts, folded(top)) for top in _NO_FILES):
-            return "is of the system, no file."
+            return "belongs to the system and is no ordinary file."
         level = level_of(parts)
         if level is Level.SECRET:
             return "holds credentials, which tools neither read nor write."
@@ -89,7 +89,7 @@ class Territory:
         if not is_below(parts, self._home):
             return None
         if self._cwd != self._home and is_below(self._cwd, self._home) and is_below(parts, self._cwd):
-            return None  # somebody gave the agent a place to work within the home
+            return None  # the owner lets the agent work within the home
         if not writing and self._files and is_below(parts, self._files):
             return None
         if not writing and any(is_below(parts, self._home + each) for each in _READABLE_AT_HOME):
@@ -98,12 +98,13 @@ class Territory:
 
 
 def needs_yes(real: Path) -> bool:
-    """Whether a resolved path is written only with a person's yes."""
+    """Return whether a resolved path is written only with a person's yes."""
     return level_of(folded(real.as_posix())) is not None
 
 
 def open_to_read(real: Path, *, walks: bool = WALKS) -> tuple[int, os.stat_result]:
-    """A file at a path that `find` returned, open, and its facts. Raises `PathRefused` or OSError."""
+    """Open a file at a path that `find` returned; return its descriptor and its status. Raises `PathRefused`,
+    OSError."""
     with _folder_of(real, walks) as (folder, name):
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
         _must_be_a_file(real, facts)
@@ -119,7 +120,7 @@ def open_to_read(real: Path, *, walks: bool = WALKS) -> tuple[int, os.stat_resul
 
 
 def facts_of(real: Path, *, walks: bool = WALKS) -> os.stat_result | None:
-    """The facts of a file at a path that `find` returned; None if there is none."""
+    """Return the status of a file at a path that `find` returned; None if there is none."""
     try:
         with _folder_of(real, walks) as (folder, name):
             facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -130,13 +131,14 @@ def facts_of(real: Path, *, walks: bool = WALKS) -> os.stat_result | None:
 
 
 def replace(real: Path, data: bytes, still: Callable[[], None], *, walks: bool = WALKS) -> os.stat_result:
-    """Put a file at a path that `find` returned, whole, and make the directories above it. What was there
-    keeps its mode. `still` is asked in the last moment, and raises if the file is not wanted any more."""
+    """Write a file at a path that `find` returned, in one step, and make the directories above it. A file
+    that is replaced hands on its mode. `still` is called just before, and raises if the file is not to be
+    written any more."""
     before = facts_of(real, walks=walks)
     with _folder_of(real, walks, make=True) as (folder, name):
         beside = os.path.join(os.path.dirname(name), f".hermes-{secrets.token_hex(8)}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
-        fd = os.open(beside, flags, 0o666, dir_fd=folder)  # as any new file of this account
+        fd = os.open(beside, flags, 0o666, dir_fd=folder)  # the usual mode of a new file
         try:
             with open(fd, "wb") as file:
                 file.write(data)
@@ -156,7 +158,7 @@ def replace(real: Path, data: bytes, still: Callable[[], None], *, walks: bool =
 
 @contextmanager
 def _folder_of(real: Path, walks: bool, *, make: bool = False) -> Iterator[tuple[int | None, str]]:
-    """The directory of a path, open, and the name in it; without a directory the name is the whole path."""
+    """Yield the open directory of a path and the name in it; without `dir_fd`, None and the whole path."""
     if not walks:
         if make:
             real.parent.mkdir(parents=True, exist_ok=True)

@@ -1,16 +1,22 @@
-"""What a tool is, and what it sees of the turn it works in.
+"""A tool, and the part of a turn that it sees. Packages that bring tools import these names from
+`hermes_trio.tools`.
 
-    class Arguments(msgspec.Struct, frozen=True):
-        path: Annotated[str, Meta(description="Which file.")]
+    from hermes_trio.tools import Result, Tool, ToolFailed, Workplace
 
-    async def run(arguments: Arguments, place: Workplace) -> Result: ...
+    class Words(msgspec.Struct, frozen=True):
+        text: Annotated[str, Meta(description="The text whose words are counted.")]
 
-    READ = Tool("read_file", "Reads a file.", Arguments, run, reads_only=True)
+    async def count(arguments: Words, place: Workplace) -> Result:
+        if not arguments.text.strip():
+            raise ToolFailed("text is empty. Call again with some words.")
+        return Result(f"{len(arguments.text.split())} words")
 
-The struct is the schema that a model is shown and the check of what it sends back. A tool that cannot do
-what it was asked raises `ToolFailed` with a sentence that helps the model; whatever else it raises is
-reported to the model too, and ends nothing. Everything a tool starts ends with its block: it is a call in
-the turn's nursery, and is cancelled like any other.
+    COUNT_WORDS = Tool("count_words", "Counts the words of a text.", Words, count, reads_only=True)
+
+The struct is the schema that a model is shown, and the check of the arguments that it sends. A tool that
+cannot do its task raises `ToolFailed` with a sentence that helps the model. Any other exception is reported
+to the model too, and the turn goes on. A call runs in the turn's nursery and is cancelled like any other
+task; everything that it starts ends with its block.
 """
 
 from __future__ import annotations
@@ -27,16 +33,17 @@ import msgspec
 from ..base.errors import GatewayError
 from ..base.world import World
 from ..config.schema import GatewayConfig
-from ..host.processes.process_groups import ChildProcess
+from ..host.processes.process_groups import Process
 from ..log import Log
 from ..masking.redaction import Masking
 from ..state.db.database import Database
 from .background_process import BackgroundProcess
 
 LONGEST_RUN = 420.0
-"""Seconds that a call may take, unless its tool says otherwise."""
+"""Seconds that a call may take, unless its tool has another limit."""
 LONGEST_RESULT = 100_000
-"""Characters of one result that a model is sent; the tools keep within it in a way that suits them."""
+"""Characters of one result that a model is sent; each tool shortens its results in its own way to keep this
+limit."""
 
 ENTRY_POINTS = "hermes_trio.tools"
 
@@ -44,11 +51,11 @@ log = Log(__name__)
 
 
 class ToolFailed(GatewayError):
-    """A tool could not do what it was asked. The message is for the model."""
+    """A tool could not do its task. The message is for the model."""
 
 
 class NotShown(ToolFailed):
-    """What a person is asked cannot be shown to them whole and exactly, so they are not asked."""
+    """A question to a person cannot be shown whole and exactly, so it is not asked."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -59,36 +66,36 @@ class NotShown(ToolFailed):
 
 
 class Approval(msgspec.Struct, frozen=True):
-    """What a person is asked to allow. They are shown `exact` and `place` as preformatted text, every
-    character as it is; what cannot be shown so is refused."""
+    """A question to a person who may allow an action. `exact` and `place` are shown as preformatted text,
+    every character as it is; an action that cannot be shown in this way is refused."""
 
     exact: str
-    """What would be done: a command as it would run, or the change of a file."""
+    """The action: a command as it would run, or the change of a file."""
     description: str = ""
-    """Why it needs a yes, in a sentence."""
+    """A sentence that says why it needs a yes."""
     place: str = ""
     """The directory in which the command would run, or the file that would change."""
     kind: Literal["command", "change"] = "command"
 
 
 class Workplace(Protocol):
-    """What a tool sees of its turn."""
+    """The part of a turn that a tool sees."""
 
     @property
     def session_id(self) -> str: ...
     @property
     def home(self) -> Path:
-        """The gateway's own directory."""
+        """The gateway's home directory."""
 
     @property
     def cwd(self) -> Path:
-        """Where commands start and relative paths begin."""
+        """The directory in which commands start and relative paths begin."""
 
     @property
     def config(self) -> GatewayConfig: ...
     @property
     def masking(self) -> Masking:
-        """Masks the secrets of the gateway in a result, before a model or anybody else reads it."""
+        """The masking of the gateway's secrets in a result, before a model or a person reads it."""
 
     @property
     def world(self) -> World: ...
@@ -97,8 +104,8 @@ class Workplace(Protocol):
 
     def running(
         self, command: Sequence[str] | str, *, cwd: Path | None = None
-    ) -> AbstractAsyncContextManager[ChildProcess]:
-        """A command, for as long as the block."""
+    ) -> AbstractAsyncContextManager[Process]:
+        """Run a command for as long as the block."""
 
     async def start_background(
         self,
@@ -108,37 +115,37 @@ class Workplace(Protocol):
         notify: bool = False,
         watch: Sequence[str] = (),
     ) -> BackgroundProcess:
-        """Start a command that belongs to the session, and goes on when the turn is over. With `notify` its
-        end begins a turn; with `watch` lines that hold one of these texts are told."""
+        """Start a command that belongs to the session and goes on after the turn. With `notify` its end
+        starts a turn; with `watch` the model is told of lines that hold one of these texts."""
 
     def background(self) -> list[BackgroundProcess]:
-        """The background processes of the session, also who has ended not long ago."""
+        """Return the background processes of the session, including those that ended recently."""
 
     def end_background(self, kept: BackgroundProcess) -> None:
-        """End one of them, with all that came of it."""
+        """Kill this process and its descendants. The caller knows, so no notification is sent."""
 
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
-        """Ask the person; None if no answer came in time, or nobody can be asked."""
+        """Ask the person a question. None: no answer in time, or nobody can be asked."""
 
     async def send_file(self, name: str, data: bytes, text: str = "") -> bool:
-        """Send the person a file. False where their chat takes none."""
+        """Send the person a file. Return False if their chat takes no files."""
 
     async def may(self, what: Approval | str) -> str | None:
-        """Ask for a yes before something that may do harm: `once`, `session`, `always`; anything else, None
-        above all, is a no. A mere text is what would be done. Raises `NotShown`."""
+        """Ask a person to allow an action that may do harm. `once`, `session` and `always` allow it; any
+        other answer, or None, does not. A plain text is the action itself. Raises `NotShown`."""
 
     def active(self) -> None:
-        """Something happened: this is not silence."""
+        """Report activity, which restarts the inactivity clock of the turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a call, as the model is told it."""
+    """The result of a call, as the model gets it."""
 
     content: str
     is_error: bool = False
     status: str = "ok"
-    """For the transcript: `ok`, `error`, or `unanswered` for a question that nobody answered."""
+    """For the transcript: `ok`, `error`, or `unanswered` for a question without an answer."""
 
 
 Arguments = TypeVar("Arguments", bound=msgspec.Struct)
@@ -146,21 +153,22 @@ Arguments = TypeVar("Arguments", bound=msgspec.Struct)
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something an agent can do."""
+    """A tool: its name, its description and arguments for the model, and the function that runs a call."""
 
     name: str
     description: str
     arguments: type[msgspec.Struct] | Mapping[str, Any]
-    """What it takes; or a JSON schema, where somebody else checks what is sent: then it gets a mapping."""
+    """The struct of its arguments; or a JSON schema, if another program checks the arguments: `run` then gets
+    a mapping."""
     run: Callable[[Any, Workplace], Awaitable[Result]]
     reads_only: bool = False
-    """It changes nothing, so that several such calls may run side by side."""
+    """True if it changes nothing: several such calls may run at the same time."""
     at_once: int = 1
-    """How many calls of it may run side by side although it changes something."""
+    """Number of calls that may run at the same time although they change something."""
     untrusted: bool = False
-    """What it returns was written by strangers: data, and never an instruction."""
+    """True if strangers write its results: the model is told to read them as data, never as instructions."""
     within: float | None = LONGEST_RUN
-    """Seconds a call may take; None for a tool that has a limit of its own."""
+    """Seconds that a call may take; None for a tool that sets its own limits."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -173,7 +181,7 @@ class Tool:
         return {**own, "$defs": parts} if parts else own
 
     def read(self, text: str) -> object:
-        """The arguments as the model sent them. Raises `ToolFailed`."""
+        """Decode the arguments that a model sent. Raises `ToolFailed`."""
         kind = dict[str, Any] if isinstance(self.arguments, Mapping) else self.arguments
         try:
             return msgspec.json.decode(text or "{}", type=kind)
@@ -184,13 +192,13 @@ class Tool:
 
 
 def installed() -> list[Tool]:
-    """The tools that other packages bring along. What cannot be loaded of them is logged and left out."""
+    """Return the tools of other packages. A package that cannot be loaded is logged and left out."""
     tools: list[Tool] = []
     for point in entry_points(group=ENTRY_POINTS):
         try:
             tools += _tools(point.load())
         except Exception:
-            log.exception("the tools of a package cannot be loaded", entry_point=point.value)
+            log.exception("tools of a package not loaded", entry_point=point.value)
     return tools
 
 

@@ -1,4 +1,4 @@
-"""Tools come from whoever installs them: another package's are found, and used like ours."""
+"""Tools of other packages: found by their entry points, and used like ours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from hermes_trio.tools.tool import Result, Tool, ToolFailed
+from hermes_trio.tools import Result, Tool, ToolFailed
 
 
 class Words(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ OTHERS = [
 
 @pytest.fixture
 def parrots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with tools, installed as packages are."""
+    """A package with tools, installed like any other package."""
     site = tmp_path / "site"
     info = site / "parrots-1.0.dist-info"
     info.mkdir(parents=True)
@@ -54,7 +54,7 @@ def parrots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "parrots", raising=False)
 
 
-async def test_somebody_elses_tools_are_used_like_ours(parrots: None, tmp_path: Path) -> None:
+async def test_tools_of_another_package_are_used_like_ours(parrots: None, tmp_path: Path) -> None:
     async with scene(tmp_path, tools=toolbox()) as told:
         told.server.answers(
             Reply()
@@ -73,7 +73,15 @@ async def test_somebody_elses_tools_are_used_like_ours(parrots: None, tmp_path: 
         told.check_requests()
 
 
-async def test_a_package_that_is_broken_is_told_and_costs_only_its_tools(
+def test_a_package_may_import_the_names_from_the_module_that_defines_them(
+    parrots: None, tmp_path: Path
+) -> None:
+    package = tmp_path / "site" / "parrots.py"
+    package.write_text(PARROT.replace("from hermes_trio.tools import", "from hermes_trio.tools.tool import"))
+    assert {"parrot", "cockatoo"} <= set(toolbox())
+
+
+async def test_a_broken_package_is_logged_and_costs_only_its_own_tools(
     parrots: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "site" / "parrots.py").write_text("import no_such_module_at_all\n")
