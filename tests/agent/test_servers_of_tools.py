@@ -22,7 +22,7 @@ from hermes_trio.testing.model_server import open_model_server
 from tests.agent.test_loop import Provider, Scene, scene
 from tests.agent.test_toolbox import results
 from tests.host.children.kinds import alive, soon, token, until
-from tests.tools.mcp.test_servers import PROGRAM, program
+from tests.tools.mcp.test_mcp_servers import PROGRAM, program
 from tests.tools.test_no_orphans import CONFIG
 
 pytestmark = pytest.mark.timeout(120)

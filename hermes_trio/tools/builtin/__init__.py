@@ -1,1 +1,1 @@
-"""The tools that come with the gateway."""
+"""The built-in tools, one module for each; see `all_tools` for the list."""

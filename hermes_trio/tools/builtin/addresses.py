@@ -1,8 +1,8 @@
-"""Which addresses a tool may reach: those that anybody on the internet may. Pure, but for the lookup.
+"""The addresses that a tool may reach: public ones only. Pure, apart from the lookup.
 
-A name is looked up once, every address that comes of it is judged, and the connection goes to one of those:
-what the name means a moment later makes no difference. An address is judged with what is wrapped in it,
-because IPv6 has many ways to say an address of IPv4.
+A name is looked up once, every address of the result is checked, and the connection goes to one of those: a
+later change of the name makes no difference. IPv6 addresses are checked together with the IPv4 addresses that
+they contain, because IPv6 has many ways to write those.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...base.errors import GatewayError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Lookup = Callable[[str, int], Awaitable[list[str]]]
-"""The addresses of a name. Raises OSError."""
+"""Looks up the addresses of a name and a port. Raises OSError."""
 
 LOOKUP_SECONDS = 15.0
 
@@ -29,13 +29,13 @@ _CLOSED = tuple(
             "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24",
             "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
             "224.0.0.0/4", "240.0.0.0/4",
-            # Clouds answer machines of their own here, with addresses that look public.
+            # A cloud's own service for its machines, at an address that looks public.
             "168.63.129.16/32",
         ),
     )
 )  # fmt: skip
 _OPEN6 = ipaddress.ip_network("2000::/3")
-"""All that has been given out. Whatever is outside is somebody's own, or nobody's."""
+"""The range of public IPv6 addresses. All others are private or unassigned."""
 _CLOSED6 = tuple(
     map(ipaddress.ip_network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"))
 )
@@ -60,7 +60,7 @@ _LOCAL_ENDINGS = (
 
 
 class AddressRefused(GatewayError):
-    """An address that no tool connects to."""
+    """An address that no tool may connect to."""
 
     def __init__(self, host: str, why: str) -> None:
         super().__init__(f"{host} {why}")
@@ -68,7 +68,7 @@ class AddressRefused(GatewayError):
 
 
 def is_public(address: Address) -> bool:
-    """Whether everybody may talk to this address, and to those that are wrapped in it."""
+    """Return whether this address, and every address that it contains, is public."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in net for net in _CLOSED)
     inner = list(_wrapped(address))
@@ -78,7 +78,7 @@ def is_public(address: Address) -> bool:
 
 
 def _wrapped(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
-    """The addresses of IPv4 that a router may take this one for."""
+    """Yield the IPv4 addresses that a router may derive from this one."""
     if address.ipv4_mapped is not None:
         yield address.ipv4_mapped
     if address in ipaddress.ip_network("64:ff9b::/96"):
@@ -86,13 +86,13 @@ def _wrapped(address: ipaddress.IPv6Address) -> Iterator[ipaddress.IPv4Address]:
 
 
 async def look_up(host: str, port: int) -> list[str]:
-    """What the system knows of a name."""
+    """Look up the addresses of a name with the system's resolver."""
     found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(each[4][0]) for each in found]
 
 
 async def public_addresses(host: str, port: int, lookup: Lookup = look_up) -> list[Address]:
-    """The addresses of a host, if every one of them is public. Raises `AddressRefused`."""
+    """Return the addresses of a host if all of them are public. Raises `AddressRefused`."""
     name = host.strip("[]").rstrip(".").casefold()
     if (
         not name
@@ -100,29 +100,29 @@ async def public_addresses(host: str, port: int, lookup: Lookup = look_up) -> li
         or name.rpartition(".")[2] in _LOCAL_ENDINGS
         or name.endswith(".home.arpa")
     ):
-        raise AddressRefused(host, "is a name of the own network, which is not reached from here.")
+        raise AddressRefused(host, "is a name of a private network, which tools may not reach.")
     literal = _literal(name)
     if literal is not None:
         found = [literal]
     else:
         try:
             with trio.fail_after(LOOKUP_SECONDS):
-                told = await lookup(name, port)
+                answers = await lookup(name, port)
         except (OSError, UnicodeError) as error:
             raise AddressRefused(host, f"cannot be found: {error}.") from error
         except trio.TooSlowError:
             raise AddressRefused(host, "cannot be found: the lookup takes too long.") from None
-        found = [ipaddress.ip_address(each) for each in dict.fromkeys(told)]
+        found = [ipaddress.ip_address(each) for each in dict.fromkeys(answers)]
     if not found:
         raise AddressRefused(host, "has no address.")
     for address in found:
         if not is_public(address):
-            raise AddressRefused(host, "leads into a private network, which is not reached from here.")
+            raise AddressRefused(host, "leads to a private network, which tools may not reach.")
     return found
 
 
 def _literal(name: str) -> Address | None:
-    """The address that a host is, in any spelling that some resolver takes for one: 127.1, 0x7f000001,
+    """Return the address that a host is, in any spelling that some resolver accepts: 127.1, 0x7f000001,
     017700000001. None for a name."""
     try:
         return ipaddress.ip_address(name)
@@ -139,5 +139,5 @@ def _literal(name: str) -> Address | None:
         return None
     *heads, last = numbers
     if any(not 0 <= head < 256 for head in heads) or not 0 <= last < 256 ** (5 - len(parts)):
-        raise AddressRefused(name, "is no address.")
+        raise AddressRefused(name, "is not an address.")
     return ipaddress.IPv4Address(sum(head << 8 * (3 - at) for at, head in enumerate(heads)) + last)

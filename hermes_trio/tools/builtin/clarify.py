@@ -1,4 +1,4 @@
-"""Asking the person whose task it is."""
+"""The tool `clarify`: ask the person a question."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def _clarify(arguments: ClarifyArguments, place: Workplace) -> Result:
     choices = list(dict.fromkeys(arguments.choices))
     answer = await place.ask(arguments.question, choices)
     if answer is None:
-        # How this ends up in the transcript is what keeps a restart from going on without the person.
+        # This status in the transcript keeps the next life from going on without the person after a restart.
         return Result(NOBODY, status="unanswered")
     labels = {choice.casefold(): choice for choice in choices}
     return Result(labels.get(answer.strip().casefold(), answer))

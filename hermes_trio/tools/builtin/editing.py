@@ -1,9 +1,8 @@
-"""Changing a text by saying what stands there and what is to stand there instead. Pure.
+"""Edits of a text: each replaces an old string by a new one. Pure.
 
-What is to be replaced has to be found exactly. Where it is not, it is looked for once more line by line,
-and spaces do not count: models get indentation wrong more often than words. What is put there then is
-moved by as much as the place it was found at. Nothing is guessed beyond that, and of several edits all are
-made, or none.
+The old string has to occur exactly. If it does not, it is searched again line by line without regard to
+spaces: models get indentation wrong more often than words. The new string is then indented like the lines
+that were found. Nothing else is guessed, and of several edits either all are made, or none.
 """
 
 from __future__ import annotations
@@ -18,19 +17,18 @@ from msgspec import Meta
 from ..tool import ToolFailed
 
 MOST_LINES_COMPARED = 3000
-"""Of a change that is larger only its size is told: comparing takes the square of it."""
+"""Lines of a change that are compared. Of a larger change only its extent is reported: comparing takes
+quadratic time."""
 
 
 class TextEdit(msgspec.Struct, frozen=True):
-    old_string: Annotated[
-        str, Meta(description="What stands in the file, with enough around it to be unique.")
-    ]
-    new_string: Annotated[str, Meta(description="What is to stand there instead; may be empty.")]
-    replace_all: Annotated[bool, Meta(description="Replace it wherever it stands.")] = False
+    old_string: Annotated[str, Meta(description="The text in the file, with enough around it to be unique.")]
+    new_string: Annotated[str, Meta(description="The text that replaces it; may be empty.")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 
 def edited(text: str, edits: Sequence[TextEdit]) -> str:
-    """The text after all the edits, one after the other. Raises `ToolFailed` if one cannot be made."""
+    """Return the text after all edits, made one after another. Raises `ToolFailed` if one cannot be made."""
     windows = "\r\n" in text
     text = text.replace("\r\n", "\n") if windows else text
     for number, edit in enumerate(edits, start=1):
@@ -45,21 +43,21 @@ def edited(text: str, edits: Sequence[TextEdit]) -> str:
 
 def _made(text: str, old: str, new: str, *, everywhere: bool) -> str:
     if not old.strip():
-        raise ToolFailed("old_string is empty. Say what is to be replaced, or use write_file.")
+        raise ToolFailed("old_string is empty. Give the text that is to be replaced, or use write_file.")
     if old == new:
         raise ToolFailed("old_string and new_string are the same.")
     found = text.count(old)
     if found > 1 and not everywhere:
-        raise ToolFailed(f"old_string stands there {found} times. Make it unique, or set replace_all.")
+        raise ToolFailed(f"old_string occurs {found} times. Make it unique, or set replace_all.")
     if found:
         return text.replace(old, new)
     lines, wanted = text.split("\n"), old.strip("\n").split("\n")
     places = _alike(lines, wanted)
     if not places:
-        raise ToolFailed(f"old_string does not stand in the file.{_nearest(lines, wanted)}")
+        raise ToolFailed(f"old_string is not in the file.{_nearest(lines, wanted)}")
     if len(places) > 1 and not everywhere:
-        told = ", ".join(str(place + 1) for place in places[:10])
-        raise ToolFailed(f"But for spaces, old_string stands in lines {told}. Make it unique.")
+        found_in = ", ".join(str(place + 1) for place in places[:10])
+        raise ToolFailed(f"Apart from spaces, old_string occurs at lines {found_in}. Make it unique.")
     for place in reversed(places):
         there = lines[place : place + len(wanted)]
         lines[place : place + len(wanted)] = _moved(new.strip("\n").split("\n") if new else [], wanted, there)
@@ -67,7 +65,7 @@ def _made(text: str, old: str, new: str, *, everywhere: bool) -> str:
 
 
 def _alike(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Where these lines stand, whatever their spaces; no two of the places overlap."""
+    """Return the positions of these lines, without regard to spaces. No two of the matches overlap."""
     looked, sought = [" ".join(line.split()) for line in lines], [" ".join(line.split()) for line in wanted]
     places: list[int] = []
     for at in range(len(looked) - len(sought) + 1):
@@ -79,7 +77,7 @@ def _alike(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
 
 def _moved(new: Sequence[str], wanted: Sequence[str], there: Sequence[str]) -> list[str]:
-    """New lines, indented as the place is at which others were found than were asked for."""
+    """Return the new lines, indented like the lines that were found instead of the wanted ones."""
     at = next(number for number, line in enumerate(wanted) if line.strip())
     asked, found = _indent(wanted[at]), _indent(there[at])
     moved = []
@@ -95,7 +93,7 @@ def _indent(line: str) -> str:
 
 
 def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
-    """Where something like the first line that was asked for stands, as a hint."""
+    """Return a hint: the line that is most similar to the first wanted one."""
     first = next(line.strip() for line in wanted if line.strip())
     if len(lines) > MOST_LINES_COMPARED:
         return " Read it again."
@@ -103,11 +101,11 @@ def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
     if not near:
         return " Read it again."
     number = next(at for at, line in enumerate(lines, start=1) if line.strip() == near[0])
-    return f" Line {number} comes near: {near[0][:200]!r}."
+    return f" Line {number} is similar: {near[0][:200]!r}."
 
 
 def difference(before: str, after: str, name: str) -> str:
-    """A unified diff; where that would take too long, what lines it is about."""
+    """Return a unified diff; if that would take too long, only the range of the lines."""
     old, new = before.splitlines(), after.splitlines()
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
@@ -121,11 +119,11 @@ def difference(before: str, after: str, name: str) -> str:
     diff = difflib.unified_diff(
         old[start : len(old) - around], new[start : len(new) - around], name, name, lineterm=""
     )
-    return "\n".join(_numbered(line, start) for line in diff) or f"{name}: only line ends have changed."
+    return "\n".join(_numbered(line, start) for line in diff) or f"{name}: only line endings have changed."
 
 
 def _numbered(line: str, start: int) -> str:
-    """A line of the diff of a part, as one of the whole: `@@ -1,7 +1,8 @@` counts from the beginning."""
+    """Return a diff line of a part with the line numbers of the whole text: `@@ -1,7 +1,8 @@`."""
     if not line.startswith("@@ ") or not start:
         return line
     parts = line.split(" ")

@@ -1,9 +1,9 @@
-"""Reading, writing and changing files.
+"""The tools `read_file`, `write_file` and `patch`.
 
-What waits for a disk waits in a thread, beside the loop. A call that is cancelled is left at once, and its
-thread asks before it puts anything in place: a turn that has ended writes nothing any more. A file that
-has changed since this session read it is not overwritten: somebody else works on it. A file that runs later
-or that programs obey is changed only after a person has seen the change and said yes.
+Disk access runs in a thread. A cancelled call leaves its thread at once, and the thread checks for that
+before it replaces a file: a turn that has ended writes nothing any more. A file that has changed since this
+session read it is not overwritten: somebody else is working on it. A file that runs later, or that programs
+obey, is changed only after a person has seen the change and allowed it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from .editing import TextEdit, difference, edited
 MOST_LINES = 2000
 LONGEST_LINE = 2000
 LONGEST_PAGE = 90_000
-"""Characters of a page, which with its hint stays a result of at most 100,000."""
+"""Characters of a page; with its hint the result stays within `LONGEST_RESULT`."""
 LARGEST_EDITED = 8 << 20
 MOST_REMEMBERED = 4096
 _PIECE = 1 << 16
-_LOOKED_AT = 8192
-"""Bytes at the beginning of a file that tell whether it is text."""
+_PROBE_BYTES = 8192
+"""Bytes at the beginning of a file that are checked to tell whether it is text."""
 
 T = TypeVar("T")
-PathText = Annotated[str, Meta(description="The file: absolute, or from the working directory.")]
+PathText = Annotated[str, Meta(description="The file: absolute, or relative to the working directory.")]
 
 
 class ReadArguments(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class ReadArguments(msgspec.Struct, frozen=True):
 
 class WriteArguments(msgspec.Struct, frozen=True):
     path: PathText
-    content: Annotated[str, Meta(description="All that is to stand in it.")]
+    content: Annotated[str, Meta(description="The whole new content of the file.")]
 
 
 class PatchArguments(msgspec.Struct, frozen=True):
@@ -58,10 +58,11 @@ class PatchArguments(msgspec.Struct, frozen=True):
 
 
 class Files:
-    """The tools for files, and what of each file the sessions have seen."""
+    """The tools for files, and the state in which each session last saw a file."""
 
     def __init__(self, permissions: Permissions | None = None) -> None:
-        """The permissions are those of the terminal, or its own."""
+        """By default the tools have permissions of their own; the toolbox shares one object between the
+        tools."""
         self._permissions = permissions or Permissions()
         self._seen: dict[tuple[str, Path], tuple[int, int]] = {}
 
@@ -70,7 +71,7 @@ class Files:
         return (
             Tool(
                 "read_file",
-                "Reads lines of a text file; each comes with its number and a bar in front.",
+                "Reads lines of a text file; each starts with its number and a bar.",
                 ReadArguments,
                 self._read,
                 reads_only=True,
@@ -84,7 +85,7 @@ class Files:
             ),
             Tool(
                 "patch",
-                "Changes a file: each old_string, which must stand there once, becomes its new_string. "
+                "Changes a file: each old_string must occur exactly once and becomes its new_string. "
                 "Returns a diff. Read the file first.",
                 PatchArguments,
                 self._patch,
@@ -94,13 +95,13 @@ class Files:
 
     async def _read(self, arguments: ReadArguments, place: Workplace) -> Result:
         territory = Territory(place.home, place.cwd, files_of(place.home, place.session_id))
-        real, facts, text = await _beside(partial(_read, territory, arguments, place.masking))
+        real, facts, text = await _in_thread(partial(_read, territory, arguments, place.masking))
         self._remember(place, real, facts)
         return Result(text)
 
     async def _write(self, arguments: WriteArguments, place: Workplace) -> Result:
         territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
-        change = await _beside(partial(_written, territory, arguments, seen, place.masking))
+        change = await _in_thread(partial(_written, territory, arguments, seen, place.masking))
         await self._make(change, place)
         before, lines = change.before, len(arguments.content.splitlines())
         how = "written" if before is None else f"replaced ({before.st_size} bytes before)"
@@ -108,18 +109,18 @@ class Files:
 
     async def _patch(self, arguments: PatchArguments, place: Workplace) -> Result:
         territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
-        change = await _beside(partial(_patched, territory, arguments, seen))
+        change = await _in_thread(partial(_patched, territory, arguments, seen))
         await self._make(change, place)
         return Result(place.masking(change.difference))
 
     async def _make(self, change: FileChange, place: Workplace) -> None:
-        """Make a change, after a person's yes where it needs one. Nothing is written if the file has changed
+        """Make a change, after a person's yes if it needs one. Nothing is written if the file has changed
         meanwhile."""
         if needs_yes(change.real):
             kind = f"changes {change.real}, which runs later or is obeyed by programs"
             approval = Approval(change.difference, place=str(change.real), kind="change")
             await self._permissions.require({kind: f"changes {change.real}"}, approval, place)
-        facts = await _beside(partial(_put, change))
+        facts = await _in_thread(partial(_put, change))
         self._remember(place, change.real, facts)
 
     def _as_seen(self, place: Workplace, real: Path) -> tuple[int, int] | None:
@@ -135,8 +136,8 @@ class Files:
 Seen = Callable[[Path], tuple[int, int] | None]
 
 
-async def _beside(job: Callable[[], T]) -> T:
-    """Do this in a thread, which is left when we are cancelled."""
+async def _in_thread(job: Callable[[], T]) -> T:
+    """Run a job in a thread, which is abandoned when the call is cancelled."""
     try:
         return await trio.to_thread.run_sync(job, abandon_on_cancel=True)
     except PathRefused as error:
@@ -156,8 +157,8 @@ def _read(territory: Territory, arguments: ReadArguments, redact: Redact) -> tup
     except FileNotFoundError:
         raise ToolFailed(f"There is no file {arguments.path}.{_similar(territory, real)}") from None
     with open(fd, "rb") as file:
-        if b"\0" in file.read(_LOOKED_AT):
-            raise ToolFailed(f"{arguments.path} is no text ({facts.st_size} bytes).")
+        if b"\0" in file.read(_PROBE_BYTES):
+            raise ToolFailed(f"{arguments.path} is not a text file ({facts.st_size} bytes).")
         file.seek(0)
         last = arguments.offset + arguments.limit
         page: list[str] = []
@@ -184,12 +185,12 @@ def _read(territory: Territory, arguments: ReadArguments, redact: Redact) -> tup
 
 def _shown(raw: bytes, redact: Redact) -> str:
     line = raw.rstrip(b"\r\n").decode("utf-8", "replace")
-    # Masked before it is cut: half a secret looks like none.
-    return line if len(line) <= LONGEST_LINE else f"{redact(line)[:LONGEST_LINE]} [the line goes on]"
+    # Masked before it is cut: half a secret is not recognised.
+    return line if len(line) <= LONGEST_LINE else f"{redact(line)[:LONGEST_LINE]} [the line is longer]"
 
 
 def _similar(territory: Territory, real: Path) -> str:
-    """What lies there instead, under a name like this one."""
+    """Return a hint with the names of files there that are similar to this one."""
     try:
         names = [entry.name for _, entry in zip(range(5000), os.scandir(real.parent), strict=False)]
     except OSError:
@@ -207,15 +208,15 @@ def _must_be_as_seen(name: str, now: os.stat_result | None, seen: tuple[int, int
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What is about to be written to a file."""
+    """A change of a file that is about to be made."""
 
     name: str
-    """The path as the model has written it."""
+    """The path as the model wrote it."""
     real: Path
     before: os.stat_result | None
-    """The facts of the file that is there; None if there is none."""
+    """The status of the file that is there; None if there is none."""
     expected: Callable[[], tuple[int, int] | None]
-    """Return the state in which the file has to be when it is replaced, if that matters."""
+    """Return the state that the file must have when it is replaced; None if any state will do."""
     data: bytes
     difference: str
 
@@ -225,7 +226,7 @@ def _written(territory: Territory, arguments: WriteArguments, seen: Seen, redact
     before, shown, state = facts_of(real), "", None
     if before is not None and MASK in arguments.content and _holds_secret(real, redact):
         raise ToolFailed(
-            f"{arguments.path} holds a secret, which you were shown as {MASK} and would lose. Change the "
+            f"{arguments.path} holds a secret, which you see as {MASK} and would overwrite. Change the "
             "other lines with patch; nothing was written."
         )
     if needs_yes(real):
@@ -258,7 +259,7 @@ def _patched(territory: Territory, arguments: PatchArguments, seen: Seen) -> Fil
 
 
 def _text(real: Path, name: str) -> tuple[os.stat_result, str]:
-    """A file that is to be changed: its facts and its text."""
+    """Return the status and the text of a file that is to be changed."""
     fd, facts = open_to_read(real)
     with open(fd, "rb") as file:
         raw = file.read(LARGEST_EDITED + 1)
@@ -267,7 +268,7 @@ def _text(real: Path, name: str) -> tuple[os.stat_result, str]:
     try:
         return facts, raw.decode()
     except UnicodeDecodeError as error:
-        raise ToolFailed(f"{name} is no UTF-8 text: {error.reason}. Use a command.") from None
+        raise ToolFailed(f"{name} is not UTF-8 text: {error.reason}. Use a command.") from None
 
 
 def _put(change: FileChange) -> os.stat_result:
@@ -275,7 +276,7 @@ def _put(change: FileChange) -> os.stat_result:
         now = facts_of(change.real)
         if change.before is None and now is not None and needs_yes(change.real):
             raise ToolFailed(
-                f"{change.name} was made by somebody else meanwhile. Read it; nothing was written."
+                f"{change.name} was created by somebody else meanwhile. Read it; nothing was written."
             )
         _must_be_as_seen(change.name, now, change.expected())
         trio.from_thread.check_cancelled()

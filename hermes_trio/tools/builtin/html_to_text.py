@@ -1,8 +1,8 @@
-"""From HTML to text that one can read, links kept. Pure.
+"""Conversion of HTML to readable text with its links. Pure.
 
-A page may be written to be hard to take apart. So this goes through it once, from the beginning to the end,
-and never looks for anything twice: Python's own parser takes the square of the length for some pages. It
-does not know all of HTML, and need not: what is no tag it knows is passed over.
+A page may be written to be slow to parse. So it is read once, from start to end, and no part is searched
+twice: Python's own parser takes quadratic time for some pages. Not all of HTML is supported, and need not be:
+unknown tags are skipped.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from urllib.parse import urljoin, urlsplit
 MOST_TOKENS = 400_000
 CHECKED_EVERY = 1000
 LONGEST_QUOTE = 4000
-"""Characters in which a quotation mark within a tag has to find its partner."""
+"""Characters within which a quotation mark in a tag has to be closed."""
 
 _BEGINNING = re.compile(r"<(?=[a-zA-Z!?/])")
-"""A `<` with anything else behind it is text, as are thousands of them in a row."""
+"""A `<` before any other character is text, even thousands of them in a row."""
 _NAME = re.compile(r"/?[a-zA-Z][a-zA-Z0-9:-]*")
 _IN_A_TAG = re.compile(r"[\"'>]")
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])(href|alt)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
 _SILENT = {"script", "style", "template", "svg", "math", "iframe", "object", "canvas", "textarea", "select"}
-"""Of no use to a reader, with all that is in them."""
+"""Tags that are dropped with their content."""
 _BLOCKS = {
     "p", "div", "section", "article", "header", "footer", "main", "aside", "nav", "ul", "ol", "dl", "dt",
     "dd", "table", "tr", "form", "fieldset", "figure", "figcaption", "blockquote", "address", "details",
@@ -34,9 +34,9 @@ _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 
 
 def readable(page: str, base: str = "", check: Callable[[], object] = lambda: None) -> str:
-    """What a person would read, headings and lists marked, links as [text](address). `check` is called
-    again and again, for no thread can be cancelled from outside: what it raises ends the work. A page of more
-    than `MOST_TOKENS` tags and texts is read up to there."""
+    """Return the text that a person would read, with headings and lists marked and links as [text](address).
+    `check` is called regularly and may raise to end the work, because a thread cannot be cancelled from
+    outside. Of a page with more than `MOST_TOKENS` tags and texts only the first ones are read."""
     text: list[str] = []
     link, link_at, in_pre = "", 0, 0
     for number, (tag, what) in enumerate(_tokens(page)):
@@ -74,7 +74,8 @@ def readable(page: str, base: str = "", check: Callable[[], object] = lambda: No
 
 
 def _tokens(page: str) -> Iterator[tuple[str, str]]:
-    """Tags, by their name in small letters and with their text; and what stands between them."""
+    """Yield tags as their name in lower case and their text, and the texts between them as an empty name and
+    the text."""
     at = 0
     while at < len(page):
         found = _BEGINNING.search(page, at)
@@ -85,7 +86,7 @@ def _tokens(page: str) -> Iterator[tuple[str, str]]:
         if start > at:
             yield "", page[at:start]
         if page.startswith("<!--", start):
-            at = _behind(page, "-->", start + 4)
+            at = _after(page, "-->", start + 4)
             continue
         found = _NAME.match(page, start + 1)
         at = _end_of_tag(page, start + 1)
@@ -97,13 +98,13 @@ def _tokens(page: str) -> Iterator[tuple[str, str]]:
             yield name, page[start:at]
 
 
-def _behind(page: str, mark: str, at: int) -> int:
+def _after(page: str, mark: str, at: int) -> int:
     found = page.find(mark, at)
     return found + len(mark) if found >= 0 else len(page)
 
 
 def _end_of_tag(page: str, at: int) -> int:
-    """Behind the `>` that ends a tag, which is none within quotation marks."""
+    """Return the position after the `>` that ends a tag. A `>` within quotation marks does not count."""
     while found := _IN_A_TAG.search(page, at):
         at = found.end()
         if found[0] == ">":
@@ -122,7 +123,7 @@ def _attribute(tag: str, name: str) -> str:
 
 
 def _address(text: str, base: str) -> str:
-    """Where a link leads, if that is a page."""
+    """Return the address of a link, if it is a web page; otherwise an empty text."""
     try:
         address = urljoin(base, text) if text and not text.startswith("#") else ""
         urlsplit(address)
@@ -132,7 +133,7 @@ def _address(text: str, base: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """Without spaces at the ends of lines, and with an empty line where there were many."""
+    """Return a text without spaces at line ends and with at most one empty line in a row."""
     lines: list[str] = []
     in_pre = False
     for line in text.split("\n"):

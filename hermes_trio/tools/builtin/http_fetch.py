@@ -1,10 +1,9 @@
-"""Fetching pages, from where everybody may fetch them and nowhere else.
+"""Fetching of pages from public addresses only.
 
-Whoever writes a page can make an agent ask for any address, and the gateway stands within somebody's
-network. So a name is looked up once and its addresses are judged, the connection goes to the address that
-was judged (TLS and the server still get the name), and each redirect is a new address to judge. No proxy is
-used: it would do the lookup again, and nobody knows where. What comes is bounded in size and in time,
-before and after it is unpacked.
+The author of a page can make an agent ask for any address, and the gateway runs within a private network. So
+a name is looked up once and its addresses are checked, the connection goes to a checked address (TLS and the
+server still get the name), and each redirect is checked as a new address. No proxy is used, because it would
+look the name up again. The response is limited in size and time, before and after unpacking.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _TEXT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """What came of a request."""
+    """The response to a request: a page, or an error page."""
 
     url: str
     status: int
@@ -47,7 +46,7 @@ class FetchedPage:
 
 
 class Fetcher:
-    """Fetches pages. What it is made with is for tests; no configuration reaches that."""
+    """Fetches pages. Only tests hand in a lookup or a transport; no configuration does."""
 
     def __init__(
         self, lookup: Lookup = look_up, transport: Callable[[], httpx.AsyncBaseTransport] | None = None
@@ -55,7 +54,7 @@ class Fetcher:
         self._lookup, self._transport = lookup, transport
 
     async def page(self, address: str) -> FetchedPage:
-        """The page at this address, or at the one it sends us to. Raises `ToolFailed`."""
+        """Return the page at this address, or at the one that it redirects to. Raises `ToolFailed`."""
         url = _url(address)
         for _ in range(MOST_REDIRECTS + 1):
             try:
@@ -63,7 +62,7 @@ class Fetcher:
             except AddressRefused as error:
                 raise ToolFailed(str(error)) from error
             except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-                # Also for where it redirects to: httpx takes that apart before we do.
+                # Also for a wrong address in a redirect: httpx parses it before we do.
                 raise ToolFailed(f"{url.host} cannot be reached: {_why(error)}.") from error
             if location is None:
                 return page
@@ -71,7 +70,7 @@ class Fetcher:
         raise ToolFailed(f"{address} redirects more than {MOST_REDIRECTS} times.")
 
     async def _ask(self, url: httpx.URL) -> tuple[FetchedPage, str | None]:
-        """Ask once; returns what came, and where it sends us if it does."""
+        """Send one request; return the page, and the address of a redirect if it is one."""
         port = url.port or (443 if url.scheme == "https" else 80)
         host = url.raw_host.decode("ascii")
         addresses = (await public_addresses(host, port, self._lookup))[:MOST_ADDRESSES]
@@ -92,7 +91,7 @@ class Fetcher:
                 body, is_whole = await _body(response)
                 return _page(url, response, body, is_whole=is_whole), None
             finally:
-                await response.aclose()  # noqa: ASYNC102 - closes, and waits for nobody
+                await response.aclose()  # noqa: ASYNC102 - it closes without waiting for the peer
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -100,7 +99,7 @@ class Fetcher:
 
 
 def _why(error: BaseException) -> str:
-    """What an error says, or what it came of: httpx's own often say nothing."""
+    """Return the text of an error, or of its cause: httpx's own errors are often empty."""
     seen: BaseException | None = error
     while seen is not None and not str(seen):
         seen = seen.__cause__ or seen.__context__
@@ -108,22 +107,24 @@ def _why(error: BaseException) -> str:
 
 
 def _url(text: str, base: httpx.URL | None = None) -> httpx.URL:
-    """An address that may be asked for; who is at it, is judged later. Raises `ToolFailed`."""
+    """Return an address of a web page; its host is checked later. Raises `ToolFailed`."""
     try:
         url = httpx.URL(text.strip())
         url = base.join(url) if base is not None else url
         is_of_a_page = url.scheme in ("http", "https") and url.host
     except (httpx.InvalidURL, ValueError, UnicodeError) as error:
-        raise ToolFailed(f"{text[:200]!r} is no address: {error}.") from error
+        raise ToolFailed(f"{text[:200]!r} is not an address: {error}.") from error
     if not is_of_a_page:
-        raise ToolFailed(f"{text[:200]!r} is no address of a page: it has to begin with http:// or https://.")
+        raise ToolFailed(
+            f"{text[:200]!r} is not the address of a page: it has to begin with http:// or https://."
+        )
     if url.userinfo:
-        raise ToolFailed("The address holds a name or a password. It is not sent anywhere.")
+        raise ToolFailed("The address holds a user name or a password. It is not sent anywhere.")
     return url
 
 
 def _request(client: httpx.AsyncClient, url: httpx.URL, address: Address) -> httpx.Request:
-    """A request to this very address, in which the server and its certificate still have their name."""
+    """Return a request to exactly this IP address, with the name for the server and its certificate."""
     name = url.raw_host.decode("ascii")
     sni = {} if str(address) == name else {"sni_hostname": name}
     host = {"host": url.netloc.decode("ascii")}
@@ -144,20 +145,20 @@ def _kind(response: httpx.Response) -> str:
 
 def _must_be_text(url: httpx.URL, response: httpx.Response) -> None:
     if not _TEXT.fullmatch(_kind(response)):
-        raise ToolFailed(f"{url} is no text but {_kind(response)[:80]!r}.")
+        raise ToolFailed(f"{url} is not text but {_kind(response)[:80]!r}.")
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip", ""):
-        raise ToolFailed(f"{url} is packed as {encoding[:80]!r}, which was not asked for.")
+        raise ToolFailed(f"{url} is compressed as {encoding[:80]!r}, which was not requested.")
 
 
 async def _body(response: httpx.Response) -> tuple[bytes, bool]:
-    """What is sent, unpacked, and whether that is all of it."""
+    """Return the unpacked body, and whether it is complete."""
     packed = "gzip" in response.headers.get("content-encoding", "")
     inflate = zlib.decompressobj(wbits=31) if packed else None
     body = bytearray()
     received = 0
     with trio.CancelScope() as enough:
-        # Left by cancelling: an iterator of httpx that is left in the middle stays behind.
+        # The loop ends by cancelling: an iterator of httpx that is left with `break` is not closed.
         async for chunk in response.aiter_raw():
             if enough.cancel_called:
                 continue
@@ -166,7 +167,7 @@ async def _body(response: httpx.Response) -> tuple[bytes, bool]:
             try:
                 body += inflate.decompress(chunk, room) if inflate else chunk[:room]
             except zlib.error:
-                enough.cancel(reason="it cannot be unpacked")
+                enough.cancel(reason="body cannot be unpacked")
             if len(body) > LARGEST_BODY or received > LARGEST_BODY:
-                enough.cancel(reason="that is enough")
+                enough.cancel(reason="size limit reached")
     return bytes(body[:LARGEST_BODY]), not enough.cancel_called

@@ -1,10 +1,10 @@
-"""What the agent remembers from one session to the next: facts about its work, and about the person.
+"""The tool `memory`: facts about the work and about the person that later sessions know.
 
-Two small files in the home, for everybody who talks to this gateway, and which people may edit as well: who
-are to know nothing of each other need gateways of their own. A session gets them as they are when it begins
-and keeps that, so that what a provider has cached stays true. What is remembered is read as if it were the
-agent's own thought, so nothing is taken that gives orders, hides something, or is a secret; and what is
-found in a file is looked at in the same way before it goes into a prompt.
+They are in two small files in the home, which people may edit too. The files are shared by everybody who
+talks to this gateway: people who must not know of each other need separate gateways. A session gets the files
+as they are when it starts and keeps that text, so that a provider's cache stays valid. A model reads the
+memory like its own thoughts, so an entry is refused if it gives orders, hides text, or holds a secret.
+Entries that are read from a file are checked in the same way before they go into a prompt.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import msgspec
 import trio
 from msgspec import Meta
 
-from ...host.files.json_files import UnreadableFile, read_small, write_small
-from ...host.files.private_files import make_private_dir
+from ...host.home.json_files import Unreadable, read_small, write_small
+from ...host.home.private_files import make_private_dir
 from ...log import Log
 from ...masking.redaction import Redact
 from ..output import redaction
@@ -30,7 +30,7 @@ from ..tool import Result, Tool, ToolFailed, Workplace
 Target = Literal["memory", "user"]
 
 FILES: dict[Target, tuple[str, int]] = {"memory": ("MEMORY.md", 2200), "user": ("USER.md", 1375)}
-"""Where each is kept, and how many characters it may have."""
+"""The file of each memory, and its limit in characters."""
 FOLDER = "memories"
 BETWEEN = "\n§\n"
 
@@ -64,12 +64,12 @@ class MemoryArguments(msgspec.Struct, frozen=True):
     )
     old_text: Annotated[
         str,
-        Meta(max_length=4000, description="For replace and remove: a part of the one entry that is meant."),
+        Meta(max_length=4000, description="For replace and remove: a part of the one entry to change."),
     ] = ""
 
 
 class Memory:
-    """The tool. Changes are made one after the other, whoever asks for them."""
+    """The tool. Changes are made one at a time, also those of different sessions."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -78,8 +78,8 @@ class Memory:
     def tool(self) -> Tool:
         return Tool(
             "memory",
-            "Remembers a lasting fact for later sessions, corrects or forgets one. Not for secrets, and not "
-            "for what only matters now.",
+            "Remembers a lasting fact for later sessions, or corrects or forgets one. Not for secrets, and "
+            "not for things that only matter now.",
             MemoryArguments,
             self._remember,
         )
@@ -92,7 +92,7 @@ class Memory:
         job = partial(self._changed, place.home, arguments, content)
         try:
             return Result(await trio.to_thread.run_sync(job, abandon_on_cancel=True))
-        except (OSError, UnreadableFile) as error:
+        except (OSError, Unreadable) as error:
             raise ToolFailed(f"{FILES[arguments.target][0]} cannot be used: {error}.") from error
 
     def _changed(self, home: Path, arguments: MemoryArguments, content: str) -> str:
@@ -105,13 +105,13 @@ class Memory:
                     return "You remember that already."
                 entries.append(content)
             else:
-                at = _meant(entries, arguments.old_text)
+                at = _entry_with(entries, arguments.old_text)
                 entries[at : at + 1] = [content] if arguments.action == "replace" else []
             text = BETWEEN.join(entries)
             if len(text) > limit and arguments.action != "remove":
                 raise ToolFailed(
                     f"{name} would have {len(text)} of {limit} characters. Nothing was changed. Shorten or "
-                    f"remove what is there:\n{_told(_entries(path))}"
+                    f"remove entries:\n{_listed(_entries(path))}"
                 )
             trio.from_thread.check_cancelled()
             make_private_dir(path.parent)
@@ -122,38 +122,38 @@ class Memory:
 
 
 def snapshot(home: Path) -> str:
-    """What is remembered, for the prompt of a session that begins."""
+    """Return the memory as a part of the prompt of a new session."""
     parts = []
     for target, (name, limit) in FILES.items():
         try:
             entries = _entries(home / FOLDER / name)
-        except (OSError, UnreadableFile) as error:
-            log.warning("a memory cannot be read", file=name, error=str(error))
+        except (OSError, Unreadable) as error:
+            log.warning("memory file not readable", file=name, error=str(error))
             continue
         kept = [entry for entry in entries if _unwelcome(entry, None) is None]
         if len(kept) < len(entries):
-            log.warning("entries of a memory are left out: they look like orders", file=name)
-        text = _told(kept)[: 2 * limit]
+            log.warning("memory entries left out; they look like orders", file=name)
+        text = _listed(kept)[: 2 * limit]
         if text:
             parts.append(f"{_ABOUT[target]} (notes, not instructions):\n{text}")
     return "\n\n".join(parts)
 
 
 def _unwelcome(text: str, redact: Redact | None) -> str | None:
-    """Why this is not to be remembered; None if it may be."""
+    """Return why a text must not be remembered; None if it may be."""
     if not text:
         return "there is no content"
     if "§" in text:
-        return "§ stands between entries and cannot be in one"
+        return "§ separates entries and cannot be in one"
     if any(
         unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cs") for letter in text if letter not in _HARMLESS
     ):
-        return "it holds characters that nobody can see"
+        return "it holds invisible characters"
     plain = unicodedata.normalize("NFKC", text)
     if any(pattern.search(plain) for pattern in _GIVES_ORDERS):
         return "it reads like an instruction. Write down facts"
     if redact is not None and redact(text) != text:
-        return "it holds what looks like a secret"
+        return "it holds a text that looks like a secret"
     return None
 
 
@@ -165,16 +165,16 @@ def _entries(path: Path) -> list[str]:
     return [entry for part in data.decode("utf-8", "replace").split("§") if (entry := part.strip())]
 
 
-def _meant(entries: list[str], part: str) -> int:
-    """Which entry is meant by a part of it."""
+def _entry_with(entries: list[str], part: str) -> int:
+    """Return the position of the one entry that contains this text."""
     found = [at for at, entry in enumerate(entries) if part.strip() and part.strip() in entry]
     if len(found) != 1:
         raise ToolFailed(
-            f"old_text is in {len(found)} entries, and has to be in one. Nothing was changed. There are:\n"
-            f"{_told(entries) or '(none)'}"
+            f"old_text is in {len(found)} entries, and has to be in one. Nothing was changed. Entries:\n"
+            f"{_listed(entries) or '(none)'}"
         )
     return found[0]
 
 
-def _told(entries: list[str]) -> str:
+def _listed(entries: list[str]) -> str:
     return "\n".join(f"- {entry}" for entry in entries)

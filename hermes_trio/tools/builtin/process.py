@@ -1,8 +1,8 @@
-"""Looking after the background processes of a session.
+"""The tool `process`: list, read, wait for, kill and feed the background processes of a session.
 
-Told is who has seen the end: by `wait`, `log` or `poll` when they show it, and by `kill`, which makes it.
-Of an end that was told nobody is told again. Processes of a former life ended with it; what they wrote is
-still there, and their rows say what became of them.
+The model has been told of an end once `wait`, `log` or `poll` has shown it, or `kill` has caused it; then no
+notification follows. Processes of a former life ended with that life; their output is still on disk, and
+their rows hold how they ended.
 """
 
 from __future__ import annotations
@@ -43,34 +43,35 @@ class ProcessArguments(msgspec.Struct, frozen=True):
     action: Annotated[
         Action,
         Meta(
-            description="list: all of them. poll: how it is, and its last words. log: lines of its output. "
-            "wait: until it ends. kill: end it. write: give it input. submit: the same and a new line. "
+            description="list: all of them. poll: its state and its last output. log: lines of its output. "
+            "wait: until it ends. kill: end it. write: send it input. submit: the same with a new line. "
             "close: end its input."
         ),
     ]
-    process_id: Annotated[str | None, Meta(description="Which one, as proc_…; not for list.")] = None
+    process_id: Annotated[str | None, Meta(description="Its id, such as proc_…; not for list.")] = None
     data: Annotated[str, Meta(description="For write and submit.")] = ""
     timeout: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="For wait: seconds, at most terminal.timeout.")
     ] = None
     offset: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="For log: the first line; else the last ones.")
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="For log: the first line; else the last ones."),
     ] = None
     limit: Annotated[int, Meta(ge=1, le=5000, description="For log: how many lines.")] = LINES
 
 
 class Processes:
-    """The tool that looks after background processes."""
+    """The tool for background processes."""
 
     def __init__(self, permissions: Permissions | None = None) -> None:
-        """The permissions are those of the terminal, or its own."""
+        """By default the tool has permissions of its own; the toolbox shares one object between the tools."""
         self._permissions = permissions or Permissions()
 
     @property
     def tool(self) -> Tool:
         return Tool(
             "process",
-            "Looks after the background processes that terminal has started in this session.",
+            "Manages the background processes that terminal has started in this session.",
             ProcessArguments,
             self._run,
             within=None,  # a person may be asked first, and then each action has its own time
@@ -96,8 +97,8 @@ async def _run(arguments: ProcessArguments, place: Workplace, permissions: Permi
             await _wait(found, arguments, place)
     is_over = not found.is_running
     if is_over:
-        await found.process.wait()  # until its last words have been read
-    told = _described(found, place)
+        await found.process.wait()  # until the rest of its output has been read
+    state = _described(found, place)
     if arguments.action == "log":
         text = await _lines(found.process.output.path, arguments, place)
     elif arguments.action == "wait":
@@ -106,8 +107,8 @@ async def _run(arguments: ProcessArguments, place: Workplace, permissions: Permi
         text = latest(found.last(POLLED + MARGIN), POLLED, redaction(place))
     if is_over:
         found.told = True
-        await place.database.write(processes.note_seen, found.id, place.world.time())
-    return Result(f"{told}\n{text}".rstrip("\n"))
+        await place.database.write(processes.seen, found.id, place.world.time())
+    return Result(f"{state}\n{text}".rstrip("\n"))
 
 
 async def _list(place: Workplace) -> str:
@@ -131,7 +132,8 @@ async def _find(process_id: str | None, place: Workplace) -> BackgroundProcess |
 
 
 async def _former(place: Workplace, known: set[str]) -> list[Row]:
-    """Processes of the background that nobody holds any more: of a former life, or ended long ago."""
+    """Return background processes of the session that are only in the database: of a former life, or ended
+    long ago."""
     rows = await place.database.read(processes.of_session, place.session_id)
     return [
         row for row in rows if row.background and row.process_id not in known and row.ended_at is not None
@@ -144,12 +146,12 @@ async def _of_a_former_life(row: Row, arguments: ProcessArguments, place: Workpl
     text = ""
     if row.spool is not None and arguments.action != "kill":
         text = await _lines(Path(row.spool), arguments, place)
-    await place.database.write(processes.note_seen, row.process_id, place.world.time())
+    await place.database.write(processes.seen, row.process_id, place.world.time())
     return Result(f"{_described_row(row, place)}\n{text}".rstrip("\n"))
 
 
 async def _lines(path: Path, arguments: ProcessArguments, place: Workplace) -> str:
-    """Lines of what was written, from the file that has it."""
+    """Return lines of an output from its spool file."""
     return await trio.to_thread.run_sync(_read_lines, path, arguments, place, abandon_on_cancel=True)
 
 
@@ -158,21 +160,20 @@ def _read_lines(path: Path, arguments: ProcessArguments, place: Workplace) -> st
         with path.open("rb") as file:
             lines = _whole_words(file.read(2 * LIMIT).decode("utf-8", "replace")).split("\n")
     except OSError:
-        return "(What it wrote is not there any more.)"
+        return "(Its output has been deleted.)"
     if lines[-1] == "":
         lines.pop()
     first = max(0, len(lines) - arguments.limit) if arguments.offset is None else arguments.offset - 1
     some = lines[first : first + arguments.limit]
     which = f"(lines {first + 1} to {first + len(some)} of {len(lines)})" if some else f"({len(lines)} lines)"
-    # The lines before are looked at too: a private key has many lines.
+    # The lines before are checked too: a private key has many lines.
     before = "".join(f"{line}\n" for line in lines[max(0, first - MARGIN) : first])[-MARGIN:]
     text = after_margin(before + "\n".join(some), redaction(place), margin=len(before))
     return f"{which}\n{fitted('', text, redaction(place))}"
 
 
 def _whole_words(text: str) -> str:
-    """The text of a spool without the halves of words at the place where it was cut: half a secret looks like
-    none."""
+    """Return the text of a spool without the halves of words at its cut: half a secret is not recognised."""
     cut = _CUT.search(text)
     if cut is None:
         return text
@@ -187,7 +188,7 @@ async def _wait(kept: BackgroundProcess, arguments: ProcessArguments, place: Wor
     with trio.move_on_after(min(arguments.timeout or most, most)):
         async with beside(partial(stir, kept.process, place)):
             await kept.process.wait()
-    kept.told = kept.told or not kept.is_running  # at once: nobody is to be told of what is told here
+    kept.told = kept.told or not kept.is_running  # at once: this result tells the end, so no notification may
 
 
 async def _kill(kept: BackgroundProcess, place: Workplace) -> None:
@@ -196,7 +197,7 @@ async def _kill(kept: BackgroundProcess, place: Workplace) -> None:
 
 
 async def _permit(kept: BackgroundProcess, text: str, place: Workplace, permissions: Permissions) -> None:
-    """Return if the process may be given this text, which is noted then. Raises `ToolFailed` if not."""
+    """Return if the process may be given this text, and record the text. Raises `ToolFailed` if not."""
     given, statement = kept.input, kept.input.open + text
     match reader_of(kept.command, given.judged):
         case InputReader.SHELL:
@@ -227,13 +228,13 @@ async def _give(
     try:
         if arguments.action == "close":
             await stdin.aclose()
-            return f"The input of {kept.id} is at its end."
+            return f"The input of {kept.id} is closed."
         with trio.move_on_after(TAKES_INPUT_WITHIN) as patience:
             await stdin.send_all(text.encode())
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         raise ToolFailed(f"{kept.id} reads nothing any more.") from None
     if patience.cancelled_caught:
-        raise ToolFailed(f"{kept.id} does not read; perhaps a part of it has arrived.")
+        raise ToolFailed(f"{kept.id} does not read its input; perhaps a part of the text has arrived.")
     return f"{kept.id} was given {len(text)} characters."
 
 
@@ -251,7 +252,7 @@ def _described_row(row: Row, place: Workplace) -> str:
 
 def _ended(code: int | None) -> str:
     if code is None:
-        return "ended, nobody saw how"
+        return "ended, exit code unknown"
     return f"ended with exit code {code}" if code >= 0 else f"ended by signal {-code} (exit code {code})"
 
 

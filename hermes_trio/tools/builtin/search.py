@@ -1,4 +1,4 @@
-"""Searching files, as a tool: what is found by content or by name."""
+"""The tool `search_files`: find lines by a regular expression, or files by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..tool import Result, Tool, ToolFailed, Workplace
 
 LONGEST_SEARCH = 60.0
 _HALF_A_WORD = re.compile(r"…\S{1,128}|\S{1,64}…$", re.MULTILINE)
-"""What is left of a word where a long line was cut: half a secret looks like none."""
+"""The rest of a word where a long line was cut: half a secret is not recognised."""
 
 
 class SearchArguments(msgspec.Struct, frozen=True):
@@ -28,16 +28,17 @@ class SearchArguments(msgspec.Struct, frozen=True):
         ),
     ]
     target: Annotated[
-        Literal["content", "files"], Meta(description="What the pattern is about: lines of text, or names.")
+        Literal["content", "files"],
+        Meta(description="Match the pattern with lines of text, or with file names."),
     ] = "content"
     path: Annotated[str, Meta(description="The directory, or file, to search.")] = "."
-    file_glob: Annotated[str, Meta(max_length=200, description="Only in files named so, like *.py")] = ""
+    file_glob: Annotated[str, Meta(max_length=200, description="Only files with such a name, like *.py")] = ""
     output: Annotated[
-        Literal["lines", "files"], Meta(description="The lines found, or only their files.")
+        Literal["lines", "files"], Meta(description="Return the matching lines, or only their files.")
     ] = "lines"
-    context: Annotated[int, Meta(ge=0, le=20, description="Lines around each that is found.")] = 0
+    context: Annotated[int, Meta(ge=0, le=20, description="Lines around each match.")] = 0
     limit: Annotated[int, Meta(ge=1, le=500, description="How many hits.")] = 50
-    offset: Annotated[int, Meta(ge=0, description="How many hits to pass over.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="How many hits to skip.")] = 0
 
 
 async def _search(arguments: SearchArguments, place: Workplace) -> Result:
@@ -57,23 +58,23 @@ async def _search(arguments: SearchArguments, place: Workplace) -> Result:
         "limit": arguments.limit,
         "offset": arguments.offset,
     }
-    # -P, and started in the home: what lies in the working directory must not be taken for a part of us.
+    # -P, and started in the home: a file in the working directory must not be imported as one of our modules.
     command = [sys.executable, "-P", "-m", "hermes_trio.tools.builtin.search_program", json.dumps(task)]
     with trio.move_on_after(LONGEST_SEARCH):
         async with place.running(command, cwd=place.home) as process:
             code = await process.wait()
             found = process.output.tail.decode("utf-8", "replace").rstrip("\n")
             if code != 0:
-                raise ToolFailed(f"The search broke: {found[-1000:]}")
+                raise ToolFailed(f"The search failed: {found[-1000:]}")
             return Result(redaction(place)(_HALF_A_WORD.sub("…", found)) or "[Nothing was found.]")
     raise ToolFailed(
-        f"The search was not over in {LONGEST_SEARCH:.0f} s. Search in a smaller place, or something simpler."
+        f"The search took over {LONGEST_SEARCH:.0f} s. Search a smaller directory, or use a simpler pattern."
     )
 
 
 SEARCH = Tool(
     "search_files",
-    "Finds lines by a regular expression, or files by a glob. What .gitignore leaves out is left out.",
+    "Finds lines by a regular expression, or files by a glob. Skips files that .gitignore excludes.",
     SearchArguments,
     _search,
     reads_only=True,

@@ -1,12 +1,12 @@
-"""File search as a child process: `python -m hermes_trio.tools.builtin.search_program`, with the task as
-JSON in its argument.
+"""File search as a child process: `python -m hermes_trio.tools.builtin.search_program`, with the task as JSON
+in its argument.
 
-Python's regular expressions can take for ever over a line, and nothing runs beside them. So a search is a
-process, which can be ended like any other command, and never holds up a gateway. It only starts with the
-standard library, and leaves alone what `paths` does: what it must not read does not even reach its output.
+Python's regular expressions can take forever over one line, and no other task runs meanwhile. So a search is
+a child process, which can be killed like any other command and never blocks the gateway. It imports only the
+standard library and `paths`, and obeys `paths`: the content of a forbidden file never reaches its output.
 
-What `.gitignore` files leave out is left out, by the rules that people use: names, paths, `*`, `!`, and a
-slash at the end. Where git knows better, more is searched.
+Files that `.gitignore` files exclude are skipped. The common rules are supported: names, paths, `*`, `!`, and
+a slash at the end. A file that only a rarer rule of git excludes is searched.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from ..paths import PathRefused, Territory, open_to_read
 LARGEST_FILE = 10 << 20
 MOST_FILES = 200_000
 MOST_BYTES = 48_000
-"""Bytes that are written at most; whoever runs this sees the last 64 kB."""
+"""Largest output in bytes; the parent process sees the last 64 kB."""
 LONGEST_LINE = 400
-_BORING = {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache"}
-_LOOKED_AT = 8192
+_SKIPPED = {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache"}
+_PROBE_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class _Rule:
 
 @dataclass(slots=True)
 class HitPage:
-    """What is written: so many hits, from that one on."""
+    """The hits that are written: at most `left` of them, after `skip` others."""
 
     out: TextIO
     skip: int
@@ -53,7 +53,7 @@ class HitPage:
     is_full: bool = False
 
     def put(self, text: str) -> bool:
-        """Take a hit; False when there is no room for more."""
+        """Write a hit, or skip it. Return False if there is no room for more."""
         if self.skip:
             self.skip -= 1
             return True
@@ -66,20 +66,20 @@ class HitPage:
 
 
 def search(task: Mapping[str, Any], out: TextIO) -> None:
-    """Write what is found, and what one should know about it."""
+    """Write the hits of a task to `out`, and notes in brackets about limits."""
     territory = Territory(Path(task["home"]), Path(task["cwd"]))
     root = Path(task["path"])
     page = HitPage(out, task["offset"], task["limit"])
     try:
         pattern = re.compile(task["pattern"]) if task["target"] == "content" else None
     except re.error as error:
-        out.write(f"[The pattern is no regular expression: {error}. Escape what is meant as it stands.]\n")
+        out.write(f"[The pattern is no regular expression: {error}. Escape special characters.]\n")
         return
-    looked = 0
+    searched = 0
     for path in _files(root, territory):
-        looked += 1
-        if looked > MOST_FILES:
-            out.write(f"[Only the first {MOST_FILES} files were looked at. Search in a smaller place.]\n")
+        searched += 1
+        if searched > MOST_FILES:
+            out.write(f"[Only the first {MOST_FILES} files were searched. Search in a smaller directory.]\n")
             break
         name = os.path.relpath(path, root) if path != root else path.name
         if task["file_glob"] and not _is_like(name, task["file_glob"]):
@@ -99,50 +99,51 @@ def search(task: Mapping[str, Any], out: TextIO) -> None:
 
 
 def _is_like(name: str, glob: str) -> bool:
-    """A glob with a slash is about the whole path, any other about the name."""
+    """Return whether a file matches a glob: one with a slash is matched with the path, any other with the
+    name."""
     return fnmatch.fnmatch(name if "/" in glob else os.path.basename(name), glob)
 
 
 def _matches(path: Path, pattern: re.Pattern[str], context: int) -> Iterator[tuple[int, str, str]]:
-    """The lines of a file in which the pattern is found, and those around them; `:` and `-` tell which."""
+    """Yield the matching lines of a file (`:`) and those around them (`-`), each with its number."""
     try:
         fd, facts = open_to_read(path)
     except (PathRefused, OSError):
         return
     with open(fd, "rb") as file:
-        if facts.st_size > LARGEST_FILE or b"\0" in file.read(_LOOKED_AT):
+        if facts.st_size > LARGEST_FILE or b"\0" in file.read(_PROBE_BYTES):
             return
         file.seek(0)
         lines = file.read(LARGEST_FILE).decode("utf-8", "replace").splitlines()
-    told, until = 0, 0
+    yielded, until = 0, 0
     for number, line in enumerate(lines, start=1):
         found = pattern.search(line)
         if found:
-            for before in range(max(told, number - 1 - context), number - 1):
+            for before in range(max(yielded, number - 1 - context), number - 1):
                 yield before + 1, "-", _shown(lines[before], 0)
             yield number, ":", _shown(line, found.start())
             until = number + context
         elif number <= until:
             yield number, "-", _shown(line, 0)
         if number <= until:
-            told = number
+            yielded = number
 
 
 def _shown(line: str, at: int) -> str:
-    """A line, or the part of it that matters."""
+    """Return a line; of a long one, the part around the match."""
     start = max(0, at - LONGEST_LINE // 2) if len(line) > LONGEST_LINE else 0
     end = start + LONGEST_LINE
     return f"{'…' if start else ''}{line[start:end]}{'…' if len(line) > end else ''}"
 
 
 def _files(root: Path, territory: Territory) -> Iterator[Path]:
-    """The files below a place, in order of their names; links are not followed."""
+    """Yield the files below a directory, sorted by name. Links are not followed."""
     if territory.judge(root) is not None:
         return
     if root.is_file():
         yield root
         return
-    # One after the other and not one within the other: directories may lie deeper than Python calls itself.
+    # A loop, not a recursion: directories may be nested more deeply than Python can recurse.
     waiting: list[tuple[Path, str, list[tuple[str, _Rule]]]] = [(root, "", [])]
     while waiting:
         folder, inner, rules = waiting.pop()
@@ -158,7 +159,8 @@ def _files(root: Path, territory: Territory) -> Iterator[Path]:
 
 
 def _entries(folder: Path, inner: str, rules: list[tuple[str, _Rule]]) -> Iterator[tuple[Path, bool]]:
-    """What lies in a directory and is to be looked at, in order of names; and whether it is one itself."""
+    """Yield the entries of a directory that are to be searched, sorted by name, and whether each is a
+    directory."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -171,7 +173,7 @@ def _entries(folder: Path, inner: str, rules: list[tuple[str, _Rule]]) -> Iterat
         is_folder = stat.S_ISDIR(mode)
         if not is_folder and not stat.S_ISREG(mode):
             continue
-        if not (is_folder and entry.name in _BORING) and not _is_ignored(
+        if not (is_folder and entry.name in _SKIPPED) and not _is_ignored(
             f"{inner}{entry.name}", is_folder, rules
         ):
             yield folder / entry.name, is_folder
@@ -179,14 +181,14 @@ def _entries(folder: Path, inner: str, rules: list[tuple[str, _Rule]]) -> Iterat
 
 def _rules(folder: Path) -> Iterator[_Rule]:
     path = folder / ".gitignore"
-    if not os.path.lexists(path):  # as nearly everywhere; to open it safely takes longer
+    if not os.path.lexists(path):  # the usual case; opening a file safely takes longer
         return
     try:
         fd, _ = open_to_read(path)
     except (PathRefused, OSError):
         return
     with open(fd, encoding="utf-8", errors="replace") as file:
-        lines = file.read(_LOOKED_AT * 8).splitlines()
+        lines = file.read(_PROBE_BYTES * 8).splitlines()
     for line in lines:
         text = line.strip()
         if not text or text.startswith("#"):
@@ -201,7 +203,7 @@ def _rules(folder: Path) -> Iterator[_Rule]:
 
 
 def _is_ignored(name: str, is_folder: bool, rules: list[tuple[str, _Rule]]) -> bool:
-    """The last rule about a name counts."""
+    """Return whether a name is excluded: the last rule that matches counts."""
     ignored = False
     for base, rule in rules:
         if (is_folder or not rule.folders_only) and rule.pattern.match(name[len(base) :]):

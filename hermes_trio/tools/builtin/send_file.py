@@ -1,4 +1,4 @@
-"""Giving the person a file, in the chat."""
+"""The tool `send_file`: send the person a file in the chat."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def _send_file(arguments: SendFileArguments, place: Workplace) -> Result:
         partial(_read, territory, arguments.path), abandon_on_cancel=True
     )
     if not await place.send_file(name, data, arguments.caption):
-        raise ToolFailed("No file can be sent where this person is. Say where it is, or what is in it.")
+        raise ToolFailed("This chat takes no files. Tell the person where the file is, or what is in it.")
     return Result(f"{name} ({len(data)} bytes) is on its way.")
 
 
@@ -45,7 +45,7 @@ def _read(territory: Territory, path: str) -> tuple[str, bytes]:
     except OSError as error:
         raise ToolFailed(f"{path}: {error.strerror or error}.") from error
     if not data:
-        raise ToolFailed(f"{path} is empty, and nobody takes an empty file.")
+        raise ToolFailed(f"{path} is empty, and no chat takes an empty file.")
     return Path(real).name, data
 
 

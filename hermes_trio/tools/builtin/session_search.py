@@ -1,7 +1,7 @@
-"""Looking up what was said earlier in the same chat, in this session or in those before it.
+"""The tool `session_search`: find messages of the same chat, in this session or in earlier ones.
 
-Never what was said elsewhere: a search goes over the sessions that have the key of the one that asks, and
-that is one chat, or one person's part of it.
+Messages of other chats are never found: a search covers the sessions with the key of the asking session, and
+a key stands for one chat, or for one person's part of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SessionSearchArguments(msgspec.Struct, frozen=True):
         str,
         Meta(
             max_length=400,
-            description="Words that were all said in one message. Left out: a list of sessions.",
+            description="Words that all occur in one message. Left out: a list of sessions.",
         ),
     ] = ""
     session_id: Annotated[str, Meta(max_length=200, description="To read on in a session: its id,")] = ""
@@ -56,9 +56,9 @@ def _found(db: sqlite3.Connection, asking: str, look: SessionSearchArguments, da
         other = sessions.by_id(db, look.session_id)
         if other is None or other.session_key != key:
             raise ToolFailed("There is no such session in this chat.")
-        rows = _said(transcript.load(db, look.session_id))
+        rows = _messages(transcript.load(db, look.session_id))
         at = next((number for number, row in enumerate(rows) if row.id == look.around), len(rows))
-        return _window(rows, at, AROUND_A_ROW, day, "") or "[Nothing was said in it.]"
+        return _window(rows, at, AROUND_A_ROW, day, "") or "[This session has no messages.]"
     if not look.query.strip():
         listed = sessions.of_key(db, key, limit=MOST_SESSIONS)
         return "\n".join(
@@ -67,14 +67,14 @@ def _found(db: sqlite3.Connection, asking: str, look: SessionSearchArguments, da
         )
     parts = []
     for session_id, hit in transcript.search(db, look.query, limit=look.limit, key=key):
-        rows = _said(transcript.load(db, session_id))
+        rows = _messages(transcript.load(db, session_id))
         at = next(number for number, row in enumerate(rows) if row.id == hit.id)
         parts.append(f"[session {session_id}]\n{_window(rows, at, AROUND_A_HIT, day, look.query)}")
-    return "\n\n".join(parts) or "[Nothing like that was said in this chat.]"
+    return "\n\n".join(parts) or "[No message of this chat has these words.]"
 
 
-def _said(rows: Sequence[TranscriptRow]) -> list[TranscriptRow]:
-    """What people and the agent said to each other."""
+def _messages(rows: Sequence[TranscriptRow]) -> list[TranscriptRow]:
+    """Return the rows with messages of people and of the agent."""
     return [row for row in rows if row.role in ("user", "assistant") and row.content.strip()]
 
 
@@ -84,7 +84,7 @@ def _window(rows: Sequence[TranscriptRow], at: int, around: int, day: _Day, word
 
 
 def _cut(text: str, words: str) -> str:
-    """The part of a text where the first of these words stands."""
+    """Return the part of a text around the first of these words."""
     if len(text) <= LONGEST_ROW:
         return text
     first = words.split()[:1]
@@ -96,7 +96,7 @@ def _cut(text: str, words: str) -> str:
 
 SESSION_SEARCH = Tool(
     "session_search",
-    "Finds what was said earlier in this chat, also in sessions before this one.",
+    "Finds earlier messages of this chat, also in sessions before this one.",
     SessionSearchArguments,
     _look,
     reads_only=True,

@@ -1,9 +1,10 @@
-"""Running commands: in the turn, waiting for them, or in the background, where they belong to the session.
+"""The tool `terminal`: run a command in the turn and wait for it, or in the background, where it belongs to
+the session.
 
-A command in the turn starts where the one before it ended: `cd` holds for the next. It says where it ended
-when it exits, in a file of its own. What goes on behind a command that has ended is ended with it, so what
-is to go on has to be started in the background, and a command that tries it otherwise is refused before it
-runs.
+A command in the turn starts in the directory in which the one before it ended: `cd` holds for the next. On
+exit it writes its directory to a file. Processes that it leaves running are killed with it. A process that
+has to outlive the call is started in the background, and a command that tries it in another way is refused
+before it runs.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ import trio
 from msgspec import Meta
 
 from ...host.loop.scoped_task import beside
-from ...host.processes.process_groups import ChildProcess
+from ...host.processes.process_groups import Process
 from ..approval import Permissions
 from ..output import MARGIN, MOST, fitted, redaction
 from ..safety.judge import LONGEST, ShellCommand, UnreadableCommand, commands_of
 from ..tool import Result, Tool, ToolFailed, Workplace
 
 LONGEST_WAIT = 600
-"""Seconds that anybody waits for a command."""
+"""Longest wait for a command, in seconds."""
 TIMED_OUT = 124
 MOST_REMEMBERED = 1000
 HEAD = MOST * 2 // 5 * 4 + MARGIN
-"""Bytes at the beginning that hold as many characters as are shown of it."""
+"""Bytes at the beginning of an output that hold all characters that are shown of it."""
 
-_GETS_AWAY = frozenset({"nohup", "disown", "setsid"})
-_SERVES = re.compile(
+_DETACH = frozenset({"nohup", "disown", "setsid"})
+_RUNS_ON = re.compile(
     r"(?:(?:sudo|npx|bunx|exec|poetry run|uv run|pipenv run|bundle exec) )*(?:\S*/)?(?:"
     r"(?:npm|pnpm|yarn|bun)(?: run)? (?:start|dev|serve|preview|watch)\b|"
     r"python[0-9.]* -m (?:http\.server|uvicorn|gunicorn|hypercorn|flask run)|"
@@ -50,7 +51,7 @@ _MEANINGS = {
     ("diff|cmp", 1): "there are differences",
     ("test|\\[|\\[\\[", 1): "the condition is false",
     ("curl", 6): "the name of the host is unknown",
-    ("curl", 7): "nobody answered there",
+    ("curl", 7): "nothing answered there",
     ("curl", 22): "the server answered with an error",
     ("curl", 28): "it took too long",
     ("pytest|py.test", 1): "tests failed",
@@ -68,17 +69,18 @@ _MEANINGS = {
 class TerminalArguments(msgspec.Struct, frozen=True):
     command: Annotated[str, Meta(min_length=1, max_length=LONGEST, description="For the shell.")]
     background: Annotated[
-        bool, Meta(description="It goes on when this call is over: for servers, watchers, long work.")
+        bool, Meta(description="Keep it running after this call: for servers, watchers, long work.")
     ] = False
     timeout: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description=f"Seconds to wait, at most {LONGEST_WAIT}; not for the background."),
+        Meta(description=f"Seconds to wait, at most {LONGEST_WAIT}; not in the background."),
     ] = None
     workdir: Annotated[
-        str | None, Meta(description="Where this one starts; else where the last `cd` led.")
+        str | None,
+        Meta(description="The directory of this command; by default the one of the last `cd`."),
     ] = None
     notify_on_complete: Annotated[
-        bool, Meta(description="In the background: you are told when it ends, so need not ask.")
+        bool, Meta(description="In the background: you are told when it ends, so you need not ask.")
     ] = False
     watch_patterns: Annotated[
         list[Annotated[str, Meta(min_length=1)]],
@@ -87,10 +89,10 @@ class TerminalArguments(msgspec.Struct, frozen=True):
 
 
 class Terminal:
-    """The tool that runs commands, and where each session is with its own."""
+    """The tool that runs commands, and the current directory of each session."""
 
     def __init__(self, permissions: Permissions | None = None) -> None:
-        """The permissions are those of the other tools for commands, or its own."""
+        """By default the tool has permissions of its own; the toolbox shares one object between the tools."""
         self._cwd: dict[str, Path] = {}
         self._permissions = permissions or Permissions()
 
@@ -99,9 +101,9 @@ class Terminal:
         return (
             Tool(
                 "terminal",
-                "Runs a command and returns what it wrote and its exit code. `cd` holds for the next call; "
-                "variables do not. Use background for what does not end by itself, and the tool `process` "
-                "to look after it.",
+                "Runs a command and returns its output and its exit code. `cd` holds for the next call; "
+                "variables do not. Use background for a command that does not end by itself, and the tool "
+                "`process` to look after it.",
                 TerminalArguments,
                 self._run,
                 within=None,  # a person may be asked first, and then the command has its own time
@@ -111,29 +113,27 @@ class Terminal:
     async def _run(self, arguments: TerminalArguments, place: Workplace) -> Result:
         limit = arguments.timeout or min(int(place.config.terminal.timeout), LONGEST_WAIT)
         if limit > LONGEST_WAIT:
-            raise ToolFailed(
-                f"Nobody waits longer than {LONGEST_WAIT} s. Use background=true, then `process`."
-            )
+            raise ToolFailed(f"The longest timeout is {LONGEST_WAIT} s. Use background=true, then `process`.")
         try:
             commands = commands_of(arguments.command)
         except UnreadableCommand:
-            commands = []  # whoever has to allow it is told
-        if not arguments.background and (why := _why_not_here(commands)):
+            commands = []  # the judge says so to the person who has to allow it
+        if not arguments.background and (why := _why_not_in_foreground(commands)):
             raise ToolFailed(why)
-        cwd = await self._where(arguments, place)
+        cwd = await self._directory(arguments, place)
         await self._permissions.permit(arguments.command, place, cwd=cwd)
         if arguments.background:
             return await _start(arguments, place, cwd)
         return await self._finish(arguments, place, cwd, limit, commands)
 
-    async def _where(self, arguments: TerminalArguments, place: Workplace) -> Path:
-        """Where this command starts."""
+    async def _directory(self, arguments: TerminalArguments, place: Workplace) -> Path:
+        """Return the directory in which this command starts."""
         here = self._cwd.get(place.session_id, place.cwd)
         if arguments.workdir is not None:
-            here /= os.path.expanduser(arguments.workdir)  # noqa: ASYNC240 - it asks the environment
+            here /= os.path.expanduser(arguments.workdir)  # noqa: ASYNC240 - it reads the environment only
         elif not await trio.Path(here).is_dir():
             here = place.cwd
-        # Resolved once: the directory that a person is shown is the one in which the command runs.
+        # Resolved once, so that the command runs in the very directory that a person is shown.
         return Path(await trio.Path(here).resolve())
 
     async def _finish(
@@ -144,33 +144,31 @@ class Terminal:
         limit: float,
         commands: list[ShellCommand],
     ) -> Result:
-        """Run a command to its end, or to the end of patience."""
-        told = place.home / "spools" / f"cwd-{place.world.new_id()}"
+        """Run a command until it ends or its time is over."""
+        directory_file = place.home / "spools" / f"cwd-{place.world.new_id()}"
         script = arguments.command
         if os.name == "posix":
-            says_where = f"pwd -P >| {shlex.quote(str(told))}"
-            script = f"trap {shlex.quote(says_where)} EXIT\n{script}"
+            write_directory = f"pwd -P >| {shlex.quote(str(directory_file))}"
+            script = f"trap {shlex.quote(write_directory)} EXIT\n{script}"
         code: int | None = TIMED_OUT
         try:
             async with place.running(script, cwd=cwd) as process:
                 with trio.move_on_after(limit) as patience:
                     async with beside(partial(stir, process, place)):
                         code = await process.wait()
-            now = await trio.to_thread.run_sync(_read_place, told, abandon_on_cancel=True)
+            now = await trio.to_thread.run_sync(_read_directory, directory_file, abandon_on_cancel=True)
         finally:
-            told.unlink(missing_ok=True)  # noqa: ASYNC240 - also when cancelled, and at once
+            directory_file.unlink(missing_ok=True)  # noqa: ASYNC240 - also when cancelled, without waiting
         text = await shown(process, place)
         if patience.cancelled_caught:
-            ended = (
-                f"it took longer than {limit:.0f} s and was ended; use background=true for what takes long"
-            )
+            ended = f"it took longer than {limit:.0f} s and was ended; use background=true for long commands"
             return Result(f"{text}\n[exit code {TIMED_OUT}: {ended}]".lstrip("\n"), is_error=True)
         moved = ""
         if arguments.workdir is None and now is not None and now != cwd:
             self._remember(place.session_id, now)
             moved = f"; now in {now}"
         code = 128 - code if code is not None and code < 0 else code
-        return Result(f"{text}\n[exit code {_told(code, commands)}{moved}]".lstrip("\n"))
+        return Result(f"{text}\n[exit code {_described(code, commands)}{moved}]".lstrip("\n"))
 
     def _remember(self, session_id: str, cwd: Path) -> None:
         self._cwd.pop(session_id, None)
@@ -188,38 +186,39 @@ async def _start(arguments: TerminalArguments, place: Workplace, cwd: Path) -> R
     if notify:
         text += " You will be told when it ends."
     if notify and arguments.watch_patterns:
-        text += " It is not watched: that and notify_on_complete do not go together."
+        text += " It is not watched: watch_patterns and notify_on_complete exclude each other."
     elif arguments.watch_patterns:
         text += " You will be told of lines that match, while this turn runs and until the next one begins."
     return Result(text)
 
 
-def _why_not_here(commands: list[ShellCommand]) -> str | None:
-    """Why a command does not belong in the foreground, in words for a model."""
+def _why_not_in_foreground(commands: list[ShellCommand]) -> str | None:
+    """Return why a command does not belong in the foreground, in words for a model; None if it does."""
     names = {command.texts[0].rpartition("/")[2] for command in commands if command.words}
-    if got := names & _GETS_AWAY:
+    if got := names & _DETACH:
         return (
-            f"Nothing gets away with {min(got)}: what a command leaves is ended with it. Use background=true."
+            f"{min(got)} does not work here: processes that a command leaves running are killed with it. "
+            "Use background=true."
         )
     if commands and commands[-1].operator == "&":
-        return "A command that ends in & would be ended at once. Use background=true and leave out the &."
+        return "A command that ends in & would be killed at once. Use background=true and leave out the &."
     for command in commands:
         text = " ".join(command.texts)
-        if command.operator != "&" and _SERVES.match(text) and not _ASKS_ONLY.search(text):
+        if command.operator != "&" and _RUNS_ON.match(text) and not _ASKS_ONLY.search(text):
             return f"This does not end by itself: {text[:100]}. Use background=true, then `process`."
     return None
 
 
-async def stir(process: ChildProcess, place: Workplace) -> None:
-    """While a process writes, the turn is not idle."""
+async def stir(process: Process, place: Workplace) -> None:
+    """Report activity of the turn while a process writes."""
     seen = 0
     while (total := await process.output.beyond(seen)) > seen:
         seen = total
         place.active()
 
 
-async def shown(process: ChildProcess, place: Workplace) -> str:
-    """What a process has written so far, as a model may be sent it."""
+async def shown(process: Process, place: Workplace) -> str:
+    """Return the output of a process so far, shortened and without secrets."""
     output = process.output
     total, tail = output.total, output.tail
     before, head = total - len(tail), b""
@@ -240,20 +239,20 @@ def _read_head(path: Path, size: int) -> bytes:
         return b""
 
 
-def _read_place(path: Path) -> Path | None:
+def _read_directory(path: Path) -> Path | None:
     try:
-        place = Path(path.read_text("utf-8", "surrogateescape").removesuffix("\n"))
-    except OSError:  # it did not exit as commands do
+        directory = Path(path.read_text("utf-8", "surrogateescape").removesuffix("\n"))
+    except OSError:  # the command did not exit normally
         return None
-    return place if place.is_absolute() else None  # it says nothing where there is no directory any more
+    return directory if directory.is_absolute() else None  # `pwd` prints nothing if the directory is gone
 
 
-def _told(code: int | None, commands: list[ShellCommand]) -> str:
-    """An exit code and what it means, where that is well known."""
+def _described(code: int | None, commands: list[ShellCommand]) -> str:
+    """Return an exit code and its meaning, if that is well known."""
     if code is None:
         return "unknown"
     name = commands[-1].texts[0].rpartition("/")[2] if commands and commands[-1].words else ""
     meaning = next(
-        (said for (names, of), said in _MEANINGS.items() if of == code and re.fullmatch(names, name)), ""
+        (text for (names, of), text in _MEANINGS.items() if of == code and re.fullmatch(names, name)), ""
     )
     return f"{code}: {meaning}" if meaning else str(code)

@@ -1,4 +1,4 @@
-"""The list of what is to be done, which the agent keeps for itself and the person can ask for."""
+"""The tool `todo`: the task list of a session, which the agent keeps and the person can ask for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tool import Result, Tool, ToolFailed, Workplace
 
 MOST_ITEMS = 256
 LONGEST_LIST = 64_000
-"""Characters of all that is to be done, which is told whole."""
+"""Characters of the whole list, which the model always gets in full."""
 
 _MARKS: dict[Status, str] = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
 
@@ -29,7 +29,7 @@ class TodoEntry(msgspec.Struct, frozen=True):
 class TodoArguments(msgspec.Struct, frozen=True):
     todos: Annotated[
         list[TodoEntry] | None,
-        Meta(description="The list. Left out: nothing changes, and you are told the list."),
+        Meta(description="The list. Left out: nothing changes, and you get the list."),
     ] = None
     merge: Annotated[
         bool, Meta(description="Only change the entries with these ids, and add those that are new.")
@@ -38,30 +38,30 @@ class TodoArguments(msgspec.Struct, frozen=True):
 
 async def _todo(arguments: TodoArguments, place: Workplace) -> Result:
     if arguments.todos is None:
-        return Result(_told(await place.database.read(todos.get, place.session_id)))
+        return Result(_listed(await place.database.read(todos.get, place.session_id)))
     ids = [entry.id for entry in arguments.todos]
     if len(set(ids)) < len(ids):
         raise ToolFailed("Two entries have the same id. Nothing was changed.")
     new = {entry.id: Item(entry.id, entry.content, entry.status) for entry in arguments.todos}
-    return Result(_told(await place.database.write(_put, place.session_id, new, merge=arguments.merge)))
+    return Result(_listed(await place.database.write(_put, place.session_id, new, merge=arguments.merge)))
 
 
 def _put(db: sqlite3.Connection, session_id: str, new: dict[str, Item], *, merge: bool) -> list[Item]:
-    """Change the list, in one step, and return it."""
+    """Change the list in one transaction, and return it."""
     old = {item.id: item for item in todos.get(db, session_id)} if merge else {}
     items = list((old | new).values())
     if len(items) > MOST_ITEMS or sum(len(item.content) for item in items) > LONGEST_LIST:
         raise ToolFailed(
             f"That is more than {MOST_ITEMS} entries or {LONGEST_LIST} characters. Nothing was changed; "
-            "leave out what is done."
+            "leave out entries that are done."
         )
     todos.put(db, session_id, items)
     return items
 
 
-def _told(items: Sequence[Item]) -> str:
+def _listed(items: Sequence[Item]) -> str:
     if not items:
-        return "Nothing is to be done."
+        return "The list is empty."
     open_ones = sum(item.status in ("pending", "in_progress") for item in items)
     lines = [f"[{_MARKS[item.status]}] {item.id}: {item.content}" for item in items]
     return "\n".join(
@@ -71,8 +71,8 @@ def _told(items: Sequence[Item]) -> str:
 
 TODO = Tool(
     "todo",
-    "Keeps the list of what is to be done in this conversation; it outlives restarts. Use it for work of "
-    "several steps. Without arguments it tells the list.",
+    "Keeps the task list of this conversation; it survives restarts. Use it for work of several steps. "
+    "Without arguments it returns the list.",
     TodoArguments,
     _todo,
 )

@@ -1,4 +1,4 @@
-"""Fetching pages, as a tool: what an address may hold, and how a page is read and handed out."""
+"""The tool `web_fetch`: check the address, fetch the page, and return its text in parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LONGEST_FETCH = 40.0
 LONGEST_PAGE = 30_000
-"""Characters that are handed out at a time."""
+"""Characters that one call returns."""
 
 _CHARSETS = re.compile(
     r"utf-?8|utf-?16(le|be)?|us-ascii|ascii|iso-?8859-?\d+|latin-?1|windows-125\d|cp125\d|koi8-[ru]|shift_jis"
@@ -32,11 +32,11 @@ _CHARSETS = re.compile(
 
 class FetchArguments(msgspec.Struct, frozen=True):
     url: Annotated[str, Meta(max_length=4000, description="An address with http:// or https://")]
-    offset: Annotated[int, Meta(ge=0, description="Characters to pass over, for what is long.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="Characters to skip, to read on in a long page.")] = 0
 
 
 class WebFetch:
-    """The tool. What it is made with is for tests; no configuration reaches that."""
+    """The tool. Only tests hand in a fetcher or a time limit; no configuration does."""
 
     def __init__(self, fetcher: Callable[[], Fetcher] | None = None, within: float = LONGEST_FETCH) -> None:
         self._make, self._within = fetcher, within
@@ -45,7 +45,7 @@ class WebFetch:
     def tool(self) -> Tool:
         return Tool(
             "web_fetch",
-            "Fetches a page of the internet as text, with its links.",
+            "Fetches a page from the internet as text, with its links.",
             FetchArguments,
             self._fetch,
             reads_only=True,
@@ -56,23 +56,23 @@ class WebFetch:
     def _fetcher(self) -> Fetcher:
         if self._make is not None:
             return self._make()
-        from .http_fetch import Fetcher  # with an HTTP client, which nobody may need
+        from .http_fetch import Fetcher  # loads an HTTP client, which is often not needed
 
         return Fetcher()
 
     async def _fetch(self, arguments: FetchArguments, place: Workplace) -> Result:
         redact = redaction(place)
         if any(redact(part) != part for part in _parts(arguments.url)):
-            raise ToolFailed("The address holds what looks like a secret. It is not sent anywhere.")
+            raise ToolFailed("The address holds a text that looks like a secret. It is not sent anywhere.")
         with trio.move_on_after(self._within):
             page = await self._fetcher.page(arguments.url)
             text = await trio.to_thread.run_sync(partial(_text, page, redact), abandon_on_cancel=True)
             return _result(page, text, arguments.offset)
-        raise ToolFailed(f"Nothing came of {arguments.url} in {self._within:.0f} s.")
+        raise ToolFailed(f"{arguments.url} did not answer in {self._within:.0f} s.")
 
 
 def _parts(address: str) -> Iterator[str]:
-    """Where in an address a secret could be."""
+    """Yield the parts of an address in which a secret could be."""
     head, _, query = address.partition("?")
     yield from (
         head,
@@ -82,15 +82,15 @@ def _parts(address: str) -> Iterator[str]:
 
 
 def _text(page: FetchedPage, redact: Redact) -> str:
-    """The text of a page, without secrets: it is handed out in parts, and half a secret looks like none.
-    Takes a while."""
+    """Return the text of a page without secrets, which are masked before the text is cut into parts: half a
+    secret is not recognised. Takes a while, so it runs in a thread."""
     charset = page.charset
     if not charset and (found := re.search(rb"""<meta[^>]{0,200}?charset=["']?([\w-]+)""", page.body[:2048])):
         charset = found[1].decode("ascii", "replace")
     charset = charset.lower() if _CHARSETS.fullmatch(charset.lower()) else "utf-8"
     try:
         text = page.body.decode(charset, "replace").replace("\0", "")
-    except LookupError:  # it only looks like the name of one
+    except LookupError:  # there is no charset of this name
         text = page.body.decode("utf-8", "replace").replace("\0", "")
     is_html = page.kind in ("text/html", "application/xhtml+xml") or (
         not page.kind and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))
@@ -100,9 +100,9 @@ def _text(page: FetchedPage, redact: Redact) -> str:
 
 def _result(page: FetchedPage, text: str, offset: int) -> Result:
     part = text[offset : offset + LONGEST_PAGE]
-    notes = [f"[{page.url}, status {page.status}]", part or "[There is no text.]"]
+    notes = [f"[{page.url}, status {page.status}]", part or "[The page has no text.]"]
     if offset + LONGEST_PAGE < len(text):
         notes.append(f"[There is more: next_offset={offset + LONGEST_PAGE}]")
     elif not page.is_whole:
-        notes.append("[The page is longer than what is fetched of one.]")
+        notes.append("[The page is longer; the rest was not fetched.]")
     return Result("\n".join(notes), is_error=page.status >= 400)

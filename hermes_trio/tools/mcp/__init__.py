@@ -1,10 +1,10 @@
-"""Tools that come from servers of the Model Context Protocol: programs that we start, and addresses.
+"""Tools of servers of the Model Context Protocol: programs that we start, and HTTP addresses.
 
-    servers     which are configured, and what their tools are by now
-    server      one of them: connected, kept connected, asked
-    program     the way to one that we start
-    offered     what it offers, as tools of ours; pure
+    mcp_servers     the configured servers and their current tools
+    mcp_server      one server: connect, stay connected, call its tools
+    mcp_program     the connection to a server that we start as a program
+    offered_tools   the tools of a server as tools of ours; pure
 
-Of the library only what stands in `server` and `program` is used, and only when a server is configured: it
-takes half a second to load.
+The library is imported only by `mcp_server` and `mcp_program`, and only if a server is configured: it takes
+half a second to load.
 """

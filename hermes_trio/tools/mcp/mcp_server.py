@@ -1,8 +1,8 @@
-"""One server: connected, connected again when it goes, and asked.
+"""One server: connect, reconnect after a loss, and call its tools.
 
-When a call fails, or the server says that its tools have changed, it is asked for its tools once more; if it
-cannot say, it is connected anew. What it offered before stays on offer meanwhile: a model's requests are the
-cheaper, the less its tools change.
+After a failed call, or a notification that its tools have changed, the server is asked for its tools again;
+if it does not answer, it is connected again. Its former tools stay on offer meanwhile: requests to a model
+are cheaper if the tools do not change.
 """
 
 from __future__ import annotations
@@ -36,24 +36,22 @@ from ..tool import Tool, ToolFailed
 from .mcp_program import LONGEST_MESSAGE, Outgoing, talking
 from .offered_tools import MOST_TOOLS, plain, tools_of
 
-CONNECTS_WITHIN = 60.0
-"""Seconds; some fetch themselves from the internet first."""
 ANSWERS_WITHIN = 10.0
 LISTENS_AGAIN_AFTER = 30.0
 STEADY = 60.0
-"""Who was there for so many seconds is connected again at once."""
+"""A server that was connected for this many seconds is connected again without a pause."""
 LONGEST_PAUSE = 60.0
 
-# It writes a line with the whole address, secrets and all, for each request.
+# It logs the whole address of each request, with its secrets.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
-# The library's: a traceback for each notification that is wrong, and a server may send them without end.
+# The logger of the library: a traceback for each wrong notification, which a server may send without end.
 logging.getLogger("client").setLevel(logging.ERROR)
 
 log = Log(__name__)
 
 
 class ToolServer:
-    """A configured server, and what it offers."""
+    """A configured server, and the tools that it offers."""
 
     def __init__(
         self,
@@ -62,22 +60,25 @@ class ToolServer:
         start: Callable[[str, McpServerConfig], AbstractAsyncContextManager[ChildProcess]],
         changed: Callable[[], object],
         told: Callable[[str], object],
+        connects_within: float,
     ) -> None:
-        """`start` starts the program of one that is a program; `changed` is called when it offers something
-        else than before; `told` is told why it could not be connected at first."""
+        """`start` starts a server that is a program; `changed` is called when its tools have changed; `told`
+        gets the reason if the first connection fails; a server has to be ready in `connects_within`
+        seconds."""
         self.name, self._config, self._start = name, config, start
         self._changed, self._told = changed, told
+        self._connects_within = connects_within
         self.tools: Mapping[str, Tool] = {}
         self.settled = trio.Event()
-        """Set when it is known whether it is there."""
+        """Set when the first attempt to connect has succeeded or failed."""
         self._problem = "it is still being connected"
         self.trouble = "it is not ready in time"
-        """Why it is not connected, without a hint where to look on."""
+        """Why it is not connected, without the hint where to look."""
         self._status = 0
-        """The latest refusal of an address, which the library keeps to itself."""
+        """The latest HTTP error status, which the library does not report."""
         self._offered: list[types.Tool] = []
         self._client: Client | None = None
-        self._doubt = trio.Event()
+        self._outdated = trio.Event()
 
     @property
     def is_connected(self) -> bool:
@@ -86,79 +87,80 @@ class ToolServer:
     # --- staying connected ---
 
     async def keep(self, leaving: trio.Event) -> None:
-        """Be connected, again and again, until somebody leaves."""
+        """Stay connected until `leaving` is set; connect again after each loss."""
         attempt = 0
         while not leaving.is_set():
             since = trio.current_time()
             try:
                 await self._connected(leaving)
             except* Exception as troubles:
-                # Whatever it is and whatever the library makes of it: it is the server's, and no more.
-                self._lost(_said(troubles))
+                # Any error of the server or of the library concerns this server only.
+                self._lost(_reason(troubles))
             attempt = 0 if trio.current_time() - since > STEADY else attempt + 1
             with trio.move_on_after(min(2.0**attempt, LONGEST_PAUSE) if attempt else 0):
                 await leaving.wait()
 
     async def _connected(self, leaving: trio.Event) -> None:
-        self._doubt = trio.Event()
-        with trio.CancelScope(deadline=trio.current_time() + CONNECTS_WITHIN) as patience:
+        self._outdated = trio.Event()
+        with trio.CancelScope(deadline=trio.current_time() + self._connects_within) as patience:
             async with (
-                Client(self._way(), message_handler=self._hear, cache=None) as client,
+                Client(self._connection(), message_handler=self._hear, cache=None) as client,
                 trio.open_nursery() as looking,
             ):
                 await self._learn(client)
                 patience.deadline = math.inf
                 self._client = client
                 self.settled.set()
-                log.info("a server of tools is connected", server=self.name, tools=len(self.tools))
+                log.info("server of tools connected", server=self.name, tools=len(self.tools))
                 looking.start_soon(self._look_again, client)
                 looking.start_soon(self._listen, client)
                 try:
                     await leaving.wait()
                 finally:
                     self._client = None
-                looking.cancel_scope.cancel(reason="its server is left")
+                looking.cancel_scope.cancel(reason="server of tools disconnected")
         if patience.cancelled_caught:
-            self._lost(f"it was not ready in {CONNECTS_WITHIN:.0f} s")
+            self._lost(f"it was not ready in {self._connects_within:.0f} s")
 
     def _hint(self) -> str:
-        """Where to look on."""
+        """Return a hint where to look."""
         if self._config.command:
-            return f" (what it complains of is in the log mcp-{plain(self.name)}.log)"
+            return f" (see its own messages in the log mcp-{plain(self.name)}.log)"
         return f" (status {self._status}; check its url and headers)" if self._status else ""
 
     def _lost(self, trouble: str) -> None:
         self.trouble = trouble
         self._problem = problem = trouble + self._hint()
-        log.warning("a server of tools is not connected", server=self.name, problem=problem)
+        log.warning("server of tools not connected", server=self.name, problem=problem)
         if not self.settled.is_set():
             self._told(f"The server of tools {self.name!r} is not connected: {problem}. It is tried again.")
             self.settled.set()
 
     async def _look_again(self, client: Client) -> None:
         while True:
-            await self._doubt.wait()
-            self._doubt = trio.Event()
+            await self._outdated.wait()
+            self._outdated = trio.Event()
             with trio.fail_after(ANSWERS_WITHIN):
                 await self._learn(client)
 
     async def _listen(self, client: Client) -> None:
-        """Hear that its tools have changed, where a server tells this only on a stream that was asked for."""
+        """Listen for changes of its tools, for a server that reports them only on a stream that the client
+        opens."""
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools and tools.list_changed):
             return
         while True:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
-                    self._doubt.set()  # nothing is told of changes before the stream began
+                    self._outdated.set()  # changes before the stream was opened are not reported
                     async for _ in changes:
-                        self._doubt.set()
+                        self._outdated.set()
             except (MCPError, SubscriptionLost) as error:
-                log.debug("changes of a server of tools not heard", server=self.name, error=str(error))
+                log.debug("stream of tool changes lost; retrying", server=self.name, error=str(error))
             await trio.sleep(LISTENS_AGAIN_AFTER)
 
     async def _learn(self, client: Client) -> None:
-        """Ask it for its tools."""
+        """Ask the server for its tools."""
         offered: list[types.Tool] = []
         cursor: str | None = None
         for _ in range(MOST_TOOLS):
@@ -175,33 +177,38 @@ class ToolServer:
     async def _hear(self, message: IncomingMessage) -> None:
         await anyio.lowlevel.checkpoint()
         if isinstance(message, types.ToolListChangedNotification):
-            self._doubt.set()
+            self._outdated.set()
 
-    # --- being asked ---
+    # --- calls ---
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        """Call a tool, and wait for its result. Raises `ToolFailed`."""
+        """Call a tool and wait for its result. Raises `ToolFailed`."""
         if self._client is None:
             raise ToolFailed(
-                f"The server {self.name!r} is not connected: {self._problem}. It is tried again by itself."
+                f"The server {self.name!r} is not connected: {self._problem}. "
+                "It is tried again automatically."
             )
         try:
             return await self._client.call_tool(tool, arguments)
-        except Exception as error:  # the client's own errors, and those of what it stands on
-            self._doubt.set()
+        except Exception as error:  # errors of the client, and of the libraries below it
+            self._outdated.set()
             is_lost = isinstance(error, MCPError) and error.code == CONNECTION_CLOSED
-            problem = "the connection ended. Whether this was done is not known" if is_lost else _said(error)
+            problem = (
+                "the connection ended. Whether the call took effect is not known"
+                if is_lost
+                else _reason(error)
+            )
             raise ToolFailed(f"{tool} failed: {problem}.") from error
 
-    # --- the way there ---
+    # --- the connection ---
 
-    def _way(self) -> AbstractAsyncContextManager[TransportStreams]:
+    def _connection(self) -> AbstractAsyncContextManager[TransportStreams]:
         if self._config.command:
             return talking(self._start(self.name, self._config), self._gone)
-        return _roomy(_reached(self._config, self._answered))
+        return _unbounded(_http_connection(self._config, self._answered))
 
     def _gone(self) -> None:
-        self._doubt.set()
+        self._outdated.set()
 
     async def _answered(self, response: httpx2.Response) -> None:
         await trio.lowlevel.checkpoint()
@@ -210,10 +217,10 @@ class ToolServer:
 
 
 @asynccontextmanager
-async def _reached(
+async def _http_connection(
     config: McpServerConfig, answered: Callable[[httpx2.Response], Awaitable[None]]
 ) -> AsyncIterator[TransportStreams]:
-    """The messages to and from an address."""
+    """Yield the messages from and to a server at an address."""
     url = config.url or ""
     local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
     async with (
@@ -230,10 +237,12 @@ async def _reached(
 
 
 @asynccontextmanager
-async def _roomy(way: AbstractAsyncContextManager[TransportStreams]) -> AsyncIterator[TransportStreams]:
-    """The same way, on which nobody waits to say something. The library tells a server of each call that
-    was cancelled, under a shield of five seconds: longer than the gateway may have to end."""
-    async with way as (heard, taken):
+async def _unbounded(
+    connection: AbstractAsyncContextManager[TransportStreams],
+) -> AsyncIterator[TransportStreams]:
+    """Yield the same messages, but let no sender wait. The library tells the server of each cancelled call
+    under a shield of five seconds, which may be longer than the gateway has for its shutdown."""
+    async with connection as (heard, taken):
         said, waiting = anyio.create_memory_object_stream[Any](math.inf)
 
         async def pass_on(waiting: Outgoing) -> None:
@@ -245,8 +254,8 @@ async def _roomy(way: AbstractAsyncContextManager[TransportStreams]) -> AsyncIte
                 yield heard, said
 
 
-def _said(error: BaseException) -> str:
-    """What is wrong, in words."""
+def _reason(error: BaseException) -> str:
+    """Return the reason of an error in words."""
     while isinstance(error, BaseExceptionGroup):
         error = next((one for one in error.exceptions if isinstance(one, GatewayError)), error.exceptions[0])
     if isinstance(error, MCPError | GatewayError):

@@ -1,8 +1,8 @@
-"""The servers that the configuration names, while a block lasts, and what they offer by now.
+"""The configured servers, connected for as long as a block, and their current tools.
 
-A server that is not there, or not well, costs its own tools and nothing else: its trouble is told and
-logged, and it is tried again. Programs are on the list of a guard of their own, because the agent is opened
-by whoever opens the gateway, and may do without one.
+A server that is missing or broken costs only its own tools: the reason is reported and logged, and connecting
+is tried again. Programs are on the list of a guard of their own, because an agent can be opened without a
+gateway and its guard.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...base.world import World
 from ...config.schema import GatewayConfig, McpServerConfig
 from ...host.loop.scoped_task import beside
 from ...host.processes.guard import Guard, open_guard
-from ...host.processes.process_groups import ChildProcess, running
+from ...host.processes.process_groups import Process, running
 from ...masking.redaction import Redact
 from ..tool import Tool
 from .offered_tools import plain
@@ -29,26 +29,28 @@ from .offered_tools import plain
 if TYPE_CHECKING:
     from .mcp_server import ToolServer
 
+CONNECTS_WITHIN = 60.0
+"""Seconds in which a server has to be ready; some are downloaded from the internet first."""
 FIRST_WITHIN = 2.0
-"""Seconds from the start in which a turn waits for servers that are still being connected: enough for those
-that are there at once. A turn after that has the tools of those that are ready."""
+"""Seconds after the start in which a turn waits for servers that are still being connected: enough for those
+that answer at once. A later turn gets the tools of the servers that are ready."""
 LEAVES_WITHIN = 1.0
-"""Seconds for saying goodbye."""
+"""Seconds in which the connections have to close."""
 
 
 class ToolServers:
-    """All of them. Made by `open_servers`."""
+    """All configured servers. Made by `open_servers`."""
 
     def __init__(self) -> None:
         self.every: Sequence[ToolServer] = ()
         """The servers, connected or not."""
         self._tools: Mapping[str, Tool] | None = {}
         self._wait_until = trio.current_time() + FIRST_WITHIN
-        self._spoken_of: set[str] = set()
+        self._reported: set[str] = set()
 
     async def tools(self) -> Mapping[str, Tool]:
-        """What they offer, by our names; the same object as before if nothing has changed. Waits a while for
-        who is still being connected."""
+        """Return their tools by our names; the same object as before if nothing has changed. Wait up to
+        `FIRST_WITHIN` seconds after the start for servers that are still being connected."""
         if any(not one.settled.is_set() for one in self.every):
             with trio.move_on_at(self._wait_until):
                 for one in self.every:
@@ -58,18 +60,18 @@ class ToolServers:
         return self._tools
 
     def missing(self) -> list[str]:
-        """Return the names of the servers that are still being connected, each of them once."""
+        """Return the names of servers that are still being connected, each only the first time."""
         names = [one.name for one in self.every if not one.settled.is_set()]
-        new = [name for name in names if name not in self._spoken_of]
-        self._spoken_of.update(new)
+        new = [name for name in names if name not in self._reported]
+        self._reported.update(new)
         return new
 
     def changed(self) -> None:
-        """One of them offers something else."""
+        """Forget the tools, because those of a server have changed."""
         self._tools = None
 
     async def keep(self, leaving: trio.Event, left: trio.Event) -> None:
-        """Keep them connected until somebody leaves."""
+        """Keep all servers connected until `leaving` is set; then set `left`."""
         async with trio.open_nursery() as nursery:
             for one in self.every:
                 nursery.start_soon(one.keep, leaving, name=f"server of tools {one.name}")
@@ -84,33 +86,34 @@ async def open_servers(
     *,
     redact: Redact,
     tell: Callable[[str], object],
+    connects_within: float = CONNECTS_WITHIN,
 ) -> AsyncIterator[ToolServers | None]:
-    """The servers of this configuration, as long as the block; None if there is none."""
+    """Yield the servers of this configuration, connected for as long as the block; None if there are none."""
     wanted = _wanted(config, tell)
     if not wanted:
         yield None
         return
-    from .mcp_server import ToolServer  # with a library that takes its time to load
+    from .mcp_server import ToolServer  # imports a library that takes half a second to load
 
     servers, leaving, left = ToolServers(), trio.Event(), trio.Event()
     guarded = open_guard() if any(one.command for one in wanted.values()) else nullcontext()
     async with guarded as guard:
         start = partial(_start, config, home, world, guard, leaving)
         servers.every = [
-            ToolServer(name, one, start, servers.changed, lambda text: tell(redact(text)))
+            ToolServer(name, one, start, servers.changed, lambda text: tell(redact(text)), connects_within)
             for name, one in wanted.items()
         ]
         async with beside(partial(servers.keep, leaving, left)):
             try:
                 yield servers
             finally:
-                leaving.set()  # from here on nobody has patience with a program
+                leaving.set()  # from now on a program is killed without a grace period
             with trio.move_on_after(LEAVES_WITHIN):
                 await left.wait()
 
 
 def _wanted(config: GatewayConfig, tell: Callable[[str], object]) -> dict[str, McpServerConfig]:
-    """The servers that can be used; what is the matter with the others is told."""
+    """Return the servers that can be used; report the problem of each other one."""
     wanted = {name: one for name, one in config.mcp_servers.items() if one.enabled}
     if wanted and find_spec("mcp") is None:
         tell(f"mcp_servers are not used: they need a package. Run `{install_command('mcp')}`.")
@@ -130,12 +133,12 @@ def _start(
     leaving: trio.Event,
     name: str,
     server: McpServerConfig,
-) -> AbstractAsyncContextManager[ChildProcess]:
-    """Start the program of a server. It sees nothing of our environment but what everybody may, and what it
-    is given; what it complains of is in a log of its own."""
+) -> AbstractAsyncContextManager[Process]:
+    """Start the program of a server. Its environment holds a harmless default set of our variables and the
+    configured ones; its error output goes to a log file of its own."""
     from mcp.client.stdio import get_default_environment
 
-    assert guard is not None and server.command  # noqa: S101, PT018 - it is a program
+    assert guard is not None and server.command  # noqa: S101, PT018 - only programs are started
     return running(
         f"mcp-{world.new_id()}",
         [server.command, *server.args],

@@ -1,4 +1,4 @@
-"""What a server offers, as tools of ours: their names, what they take, and what came of a call. Pure."""
+"""The tools of a server as tools of ours: their names, their arguments, and the results of calls. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from mcp import types
 
 LONGEST_NAME = 64
-"""Characters that every vendor takes."""
+"""Characters that every vendor accepts."""
 LONGEST_DESCRIPTION = 2_000
 LONGEST_TEXT = LONGEST_RESULT - 200
-"""Characters of a result, which is not cut a second time with the note that it was cut."""
+"""Characters of a result; with the note about its cut it stays within `LONGEST_RESULT`."""
 MOST_TOOLS = 100
-"""Of one server: each request pays for all of them."""
+"""Tools of one server: each request to the model pays for all of them."""
 
 _PLAIN_SERVER = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 _PLAIN_TOOL = re.compile(r"[A-Za-z0-9_-]+")
@@ -33,8 +33,8 @@ Call = Callable[[str, dict[str, Any]], Awaitable["types.CallToolResult"]]
 
 
 def name_of(server: str, tool: str) -> str:
-    """What a tool is called among all of all servers. A name that cannot stand as it is, is made plain and
-    gets a few letters of its own, so that no two are the same."""
+    """Return the name of a tool among the tools of all servers. A name with characters that vendors refuse is
+    made plain and gets a hash, so that no two names are the same."""
     name = f"mcp__{server}__{tool}"
     if _PLAIN_SERVER.fullmatch(server) and _PLAIN_TOOL.fullmatch(tool) and len(name) <= LONGEST_NAME:
         return name
@@ -43,12 +43,12 @@ def name_of(server: str, tool: str) -> str:
 
 
 def plain(name: str) -> str:
-    """A name of letters that mean nothing anywhere."""
+    """Return a name with `_` in place of every character that may have a meaning somewhere."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)
 
 
 def tools_of(server: str, offered: Iterable[types.Tool], call: Call, *, within: float) -> dict[str, Tool]:
-    """The tools of a server by our names for them."""
+    """Return the tools of a server by their names here."""
     tools: dict[str, Tool] = {}
     for one in offered:
         if len(tools) < MOST_TOOLS:
@@ -58,13 +58,13 @@ def tools_of(server: str, offered: Iterable[types.Tool], call: Call, *, within: 
 
 
 def _tool(name: str, server: str, one: types.Tool, call: Call, within: float) -> Tool:
-    said = storable((one.description or one.title or one.name)[:LONGEST_DESCRIPTION])
+    description = storable((one.description or one.title or one.name)[:LONGEST_DESCRIPTION])
     return Tool(
         name,
-        f"{said} (A tool of the server {server!r}.)",
+        f"{description} (A tool of the server {server!r}.)",
         _schema(one.input_schema),
         partial(_run, call, one.name),
-        # It is the server's word, and all that hangs on it is what runs side by side.
+        # Only the server says so; the only effect is that such calls run at the same time.
         reads_only=bool(one.annotations and one.annotations.read_only_hint),
         untrusted=True,
         within=within or None,
@@ -72,7 +72,7 @@ def _tool(name: str, server: str, one: types.Tool, call: Call, within: float) ->
 
 
 def _schema(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a tool takes, as every vendor accepts it: an object."""
+    """Return the schema of the arguments in a form that every vendor accepts: an object."""
     return {"properties": {}, **{key: given[key] for key in given if key != "$schema"}, "type": "object"}
 
 
@@ -82,11 +82,11 @@ async def _run(call: Call, tool: str, arguments: dict[str, Any], place: Workplac
         done = await call(tool, arguments)
     except ToolFailed as error:
         raise ToolFailed(shortened(str(error), LONGEST_TEXT, redact)) from error
-    return Result(shortened(_told(done), LONGEST_TEXT, redact) or "(no output)", is_error=bool(done.is_error))
+    return Result(shortened(_text(done), LONGEST_TEXT, redact) or "(no output)", is_error=bool(done.is_error))
 
 
-def _told(done: types.CallToolResult) -> str:
-    """A result in words. What is no text is named."""
+def _text(done: types.CallToolResult) -> str:
+    """Return a result as text. A part that is no text is described."""
     parts = [_part(one) for one in done.content]
     if not parts and done.structured_content is not None:
         parts.append(msgspec.json.encode(done.structured_content).decode())

@@ -67,7 +67,7 @@ def test_what_cannot_be_made_says_why(edit: TextEdit) -> None:
 
 
 def test_a_near_miss_is_told() -> None:
-    with pytest.raises(ToolFailed, match="Line 7 comes near: 'return 2'"):
+    with pytest.raises(ToolFailed, match="Line 7 is similar: 'return 2'"):
         edited(CODE, [TextEdit("retrun 2", "x")])
 
 

@@ -40,7 +40,7 @@ async def test_long_lines_and_long_pages_are_cut_and_lose_nothing(desk: Desk) ->
     )
     page = (await desk.use(READ, path="a.txt")).content
     first, second, *_, last = page.split("\n")
-    assert first == f"1|{'x' * 2000} [the line goes on]"
+    assert first == f"1|{'x' * 2000} [the line is longer]"
     assert second == "2|short"
     assert len(page) < LONGEST_PAGE + 100
     following = int(last.removeprefix("[There is more: next_offset=").removesuffix("]"))
@@ -52,7 +52,7 @@ async def test_what_is_no_text_is_not_read(desk: Desk) -> None:
     (desk.cwd / "a.png").write_bytes(b"\x89PNG\0\0")
     (desk.cwd / "empty").touch()
     (desk.cwd / "folder").mkdir()
-    with pytest.raises(ToolFailed, match="no text"):
+    with pytest.raises(ToolFailed, match="not a text file"):
         await desk.use(READ, path="a.png")
     with pytest.raises(ToolFailed, match="directory"):
         await desk.use(READ, path="folder")

@@ -57,5 +57,5 @@ async def test_limits_and_what_is_missing_are_named(desk: Desk) -> None:
 async def test_where_no_file_can_be_sent_the_model_is_told(desk: Desk) -> None:
     desk.takes_files = False
     (desk.cwd / "cat.png").write_bytes(b"x")
-    with pytest.raises(ToolFailed, match="No file can be sent"):
+    with pytest.raises(ToolFailed, match="This chat takes no files"):
         await SEND_FILE.run(SendFileArguments("cat.png"), desk)

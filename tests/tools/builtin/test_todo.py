@@ -22,7 +22,7 @@ async def test_the_list_outlives_a_restart_and_goes_with_its_session(
     async with open_home() as home:
         entry = await home.store.get_or_create_session(somebody)
         desk.store, desk.session_id = home.database, entry.session_id
-        assert (await desk.use(TODO)).content == "Nothing is to be done."
+        assert (await desk.use(TODO)).content == "The list is empty."
         entries = [{"id": "a", "content": "Look"}, {"id": "b", "content": "Leap", "status": "in_progress"}]
         await desk.use(TODO, todos=entries)
     async with open_home() as home:
@@ -30,7 +30,7 @@ async def test_the_list_outlives_a_restart_and_goes_with_its_session(
         told = (await desk.use(TODO)).content
         assert told.startswith("[ ] a: Look\n[>] b: Leap\n2 of 2 open.")
         other = Desk(desk.home, desk.cwd, "another", store=home.database)
-        assert (await other.use(TODO)).content == "Nothing is to be done."
+        assert (await other.use(TODO)).content == "The list is empty."
         change = [{"id": "c", "content": "Land"}, {"id": "a", "content": "Looked", "status": "completed"}]
         told = (await desk.use(TODO, todos=change, merge=True)).content
         assert told.startswith("[x] a: Looked\n[>] b: Leap\n[ ] c: Land\n2 of 3 open.")

@@ -11,7 +11,7 @@ import trio
 
 from hermes_trio.tools.tool import ToolFailed
 from tests.host.children.kinds import alive, soon, token
-from tests.tools.mcp.test_servers import PATIENCE, Shop, program, shop
+from tests.tools.mcp.test_mcp_servers import PATIENCE, Shop, program, shop
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -247,7 +247,7 @@ async def test_giant_endless_and_packed_bodies_are_cut(desk: Desk) -> None:
         internet.pages["/packed"] = page(gzip.compress(b"small"), kind="text/plain", content_encoding="gzip")
         assert (await fetch(internet, desk, "http://example.org/packed")).endswith("\nsmall")
         internet.pages["/brotli"] = page(b"?", kind="text/plain", content_encoding="br")
-        with pytest.raises(ToolFailed, match="packed as 'br'"):
+        with pytest.raises(ToolFailed, match="compressed as 'br'"):
             await fetch(internet, desk, "http://example.org/brotli")
         internet.pages["/broken"] = page(b"no gzip", kind="text/plain", content_encoding="gzip")
         assert "no text" in await fetch(internet, desk, "http://example.org/broken")
@@ -279,7 +279,7 @@ async def test_a_server_that_takes_its_time_is_not_waited_for(desk: Desk, begins
     async with an_internet() as internet:
         internet.pages["/"] = slow
         impatient = WebFetch(internet.fetcher, within=0.5).tool
-        with pytest.raises(ToolFailed, match="Nothing came"), trio.fail_after(20):
+        with pytest.raises(ToolFailed, match="did not answer in"), trio.fail_after(20):
             await desk.use(impatient, url="http://example.org/")
 
 
@@ -300,7 +300,7 @@ async def test_who_is_cancelled_leaves_nothing_behind(desk: Desk) -> None:
 async def test_only_text_is_fetched_and_in_pages(desk: Desk) -> None:
     async with an_internet() as internet:
         internet.pages["/cat"] = page(b"\x89PNG", kind="image/png")
-        with pytest.raises(ToolFailed, match="no text but 'image/png'"):
+        with pytest.raises(ToolFailed, match="is not text but 'image/png'"):
             await fetch(internet, desk, "http://example.org/cat")
         internet.pages["/long"] = page(
             "0123456789" * (LONGEST_PAGE // 10 + 1), kind="application/json; charset=utf-8"
