@@ -185,7 +185,7 @@ def _folder_of(real: Path, walks: bool, *, make: bool = False) -> Iterator[tuple
         os.close(folder)
 
 
-_MOVED = "was changed into a link to another place while it was looked at. Look again."
+_MOVED = "was replaced by a link to another place while it was opened. Try again."
 
 
 def _is_link(name: str, folder: int) -> bool:

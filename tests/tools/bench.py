@@ -1,5 +1,5 @@
-"""A real gateway whose agent does what a test tells it: each message of the test is a list of calls, which
-are made in one turn, with the turn as their place. What else comes in is noted."""
+"""A real gateway with an agent that follows the test: each message of the test is a list of calls, which the
+agent makes in one turn, with the turn as their workplace. Other messages are recorded."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from hermes_trio.tools.tool import Result, Tool
 from tests.stage import Stage
 
 PATIENCE = 30.0
-"""Seconds in which anything has happened on a busy machine."""
+"""Seconds after which a test fails, even on a busy machine."""
 
 
 @dataclass
 class Bench:
-    """The agent, and what has become of its calls."""
+    """The agent, and the results of its calls."""
 
     stage: Stage
     gateway: Gateway | None = None
     results: list[Result] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
-    """What began a turn and was no list of calls, as the model gets it: with the gateway's note."""
+    """Messages that started a turn and were no list of calls, as the model gets them: with the gateway's
+    note."""
     within: list[str] = field(default_factory=list)
-    """What went into a turn that ran."""
+    """Messages that went into a running turn."""
     prompts: list[str] = field(default_factory=list)
     tools: dict[str, Tool] = field(default_factory=dict)
 
@@ -73,7 +74,7 @@ class Bench:
 
     @asynccontextmanager
     async def life(self) -> AsyncIterator[Gateway]:
-        """One life of the gateway."""
+        """Open the gateway for one life."""
         stage = self.stage
         async with open_gateway(stage.home, stage.config, agent=self, adapters=[stage.platform]) as gateway:
             self.gateway = gateway
@@ -81,11 +82,11 @@ class Bench:
             yield gateway
 
     async def begin(self, *calls: dict[str, Any], chat: str = "42") -> None:
-        """Have calls made in one turn, and do not wait for it."""
+        """Start a turn with these calls, and do not wait for it."""
         await self.stage.platform.says(json.dumps(calls), chat=chat)
 
     async def do(self, *calls: dict[str, Any], chat: str = "42") -> list[Result]:
-        """Have calls made in one turn, and return what came of them when it is over."""
+        """Run a turn with these calls, and return their results after it."""
         before = len(self.results)
         with trio.fail_after(PATIENCE):
             await self.begin(*calls, chat=chat)
@@ -96,14 +97,14 @@ class Bench:
         return self.results[before:]
 
     async def run(self, command: str, **how: Any) -> Result:
-        """One command, in a turn of its own."""
+        """Run one command in a turn of its own."""
         (result,) = await self.do({"command": command, **how})
         return result
 
     async def quiet(self) -> None:
-        """Wait until no turn runs and no message waits for one."""
+        """Wait until no turn runs and no message is pending."""
         with trio.fail_after(PATIENCE):
-            while self.busy():  # noqa: ASYNC110 - the end of a turn is no event for others
+            while self.busy():  # noqa: ASYNC110 - no event tells the end of a turn
                 await trio.sleep(0.02)
 
     def busy(self) -> bool:
@@ -117,5 +118,5 @@ class Bench:
 
     async def until(self, condition: Any) -> None:
         with trio.fail_after(PATIENCE):
-            while not condition():  # noqa: ASYNC110 - there is no event for all that is waited for
+            while not condition():  # noqa: ASYNC110 - no event covers every condition
                 await trio.sleep(0.02)

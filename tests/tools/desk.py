@@ -1,5 +1,5 @@
-"""A place to try tools at: a home, a working directory, a person who answers what the test says, and a real
-store where a tool needs one."""
+"""A `Workplace` for tests of one tool: a home, a working directory, a person whose answer the test sets, and
+a real database if the tool needs one."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Desk:
     cwd: Path
     session_id: str = "session-1"
     answer: str | None = None
-    """What the person says to whatever is asked."""
+    """The person's answer to every question."""
     store: Database | None = None
     guard: Guard | None = None
     config: GatewayConfig = field(default_factory=GatewayConfig)
     world: World = field(default_factory=World)
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     sent: list[tuple[str, bytes, str]] = field(default_factory=list)
-    """The files that were sent."""
+    """The files that were sent: name, content, caption."""
     takes_files: bool = True
 
     @property
@@ -49,7 +49,7 @@ class Desk:
 
     @property
     def database(self) -> Database:
-        assert self.store is not None, "this test has no store"
+        assert self.store is not None, "this test has no database"
         return self.store
 
     def running(
@@ -104,7 +104,7 @@ class Desk:
 
 
 def desk_in(tmp_path: Path) -> Desk:
-    """A desk with a home and a working directory of its own below this one."""
+    """Return a desk with a home and a working directory of its own in this directory."""
     home, cwd = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     cwd.mkdir()

@@ -1,5 +1,5 @@
-"""Nothing that a model has started is left, whichever way its turn or its gateway ends: with the real loop,
-the real tools and real processes that are hard to be rid of."""
+"""No process that a model has started survives, no matter how its turn or its gateway ends: with the real
+loop, the real tools, and real processes that are hard to kill."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HARD = {
     for name, command in (KINDS | MORE).items()
     if "exit" not in command and "-c '" not in command and not command.startswith("setsid")
 }
-"""Those that do not end by themselves, that nobody has to be asked about, and that the terminal takes."""
+"""Commands that do not end by themselves, need no yes, and are accepted by the terminal."""
 
 CONFIG = """\
 model: {{provider: openai, base_url: "{model}", name: test-model, api_key: sk-test-0123456789}}
@@ -49,20 +49,20 @@ platforms:
 
 @pytest.fixture
 def mine() -> Iterator[str]:
-    """A number that all processes of a test carry; none of them is left."""
+    """A number that all processes of the test carry; none of them may be left after it."""
     yield (number := token())
     soon(lambda: not alive(number), within=20)
 
 
 def works(server: ModelServer, kind: str, mine: str) -> None:
-    """The model starts one process in the background, and one that it waits for."""
+    """Let the model start one process in the background, and one that it waits for."""
     command = HARD[kind].format(t=mine)
     asks = Reply().calls("terminal", {"command": f"echo behind; {command}", "background": True})
     server.answers(asks.calls("terminal", {"command": f"echo before; {command}"}).finishes("tool_calls"))
 
 
 async def both_run(home: Path, mine: str) -> None:
-    """Wait until both have written something and are there."""
+    """Wait until both processes run and have written something."""
 
     def begun() -> bool:
         said = b"".join(path.read_bytes()[:20] for path in (home / "spools").glob("*"))
@@ -93,7 +93,9 @@ async def ends(told: Scene, home: Path, mine: str, way: str) -> None:
 
 @pytest.mark.parametrize("kind", HARD)
 @pytest.mark.parametrize("way", ["stopped", "superseded", "a new session", "drained", "cancelled around"])
-async def test_whichever_way_it_ends_nothing_is_left(tmp_path: Path, mine: str, kind: str, way: str) -> None:
+async def test_no_process_of_a_model_survives_any_end_of_its_turn(
+    tmp_path: Path, mine: str, kind: str, way: str
+) -> None:
     with trio.CancelScope() as around:
         async with scene(tmp_path, mode="interrupt", tools=tools()) as told:  # type: ignore[arg-type]
             works(told.server, kind, mine)
@@ -104,18 +106,16 @@ async def test_whichever_way_it_ends_nothing_is_left(tmp_path: Path, mine: str, 
                 around.cancel()
             await ends(told, tmp_path, mine, way)
             if way in ("stopped", "superseded"):
-                await until(lambda: not told.gateway.work.running, within=PATIENCE)
-                entry = await told.gateway.home.store.get_session_entry("agent:main:memory:dm:42")
+                await until(lambda: not told.gateway.sessions.running, within=PATIENCE)
+                entry = await told.gateway.store.get_session_entry("agent:main:memory:dm:42")
                 assert entry is not None
-                (kept,) = told.gateway.work.background.of(entry.session_id)
-                assert kept.is_running, "what runs in the background is the session's"
+                (kept,) = told.gateway.background.of(entry.session_id)
+                assert kept.is_running, "a background process belongs to the session"
     assert alive(mine) == []
 
 
 @pytest.mark.parametrize("kind", HARD)
-async def test_a_killed_gateway_takes_along_what_a_model_has_started(
-    tmp_path: Path, mine: str, kind: str
-) -> None:
+async def test_no_process_of_a_model_survives_a_killed_gateway(tmp_path: Path, mine: str, kind: str) -> None:
     home = tmp_path / "home"
     home.mkdir()
     async with (

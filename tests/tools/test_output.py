@@ -1,5 +1,4 @@
-"""Output of any length, as a model is sent it: the work does not grow with it, and no cut shows half a
-secret."""
+"""Shortening of output: the work is bounded for any length, and no cut shows half a secret."""
 
 from __future__ import annotations
 
@@ -10,11 +9,11 @@ from hermes_trio.tools.output import LONGEST_CLEANED, MARGIN, MOST, fitted, shor
 
 SECRET = "sk-" + "0123456789abcdef" * 4
 ROOM = 200
-"""Characters of the note that something is left out."""
+"""Characters of the note about the missing part."""
 
 
 class Counting:
-    """Masks secrets, and remembers the longest text that it was given."""
+    """Masks secrets, and records the length of the longest text."""
 
     def __init__(self) -> None:
         self._redact = redactor(iter([]))
@@ -26,7 +25,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("padding", range(0, 70, 6))
-def test_a_text_of_megabytes_is_cut_before_it_is_searched(padding: int) -> None:
+def test_an_output_of_megabytes_is_cut_before_it_is_masked(padding: int) -> None:
     redact = Counting()
     text = "FIRST " + f"{'-' * padding} {SECRET} " * 20_000 + " LAST"
     for said in (fitted("", text, redact), shortened(text, MOST, redact)):
@@ -37,13 +36,13 @@ def test_a_text_of_megabytes_is_cut_before_it_is_searched(padding: int) -> None:
     assert redact.longest <= MOST + MARGIN
 
 
-def test_a_progress_bar_is_cleaned_before_it_is_cut() -> None:
+def test_a_progress_bar_is_cleaned_before_the_output_is_cut() -> None:
     text = "begin\n" + "".join(f"{n} %\r" for n in range(60_000)) + "100 %\nend"
     assert MOST < len(text) < LONGEST_CLEANED
     assert fitted("", text, Counting()) == "begin\n100 %\nend"
 
 
-def test_what_fits_is_whole() -> None:
+def test_an_output_within_the_limit_is_unchanged() -> None:
     text = "x" * (MOST - 1)
     assert shortened(text, MOST, Counting()) == text
     assert fitted("", text, Counting()) == text

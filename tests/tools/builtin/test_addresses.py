@@ -1,4 +1,4 @@
-"""Which addresses may be reached, in every spelling."""
+"""Public and private addresses, in every spelling."""
 
 from __future__ import annotations
 
@@ -37,23 +37,25 @@ async def nobody(host: str, port: int) -> list[str]:
 
 
 @pytest.mark.parametrize("text", INSIDE)
-def test_what_is_inside_is_refused(text: str) -> None:
+def test_a_private_address_is_not_public(text: str) -> None:
     assert not is_public(ipaddress.ip_address(text))
 
 
 @pytest.mark.parametrize("text", OUTSIDE)
-def test_what_is_outside_is_not(text: str) -> None:
+def test_a_public_address_is_public(text: str) -> None:
     assert is_public(ipaddress.ip_address(text))
 
 
 @given(st.ip_addresses(v=4), st.sampled_from(["::ffff:0:0", "64:ff9b::"]))
-def test_an_address_in_another_is_what_it_is_alone(inner: ipaddress.IPv4Address, prefix: str) -> None:
+def test_an_ipv6_address_is_as_public_as_the_ipv4_address_in_it(
+    inner: ipaddress.IPv4Address, prefix: str
+) -> None:
     wrapped = ipaddress.IPv6Address(int(ipaddress.IPv6Address(prefix)) | int(inner))
     assert is_public(wrapped) == is_public(inner)
 
 
 @given(st.ip_addresses())
-def test_nothing_that_python_calls_inside_is_outside(
+def test_no_address_that_python_calls_private_is_public(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     if address.is_private or address.is_multicast or address.is_loopback or address.is_link_local:
@@ -61,13 +63,13 @@ def test_nothing_that_python_calls_inside_is_outside(
 
 
 @pytest.mark.parametrize("host", SPELLINGS + NAMES + [text for text in INSIDE if "%" not in text])
-async def test_no_spelling_of_it_leads_inside(host: str) -> None:
+async def test_no_spelling_of_a_private_host_is_accepted(host: str) -> None:
     with pytest.raises(AddressRefused):
         await public_addresses(host, 80, nobody)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["{}", "0x{:x}", "0{:o}"]))
-async def test_a_number_is_what_the_system_takes_it_for(number: int, how: str) -> None:
+async def test_a_numeric_host_is_read_as_the_system_reads_it(number: int, how: str) -> None:
     text = how.format(number)
     meant = ipaddress.ip_address(socket.inet_aton(text))
     try:
@@ -78,7 +80,7 @@ async def test_a_number_is_what_the_system_takes_it_for(number: int, how: str) -
         assert found == [meant]
 
 
-async def test_one_bad_address_among_good_ones_is_enough() -> None:
+async def test_a_name_with_one_private_address_is_refused() -> None:
     async def both(host: str, port: int) -> list[str]:
         return ["93.184.216.34", "127.0.0.1"]
 

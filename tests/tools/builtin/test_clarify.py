@@ -1,5 +1,5 @@
-"""A question to the person, and what becomes of the answer. The conversation around it is told with the
-gateway's own questions."""
+"""The tool `clarify`: the question, and the effect of the answer. The tests of the gateway's questions cover
+the conversation around it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.tools.desk import desk_in
 @pytest.mark.parametrize(
     ("said", "result"), [("green", "green"), (" GREEN ", "green"), ("none of them", "none of them")]
 )
-async def test_the_answer_is_the_result(tmp_path: Path, said: str, result: str) -> None:
+async def test_the_answer_to_clarify_is_its_result(tmp_path: Path, said: str, result: str) -> None:
     desk = desk_in(tmp_path)
     desk.answer = said
     told = await desk.use(CLARIFY, question="Which?", choices=["red", "green", "red"])
@@ -25,7 +25,7 @@ async def test_the_answer_is_the_result(tmp_path: Path, said: str, result: str) 
     assert desk.asked == [("Which?", ("red", "green"))]
 
 
-async def test_no_answer_is_known_as_one_when_the_turn_is_cut_then(tmp_path: Path) -> None:
+async def test_an_unanswered_clarify_keeps_a_cut_turn_waiting(tmp_path: Path) -> None:
     desk = desk_in(tmp_path)
     told = await desk.use(CLARIFY, question="Which?")
     assert told.content == NOBODY
@@ -37,7 +37,7 @@ async def test_no_answer_is_known_as_one_when_the_turn_is_cut_then(tmp_path: Pat
     assert judge_tail([TranscriptRow("user", "paint it", 0), asked]) is Tail.WAITING
 
 
-async def test_a_question_has_few_choices(tmp_path: Path) -> None:
+async def test_clarify_takes_at_most_four_choices(tmp_path: Path) -> None:
     desk = desk_in(tmp_path)
     for arguments in (
         {"question": "?", "choices": list("abcde")},
@@ -47,4 +47,4 @@ async def test_a_question_has_few_choices(tmp_path: Path) -> None:
         with pytest.raises(ToolFailed, match="arguments of clarify"):
             await desk.use(CLARIFY, **arguments)
     assert desk.asked == []
-    assert CLARIFY.within is None, "a person may take long"
+    assert CLARIFY.within is None, "the tool has no time limit, because a person may take long"

@@ -1,4 +1,4 @@
-"""Edits: what has to be found, what is forgiven, and that nothing is half done."""
+"""Edits of a text: exact and inexact matches, failures, and diffs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hermes_trio.tools.tool import ToolFailed
 CODE = "def one():\n    if True:\n        return 1\n\n\ndef two():\n    return 2\n"
 
 
-def test_what_stands_there_once_is_replaced() -> None:
+def test_an_edit_replaces_a_unique_text() -> None:
     assert edited(CODE, [TextEdit("return 2", "return 3")]) == CODE.replace("return 2", "return 3")
     assert (
         edited(CODE, [TextEdit("\n\ndef two():\n    return 2\n", "")])
@@ -23,7 +23,7 @@ def test_what_stands_there_once_is_replaced() -> None:
     )
 
 
-def test_what_stands_there_twice_is_not_guessed_at() -> None:
+def test_an_edit_of_a_text_that_occurs_twice_fails() -> None:
     with pytest.raises(ToolFailed, match="2 times"):
         edited(CODE, [TextEdit("def ", "async def ")])
     assert edited(CODE, [TextEdit("def ", "async def ", replace_all=True)]).count("async def") == 2
@@ -37,22 +37,22 @@ def test_what_stands_there_twice_is_not_guessed_at() -> None:
         ("if  True:\n\treturn  1\n", "pass", "    pass"),
     ],
 )
-def test_spaces_are_forgiven_and_the_place_keeps_its_indentation(old: str, new: str, result: str) -> None:
+def test_an_edit_ignores_spaces_and_keeps_the_indentation(old: str, new: str, result: str) -> None:
     assert edited(CODE, [TextEdit(old, new)]) == CODE.replace("    if True:\n        return 1", result)
 
 
-def test_what_is_alike_twice_is_not_guessed_at() -> None:
+def test_an_edit_of_two_similar_texts_fails() -> None:
     with pytest.raises(ToolFailed, match="lines 1, 3"):
         edited("  a\nb\n    a\n", [TextEdit(" a ", "c")])
 
 
-def test_line_ends_stay_as_they_are() -> None:
+def test_an_edit_keeps_the_line_endings() -> None:
     assert edited("a\r\nb\r\nc\r\n", [TextEdit("a\nb", "x\ny")]) == "x\r\ny\r\nc\r\n"
 
 
 def test_of_several_edits_all_are_made_or_none() -> None:
     assert edited("a b", [TextEdit("a", "b c"), TextEdit("c b", "d")]) == "b d", (
-        "each sees what the ones before did"
+        "an edit sees the result of the edits before it"
     )
     with pytest.raises(ToolFailed, match=r"Edit 2 of 2.*Nothing was changed"):
         edited("a b", [TextEdit("a", "c"), TextEdit("z", "y")])
@@ -61,12 +61,12 @@ def test_of_several_edits_all_are_made_or_none() -> None:
 @pytest.mark.parametrize(
     "edit", [TextEdit("", "x"), TextEdit("\n ", "x"), TextEdit("a", "a"), TextEdit("return three", "x")]
 )
-def test_what_cannot_be_made_says_why(edit: TextEdit) -> None:
+def test_an_impossible_edit_fails(edit: TextEdit) -> None:
     with pytest.raises(ToolFailed):
         edited(CODE, [edit])
 
 
-def test_a_near_miss_is_told() -> None:
+def test_a_failed_edit_names_the_most_similar_line() -> None:
     with pytest.raises(ToolFailed, match="Line 7 is similar: 'return 2'"):
         edited(CODE, [TextEdit("retrun 2", "x")])
 
@@ -75,7 +75,7 @@ lines = st.lists(st.sampled_from(["a", "b", "  c", "d d", ""]), max_size=30)
 
 
 @given(before=lines, after=lines)
-def test_a_diff_is_what_patch_understands(
+def test_git_can_apply_a_diff(
     before: list[str], after: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     old, new = ("".join(f"{line}\n" for line in one) for one in (before, after))
@@ -102,6 +102,6 @@ def test_a_diff_counts_from_the_beginning_of_the_file() -> None:
     assert difference(before, before.replace("20\n", "x\n"), "f").split("\n")[2] == "@@ -17,7 +17,7 @@"
 
 
-def test_a_change_of_everything_is_told_in_a_line() -> None:
+def test_a_diff_of_a_very_large_change_is_one_line() -> None:
     before, after = "\n".join(map(str, range(9000))), "\n".join(map(str, range(9000, 18000)))
     assert difference(before, after, "file") == "file: lines 1 to 9000 are now 1 to 9000."

@@ -1,4 +1,4 @@
-"""The tools for files, as a model uses them."""
+"""The tools for files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def desk(tmp_path: Path) -> Desk:
     return desk_in(tmp_path)
 
 
-async def test_lines_are_numbered_and_come_in_pages(desk: Desk) -> None:
+async def test_read_file_numbers_lines_and_returns_pages(desk: Desk) -> None:
     (desk.cwd / "a.txt").write_text("".join(f"line {n}\r\n" for n in range(1, 8)))
     assert (
         await desk.use(READ, path="a.txt", limit=2)
@@ -34,7 +34,7 @@ async def test_lines_are_numbered_and_come_in_pages(desk: Desk) -> None:
     assert (await desk.use(READ, path="a.txt", offset=8)).content == "[The file has 7 lines.]"
 
 
-async def test_long_lines_and_long_pages_are_cut_and_lose_nothing(desk: Desk) -> None:
+async def test_read_file_cuts_long_lines_and_pages_and_says_where_to_go_on(desk: Desk) -> None:
     (desk.cwd / "a.txt").write_text(
         "x" * 300_000 + "\nshort\n" + "".join(f"{'y' * 1000}{n}\n" for n in range(500))
     )
@@ -48,7 +48,7 @@ async def test_long_lines_and_long_pages_are_cut_and_lose_nothing(desk: Desk) ->
     assert next_page.startswith(f"{following}|{'y' * 1000}{following - 3}\n")
 
 
-async def test_what_is_no_text_is_not_read(desk: Desk) -> None:
+async def test_read_file_refuses_binary_files_directories_and_the_home(desk: Desk) -> None:
     (desk.cwd / "a.png").write_bytes(b"\x89PNG\0\0")
     (desk.cwd / "empty").touch()
     (desk.cwd / "folder").mkdir()
@@ -61,7 +61,7 @@ async def test_what_is_no_text_is_not_read(desk: Desk) -> None:
     assert (await desk.use(READ, path="empty")).content == "[The file is empty.]"
 
 
-async def test_a_miss_names_what_lies_there_instead_but_no_secret(desk: Desk) -> None:
+async def test_read_file_suggests_similar_names_but_no_secret_files(desk: Desk) -> None:
     (desk.cwd / "settings.toml").touch()
     (desk.cwd / ".env").touch()
     with pytest.raises(ToolFailed, match=r"There is settings\.toml\."):
@@ -70,10 +70,10 @@ async def test_a_miss_names_what_lies_there_instead_but_no_secret(desk: Desk) ->
         await desk.use(READ, path=".emv")
 
 
-async def test_a_file_that_somebody_else_changed_is_not_overwritten(desk: Desk) -> None:
+async def test_write_file_and_patch_keep_a_file_that_somebody_else_changed(desk: Desk) -> None:
     file = desk.cwd / "a.txt"
     await desk.use(WRITE, path="a.txt", content="one\n")
-    await desk.use(WRITE, path="a.txt", content="two\n")  # our own change is none of somebody else
+    await desk.use(WRITE, path="a.txt", content="two\n")  # a change by the session itself is allowed
     os.utime(file, ns=(1, 1))
     for tool, arguments in (
         (WRITE, {"content": "three\n"}),
@@ -90,7 +90,7 @@ async def test_a_file_that_somebody_else_changed_is_not_overwritten(desk: Desk) 
     await desk.use(WRITE, path="a.txt", content="made again\n")
 
 
-async def test_a_patch_shows_what_it_did(desk: Desk) -> None:
+async def test_patch_returns_a_diff(desk: Desk) -> None:
     (desk.cwd / "a.py").write_text("a = 1\nb = 2\n")
     edits = [{"old_string": "a = 1", "new_string": "a = 10"}, {"old_string": "b = 2\n", "new_string": ""}]
     told = (await desk.use(PATCH, path="a.py", edits=edits)).content
@@ -101,13 +101,13 @@ async def test_a_patch_shows_what_it_did(desk: Desk) -> None:
     assert (desk.cwd / "a.py").read_text() == "a = 10\n"
 
 
-async def test_a_patch_takes_only_text(desk: Desk) -> None:
+async def test_patch_refuses_a_file_that_is_not_utf8(desk: Desk) -> None:
     (desk.cwd / "a").write_bytes(b"caf\xe9")
     with pytest.raises(ToolFailed, match="UTF-8"):
         await desk.use(PATCH, path="a", edits=[{"old_string": "caf", "new_string": "tea"}])
 
 
-async def test_what_a_model_gets_wrong_is_told_to_it(desk: Desk) -> None:
+async def test_wrong_arguments_of_the_file_tools_are_named(desk: Desk) -> None:
     for arguments in ({"path": "a", "offset": 0}, {"path": "a", "limit": 9999}, {}):
         with pytest.raises(ToolFailed, match="arguments of read_file"):
             await desk.use(READ, **arguments)
@@ -115,11 +115,11 @@ async def test_what_a_model_gets_wrong_is_told_to_it(desk: Desk) -> None:
         await desk.use(PATCH, path="a", edits=[])
 
 
-async def test_who_is_cancelled_puts_nothing_in_place(desk: Desk) -> None:
+async def test_a_cancelled_write_file_leaves_no_file(desk: Desk) -> None:
     written, go_on = trio.Event(), threading.Event()
 
     class Slow(Desk):
-        """Its writing thread stands still when all is written and nothing is in place yet."""
+        """A desk whose writing thread stops after writing the new file and before replacing the old one."""
 
         @property
         def session_id(self) -> str:
@@ -134,13 +134,13 @@ async def test_who_is_cancelled_puts_nothing_in_place(desk: Desk) -> None:
         nursery.start_soon(partial(Slow(desk.home, desk.cwd).use, WRITE, path="a.txt", content="late"))
         with trio.fail_after(30):
             await written.wait()
-        assert len(os.listdir(desk.cwd)) == 1, "beside its place it is"
+        assert len(os.listdir(desk.cwd)) == 1, "the temporary file exists"
         nursery.cancel_scope.cancel()
     go_on.set()
     await until(lambda: not os.listdir(desk.cwd))
 
 
-async def test_our_own_secrets_are_not_read_out(desk: Desk) -> None:
+async def test_the_file_tools_mask_our_own_secrets_and_keep_them_in_the_file(desk: Desk) -> None:
     desk.config = GatewayConfig(model=ModelConfig(api_key="our-own-secret"))
     (desk.cwd / "a.py").write_text("key = 'our-own-secret'\npassword = ask_for_it()\n")
     assert (await desk.use(READ, path="a.py")).content == "1|key = '***'\n2|password = ask_for_it()"
@@ -149,7 +149,7 @@ async def test_our_own_secrets_are_not_read_out(desk: Desk) -> None:
     assert (desk.cwd / "a.py").read_text() == "key = 'our-own-secret'\npassword = asked()\n"
 
 
-async def test_what_looks_like_a_secret_is_not_read_out_and_not_lost(desk: Desk) -> None:
+async def test_the_file_tools_mask_a_likely_secret_and_keep_it_in_the_file(desk: Desk) -> None:
     token = "ghp_" + "x7" * 18
     (desk.cwd / "a.env").write_text(f"TOKEN={token}\nPORT=1\n")
     told = (await desk.use(READ, path="a.env")).content
@@ -163,14 +163,14 @@ async def test_what_looks_like_a_secret_is_not_read_out_and_not_lost(desk: Desk)
     await desk.use(WRITE, path="b.txt", content="*** is what hides\n")
 
 
-async def test_a_secret_is_masked_before_a_long_line_is_cut(desk: Desk) -> None:
+async def test_read_file_masks_a_secret_before_it_cuts_a_long_line(desk: Desk) -> None:
     desk.config = GatewayConfig(model=ModelConfig(api_key="our-own-long-secret"))
     for before in range(LONGEST_LINE - 18, LONGEST_LINE):
         (desk.cwd / "a.txt").write_text(" " * before + "our-own-long-secret and more " * 9)
         assert "our-" not in (await desk.use(READ, path="a.txt")).content
 
 
-async def test_a_private_key_is_not_read_out_line_by_line(desk: Desk) -> None:
+async def test_read_file_masks_a_private_key_at_any_offset(desk: Desk) -> None:
     lines = [f"{number}abcdefgh" * 6 for number in range(10, 24)]
     key = "\n".join(["-----BEGIN OPENSSH PRIVATE KEY-----", *lines, "-----END OPENSSH PRIVATE KEY-----"])
     (desk.cwd / "id").write_text(f"one\n{key}\nlast\n")

@@ -1,4 +1,4 @@
-"""From HTML to text: what a reader gets, and pages that are written to be hard."""
+"""Conversion of HTML to text: readable results, and pages that are written to be slow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ with a <a href="/more?a=1&amp;b=2" title="a > b">link
     y</pre><p>5 < 6 &lt; 7</p></body></html>"""
 
 
-def test_a_page_is_what_a_person_would_read() -> None:
+def test_an_html_page_becomes_readable_text() -> None:
     assert readable(PAGE, "https://example.org/a/") == (
         "News & more\n\n# Today\n\n"
         "First paragraph, with a [link to more](https://example.org/more?a=1&b=2).\n\n"
@@ -54,16 +54,16 @@ def test_a_page_is_what_a_person_would_read() -> None:
         ("<?xml version='1'?><p>a", "a"),
     ],
 )
-def test_bad_pages_too(page: str, text: str) -> None:
+def test_malformed_html_becomes_readable_text(page: str, text: str) -> None:
     assert readable(page) == text
 
 
-def test_a_quotation_mark_that_is_forgotten_does_not_take_the_page_with_it() -> None:
+def test_an_unclosed_quotation_mark_does_not_swallow_the_page() -> None:
     assert "b" * LONGEST_QUOTE in readable(f'a<p title="x>{"b" * LONGEST_QUOTE}<p title="y">c')
 
 
 @given(st.text(alphabet="<>/!-'\"= apre&;#x1\n"))
-def test_nothing_makes_it_fail(page: str) -> None:
+def test_any_html_can_be_read(page: str) -> None:
     readable(page, "http://example.org")
 
 
@@ -86,14 +86,14 @@ def test_nothing_makes_it_fail(page: str) -> None:
         "> ",
     ],
 )
-def test_hard_pages_take_no_longer_than_others(piece: str) -> None:
+def test_hostile_html_is_read_in_linear_time(piece: str) -> None:
     def seconds(length: int) -> float:
         page = piece * (length // len(piece))
         start = time.process_time()
         readable(page)
         return time.process_time() - start
 
-    # A square would take a hundred times as long.
+    # Quadratic time would be a hundred times as long.
     assert seconds(500_000) < 30 * max(seconds(50_000), 0.01)
 
 
@@ -107,8 +107,8 @@ PIECES = [
 
 
 @pytest.mark.parametrize("piece", PIECES)
-def test_a_page_as_large_as_any_is_read_in_a_bounded_number_of_steps(piece: str) -> None:
-    """Each step takes time by the length of its piece, and there are so many at most."""
+def test_the_largest_html_page_is_read_in_a_bounded_number_of_steps(piece: str) -> None:
+    """The time of a step depends on the length of its piece, and the number of steps is limited."""
     steps = 0
 
     def check() -> None:
@@ -118,17 +118,17 @@ def test_a_page_as_large_as_any_is_read_in_a_bounded_number_of_steps(piece: str)
     began = time.process_time()
     readable(piece * (LARGEST_BODY // len(piece)), "http://example.org/", check)
     assert steps <= MOST_TOKENS + CHECKED_EVERY
-    assert time.process_time() - began < 30, "a hang"
+    assert time.process_time() - began < 30, "far longer than it takes"
 
 
-def test_signs_that_begin_no_tag_are_one_text() -> None:
+def test_many_less_than_signs_are_one_text() -> None:
     checks: list[None] = []
     assert len(readable("<" * LARGEST_BODY, check=lambda: checks.append(None))) == LARGEST_BODY
     assert len(checks) == 1
     assert readable("1 < 2 <3 <= 4 <<b>x</b>>") == "1 < 2 <3 <= 4 <x>"
 
 
-async def test_a_cancelled_reader_ends_its_thread() -> None:
+async def test_cancelling_a_conversion_ends_its_thread() -> None:
     ended = threading.Event()
 
     def read() -> None:

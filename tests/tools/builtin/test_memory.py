@@ -1,4 +1,4 @@
-"""What is remembered, what is not, and that nobody can plant an order in it."""
+"""The tool `memory`: accepted facts, refused texts, and entries that give orders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def desk(tmp_path: Path) -> Desk:
     return desk_in(tmp_path)
 
 
-async def test_facts_are_added_corrected_and_forgotten(desk: Desk) -> None:
+async def test_memory_adds_replaces_and_removes_facts(desk: Desk) -> None:
     tool = Memory().tool
     await desk.use(tool, action="add", content="The server is called Ada.")
     await desk.use(tool, action="add", content="Tests run with make.")
@@ -36,7 +36,7 @@ async def test_facts_are_added_corrected_and_forgotten(desk: Desk) -> None:
     )
 
 
-async def test_what_is_meant_has_to_be_plain(desk: Desk) -> None:
+async def test_memory_changes_nothing_if_old_text_is_ambiguous(desk: Desk) -> None:
     tool = Memory().tool
     for content in ("one tea", "two teas"):
         await desk.use(tool, action="add", content=content)
@@ -46,7 +46,7 @@ async def test_what_is_meant_has_to_be_plain(desk: Desk) -> None:
     assert (desk.home / "memories/MEMORY.md").read_text() == "one tea\n§\ntwo teas"
 
 
-async def test_a_memory_is_short(desk: Desk) -> None:
+async def test_memory_has_a_limit_of_characters(desk: Desk) -> None:
     tool = Memory().tool
     await desk.use(tool, action="add", content="x" * 1500)
     with pytest.raises(ToolFailed, match=r"2203 of 2200 characters(?s:.*)- xxx"):
@@ -66,7 +66,7 @@ ORDERS = [
 
 
 @pytest.mark.parametrize("content", ORDERS)
-async def test_no_order_and_nothing_hidden_is_remembered(desk: Desk, content: str) -> None:
+async def test_memory_refuses_orders_and_hidden_text(desk: Desk, content: str) -> None:
     tool = Memory().tool
     await desk.use(tool, action="add", content="harmless")
     for how in ({"action": "add"}, {"action": "replace", "old_text": "harmless"}):
@@ -76,7 +76,7 @@ async def test_no_order_and_nothing_hidden_is_remembered(desk: Desk, content: st
 
 
 @pytest.mark.parametrize("content", ["sk-0123456789abcdef", "the password: hunter22", "it is our-own-secret"])
-async def test_no_secret_is_remembered(desk: Desk, content: str) -> None:
+async def test_memory_refuses_secrets(desk: Desk, content: str) -> None:
     desk.config = GatewayConfig(model=ModelConfig(api_key="our-own-secret"))
     with pytest.raises(ToolFailed, match="secret"):
         await desk.use(Memory().tool, action="add", content=content)
@@ -91,12 +91,12 @@ async def test_no_secret_is_remembered(desk: Desk, content: str) -> None:
         "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
     ],
 )
-async def test_facts_are_no_orders(desk: Desk, content: str) -> None:
+async def test_memory_accepts_facts_that_resemble_orders(desk: Desk, content: str) -> None:
     await desk.use(Memory().tool, action="add", content=content)
     assert content in snapshot(desk.home)
 
 
-def test_what_somebody_wrote_into_the_file_is_looked_at_too(desk: Desk) -> None:
+def test_the_memory_snapshot_checks_entries_written_by_hand(desk: Desk) -> None:
     assert snapshot(desk.home) == ""
     folder = desk.home / "memories"
     folder.mkdir()
@@ -107,7 +107,7 @@ def test_what_somebody_wrote_into_the_file_is_looked_at_too(desk: Desk) -> None:
     assert len(snapshot(desk.home)) < 5000
 
 
-async def test_of_many_at_once_nobody_is_forgotten(desk: Desk) -> None:
+async def test_concurrent_additions_to_memory_are_all_kept(desk: Desk) -> None:
     tool = Memory().tool
     async with trio.open_nursery() as nursery:
 

@@ -1,4 +1,4 @@
-"""Looking after background processes, and who has heard of their end. The processes are real."""
+"""The tool `process`, and the notifications of ends. The processes are real."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAST = {"process_id": "last"}
 
 @pytest.fixture
 def mine() -> Iterator[str]:
-    """A number that all processes of a test carry; none of them is left."""
+    """A number that all processes of the test carry; none of them may be left after it."""
     yield (number := token())
     soon(lambda: not alive(number))
 
@@ -37,7 +37,7 @@ def background(command: str, **how: object) -> dict[str, object]:
     return {"command": command, "background": True, **how}
 
 
-async def test_how_it_is_and_what_it_has_written_is_shown(bench: Bench, mine: str) -> None:
+async def test_process_shows_state_and_output_without_secrets(bench: Bench, mine: str) -> None:
     async with bench.life():
         command = f"seq 1 500; echo key sk-abcdefghijklmnop1234; exec sleep {mine}"
         started, polled, log, page, listed = await bench.do(
@@ -60,7 +60,7 @@ async def test_how_it_is_and_what_it_has_written_is_shown(bench: Bench, mine: st
         assert polled.content.endswith("500\nkey ***")
 
 
-async def test_it_can_be_talked_to(bench: Bench) -> None:
+async def test_process_sends_input_until_the_process_ends(bench: Bench) -> None:
     async with bench.life():
         results = await bench.do(
             background("while read x; do echo got $x; done; echo over"),
@@ -77,7 +77,7 @@ async def test_it_can_be_talked_to(bench: Bench) -> None:
         assert "reads nothing any more" in results[-1].content
 
 
-async def test_whoever_does_not_read_holds_nobody_up(bench: Bench, mine: str) -> None:
+async def test_input_for_a_process_that_does_not_read_fails_in_time(bench: Bench, mine: str) -> None:
     async with bench.life():
         _, given = await bench.do(
             background(f"sleep {mine}"), {"action": "write", **LAST, "data": "x" * 200_000}
@@ -87,7 +87,9 @@ async def test_whoever_does_not_read_holds_nobody_up(bench: Bench, mine: str) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_kill_returns_when_all_of_it_is_gone(bench: Bench, mine: str, kind: str) -> None:
+async def test_process_kill_returns_after_all_descendants_are_gone(
+    bench: Bench, mine: str, kind: str
+) -> None:
     async with bench.life():
         (started,) = await bench.do(background(KINDS[kind].format(t=mine)))
         await until(lambda: alive(mine))
@@ -99,7 +101,7 @@ async def test_a_kill_returns_when_all_of_it_is_gone(bench: Bench, mine: str, ki
         assert started.content.split()[1] in listed.content
 
 
-async def test_only_the_processes_of_the_session_are_there(bench: Bench, mine: str) -> None:
+async def test_process_reaches_only_processes_of_its_session(bench: Bench, mine: str) -> None:
     async with bench.life():
         (started,) = await bench.do(background(f"sleep {mine}"))
         name = started.content.split()[1]
@@ -115,11 +117,11 @@ async def test_only_the_processes_of_the_session_are_there(bench: Bench, mine: s
         assert alive(mine)
 
 
-# Who has heard of an end.
+# Notifications of ends.
 
 
 @pytest.mark.parametrize("action", ["wait", "log", "poll", "kill"])
-async def test_whoever_has_seen_the_end_is_not_told_of_it(bench: Bench, action: str) -> None:
+async def test_an_end_that_the_model_has_seen_is_not_notified(bench: Bench, action: str) -> None:
     async with bench.life():
         _, _, seen = await bench.do(
             background("echo done", notify_on_complete=True),
@@ -136,7 +138,7 @@ async def test_whoever_has_seen_the_end_is_not_told_of_it(bench: Bench, action: 
 
 
 @pytest.mark.parametrize("action", ["nothing", "poll"])
-async def test_whoever_has_not_is_told_once(bench: Bench, action: str) -> None:
+async def test_an_end_that_the_model_has_not_seen_is_notified_once(bench: Bench, action: str) -> None:
     async with bench.life():
         looks = [{"action": "poll", **LAST}] if action == "poll" else []
         results = await bench.do(background("read x; echo done; exit 3", notify_on_complete=True), *looks)
@@ -154,7 +156,7 @@ async def test_whoever_has_not_is_told_once(bench: Bench, action: str) -> None:
         assert len(bench.heard) == 1
 
 
-async def test_whoever_has_seen_the_end_of_one_long_forgotten_is_not_told_of_it(bench: Bench) -> None:
+async def test_an_end_seen_in_the_database_only_is_not_notified(bench: Bench) -> None:
     async with bench.life():
         some: list[dict[str, object]] = [*[background("true")] * 10, {"sleep": 0.5}]
         results = await bench.do(
@@ -162,13 +164,13 @@ async def test_whoever_has_seen_the_end_of_one_long_forgotten_is_not_told_of_it(
             *some * (MOST // 10 + 1),
             {"action": "poll", "process_id": "first"},
         )
-        assert "some time ago" in results[-1].content, "only its row knows of it"
+        assert "some time ago" in results[-1].content, "only its row in the database is left"
         await trio.sleep(0.5)
         await bench.quiet()
         assert bench.heard == []
 
 
-async def test_whoever_sees_the_end_before_its_message_is_read_is_not_told_of_it(bench: Bench) -> None:
+async def test_an_end_seen_before_its_notification_is_read_is_not_notified(bench: Bench) -> None:
     bench.stage.config = msgspec.structs.replace(bench.stage.config, display=DisplayConfig("queue"))
     async with bench.life():
         await bench.begin(background("echo done", notify_on_complete=True), {"sleep": 1})
@@ -179,7 +181,7 @@ async def test_whoever_sees_the_end_before_its_message_is_read_is_not_told_of_it
         assert bench.heard == []
 
 
-async def test_an_end_during_a_turn_is_told_behind_it(bench: Bench) -> None:
+async def test_an_end_during_a_turn_is_notified_after_the_turn(bench: Bench) -> None:
     async with bench.life():
         await bench.do(background("echo done", notify_on_complete=True), {"sleep": 1})
         await bench.until(lambda: bench.heard)
@@ -188,7 +190,7 @@ async def test_an_end_during_a_turn_is_told_behind_it(bench: Bench) -> None:
         assert bench.within == []
 
 
-async def test_killed_by_its_session_it_stays_silent(bench: Bench, mine: str) -> None:
+async def test_the_end_of_a_process_killed_with_its_session_is_not_notified(bench: Bench, mine: str) -> None:
     async with bench.life():
         await bench.do(background(f"sleep {mine}", notify_on_complete=True))
         await bench.stage.platform.says("/new")
@@ -198,10 +200,10 @@ async def test_killed_by_its_session_it_stays_silent(bench: Bench, mine: str) ->
         assert not any("⚙" in text for text in bench.stage.platform.chat("42").texts)
 
 
-# Over a restart.
+# Across a restart.
 
 
-async def test_what_ended_with_the_gateway_is_told_with_the_next_message(bench: Bench, mine: str) -> None:
+async def test_processes_that_ended_with_the_gateway_are_in_the_next_note(bench: Bench, mine: str) -> None:
     async with bench.life():
         await bench.do(background(f"echo begun; sleep {mine}"), background("exit 3"), {"sleep": 0.3})
         await bench.do(background("exit 4"), {"action": "wait", **LAST})
@@ -217,16 +219,16 @@ async def test_what_ended_with_the_gateway_is_told_with_the_next_message(bench: 
         assert names[0] in note
         assert names[1] in note
         assert "exit code 3" in note
-        assert names[2] not in note, "that has been told"
+        assert names[2] not in note, "the model knows of this end"
         (log,) = await bench.do({"action": "log", "process_id": names[0]})
         assert log.content.endswith("(lines 1 to 1 of 1)\nbegun")
-        assert "[System note:" not in bench.prompts[-1], "told once"
+        assert "[System note:" not in bench.prompts[-1], "the note is given once"
     async with bench.life():
         await bench.do({"action": "list"})
         assert "[System note:" not in bench.prompts[-1]
 
 
-async def test_a_turn_that_was_not_answered_has_told_nothing(bench: Bench, mine: str) -> None:
+async def test_a_stopped_turn_does_not_use_up_the_note_of_ended_processes(bench: Bench, mine: str) -> None:
     async with bench.life():
         await bench.do(background(f"sleep {mine}"))
     async with bench.life() as gateway:
@@ -241,7 +243,7 @@ async def test_a_turn_that_was_not_answered_has_told_nothing(bench: Bench, mine:
         assert "The gateway was restarted" not in bench.prompts[-1]
 
 
-async def test_a_cut_turn_is_told_when_it_is_taken_up_again(bench: Bench, mine: str) -> None:
+async def test_a_resumed_turn_is_told_of_its_ended_processes(bench: Bench, mine: str) -> None:
     async with bench.life() as gateway:
         await bench.begin(background(f"sleep {mine}"), {"sleep": 300})
         await until(lambda: alive(mine))
@@ -254,7 +256,7 @@ async def test_a_cut_turn_is_told_when_it_is_taken_up_again(bench: Bench, mine: 
         assert bench.heard[-1].count("[System note:") == 1
 
 
-async def test_half_a_secret_is_not_shown_where_a_long_output_was_cut(bench: Bench) -> None:
+async def test_process_shows_no_half_of_a_secret_where_a_long_output_was_cut(bench: Bench) -> None:
     secret = "hunter2hunter2hunter2hunter2hunter2"
     model = ModelConfig(api_key=secret)
     bench.stage.config = msgspec.structs.replace(bench.stage.config, model=model)
@@ -277,7 +279,7 @@ async def test_half_a_secret_is_not_shown_where_a_long_output_was_cut(bench: Ben
         assert "unter" not in shown.content.partition("\n")[2]
 
 
-async def test_a_log_that_begins_within_a_private_key_does_not_show_the_rest_of_it(bench: Bench) -> None:
+async def test_process_log_hides_a_private_key_that_begins_before_its_first_line(bench: Bench) -> None:
     lines = "".join(f"echo {number}abcdefghABCDEFGH0123456789;" for number in range(20, 34))
     command = f"echo -----BEGIN RSA PRIVATE KEY-----; {lines} sleep 5"
     async with bench.life():

@@ -1,4 +1,4 @@
-"""Finding lines and files: in a process of its own, within bounds, and never a secret."""
+"""The tool `search_files`: in a child process, within limits, and without secrets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def found(desk: Desk, pattern: str, **more: Any) -> list[str]:
-    """What a search writes, without a process around it."""
+    """Return the output of a search that runs in this process."""
     task = {
         "home": str(desk.home), "cwd": str(desk.cwd), "path": str(desk.cwd), "pattern": pattern,
         "target": "content", "file_glob": "", "files_only": False, "context": 0, "limit": 50, "offset": 0,
@@ -56,7 +56,7 @@ def found(desk: Desk, pattern: str, **more: Any) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_lines_are_found_and_secrets_and_what_is_ignored_are_not(desk: Desk) -> None:
+def test_search_finds_lines_but_not_in_secret_or_ignored_files(desk: Desk) -> None:
     assert found(desk, "hel+o") == [
         "a.py:2:print('hello')",
         "keep.log:1:hello",
@@ -70,13 +70,13 @@ def test_lines_are_found_and_secrets_and_what_is_ignored_are_not(desk: Desk) -> 
     assert found(desk, "nothing like it") == []
 
 
-def test_names_are_found(desk: Desk) -> None:
+def test_search_finds_files_by_name(desk: Desk) -> None:
     assert found(desk, "*.py", target="files") == ["a.py", "sub/b.py"]
     assert found(desk, "sub/*.py", target="files") == ["sub/b.py"]
     assert found(desk, "*env*", target="files") == []
 
 
-def test_lines_around_are_told_once(desk: Desk) -> None:
+def test_search_returns_each_context_line_once(desk: Desk) -> None:
     assert found(desk, "print", path=str(desk.cwd / "a.py"), context=1) == [
         "a.py:1-import os",
         "a.py:2:print('hello')",
@@ -92,7 +92,7 @@ def test_lines_around_are_told_once(desk: Desk) -> None:
     ]
 
 
-def test_pages_make_up_the_whole(desk: Desk) -> None:
+def test_search_pages_together_are_the_whole_result(desk: Desk) -> None:
     whole = found(desk, "o")
     pages: list[str] = []
     offset: int | None = 0
@@ -104,23 +104,23 @@ def test_pages_make_up_the_whole(desk: Desk) -> None:
     assert pages == whole
 
 
-def test_a_page_is_not_endless(desk: Desk) -> None:
+def test_a_search_page_has_a_size_limit(desk: Desk) -> None:
     (desk.cwd / "long.txt").write_text("".join(f"{'ü' * 5000} wide\n" for _ in range(1000)))
     lines = found(desk, "wide", limit=500)
     assert len("\n".join(lines).encode()) < 50_000
     assert lines[-1].startswith("[There is more")
-    assert "wide" in lines[0], "a long line is shown where it matters"
+    assert "wide" in lines[0], "a long line is shown around the match"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_pipes_hold_nothing_up(desk: Desk) -> None:
+def test_search_skips_pipes(desk: Desk) -> None:
     os.mkfifo(desk.cwd / "pipe")
     (desk.cwd / "sub/.gitignore").unlink()
     os.mkfifo(desk.cwd / "sub/.gitignore")
     assert "sub/c.txt:1:hello" in found(desk, "hello")
 
 
-async def test_the_tool_runs_it_beside_the_gateway(desk: Desk) -> None:
+async def test_search_runs_in_a_child_process_with_our_modules(desk: Desk) -> None:
     (desk.cwd / "json.py").write_text("raise SystemExit('taken for a part of Python')")
     async with open_guard() as guard:
         desk.guard = guard
@@ -131,7 +131,7 @@ async def test_the_tool_runs_it_beside_the_gateway(desk: Desk) -> None:
             await desk.use(SEARCH, pattern="x", path=str(desk.home))
 
 
-async def test_a_pattern_that_never_ends_is_ended(desk: Desk) -> None:
+async def test_a_search_with_an_endless_pattern_can_be_cancelled(desk: Desk) -> None:
     (desk.cwd / "evil.txt").write_text("a" * 60 + "b\n")
     async with open_guard() as guard:
         desk.guard = guard
@@ -148,11 +148,11 @@ async def test_a_pattern_that_never_ends_is_ended(desk: Desk) -> None:
                 nursery.start_soon(tick)
                 await desk.use(SEARCH, pattern="(a+)+$")
         assert patience.cancelled_caught
-        assert ticks >= 2, "everything else went on"
-        assert guard.listed == (), "and nothing of it is left"
+        assert ticks >= 2, "the other tasks went on"
+        assert guard.listed == (), "no process is left"
 
 
-def test_directories_may_lie_as_deep_as_they_like(desk: Desk) -> None:
+def test_search_finds_files_at_any_depth(desk: Desk) -> None:
     here = os.open(desk.cwd, os.O_RDONLY)
     for _ in range(1_000):
         os.mkdir("d", dir_fd=here)
@@ -164,19 +164,19 @@ def test_directories_may_lie_as_deep_as_they_like(desk: Desk) -> None:
     os.close(here)
     try:
         names = found(desk, "*.py", target="files")
-    finally:  # who tidies up behind the tests goes no deeper than Python's stack
+    finally:  # pytest removes directories recursively, which fails at this depth
         os.unlink(f"{desk.cwd}/{'d/' * 1_000}deep.py")
         os.removedirs(f"{desk.cwd}/{'d/' * 1_000}".rstrip("/"))
     assert names == ["a.py", "d/" * 1_000 + "deep.py", "sub/b.py"]
     assert not os.path.exists(f"{desk.cwd}/d")
 
 
-async def test_where_there_is_nothing_to_search_is_said(desk: Desk) -> None:
+async def test_search_in_a_missing_directory_fails_with_its_name(desk: Desk) -> None:
     with pytest.raises(ToolFailed, match=r"There is no nowhere\."):
         await desk.use(SEARCH, pattern="hello", path="nowhere")
 
 
-async def test_half_a_secret_is_not_found_where_a_long_line_is_cut(desk: Desk) -> None:
+async def test_search_shows_no_half_of_a_secret_where_a_long_line_is_cut(desk: Desk) -> None:
     secret = "our-own-long-secret"
     desk.config = GatewayConfig(model=ModelConfig(api_key=secret))
     for before in range(370, 404, 5):

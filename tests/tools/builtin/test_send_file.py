@@ -1,4 +1,4 @@
-"""A file for the person: what may be read may be sent, within limits, and where the chat takes files."""
+"""The tool `send_file`: readable files, size limits, and chats that take no files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path / "home", tmp_path / "work")
 
 
-async def test_a_file_goes_out_with_its_words(desk: Desk) -> None:
+async def test_send_file_sends_a_file_with_its_caption(desk: Desk) -> None:
     (desk.cwd / "cat.png").write_bytes(b"\x89PNG")
     result = await SEND_FILE.run(SendFileArguments("cat.png", "A cat"), desk)
     assert desk.sent == [("cat.png", b"\x89PNG", "A cat")]
     assert "on its way" in result.content
 
 
-async def test_what_somebody_sent_along_may_be_sent_back(desk: Desk) -> None:
+async def test_send_file_may_send_an_attachment_of_the_session(desk: Desk) -> None:
     place = files_of(desk.home, desk.session_id) / "cat.png"
     place.parent.mkdir(parents=True)
     place.write_bytes(b"x")
@@ -37,7 +37,7 @@ async def test_what_somebody_sent_along_may_be_sent_back(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "path", ["../home/gateway.db", "/etc/shadow", "~/.ssh/id_rsa", "/proc/self/environ", "link"]
 )
-async def test_what_may_not_be_read_is_not_sent(desk: Desk, path: str) -> None:
+async def test_send_file_refuses_a_file_that_may_not_be_read(desk: Desk, path: str) -> None:
     (desk.home / "gateway.db").write_bytes(b"secrets")
     (desk.cwd / "link").symlink_to(desk.home / "gateway.db")
     with pytest.raises(ToolFailed):
@@ -45,7 +45,7 @@ async def test_what_may_not_be_read_is_not_sent(desk: Desk, path: str) -> None:
     assert desk.sent == []
 
 
-async def test_limits_and_what_is_missing_are_named(desk: Desk) -> None:
+async def test_send_file_names_a_limit_or_a_missing_file(desk: Desk) -> None:
     (desk.cwd / "empty").write_bytes(b"")
     with open(desk.cwd / "large", "wb") as file:
         file.truncate(MOST_BYTES + 1)
@@ -54,7 +54,7 @@ async def test_limits_and_what_is_missing_are_named(desk: Desk) -> None:
             await SEND_FILE.run(SendFileArguments(path), desk)
 
 
-async def test_where_no_file_can_be_sent_the_model_is_told(desk: Desk) -> None:
+async def test_send_file_fails_in_a_chat_that_takes_no_files(desk: Desk) -> None:
     desk.takes_files = False
     (desk.cwd / "cat.png").write_bytes(b"x")
     with pytest.raises(ToolFailed, match="This chat takes no files"):

@@ -1,4 +1,4 @@
-"""What was said earlier in this chat is found, and nothing of any other."""
+"""The tool `session_search`: it finds earlier messages of this chat, and nothing of other chats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.tools.desk import Desk, desk_in
 
 @dataclass
 class Chat(Desk):
-    """A desk in a chat that has had a session before this one, beside the chat of somebody else."""
+    """A desk in a chat with an earlier session; another person has a chat too."""
 
     earlier: str = ""
     other: str = ""
@@ -49,7 +49,7 @@ async def desk(tmp_path: Path, home: Home, somebody: SessionSource) -> Chat:
     )
 
 
-async def test_a_hit_comes_with_what_stands_around_it(desk: Chat) -> None:
+async def test_session_search_returns_the_messages_around_a_hit(desk: Chat) -> None:
     told = (await desk.use(SESSION_SEARCH, query="bicycle shed")).content
     assert told.startswith(f"[session {desk.earlier}]\n")
     assert [line.split(" ", 3)[3] for line in told.split("\n")[1:]] == [
@@ -59,14 +59,14 @@ async def test_a_hit_comes_with_what_stands_around_it(desk: Chat) -> None:
 
 
 @pytest.mark.parametrize("query", ["bicycle", "4711", "number", '"4711" OR bicycle', "4711*"])
-async def test_nothing_of_another_chat_is_found(desk: Chat, query: str) -> None:
+async def test_session_search_finds_nothing_of_another_chat(desk: Chat, query: str) -> None:
     assert "4711" not in (await desk.use(SESSION_SEARCH, query=query, limit=10)).content
     with pytest.raises(ToolFailed, match="no such session"):
         await desk.use(SESSION_SEARCH, session_id=desk.other)
     assert desk.other not in (await desk.use(SESSION_SEARCH)).content
 
 
-async def test_sessions_are_listed_and_read_on(desk: Chat) -> None:
+async def test_session_search_lists_and_reads_sessions(desk: Chat) -> None:
     listed = (await desk.use(SESSION_SEARCH)).content.split("\n")
     assert listed == [f"{desk.session_id}: 2026-05-20 12:00, this one", f"{desk.earlier}: 2026-05-20 12:00"]
     end = (await desk.use(SESSION_SEARCH, session_id=desk.earlier)).content
@@ -75,7 +75,7 @@ async def test_sessions_are_listed_and_read_on(desk: Chat) -> None:
     assert (await desk.use(SESSION_SEARCH, session_id=desk.earlier, around=number)).content == end
 
 
-async def test_a_long_message_is_shown_where_it_matters(desk: Chat, home: Home) -> None:
+async def test_session_search_shows_a_long_message_around_the_hit(desk: Chat, home: Home) -> None:
     row = TranscriptRow("user", "x " * 5000 + "needle" + " y" * 5000, home.world.time())
     await home.database.write(transcript.append, desk.session_id, row)
     told = (await desk.use(SESSION_SEARCH, query="needle")).content

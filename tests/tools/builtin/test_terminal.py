@@ -1,5 +1,5 @@
-"""The terminal: what a command wrote and how it ended, where the next one begins, and what never gets away.
-The processes are real, and so is the clock."""
+"""The tool `terminal`: output, exit code and directory of a command, and no processes left. Processes and
+clock are real."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="these commands are f
 
 @pytest.fixture
 def mine() -> Iterator[str]:
-    """A number that all processes of a test carry; none of them is left."""
+    """A number that all processes of the test carry; none of them may be left after it."""
     yield (number := token())
     soon(lambda: not alive(number))
 
@@ -53,19 +53,21 @@ def bench(stage: Stage, tmp_path: Path) -> Bench:
         ("echo key is sk-abcdefghijklmnop1234", "key is ***\n\n[exit code 0]"),
     ],
 )
-async def test_what_it_wrote_and_how_it_ended_is_told(bench: Bench, command: str, told: str) -> None:
+async def test_terminal_returns_output_and_exit_code_with_its_meaning(
+    bench: Bench, command: str, told: str
+) -> None:
     async with bench.life():
         assert (await bench.run(command)).content == told
 
 
-async def test_the_next_command_begins_where_the_last_one_went(bench: Bench, tmp_path: Path) -> None:
+async def test_terminal_keeps_the_directory_of_the_last_cd(bench: Bench, tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / "a b" / "c").mkdir(parents=True)
     async with bench.life():
         first, second = await bench.do({"command": "cd 'a b'; exit 4"}, {"command": "pwd"})
         assert first.content == f"[exit code 4; now in {work / 'a b'}]"
         assert second.content.startswith(f"{work / 'a b'}\n")
-        assert (await bench.run("pwd")).content.startswith(f"{work / 'a b'}\n"), "over turns, too"
+        assert (await bench.run("pwd")).content.startswith(f"{work / 'a b'}\n"), "also in the next turn"
         await bench.do(
             {"command": "(cd /)"},
             {"command": "cd / && false || exec true"},
@@ -73,16 +75,18 @@ async def test_the_next_command_begins_where_the_last_one_went(bench: Bench, tmp
             {"command": "cd / && sleep 60", "timeout": 1},
         )
         told = (await bench.run("pwd", workdir="c")).content
-        assert told.startswith(f"{work / 'a b' / 'c'}\n"), "for this one only, and from where it is"
+        assert told.startswith(f"{work / 'a b' / 'c'}\n"), (
+            "for this command only, relative to the current directory"
+        )
         assert (await bench.run("pwd")).content.startswith(f"{work / 'a b'}\n")
         await bench.do({"command": "cd c && rmdir ../c"})
         assert (await bench.run("pwd")).content.startswith(f"{work / 'a b'}\n")
         (work / "a b").rmdir()
-        assert (await bench.run("pwd")).content.startswith(f"{work}\n"), "where there is something"
+        assert (await bench.run("pwd")).content.startswith(f"{work}\n"), "back in the configured directory"
         assert not list(bench.stage.home.glob("spools/cwd-*"))
 
 
-async def test_a_session_does_not_begin_where_another_went(bench: Bench, tmp_path: Path) -> None:
+async def test_terminal_keeps_a_directory_for_each_session(bench: Bench, tmp_path: Path) -> None:
     async with bench.life():
         await bench.run("cd /")
         (other,) = await bench.do({"command": "pwd"}, chat="43")
@@ -91,7 +95,7 @@ async def test_a_session_does_not_begin_where_another_went(bench: Bench, tmp_pat
         assert (await bench.run("pwd")).content.startswith(str(tmp_path / "work"))
 
 
-async def test_of_a_long_output_the_beginning_and_the_end_are_told(bench: Bench) -> None:
+async def test_terminal_returns_beginning_and_end_of_a_long_output(bench: Bench) -> None:
     async with bench.life():
         numbers, letters, words = await bench.do(
             {"command": "seq 1 60000"}, {"command": "yes ü | head -c 120000"}, {"command": "seq 1 11000"}
@@ -108,7 +112,7 @@ async def test_of_a_long_output_the_beginning_and_the_end_are_told(bench: Bench)
         assert "�" not in letters.content[: -MOST // 2]
 
 
-def test_a_secret_at_a_cut_stays_one() -> None:
+def test_a_secret_at_the_cut_of_an_output_is_masked() -> None:
     redact = redactor(iter(["hunter2-hunter2-hunter2"]))
     for place in range(MOST * 2 // 5 - 30, MOST * 2 // 5 + 30):
         text = "x" * place + "hunter2-hunter2-hunter2" + "y" * MOST
@@ -116,8 +120,8 @@ def test_a_secret_at_a_cut_stays_one() -> None:
         assert "hunter" not in fitted(text[: MOST * 2], text, redact, total=10**6)
 
 
-def test_a_secret_at_a_cut_stays_one_however_little_is_left_of_the_output() -> None:
-    """Progress bars are written over and over; what is left of them is short, and the cut comes into view."""
+def test_a_secret_at_the_cut_of_an_output_is_masked_even_if_little_text_remains() -> None:
+    """Progress bars are overwritten; the cleaned text is short, so that the cut would be shown."""
     secret, bar = "hunter2-hunter2-hunter2", "10%\r20%\r\x1b[31m"
     redact = redactor(iter([secret]))
     head, tail = "begun\n" + bar * 5_000 + "\n", "\n" + bar * 5_000 + "\nover"
@@ -132,13 +136,13 @@ def test_a_secret_at_a_cut_stays_one_however_little_is_left_of_the_output() -> N
     assert "xx" not in latest(("y" * 10_000 + key)[-1000 - MARGIN :], 1000, redact)
 
 
-def test_what_only_a_terminal_understands_is_taken_out() -> None:
+def test_terminal_codes_are_removed_from_an_output() -> None:
     told = cleaned("\x1b]0;title\x07a\x1b[1;2Hb\x1b(Bc\x9b1md\x00\x08e\tf\r\n50%\r99%\n", lambda text: text)
     assert told == "abcde\tf\n99%\n"
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS | MORE))
-async def test_nothing_of_a_command_is_left_behind_it(bench: Bench, mine: str, kind: str) -> None:
+async def test_terminal_leaves_no_process_of_a_command(bench: Bench, mine: str, kind: str) -> None:
     bench.stage.config = msgspec.structs.replace(bench.stage.config, approvals=ApprovalsConfig(mode="off"))
     async with bench.life():
         result = await bench.run((KINDS | MORE)[kind].format(t=mine), timeout=2)
@@ -148,20 +152,20 @@ async def test_nothing_of_a_command_is_left_behind_it(bench: Bench, mine: str, k
             assert result.is_error
 
 
-async def test_what_was_written_until_patience_ended_is_told(bench: Bench, mine: str) -> None:
+async def test_terminal_returns_the_output_until_the_timeout(bench: Bench, mine: str) -> None:
     async with bench.life():
         result = await bench.run(f"echo begun; sleep {mine}", timeout=1)
         assert result.content.startswith("begun\n\n[exit code 124: it took longer than 1 s and was ended")
 
 
-async def test_a_command_that_writes_keeps_its_turn_alive(bench: Bench) -> None:
+async def test_output_of_a_command_counts_as_activity_of_the_turn(bench: Bench) -> None:
     bench.stage.config = msgspec.structs.replace(bench.stage.config, agent=AgentConfig(gateway_timeout=4))
     async with bench.life():
         result = await bench.run("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo $i; sleep 0.5; done")
         assert "12\n\n[exit code 0]" in result.content
 
 
-async def test_where_it_cannot_begin_is_said(bench: Bench) -> None:
+async def test_terminal_names_a_missing_workdir(bench: Bench) -> None:
     async with bench.life():
         result = await bench.run("pwd", workdir="nowhere")
         assert "cannot work in" in result.content
@@ -182,7 +186,9 @@ async def test_where_it_cannot_begin_is_said(bench: Bench) -> None:
         "next dev", "watch ls", "php -S localhost:1", "bundle exec rails s",
     ],
 )  # fmt: skip
-async def test_what_does_not_end_is_sent_to_the_background(tmp_path: Path, command: str) -> None:
+async def test_terminal_refuses_a_command_that_does_not_end_in_the_foreground(
+    tmp_path: Path, command: str
+) -> None:
     (terminal,) = Terminal().tools
     with pytest.raises(ToolFailed, match="background=true"):
         await desk_in(tmp_path).use(terminal, command=command)
@@ -198,19 +204,19 @@ async def test_what_does_not_end_is_sent_to_the_background(tmp_path: Path, comma
         "echo nohup",
     ],
 )  # fmt: skip
-async def test_what_ends_by_itself_is_not(bench: Bench, command: str) -> None:
+async def test_terminal_accepts_a_command_that_ends_in_the_foreground(bench: Bench, command: str) -> None:
     async with bench.life():
         assert "[exit code" in (await bench.run(command, timeout=20)).content
 
 
-async def test_nobody_waits_longer_than_ten_minutes(tmp_path: Path) -> None:
+async def test_terminal_refuses_a_timeout_of_more_than_ten_minutes(tmp_path: Path) -> None:
     (terminal,) = Terminal().tools
     with pytest.raises(ToolFailed, match="background=true"):
         await desk_in(tmp_path).use(terminal, command="ls", timeout=601)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"command": ""}, {"command": "ls", "timeout": 0}, {"command": 3}])
-def test_what_is_no_command_is_said_to_be_none(arguments: dict[str, object]) -> None:
+def test_wrong_arguments_of_terminal_are_refused(arguments: dict[str, object]) -> None:
     (terminal,) = Terminal().tools
     with pytest.raises(ToolFailed, match="arguments of terminal are wrong"):
         terminal.read(msgspec.json.encode(arguments).decode())

@@ -1,4 +1,4 @@
-"""The list of what is to be done outlives everything but its session."""
+"""The tool `todo`: a list that lives as long as its session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conftest import OpenHome
 from tests.tools.desk import Desk, desk_in
 
 
-async def test_the_list_outlives_a_restart_and_goes_with_its_session(
+async def test_the_todo_list_survives_a_restart_and_is_deleted_with_its_session(
     tmp_path: Path, open_home: OpenHome, somebody: SessionSource
 ) -> None:
     (tmp_path / "desk").mkdir()
@@ -39,7 +39,7 @@ async def test_the_list_outlives_a_restart_and_goes_with_its_session(
         assert await home.database.read(todos.get, entry.session_id) == []
 
 
-async def test_what_is_too_much_changes_nothing(
+async def test_a_todo_list_over_its_limits_changes_nothing(
     tmp_path: Path, open_home: OpenHome, somebody: SessionSource
 ) -> None:
     (tmp_path / "desk").mkdir()

@@ -1,5 +1,5 @@
-"""Fetching pages from servers on this machine, which stand for the internet: names are looked up in a table,
-and the address that was judged is led to them. No configuration can do that."""
+"""The tool `web_fetch` with servers on this machine in place of the internet: names are looked up in a table,
+and a connection to a checked address goes to such a server. No configuration can do that."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hermes_trio.tools.tool import ToolFailed
 from tests.tools.desk import Desk, desk_in
 
 CERTIFICATE = Path(__file__).with_name("certificate.pem")
-"""For pages.example.org, signed by itself, and good for a hundred years. Its key opens nothing but these."""
+"""For pages.example.org, self-signed, valid for a hundred years. Its key is used nowhere else."""
 PUBLIC, OTHER = "93.184.216.34", "93.184.216.35"
 
 Answering = Callable[[trio.abc.SendStream], Awaitable[None]]
@@ -42,16 +42,16 @@ def page(text: str | bytes, status: int = 200, kind: str = "text/html", **header
 
 @dataclass
 class Internet:
-    """A server that all public addresses lead to, and a table of names."""
+    """A server at the end of every public address, and a table of names."""
 
     port: int = 0
     tls: ssl.SSLContext | None = None
     pages: dict[str, bytes | Answering] = field(default_factory=dict)
     names: dict[str, list[list[str]]] = field(default_factory=dict)
-    """What each lookup of a name answers, one after the other; the last one for ever."""
+    """The answers to the lookups of a name, one after another; the last one is repeated."""
     looked_up: list[str] = field(default_factory=list)
     reached: list[str] = field(default_factory=list)
-    """The addresses that were connected to."""
+    """The addresses to which connections were made."""
     heads: list[str] = field(default_factory=list)
     open: int = 0
     dead: set[str] = field(default_factory=set)
@@ -97,7 +97,7 @@ async def _leave_with(peer: trio.abc.Stream, nursery: trio.Nursery) -> None:
 
 
 class _Led(httpx.AsyncBaseTransport):
-    """The real transport, but for where the connection goes."""
+    """The real transport, except that every connection goes to the server of the test."""
 
     def __init__(self, internet: Internet) -> None:
         self._internet = internet
@@ -127,10 +127,10 @@ async def an_internet(*, tls: bool = False) -> AsyncIterator[Internet]:
         nursery.start_soon(trio.serve_listeners, internet.serve, listeners)
         yield internet
         with trio.fail_after(10):
-            while internet.open:  # noqa: ASYNC110 - connections end with their request, however that ends
+            while internet.open:  # noqa: ASYNC110 - a connection ends with its request
                 await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
-    gc.collect()  # what httpx leaves behind is a warning, and those are errors
+    gc.collect()  # an unclosed object of httpx is a warning, which fails the test
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ async def fetch(internet: Internet, desk: Desk, url: str, **more: Any) -> str:
     return (await desk.use(tool, url=url, **more)).content
 
 
-async def test_a_page_comes_as_text_from_the_address_that_was_judged(desk: Desk) -> None:
+async def test_web_fetch_returns_text_from_the_address_that_was_checked(desk: Desk) -> None:
     async with an_internet() as internet:
         internet.pages["/a?b=c"] = page("<h1>Hello</h1><a href=/x>more</a>")
         told = await fetch(internet, desk, "http://example.org/a?b=c#part")
@@ -155,7 +155,7 @@ async def test_a_page_comes_as_text_from_the_address_that_was_judged(desk: Desk)
         assert internet.heads[0].startswith("GET /a?b=c HTTP/1.1\r\n")
 
 
-async def test_over_tls_the_name_counts_and_not_the_address(desk: Desk) -> None:
+async def test_web_fetch_over_tls_checks_the_certificate_for_the_name(desk: Desk) -> None:
     async with an_internet(tls=True) as internet:
         internet.pages["/"] = page("secure", kind="text/plain")
         assert "secure" in await fetch(internet, desk, "https://pages.example.org/")
@@ -166,7 +166,7 @@ async def test_over_tls_the_name_counts_and_not_the_address(desk: Desk) -> None:
             await fetch(internet, desk, "https://other.example.org/")
 
 
-async def test_what_a_name_means_a_moment_later_makes_no_difference(desk: Desk) -> None:
+async def test_web_fetch_looks_a_name_up_once_against_dns_rebinding(desk: Desk) -> None:
     async with an_internet() as internet:
         internet.names["rebind.example.org"] = [[PUBLIC], ["127.0.0.1"]]
         internet.pages["/"] = page("public", kind="text/plain")
@@ -187,7 +187,7 @@ async def test_what_a_name_means_a_moment_later_makes_no_difference(desk: Desk) 
         "http://xn--/",
     ],
 )  # fmt: skip
-async def test_no_redirect_leads_inside(desk: Desk, location: str) -> None:
+async def test_web_fetch_follows_no_redirect_into_a_private_network(desk: Desk, location: str) -> None:
     async with an_internet() as internet:
         internet.names["inside.example.org"] = [["10.0.0.7"]]
         internet.pages["/"] = head(302, location=location, content_length=0)
@@ -199,7 +199,7 @@ async def test_no_redirect_leads_inside(desk: Desk, location: str) -> None:
         assert internet.reached == [PUBLIC]
 
 
-async def test_redirects_are_followed_so_far(desk: Desk) -> None:
+async def test_web_fetch_follows_at_most_five_redirects(desk: Desk) -> None:
     async with an_internet() as internet:
         for number in range(6):
             internet.pages[f"/{number}"] = head(301, location=f"/{number + 1}", content_length=0)
@@ -211,7 +211,7 @@ async def test_redirects_are_followed_so_far(desk: Desk) -> None:
             await fetch(internet, desk, "http://example.org/0")
 
 
-async def test_another_address_is_tried_where_one_is_dead(desk: Desk) -> None:
+async def test_web_fetch_tries_the_next_address_of_a_name(desk: Desk) -> None:
     async with an_internet() as internet:
         internet.names["two.example.org"] = [[PUBLIC, OTHER]]
         internet.dead = {PUBLIC}
@@ -222,7 +222,7 @@ async def test_another_address_is_tried_where_one_is_dead(desk: Desk) -> None:
             await fetch(internet, desk, "http://two.example.org/")
 
 
-async def test_giant_endless_and_packed_bodies_are_cut(desk: Desk) -> None:
+async def test_web_fetch_cuts_giant_endless_and_compressed_bodies(desk: Desk) -> None:
     async def endless(stream: trio.abc.SendStream) -> None:
         await stream.send_all(head(content_type="text/plain"))
         while True:
@@ -253,7 +253,7 @@ async def test_giant_endless_and_packed_bodies_are_cut(desk: Desk) -> None:
         assert "no text" in await fetch(internet, desk, "http://example.org/broken")
 
 
-async def test_a_bomb_is_not_unpacked_beyond_what_is_kept() -> None:
+async def test_web_fetch_unpacks_a_zip_bomb_only_up_to_the_limit() -> None:
     packed = page(gzip.compress(bytes(200 << 20), 9), kind="text/plain", content_encoding="gzip")
     async with an_internet() as internet:
         internet.pages["/"] = packed
@@ -268,7 +268,7 @@ async def test_a_bomb_is_not_unpacked_beyond_what_is_kept() -> None:
 @pytest.mark.parametrize(
     "begins", [b"", head(content_type="text/plain"), head(content_type="text/plain") + b"slow"]
 )
-async def test_a_server_that_takes_its_time_is_not_waited_for(desk: Desk, begins: bytes) -> None:
+async def test_web_fetch_gives_up_on_a_slow_server(desk: Desk, begins: bytes) -> None:
     async def slow(stream: trio.abc.SendStream) -> None:
         await stream.send_all(begins)
         while b"slow" in begins:
@@ -283,7 +283,7 @@ async def test_a_server_that_takes_its_time_is_not_waited_for(desk: Desk, begins
             await desk.use(impatient, url="http://example.org/")
 
 
-async def test_who_is_cancelled_leaves_nothing_behind(desk: Desk) -> None:
+async def test_a_cancelled_web_fetch_leaves_no_connection(desk: Desk) -> None:
     async def hangs(stream: trio.abc.SendStream) -> None:
         await stream.send_all(head(content_type="text/plain") + b"a bit")
         scope.cancel()
@@ -297,7 +297,7 @@ async def test_who_is_cancelled_leaves_nothing_behind(desk: Desk) -> None:
         assert scope.cancelled_caught
 
 
-async def test_only_text_is_fetched_and_in_pages(desk: Desk) -> None:
+async def test_web_fetch_returns_only_text_and_in_parts(desk: Desk) -> None:
     async with an_internet() as internet:
         internet.pages["/cat"] = page(b"\x89PNG", kind="image/png")
         with pytest.raises(ToolFailed, match="is not text but 'image/png'"):
@@ -322,13 +322,15 @@ async def test_only_text_is_fetched_and_in_pages(desk: Desk) -> None:
         ("", b"<html><p>bare", "bare"),
     ],
 )
-async def test_letters_are_read_as_they_were_meant(desk: Desk, kind: str, body: bytes, text: str) -> None:
+async def test_web_fetch_decodes_a_page_with_its_charset(
+    desk: Desk, kind: str, body: bytes, text: str
+) -> None:
     async with an_internet() as internet:
         internet.pages["/"] = page(body, kind=kind)
         assert (await fetch(internet, desk, "http://example.org/")).endswith(f"\n{text}")
 
 
-async def test_a_refusal_is_told_as_one(desk: Desk) -> None:
+async def test_web_fetch_reports_an_error_status_as_an_error(desk: Desk) -> None:
     async with an_internet() as internet:
         tool = WebFetch(internet.fetcher).tool
         result = await desk.use(tool, url="http://example.org/missing")
@@ -345,7 +347,7 @@ async def test_a_refusal_is_told_as_one(desk: Desk) -> None:
         "http://:secret@example.org/",
     ],
 )  # fmt: skip
-async def test_no_secret_leaves_in_an_address(desk: Desk, url: str) -> None:
+async def test_web_fetch_sends_no_secret_in_an_address(desk: Desk, url: str) -> None:
     desk.config = GatewayConfig(model=ModelConfig(api_key="our-own-secret"))
     async with an_internet() as internet:
         with pytest.raises(ToolFailed, match="not sent anywhere"):
@@ -357,7 +359,7 @@ async def test_no_secret_leaves_in_an_address(desk: Desk, url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["example.org", "http://", "http://[bad", "gopher://example.org", "", "http://exa mple/"]
 )
-async def test_what_is_no_address_is_told(desk: Desk, url: str) -> None:
+async def test_web_fetch_refuses_a_wrong_address(desk: Desk, url: str) -> None:
     async with an_internet() as internet:
         internet.names |= {"exa%20mple": [[]], "%5bbad": [[]]}
         with pytest.raises(ToolFailed):

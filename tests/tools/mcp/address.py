@@ -1,5 +1,5 @@
-"""A server of tools at an address of this machine. It answers by HTTP, and can forget its sessions, stop
-answering, or ask for a key."""
+"""An MCP server at an address of this machine. It answers by HTTP, and can forget its sessions, stop
+answering, or require a key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Address(ThreadingHTTPServer):
-    """What is asked there, and how it is answered."""
+    """The server: the requests that it got, and how it answers."""
 
     daemon_threads = True
 
@@ -24,7 +24,7 @@ class Address(ThreadingHTTPServer):
         self.ended: list[str] = []
         self.asked: list[str] = []
         self.held = threading.Event()
-        """Set, it answers what hangs."""
+        """When set, hanging requests are answered."""
 
     @property
     def url(self) -> str:
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def address() -> Iterator[Address]:
-    """Such a server, while the block lasts."""
+    """Run such a server for as long as the block."""
     with Address() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()

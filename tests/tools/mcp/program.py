@@ -1,5 +1,5 @@
-"""A server of tools, as small as one can be: a program that the tests start, with messages on its stdin and
-stdout. What it is told by its arguments makes it a bad one."""
+"""A minimal MCP server: a program that the tests start, with messages on its stdin and stdout. Its first
+argument makes it misbehave."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required"
 BEGINNING = "BEGINNING "
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 listener: list[Any] = []
-"""The id of the request on which a server of the protocol of 2026-07-28 tells of changes."""
+"""The id of the request on which a server with the protocol of 2026-07-28 reports changes."""
 
 
 def offered() -> list[dict[str, Any]]:
@@ -69,9 +69,9 @@ def called(name: str, word: str) -> dict[str, Any] | None:
         return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
     if name == "long":
         return text("x" * (17 << 20))
-    if name == "big":  # with what is to be masked at the beginning, around both cuts, and at the end
+    if name == "big":  # with secrets at the beginning, around both cuts, and at the end
         return text(BEGINNING + word * ((8 << 20) // len(word)) + "END")
-    if name == "flood":  # after the answer, which would have to wait its turn behind the flood
+    if name == "flood":  # after the answer, which would otherwise wait behind the flood
         subprocess.Popen(["sh", "-c", "sleep 0.5; exec yes 'no message at all'"], stdin=subprocess.DEVNULL)
     return {**text("-".join(word)), "isError": name == "fail"}
 
@@ -99,7 +99,7 @@ def discovered() -> dict[str, Any]:
 
 
 def noise(dice: random.Random, id_: object) -> bytes:
-    """Some lines that belong to no conversation; the last may be half of one."""
+    """Return some random lines."""
     whole = json.dumps({"jsonrpc": "2.0", "id": id_, "result": text("wrong")}).encode()
     kinds: list[bytes] = [
         b"",
@@ -130,7 +130,7 @@ def noise(dice: random.Random, id_: object) -> bytes:
 
 
 def put(data: bytes, dice: random.Random) -> None:
-    """These bytes, in two writes."""
+    """Write these bytes in two parts."""
     at = dice.randrange(len(data) + 1)
     for part in (data[:at], data[at:]):
         sys.stdout.buffer.write(part)
@@ -138,7 +138,7 @@ def put(data: bytes, dice: random.Random) -> None:
 
 
 def fuzz(message: dict[str, Any], dice: random.Random) -> None:
-    """The answer to a request among noise; sometimes a wrong one, twice, or none."""
+    """Answer a request among noise; sometimes wrongly, twice, or not at all."""
     put(noise(dice, message["id"]), dice)
     result = answer(message)
     if message["method"] == "tools/call" and dice.random() < 0.3:
@@ -152,7 +152,7 @@ def fuzz(message: dict[str, Any], dice: random.Random) -> None:
 if HOW == "yes":
     while True:
         sys.stdout.write("no message at all\n" * 1000)
-dice = random.Random(HOW)  # noqa: S311 - a seed makes it what it was
+dice = random.Random(HOW)  # noqa: S311 - seeded, so that a run can be repeated
 if HOW == "dies":
     sys.exit("I cannot find my library.")
 if HOW == "chatty":

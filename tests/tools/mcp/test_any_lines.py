@@ -1,5 +1,5 @@
-"""Servers that write anything at all: lines that are no messages, too long, cut in two, with wrong ids and
-wrong types. A call ends with its result or with a word about it, and other servers notice nothing."""
+"""Servers with random output: lines that are no messages, too long, split, with wrong ids and wrong types. A
+call ends with its result or with an error, and other servers are not affected."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ CALLS = 15
 
 
 @pytest.mark.parametrize("seed", range(len(SEEDS)))
-async def test_a_server_that_writes_anything_ends_no_turn_but_its_own_calls(
-    tmp_path: Path, seed: int
-) -> None:
+async def test_a_server_with_random_output_affects_only_its_own_calls(tmp_path: Path, seed: int) -> None:
     print(f"the seed is {SEEDS[seed]}")
     mine = str(tmp_path / token())
     async with shop(tmp_path, good=program("well", mine), odd=program(f"fuzz {SEEDS[seed]}", mine)) as here:

@@ -1,5 +1,5 @@
-"""Servers of tools: what they offer is used like any other tool; what is wrong with one is told, and costs
-nothing but its tools; nothing of one is left behind."""
+"""MCP servers: their tools are used like any other; a broken server is reported and costs only its own tools;
+no process, file or task of a server is left."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PATIENCE = 40.0
 
 @dataclass
 class Shop:
-    """Servers of tools, and what was told of them."""
+    """Servers of tools, and the reports about them."""
 
     servers: ToolServers
     desk: Desk
@@ -42,7 +42,7 @@ class Shop:
 
     async def tool(self, name: str) -> Tool:
         with trio.fail_after(PATIENCE):
-            while name not in (tools := await self.servers.tools()):  # noqa: ASYNC110 - it may come later
+            while name not in (tools := await self.servers.tools()):  # noqa: ASYNC110 - the tool may appear later
                 await trio.sleep(0.02)
         return tools[name]
 
@@ -51,7 +51,7 @@ class Shop:
             return (await self.desk.use(await self.tool(name), word=word)).content
 
     async def works_again(self, name: str) -> None:
-        """It may take a moment until it does."""
+        """Wait until the tool works; it may take a moment."""
         refused = None
         with trio.fail_after(PATIENCE):
             while True:
@@ -92,7 +92,7 @@ async def shop(
 
 @pytest.fixture
 def mine(tmp_path: Path) -> Iterator[str]:
-    """A number that all processes of a test carry; none of them is left."""
+    """A number that all processes of the test carry; none of them may be left after it."""
     yield (number := token())
     soon(lambda: not alive(number), within=20)
 
@@ -117,7 +117,7 @@ def at(server: Address, **more: object) -> McpServerConfig:
         (McpToolsConfig(exclude=("another",)), True),
     ],
 )
-async def test_only_the_tools_that_the_owner_chose_are_there(
+async def test_only_the_configured_tools_of_a_server_are_offered(
     tmp_path: Path, mine: str, tools: McpToolsConfig, spells: bool
 ) -> None:
     async with shop(tmp_path, small=program("well", mine, tools=tools)) as here:
@@ -125,7 +125,7 @@ async def test_only_the_tools_that_the_owner_chose_are_there(
         assert ("mcp__small__spell" in await here.servers.tools()) is spells
 
 
-async def test_what_a_program_offers_is_used_like_any_tool(tmp_path: Path, mine: str) -> None:
+async def test_a_tool_of_a_server_program_is_used_like_any_tool(tmp_path: Path, mine: str) -> None:
     async with shop(tmp_path, small=program("chatty", mine)) as here:
         spell = await here.tool("mcp__small__spell")
         assert spell.parameters["properties"] == {"word": {"type": "string"}}
@@ -138,16 +138,18 @@ async def test_what_a_program_offers_is_used_like_any_tool(tmp_path: Path, mine:
             "[image, image/png, 3 bytes: it cannot be shown here]"
         )
         assert here.told == []
-        assert await here.servers.tools() is await here.servers.tools(), "requests begin with the same"
+        assert await here.servers.tools() is await here.servers.tools(), (
+            "the same object, so that requests to the model begin with the same text"
+        )
 
 
-async def test_what_an_address_offers_is_used_like_any_tool(tmp_path: Path, far: Address) -> None:
+async def test_a_tool_of_a_server_address_is_used_like_any_tool(tmp_path: Path, far: Address) -> None:
     async with shop(tmp_path, far=at(far)) as here:
         assert await here.use("mcp__far__spell") == "c-a-t"
-    assert far.ended == ["session-1"], "it was told that nobody comes back"
+    assert far.ended == ["session-1"], "the session was closed"
 
 
-def test_no_two_tools_have_one_name() -> None:
+def test_no_two_server_tools_have_the_same_name() -> None:
     pairs = [("a", "b"), ("a", "b_c"), ("a_b", "c"), ("a", "_b__c"), ("a__b", "c"), ("a_", "b"), ("a", "_b")]
     pairs += [("a b", "c"), ("a.b", "c"), ("a", "b c"), ("a", "b.c"), ("a", "x" * 80), ("a", "x" * 81)]
     pairs += [("", "b"), ("ä", "b"), ("ö", "b")]
@@ -156,7 +158,7 @@ def test_no_two_tools_have_one_name() -> None:
     assert all(len(name) <= 64 and name.replace("_", "").replace("-", "").isascii() for name in names)
 
 
-async def test_what_is_wrong_with_one_is_told_and_costs_only_its_tools(
+async def test_a_broken_server_is_reported_and_costs_only_its_own_tools(
     tmp_path: Path, mine: str, far: Address
 ) -> None:
     async with shop(
@@ -186,14 +188,14 @@ async def test_what_is_wrong_with_one_is_told_and_costs_only_its_tools(
     assert "I cannot find my library." in (here.desk.home / "logs/mcp-dead.log").read_text()
 
 
-async def test_one_that_dies_is_started_again(tmp_path: Path, mine: str) -> None:
+async def test_a_server_that_exits_is_started_again(tmp_path: Path, mine: str) -> None:
     async with shop(tmp_path, small=program("well", mine)) as here:
         assert "is not known" in await here.refused("mcp__small__die")
         await here.works_again("mcp__small__spell")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="it is killed")
-async def test_one_that_is_killed_is_started_again_before_anybody_asks(tmp_path: Path, mine: str) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="the test kills by a signal")
+async def test_a_killed_server_is_started_again_before_the_next_call(tmp_path: Path, mine: str) -> None:
     async with shop(tmp_path, small=program("well", mine)) as here:
         await here.tool("mcp__small__spell")
         (first,) = alive(mine)
@@ -202,7 +204,7 @@ async def test_one_that_is_killed_is_started_again_before_anybody_asks(tmp_path:
         await here.works_again("mcp__small__spell")
 
 
-async def test_an_address_that_has_forgotten_us_is_greeted_again(tmp_path: Path, far: Address) -> None:
+async def test_a_server_address_that_lost_our_session_gets_a_new_one(tmp_path: Path, far: Address) -> None:
     async with shop(tmp_path, far=at(far)) as here:
         assert await here.use("mcp__far__spell") == "c-a-t"
         far.sessions.clear()
@@ -211,7 +213,7 @@ async def test_an_address_that_has_forgotten_us_is_greeted_again(tmp_path: Path,
         await here.works_again("mcp__far__spell")
 
 
-async def test_what_it_learns_meanwhile_is_offered_too(tmp_path: Path, mine: str) -> None:
+async def test_new_tools_of_a_running_server_are_offered(tmp_path: Path, mine: str) -> None:
     mark = str(tmp_path / mine)
     async with shop(tmp_path, small=program("well", mark)) as here:
         before = await here.servers.tools()
@@ -220,9 +222,7 @@ async def test_what_it_learns_meanwhile_is_offered_too(tmp_path: Path, mine: str
         assert await here.servers.tools() is not before
 
 
-async def test_a_server_of_the_protocol_of_2026_is_heard_when_its_tools_change(
-    tmp_path: Path, mine: str
-) -> None:
+async def test_a_tool_change_of_a_server_with_the_2026_protocol_is_noticed(tmp_path: Path, mine: str) -> None:
     mark = str(tmp_path / mine)
     async with shop(tmp_path, small=program("modern", mark)) as here:
         assert await here.use("mcp__small__spell") == "c-a-t"
@@ -230,15 +230,15 @@ async def test_a_server_of_the_protocol_of_2026_is_heard_when_its_tools_change(
         assert await here.use("mcp__small__grown") == "c-a-t"
 
 
-async def test_one_that_writes_without_end_slows_nobody_down(tmp_path: Path, mine: str) -> None:
-    """Its lines are read so slowly that its pipe is full, and it stands still."""
+async def test_a_server_that_writes_without_end_slows_nobody_down(tmp_path: Path, mine: str) -> None:
+    """Its lines are read so slowly that its pipe is full and it has to wait."""
     async with shop(
         tmp_path, good=program("well", mine), endless=program("yes", mine), late=program("well", mine)
     ) as here:
         for _ in range(50):
             assert await here.use("mcp__good__spell") == "c-a-t"
         await here.use("mcp__late__flood")
-        await trio.sleep(1.0)  # until it has begun
+        await trio.sleep(1.0)  # until the flood has started
         for _ in range(50):
             assert await here.use("mcp__good__spell") == "c-a-t"
         if not hasattr(psutil.Process, "io_counters"):
@@ -247,12 +247,10 @@ async def test_one_that_writes_without_end_slows_nobody_down(tmp_path: Path, min
         endless = next(one for one in writers if "yes" in one.cmdline())
         before = endless.io_counters().write_count
         await trio.sleep(1.0)
-        assert endless.io_counters().write_count - before < 20, "writes of a thousand lines"
+        assert endless.io_counters().write_count - before < 20, "each write holds a thousand lines"
 
 
-async def test_a_result_of_megabytes_is_cut_before_it_is_searched_for_secrets(
-    tmp_path: Path, mine: str
-) -> None:
+async def test_a_server_result_of_megabytes_is_cut_before_it_is_masked(tmp_path: Path, mine: str) -> None:
     secret = "sk-" + "0123456789abcdef" * 4
     async with shop(tmp_path, small=program("well", mine)) as here:
         for padding in range(0, 60, 7):
@@ -262,22 +260,20 @@ async def test_a_result_of_megabytes_is_cut_before_it_is_searched_for_secrets(
             assert said.endswith("END")
             assert "something is left out here" in said
             for at in range(0, len(secret) - 12, 4):
-                assert secret[at : at + 12] not in said, "not a part of it, at either side of the cut"
+                assert secret[at : at + 12] not in said, "no part of it, on either side of the cut"
 
 
-async def test_the_first_turn_does_not_wait_for_a_server_that_does_not_answer(
-    tmp_path: Path, mine: str
-) -> None:
+async def test_the_first_turn_does_not_wait_for_a_server_without_an_answer(tmp_path: Path, mine: str) -> None:
     mute = program("mute", str(tmp_path / mine))
     async with shop(tmp_path, good=program("well", mine), mute=mute) as here:
         await here.tool("mcp__good__spell")
-        with trio.fail_after(15):  # much less than it takes until it is given up
+        with trio.fail_after(15):  # much less than `CONNECTS_WITHIN`
             assert "mcp__good__spell" in await here.servers.tools()
         assert here.servers.missing() == ["mute"]
-        assert here.servers.missing() == [], "it is told once"
+        assert here.servers.missing() == [], "each server is named once"
 
 
-async def test_it_sees_nothing_of_our_environment_and_its_secrets_are_not_passed_on(
+async def test_a_server_gets_no_environment_of_ours_and_its_secrets_are_masked(
     tmp_path: Path, mine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-ours-0123456789abc")
@@ -293,12 +289,12 @@ async def test_it_sees_nothing_of_our_environment_and_its_secrets_are_not_passed
     assert "PATH" in seen
 
 
-async def test_a_message_without_an_end_is_not_kept(tmp_path: Path, mine: str) -> None:
+async def test_a_server_message_over_the_limit_fails_the_call(tmp_path: Path, mine: str) -> None:
     async with shop(tmp_path, small=program("well", mine)) as here:
         await here.refused("mcp__small__long")
 
 
-async def test_who_is_cancelled_leaves_at_once_and_the_server_is_told(tmp_path: Path, mine: str) -> None:
+async def test_a_cancelled_call_returns_at_once_and_notifies_the_server(tmp_path: Path, mine: str) -> None:
     mark = str(tmp_path / mine)
     async with shop(tmp_path, small=program("well", mark)) as here:
         hang = await here.tool("mcp__small__hang")
@@ -311,7 +307,7 @@ async def test_who_is_cancelled_leaves_at_once_and_the_server_is_told(tmp_path: 
         assert await here.use("mcp__small__spell") == "c-a-t"
 
 
-async def test_an_address_that_hangs_keeps_nobody(tmp_path: Path, far: Address) -> None:
+async def test_a_hanging_server_address_delays_no_cancellation(tmp_path: Path, far: Address) -> None:
     async with shop(tmp_path, far=at(far)) as here:
         hang = await here.tool("mcp__far__hang")
         async with trio.open_nursery() as nursery:
@@ -320,14 +316,16 @@ async def test_an_address_that_hangs_keeps_nobody(tmp_path: Path, far: Address) 
             await until(lambda: far.asked.count("tools/call") == 3, within=PATIENCE)
             left_at = trio.current_time()
             nursery.cancel_scope.cancel()
-        assert trio.current_time() - left_at < 4, "less than the library would take to say that"
+        assert trio.current_time() - left_at < 4, "less than the library would take to notify the server"
         await until(lambda: "notifications/cancelled" in far.asked, within=PATIENCE)
         left_at = trio.current_time()
     assert trio.current_time() - left_at < 4
 
 
-@pytest.mark.skipif(os.name != "posix", reason="it knows signals")
-async def test_one_that_stays_is_ended_with_all_that_came_of_it(tmp_path: Path, mine: str) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="the server ignores a signal")
+async def test_a_server_that_ignores_its_end_is_killed_with_its_descendants(
+    tmp_path: Path, mine: str
+) -> None:
     async with shop(tmp_path, small=program("stays", mine)) as here:
         assert await here.use("mcp__small__spell") == "c-a-t"
         await until(lambda: len(alive(mine)) == 2, within=PATIENCE)
@@ -335,9 +333,9 @@ async def test_one_that_stays_is_ended_with_all_that_came_of_it(tmp_path: Path, 
 
 
 @pytest.mark.skipif(not hasattr(psutil.Process, "num_fds"), reason="open files are not counted")
-async def test_nothing_of_it_is_left(tmp_path: Path, mine: str, far: Address) -> None:
+async def test_servers_leave_no_process_file_or_task(tmp_path: Path, mine: str, far: Address) -> None:
     for number, how in enumerate(["left", "left", "cancelled", "raised", "left"]):
-        if number == 1:  # what is made once is there
+        if number == 1:  # objects that are made once exist by now
             before = psutil.Process().num_fds(), len(list(task_tree()))
         (folder := tmp_path / str(number)).mkdir()
         with trio.CancelScope() as around, suppress(ZeroDivisionError):

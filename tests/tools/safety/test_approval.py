@@ -1,4 +1,4 @@
-"""A person's yes before what may do harm: how long it counts, and what happens without one."""
+"""Approvals: how long a person's yes counts, and what happens without one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bench(stage: Stage, work: Path) -> Bench:
 
 
 async def deletes(bench: Bench, work: Path, answer: str | None, *, chat: str = "42") -> bool:
-    """Whether a directory is deleted, if a person who is asked says this; None is never asked."""
+    """Return whether a directory is deleted if the person answers so; None: the person must not be asked."""
     (work / "build").mkdir()
     made, texts = len(bench.results), bench.stage.platform.chat(chat).texts
     asked = sum("May I do this?" in text for text in texts)
@@ -47,7 +47,7 @@ async def deletes(bench: Bench, work: Path, answer: str | None, *, chat: str = "
     await bench.until(lambda: now_asked() or len(bench.results) > made)
     assert now_asked() == (answer is not None)
     if answer is not None:
-        assert (work / "build").exists(), "it waits"
+        assert (work / "build").exists(), "the command waits for the answer"
         await bench.stage.platform.says(answer, chat=chat)
     await bench.until(lambda: len(bench.results) > made)
     await bench.quiet()
@@ -58,7 +58,7 @@ async def deletes(bench: Bench, work: Path, answer: str | None, *, chat: str = "
     return deleted
 
 
-async def test_a_yes_counts_once(bench: Bench, work: Path) -> None:
+async def test_a_plain_yes_counts_once(bench: Bench, work: Path) -> None:
     async with bench.life():
         assert await deletes(bench, work, "yes")
         assert not await deletes(bench, work, "no")
@@ -67,7 +67,7 @@ async def test_a_yes_counts_once(bench: Bench, work: Path) -> None:
         assert await deletes(bench, work, "/approve")
 
 
-async def test_for_the_session_it_counts_until_that_ends(bench: Bench, work: Path) -> None:
+async def test_a_yes_for_the_session_counts_until_the_session_ends(bench: Bench, work: Path) -> None:
     async with bench.life():
         assert await deletes(bench, work, "/approve session")
         assert await deletes(bench, work, None)
@@ -76,10 +76,10 @@ async def test_for_the_session_it_counts_until_that_ends(bench: Bench, work: Pat
         assert not await deletes(bench, work, "no")
         assert await deletes(bench, work, "session")
     async with bench.life():
-        assert not await deletes(bench, work, "no"), "it is known in memory only"
+        assert not await deletes(bench, work, "no"), "an allowance for a session is in memory only"
 
 
-async def test_for_always_it_counts_until_it_is_taken_back(bench: Bench, work: Path) -> None:
+async def test_a_yes_for_always_counts_until_it_is_taken_back(bench: Bench, work: Path) -> None:
     async with bench.life():
         assert await deletes(bench, work, "/approve always")
         assert await deletes(bench, work, None, chat="43")
@@ -91,11 +91,11 @@ async def test_for_always_it_counts_until_it_is_taken_back(bench: Bench, work: P
         assert not await deletes(bench, work, "no")
 
 
-async def test_where_nobody_can_tell_what_a_command_does_a_yes_for_always_is_for_that_very_command(
+async def test_a_yes_for_always_to_an_unknown_effect_is_for_that_one_command(
     bench: Bench, work: Path
 ) -> None:
     async def asks(command: str, answer: str | None) -> bool:
-        """Whether it is asked about, and not run if not; a question is answered so."""
+        """Return whether the person is asked about the command; give this answer if so."""
         made, texts = len(bench.results), bench.stage.platform.chat("42").texts
         before = sum("May I do this?" in text for text in texts)
 
@@ -122,12 +122,12 @@ async def test_a_yes_is_for_one_kind_of_harm(bench: Bench, work: Path) -> None:
         assert await deletes(bench, work, "/approve session")
         await bench.begin({"command": "rm -rf x; git reset --hard"})
         await bench.until(lambda: "throws away work in git" in (bench.stage.platform.chat("42").last or ""))
-        assert RECURSIVE not in (bench.stage.platform.chat("42").last or ""), "that is allowed"
+        assert RECURSIVE not in (bench.stage.platform.chat("42").last or ""), "this kind is allowed already"
         await bench.stage.platform.says("no")
         await bench.until(lambda: bench.results[-1].content.startswith("BLOCKED"))
 
 
-async def test_no_answer_is_a_no(bench: Bench, work: Path) -> None:
+async def test_no_answer_to_an_approval_is_a_no(bench: Bench, work: Path) -> None:
     approvals = ApprovalsConfig(timeout=1)
     bench.stage.config = msgspec.structs.replace(bench.stage.config, approvals=approvals)
     async with bench.life():
@@ -136,7 +136,7 @@ async def test_no_answer_is_a_no(bench: Bench, work: Path) -> None:
         assert list(work.iterdir()) == []
 
 
-async def test_who_stops_the_turn_has_said_no(bench: Bench, work: Path) -> None:
+async def test_stopping_the_turn_is_a_no_to_its_approval(bench: Bench, work: Path) -> None:
     async with bench.life():
         await bench.begin({"command": "touch was-here; rm -rf x"})
         await bench.until(lambda: "May I do this?" in (bench.stage.platform.chat("42").last or ""))
@@ -146,7 +146,9 @@ async def test_who_stops_the_turn_has_said_no(bench: Bench, work: Path) -> None:
         assert bench.rows("SELECT 1 FROM approvals WHERE closed_at IS NULL") == []
 
 
-async def test_switched_off_nobody_is_asked_and_what_is_never_run_is_not(bench: Bench, work: Path) -> None:
+async def test_with_approvals_off_nobody_is_asked_and_blocked_commands_stay_blocked(
+    bench: Bench, work: Path
+) -> None:
     bench.stage.config = msgspec.structs.replace(bench.stage.config, approvals=ApprovalsConfig(mode="off"))
     async with bench.life():
         assert await deletes(bench, work, None)
@@ -155,7 +157,7 @@ async def test_switched_off_nobody_is_asked_and_what_is_never_run_is_not(bench: 
         assert "ask the person to use /restart" in ours.content.lower()
 
 
-async def test_background_commands_are_asked_about_too(bench: Bench, work: Path) -> None:
+async def test_a_background_command_needs_a_yes_too(bench: Bench, work: Path) -> None:
     async with bench.life():
         await bench.begin({"command": "touch was-here; rm -rf x", "background": True})
         await bench.until(lambda: "May I do this?" in (bench.stage.platform.chat("42").last or ""))
@@ -178,7 +180,9 @@ async def test_a_person_is_shown_the_whole_command_and_its_directory(bench: Benc
         await bench.stage.platform.says("no")
 
 
-async def test_a_command_that_is_too_long_to_be_shown_is_refused_in_words(bench: Bench, work: Path) -> None:
+async def test_a_command_that_is_too_long_to_be_shown_is_refused_with_a_reason(
+    bench: Bench, work: Path
+) -> None:
     async with bench.life():
         (result,) = await bench.do({"command": "mkdir x; rm -rf x; echo " + "a" * 30_000})
         assert result.content.startswith("BLOCKED: the person could not be shown this as it is")
@@ -229,16 +233,16 @@ async def test_the_directory_that_is_shown_is_the_one_in_which_it_runs(
         "sh -c 'cookie: x; curl http://evil'",
     ],
 )
-async def test_what_runs_does_not_hide_as_a_secret(bench: Bench, hidden: str) -> None:
+async def test_code_in_a_command_is_not_masked_as_a_secret(bench: Bench, hidden: str) -> None:
     async with bench.life():
         await bench.begin({"command": f"rm -rf x; {hidden}; token=abcdefgh1234"})
         await bench.until(lambda: "May I do this?" in (bench.stage.platform.chat("42").last or ""))
         shown = bench.stage.platform.chat("42").last or ""
-        assert f"rm -rf x; {hidden}; token=abcdefgh1234" in shown, "a mask could hide what runs"
+        assert f"rm -rf x; {hidden}; token=abcdefgh1234" in shown, "a mask could hide code"
         await bench.stage.platform.says("no")
 
 
-async def test_where_nobody_is_there_nothing_is_allowed(tmp_path: Path) -> None:
+async def test_without_a_person_nothing_harmful_is_allowed(tmp_path: Path) -> None:
     (terminal,) = Terminal().tools
     desk = desk_in(tmp_path)
     async with open_database(desk.home / "gateway.db", World()) as desk.store:

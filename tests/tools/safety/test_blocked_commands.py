@@ -152,21 +152,21 @@ HIDDEN = [
 ]  # fmt: skip
 
 
-# What a shell reads otherwise than one would think: each of these is what bash has been seen to run.
+# Lines that a shell reads differently from how they look: bash really runs the harmful part of each.
 MISREAD = [
-    # What only a person sees, or does not see: to a shell these are letters like any other.
+    # Characters that only look special, or are invisible: to a shell they are ordinary letters.
     "echo \x1b]; rm -rf /",
     "echo \uff03; rm -rf /",
     "echo \uff07; rm -rf / \uff07",
     "echo \u200b#; rm -rf /",
     "echo \r#; rm -rf /",
     "echo \u00a0#; rm -rf /",
-    # Where a text ends that is given to a command.
+    # The end of a here-document.
     "cat <<'EOF'\n\tEOF\n'\nEOF\nrm -rf / #'",
     "cat <<EOF\na\\\nEOF\n'\nEOF\nrm -rf / #'",
     "cat <<EOF\nEO\\\nF\nrm -rf /\nEOF\n",
     "cat <<'EOF'\nEOF\r\n'\nEOF\nrm -rf / #'",
-    # What is quoted within braces, parentheses, patterns and conditions.
+    # Quotes within braces, parentheses, patterns and conditions.
     'echo "${x:-\'}"; rm -rf /; echo "\'}"',
     'echo ${x:-"}"}; rm -rf /; echo ${x:-"}"}',
     "[[ $'\\'' ]]; rm -rf /; [[ ' ]] ' ]]",
@@ -176,15 +176,15 @@ MISREAD = [
     '"$(case x\nin a) rm -rf /;; esac)"',
     "shopt -s extglob\necho @($(rm -rf /))",
     "echo \"`echo \\\"'\\\"; rm -rf /; echo \\\"'\\\"`\"",
-    # What looks like a computation and is none.
+    # Text that looks like arithmetic and is not.
     "echo $((echo a); (rm -rf /))",
     "((echo a); rm -rf /)",
     '((1 + "(" )); rm -rf /; echo "))"',
     "for ((i = 1; i << 'X' ;)); do :; done\nrm -rf /\nX",
-    # Lines that a shell puts together.
+    # Lines that a shell joins.
     'echo "$\\\n(rm -rf /)"',
     "for x in 1; d\\\no rm -rf /; done",
-    # Where a command begins.
+    # The start of a command.
     "!(rm -rf /)",
     "if !(rm -rf /); then :; fi",
     "+() { rm -rf /; }; +",
@@ -195,7 +195,7 @@ MISREAD = [
     "a[1 + 1]=5 rm -rf /",
     "{x}>f rm -rf /",
     "r{m..m} -rf /",
-    # Commands that run what they are given.
+    # Commands that run their arguments.
     'set rm -rf /; "$@"',
     'run() { "$@"; }; run rm -rf /',
     "bash -c '\"$@\"' _ rm -rf /",
@@ -224,7 +224,7 @@ MISREAD = [
     "awk -v x=1 'BEGIN { system(\"rm -rf /\") }'",
     "awk 'BEGIN { \"rm -rf /\" | getline }'",
     "rsync -a --delete empty/ /",
-    # Where a shell gets its commands from.
+    # The sources of a shell's commands.
     "echo 'rm -rf /' |\nsh",
     "echo 'rm -rf /' | # and\n\n sh",
     ". /dev/stdin <<< 'rm -rf /'",
@@ -238,7 +238,7 @@ MISREAD = [
 
 
 @pytest.mark.parametrize("command", HIDDEN + MISREAD)
-def test_the_same_harm_is_refused_in_every_disguise(command: str) -> None:
+def test_deleting_the_system_is_blocked_in_every_disguise(command: str) -> None:
     assert isinstance(judge(command, HERE), Blocked), command
 
 
@@ -255,7 +255,7 @@ def test_the_same_harm_is_refused_in_every_disguise(command: str) -> None:
         "systemctl poweroff", "sudo systemctl --force reboot", "systemctl -i halt",
     ],
 )  # fmt: skip
-def test_what_ends_the_machine_is_refused(command: str) -> None:
+def test_a_command_that_shuts_down_or_erases_the_machine_is_blocked(command: str) -> None:
     assert isinstance(judge(command, HERE), Blocked), command
 
 
@@ -275,5 +275,5 @@ def test_what_ends_the_machine_is_refused(command: str) -> None:
         "launchctl bootout gui/501/hermes-trio",
     ],
 )  # fmt: skip
-def test_the_gateway_is_not_stopped_from_within(command: str) -> None:
+def test_a_command_that_stops_the_gateway_is_blocked(command: str) -> None:
     assert isinstance(judge(command, HERE), Blocked), command

@@ -255,7 +255,7 @@ ls !(*.txt)
 
 
 @pytest.mark.parametrize("command", HARMLESS.splitlines())
-def test_nobody_is_asked_about_what_does_no_harm(command: str) -> None:
+def test_a_harmless_command_is_free(command: str) -> None:
     if command.endswith("<<'PY'"):
         command += "\nimport json\nprint(json.dumps({'rm': '/'}))\nPY\nls"
     assert judge(command, HERE) == Free(), command

@@ -115,14 +115,14 @@ from tests.tools.safety.places import HERE
                       "a" * 200_000, "env " * 40 + "ls", "echo ${x"]),
     ],
 )  # fmt: skip
-def test_what_may_do_harm_needs_a_yes(kind: str, commands: list[str]) -> None:
+def test_a_harmful_command_needs_a_yes_for_its_kind_of_harm(kind: str, commands: list[str]) -> None:
     for command in commands:
         verdict = judge(command, HERE)
         assert isinstance(verdict, NeedsYes), (command, verdict)
         assert kind in verdict.kinds, (command, verdict)
 
 
-def test_where_it_is_matters() -> None:
+def test_the_verdict_depends_on_the_working_directory() -> None:
     at_home = Places("/home/kim", "/home/kim/.hermes-trio", cwd="/home/kim", pid=1)
     assert isinstance(judge("rm -rf *", at_home), Blocked)
     assert isinstance(judge("rm -rf .", at_home), Blocked)
@@ -131,6 +131,6 @@ def test_where_it_is_matters() -> None:
     assert isinstance(judge("echo x > config.yaml", Places("/home/kim", "/srv/h", "/srv/h", 1)), NeedsYes)
 
 
-def test_every_harm_of_a_line_is_named() -> None:
+def test_the_verdict_names_every_kind_of_harm_of_a_line() -> None:
     verdict = judge("git reset --hard && rm -rf build; pkill node", HERE)
     assert verdict == NeedsYes((GIT, RECURSIVE, KILLS))

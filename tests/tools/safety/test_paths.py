@@ -1,4 +1,4 @@
-"""What the tools may touch, attacked: by spelling, by links, by links that come a moment too late."""
+"""Attacks on the paths of the file tools: by spelling, by links, and by links made after the check."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def refused(territory: Territory, text: str, *, writing: bool = False) -> str:
         "../HOME/Web.Key", "../home", "../home/gateway.db-wal", "x/../../home/config.yaml", "a\0b", "", "  ",
     ],
 )  # fmt: skip
-def test_what_opens_other_doors_is_neither_read_nor_written(territory: Territory, path: str) -> None:
+def test_credentials_and_system_paths_are_neither_read_nor_written(territory: Territory, path: str) -> None:
     refused(territory, path)
     refused(territory, path, writing=True)
 
@@ -65,19 +65,19 @@ def test_what_opens_other_doors_is_neither_read_nor_written(territory: Territory
     "path",
     ["a.txt", "./x/../a.txt", "/etc/hostname", "/srv/.env.example", ".docker/Dockerfile", "../home/SOUL.md"],
 )
-def test_all_else_is_read(territory: Territory, path: str) -> None:
+def test_an_ordinary_path_is_readable(territory: Territory, path: str) -> None:
     territory.find(path)
 
 
 @pytest.mark.parametrize(
     "path", ["/etc/hosts", "/etc/systemd/system/x.service", "/boot/x", "../home/SOUL.md"]
 )
-def test_what_is_read_is_not_always_written(territory: Territory, path: str) -> None:
+def test_some_readable_paths_are_not_writable(territory: Territory, path: str) -> None:
     territory.find(path)
     refused(territory, path, writing=True)
 
 
-def test_the_agent_may_be_given_a_place_within_the_home(tmp_path: Path) -> None:
+def test_a_working_directory_within_the_home_is_usable(tmp_path: Path) -> None:
     (tmp_path / "home/workspace").mkdir(parents=True)
     territory = Territory(tmp_path / "home", tmp_path / "home/workspace")
     put(territory.find("a.txt", writing=True), "mine")
@@ -86,7 +86,7 @@ def test_the_agent_may_be_given_a_place_within_the_home(tmp_path: Path) -> None:
     refused(at_home, "gateway.db")
 
 
-def test_a_home_behind_a_link_is_still_the_home(tmp_path: Path, territory: Territory) -> None:
+def test_a_home_reached_through_a_link_is_protected(tmp_path: Path, territory: Territory) -> None:
     (tmp_path / "alias").symlink_to(tmp_path / "home")
     refused(territory, str(tmp_path / "alias/gateway.db"))
     through = Territory(tmp_path / "alias", tmp_path / "work")
@@ -94,7 +94,7 @@ def test_a_home_behind_a_link_is_still_the_home(tmp_path: Path, territory: Terri
 
 
 @pytest.mark.parametrize("link", ["link", "deep/link", "linked/gateway.db"])
-def test_a_link_leads_nowhere_else(tmp_path: Path, territory: Territory, link: str) -> None:
+def test_a_link_into_the_home_is_refused(tmp_path: Path, territory: Territory, link: str) -> None:
     work = tmp_path / "work"
     (work / "deep").mkdir()
     (work / "link").symlink_to("../home/gateway.db")
@@ -104,21 +104,21 @@ def test_a_link_leads_nowhere_else(tmp_path: Path, territory: Territory, link: s
     refused(territory, link, writing=True)
 
 
-def test_a_link_within_the_place_is_followed_and_stays_a_link(tmp_path: Path, territory: Territory) -> None:
+def test_a_link_to_an_allowed_file_is_followed_and_stays_a_link(tmp_path: Path, territory: Territory) -> None:
     (tmp_path / "work/link").symlink_to("a.txt")
     put(territory.find("link", writing=True), "through the link")
     assert (tmp_path / "work/link").is_symlink()
     assert (tmp_path / "work/a.txt").read_text() == "through the link"
 
 
-def test_links_in_a_circle_are_an_error(tmp_path: Path, territory: Territory) -> None:
+def test_circular_links_are_an_error(tmp_path: Path, territory: Territory) -> None:
     (tmp_path / "work/one").symlink_to("two")
     (tmp_path / "work/two").symlink_to("one")
     with pytest.raises((PathRefused, OSError)):
         open_to_read(territory.find("one"))
 
 
-def test_a_file_that_becomes_a_link_after_the_look_is_not_opened(
+def test_a_file_replaced_by_a_link_after_the_check_is_not_opened(
     tmp_path: Path, territory: Territory
 ) -> None:
     file = tmp_path / "work/a.txt"
@@ -126,12 +126,12 @@ def test_a_file_that_becomes_a_link_after_the_look_is_not_opened(
     file.unlink()
     file.symlink_to(tmp_path / "home/gateway.db")
     for use in (open_to_read, facts_of, lambda path: put(path, "gone")):
-        with pytest.raises(PathRefused, match="while it was looked at"):
+        with pytest.raises(PathRefused, match="while it was opened"):
             use(real)
     assert (tmp_path / "home/gateway.db").read_text() == "this is home/gateway.db"
 
 
-def test_a_directory_that_becomes_a_link_after_the_look_is_not_entered(
+def test_a_directory_replaced_by_a_link_after_the_check_is_not_entered(
     tmp_path: Path, territory: Territory
 ) -> None:
     folder = tmp_path / "work/folder"
@@ -142,12 +142,14 @@ def test_a_directory_that_becomes_a_link_after_the_look_is_not_entered(
     folder.rmdir()
     folder.symlink_to(tmp_path / "home")
     for use in (open_to_read, lambda path: put(path, "gone")):
-        with pytest.raises(PathRefused, match="while it was looked at"):
+        with pytest.raises(PathRefused, match="while it was opened"):
             use(real)
     assert (tmp_path / "home/gateway.db").read_text() == "this is home/gateway.db"
 
 
-def test_the_last_moment_is_late_enough_for_no_attack(tmp_path: Path, territory: Territory) -> None:
+def test_a_directory_swapped_just_before_the_write_leads_it_nowhere_else(
+    tmp_path: Path, territory: Territory
+) -> None:
     folder = tmp_path / "work/folder"
     folder.mkdir()
     real = territory.find("folder/gateway.db", writing=True)
@@ -158,10 +160,14 @@ def test_the_last_moment_is_late_enough_for_no_attack(tmp_path: Path, territory:
 
     replace(real, b"mine", swap)
     assert (tmp_path / "home/gateway.db").read_text() == "this is home/gateway.db"
-    assert (tmp_path / "work/away/gateway.db").read_text() == "mine", "it went where it was looked at"
+    assert (tmp_path / "work/away/gateway.db").read_text() == "mine", (
+        "it was written to the directory that was checked"
+    )
 
 
-def test_somebody_who_swaps_all_the_time_gets_nothing(tmp_path: Path, territory: Territory) -> None:
+def test_a_thread_that_keeps_swapping_directories_gains_no_access(
+    tmp_path: Path, territory: Territory
+) -> None:
     folder, good, bad = tmp_path / "work/folder", tmp_path / "work/good", tmp_path / "work/bad"
     good.mkdir()
     (good / "gateway.db").write_text("harmless")
@@ -190,14 +196,14 @@ def test_somebody_who_swaps_all_the_time_gets_nothing(tmp_path: Path, territory:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_pipes_and_directories_are_no_files(tmp_path: Path, territory: Territory) -> None:
+def test_pipes_and_directories_are_not_opened(tmp_path: Path, territory: Territory) -> None:
     os.mkfifo(tmp_path / "work/pipe")
     for name, what in (("pipe", "pipe"), (".", "directory"), ("/", "directory")):
         with pytest.raises(PathRefused, match=what):
             open_to_read(territory.find(name))
 
 
-def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path, territory: Territory) -> None:
+def test_replacing_a_file_is_atomic_and_keeps_its_mode(tmp_path: Path, territory: Territory) -> None:
     file = tmp_path / "work/a.txt"
     file.chmod(0o751)
 
@@ -207,7 +213,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path, territory: 
     with pytest.raises(TimeoutError):
         replace(territory.find("a.txt", writing=True), b"new", give_up)
     assert file.read_text() == "this is work/a.txt"
-    assert [each.name for each in file.parent.iterdir()] == ["a.txt"], "nothing is left beside it"
+    assert [each.name for each in file.parent.iterdir()] == ["a.txt"], "no temporary file is left"
     put(territory.find("a.txt", writing=True), "new")
     assert file.read_text() == "new"
     assert file.stat().st_mode & 0o777 == 0o751
@@ -215,7 +221,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path, territory: 
     assert (tmp_path / "work/new/deep/b.txt").read_text() == "b"
 
 
-def test_where_a_system_cannot_walk_the_path_is_resolved_once_more(
+def test_without_dir_fd_the_path_is_resolved_again_after_opening(
     tmp_path: Path, territory: Territory
 ) -> None:
     def write(real: Path) -> None:

@@ -1,4 +1,4 @@
-"""Input for running processes, judged as commands are. The processes are real."""
+"""Judging of input for running processes. The processes are real."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def bench(stage: Stage, work: Path) -> Bench:
 
 @asynccontextmanager
 async def person(bench: Bench, *answers: str) -> AsyncIterator[list[str]]:
-    """Somebody who gives these answers, one after the other and then the last; yields what was asked."""
+    """Answer questions with these texts, one after another and then always the last; yield the questions."""
     asked: list[str] = []
 
     async def watch() -> None:
@@ -71,9 +71,7 @@ def writes(text: str) -> dict[str, Any]:
 OVER = ({"action": "close", **LAST}, {"action": "wait", **LAST})
 
 
-async def test_a_shell_in_the_background_runs_nothing_that_a_person_was_not_asked_about(
-    bench: Bench, work: Path
-) -> None:
+async def test_a_background_shell_runs_no_harmful_input_without_a_yes(bench: Bench, work: Path) -> None:
     async with bench.life(), person(bench, "no", "yes") as asked:
         _, first, second, *_, over = await bench.do(
             starts("bash"), submits("rm -rf build"), submits("rm -rf build/x; echo still"), *OVER
@@ -85,14 +83,14 @@ async def test_a_shell_in_the_background_runs_nothing_that_a_person_was_not_aske
         assert ["rm -rf build" in text for text in asked] == [True, True]
 
 
-async def test_what_nobody_can_allow_is_not_given_to_a_shell_either(bench: Bench) -> None:
+async def test_blocked_input_is_not_given_to_a_shell(bench: Bench) -> None:
     async with bench.life(), person(bench, "yes") as asked:
         _, *refused = await bench.do(starts("bash"), submits("rm -rf /"), submits("hermes-trio stop"))
         assert all("nobody can allow this" in one.content for one in refused)
         assert asked == []
 
 
-async def test_what_is_harmless_is_not_asked_about(bench: Bench, work: Path) -> None:
+async def test_harmless_input_for_a_shell_needs_no_yes(bench: Bench, work: Path) -> None:
     async with bench.life(), person(bench, "no") as asked:
         calls = map(submits, ("cd build", "echo hi > a", "for x in 1 2; do", "echo $x", "done", "ls"))
         *_, over = await bench.do(starts("bash"), *calls, *OVER)
@@ -115,7 +113,7 @@ async def test_what_is_harmless_is_not_asked_about(bench: Bench, work: Path) -> 
     ],
     ids=lambda pieces: repr(pieces[0]),
 )
-async def test_no_line_is_built_piece_by_piece(bench: Bench, work: Path, pieces: list[str]) -> None:
+async def test_a_harmful_line_sent_in_pieces_needs_a_yes(bench: Bench, work: Path, pieces: list[str]) -> None:
     async with bench.life(), person(bench, "no") as asked:
         *results, _, over = await bench.do(starts("bash"), *map(writes, pieces), *OVER)
         assert (work / "build").exists(), over.content
@@ -123,7 +121,7 @@ async def test_no_line_is_built_piece_by_piece(bench: Bench, work: Path, pieces:
         assert any(one.content.startswith("BLOCKED") for one in results)
 
 
-async def test_however_it_is_cut_it_is_seen(bench: Bench, work: Path) -> None:
+async def test_a_harmful_line_cut_at_random_places_needs_a_yes(bench: Bench, work: Path) -> None:
     seed = random.randrange(2**32)  # noqa: S311
     print(f"seed {seed}")
     chance = random.Random(seed)  # noqa: S311
@@ -142,7 +140,7 @@ async def test_however_it_is_cut_it_is_seen(bench: Bench, work: Path) -> None:
             assert any(one.content.startswith("BLOCKED") for one in results), pieces
 
 
-async def test_a_yes_to_a_shell_is_no_yes_to_all_that_it_reads(bench: Bench, work: Path) -> None:
+async def test_a_yes_to_a_shell_does_not_cover_its_later_input(bench: Bench, work: Path) -> None:
     async with bench.life(), person(bench, "yes", "no") as asked:
         _, given, *_ = await bench.do(starts("cat | sh"), submits("rm -rf build"), *OVER)
         assert given.content.startswith("BLOCKED")
@@ -150,7 +148,7 @@ async def test_a_yes_to_a_shell_is_no_yes_to_all_that_it_reads(bench: Bench, wor
         assert (work / "build").exists()
 
 
-async def test_another_interpreter_gets_only_what_a_person_has_seen(bench: Bench, work: Path) -> None:
+async def test_input_for_an_interpreter_needs_a_yes_and_is_shown_whole(bench: Bench, work: Path) -> None:
     code = "import pathlib; pathlib.Path('made').touch()"
     async with bench.life(), person(bench, "no", "yes") as asked:
         _, first, second, *_ = await bench.do(
@@ -164,7 +162,7 @@ async def test_another_interpreter_gets_only_what_a_person_has_seen(bench: Bench
         assert len(asked) == 2
 
 
-async def test_a_shell_that_has_started_an_interpreter_is_one(bench: Bench, work: Path) -> None:
+async def test_input_for_an_interpreter_started_by_a_shell_needs_a_yes(bench: Bench, work: Path) -> None:
     async with bench.life(), person(bench, "no") as asked:
         code = "open('made', 'w')"
         _, _, given, *_ = await bench.do(starts("bash"), submits("python3 -iq"), submits(code), *OVER)
@@ -173,7 +171,7 @@ async def test_a_shell_that_has_started_an_interpreter_is_one(bench: Bench, work
         assert not (work / "made").exists()
 
 
-async def test_plain_answers_and_data_are_given_at_once(bench: Bench, work: Path) -> None:
+async def test_plain_answers_and_data_need_no_yes(bench: Bench, work: Path) -> None:
     (work / "asks.py").write_text("print(input('Go on? [y/N] '), input(), repr(input()))")
     async with bench.life(), person(bench, "no") as asked:
         calls = starts("python3 asks.py"), submits("y"), submits("12"), submits(""), OVER[1]
@@ -200,7 +198,7 @@ async def test_plain_answers_and_data_are_given_at_once(bench: Bench, work: Path
           "cat <<EOF"]),
     ],
 )  # fmt: skip
-def test_the_reader_of_a_command(reader: InputReader, commands: list[str]) -> None:
+def test_reader_of_knows_the_kind_of_program_by_its_command(reader: InputReader, commands: list[str]) -> None:
     assert [(one, reader_of(one)) for one in commands] == [(one, reader) for one in commands]
 
 
@@ -215,16 +213,16 @@ def test_the_reader_of_a_command(reader: InputReader, commands: list[str]) -> No
         ("source /dev/stdin\n", InputReader.UNKNOWN),
     ],
 )
-def test_the_reader_of_a_shell_that_was_given_this(given: str, reader: InputReader) -> None:
+def test_reader_of_knows_a_shell_by_its_earlier_input(given: str, reader: InputReader) -> None:
     assert reader_of("bash", given) is reader
 
 
-def test_the_end_of_a_statement() -> None:
+def test_is_whole_knows_the_end_of_a_statement() -> None:
     whole = ("ls\n", "echo 'a\nb'\n", "cat <<E\nx\nE\n", "ls && pwd\n", "")
     assert [is_whole(text) for text in whole] == [True, True, True, True, False]
     assert not any(map(is_whole, ("ls", "ls \\\n", "ls |\n", "echo 'a\n", "cat <<E\nx\n", "echo $(\n")))
 
 
-def test_plain_answers() -> None:
+def test_is_answer_knows_plain_answers() -> None:
     assert all(map(is_answer, ("", "\n", "y", "Y\n", "no\n", "12\n3\n", "yes\n\n")))
     assert not any(map(is_answer, ("yes;", "y\nx", "exit()", "rm", "1+1", "no rm\n", "y\0", "1" * 10)))

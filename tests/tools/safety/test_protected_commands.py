@@ -45,7 +45,7 @@ WRITES = [
 
 
 @pytest.mark.parametrize("name", [*LATER_FILES, *SECRETS])
-def test_a_command_that_writes_one_needs_a_yes(name: str) -> None:
+def test_a_command_that_writes_a_protected_file_needs_a_yes(name: str) -> None:
     for form in WRITES:
         for path in (f"~/{name}", f"/home/kim/{name}", f"$HOME/{name}"):
             command = form.format(path)
@@ -57,7 +57,7 @@ def test_a_command_that_writes_one_needs_a_yes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NORMAL)
-def test_a_command_that_does_normal_work_needs_none(name: str) -> None:
+def test_a_command_that_writes_an_ordinary_file_needs_no_yes(name: str) -> None:
     for form in ("echo x > {}", "tee {} < x", "sed -i s/a/b/ {}", "cp x {}", "mv x {}", "ln -s x {}"):
         assert isinstance(judge(form.format(f"~/{name}"), HERE), Free), form
 
@@ -101,7 +101,7 @@ def test_a_command_that_does_normal_work_needs_none(name: str) -> None:
         "python3 - <<'EOF'\nfrom pathlib import Path\nPath('/home/kim/.profile').write_text('x')\nEOF",
     ],
 )
-def test_what_else_writes_one_needs_a_yes(command: str) -> None:
+def test_an_indirect_write_to_a_protected_file_needs_a_yes(command: str) -> None:
     verdict = judge(command, HERE)
     assert isinstance(verdict, NeedsYes), command
     assert PROTECTED in verdict.kinds, command
@@ -158,7 +158,7 @@ def test_what_else_writes_one_needs_a_yes(command: str) -> None:
         ),
     ],
 )
-def test_what_steers_the_gateway_or_runs_later_needs_a_yes(kind: str, commands: list[str]) -> None:
+def test_changing_the_gateway_or_setting_up_later_code_needs_a_yes(kind: str, commands: list[str]) -> None:
     for command in commands:
         verdict = judge(command, HERE)
         assert isinstance(verdict, NeedsYes), command
@@ -209,11 +209,13 @@ def test_what_steers_the_gateway_or_runs_later_needs_a_yes(kind: str, commands: 
         "ssh host 'ls -la'",
     ],
 )
-def test_what_only_looks_or_is_normal_work_needs_none(command: str) -> None:
+def test_reading_a_protected_file_and_ordinary_work_need_no_yes(command: str) -> None:
     assert isinstance(judge(command, HERE), Free), command
 
 
-async def test_links_are_resolved_as_the_kernel_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_links_in_commands_are_resolved_as_the_kernel_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (user := tmp_path / "kim").mkdir()
     monkeypatch.setenv("HOME", str(user))
     desk = desk_in(tmp_path)
@@ -235,7 +237,7 @@ async def test_links_are_resolved_as_the_kernel_does(tmp_path: Path, monkeypatch
     assert (user / ".bashrc").read_text() == "mine\n"
 
 
-async def test_a_place_to_work_within_the_home_is_not_the_gateway(tmp_path: Path) -> None:
+async def test_a_working_directory_within_the_home_is_not_protected(tmp_path: Path) -> None:
     desk = desk_in(tmp_path)
     (work := desk.home / "work").mkdir()
     (tmp_path / "alias").symlink_to(desk.home)
@@ -255,7 +257,7 @@ async def test_a_place_to_work_within_the_home_is_not_the_gateway(tmp_path: Path
             await within.use(terminal, command="cd ../journal; echo x > y")
 
 
-def test_the_levels() -> None:
+def test_the_protection_levels_of_some_paths() -> None:
     assert level_of(folded("/etc/ssh/x")) is Level.SECRET
     assert level_of(folded("/etc/hosts")) is Level.SYSTEM
     assert level_of(folded("/private/ETC/hosts")) is Level.SYSTEM

@@ -36,7 +36,7 @@ async def refused(desk: Desk, path: str, content: str = "echo hi\n") -> str:
 
 
 @pytest.mark.parametrize("name", LATER_FILES)
-async def test_a_file_that_runs_later_is_written_with_a_yes_only(desk: Desk, name: str) -> None:
+async def test_writing_a_file_that_runs_later_needs_a_yes(desk: Desk, name: str) -> None:
     allowed: list[Approval] = []
 
     class Asked(Desk):
@@ -56,10 +56,10 @@ async def test_a_file_that_runs_later_is_written_with_a_yes_only(desk: Desk, nam
         )
     assert file.read_text() == "x\n"
     assert [(each.kind, each.place) for each in allowed] == [("change", str(file))] * 2
-    assert "+echo hi" in allowed[0].exact, "the change is shown"
+    assert "+echo hi" in allowed[0].exact, "the person is shown the change"
 
 
-async def test_a_patch_of_one_shows_the_change(desk: Desk) -> None:
+async def test_patching_a_file_that_runs_later_shows_the_change_to_the_person(desk: Desk) -> None:
     (file := Path.home() / ".bashrc").write_text("one\ntwo\n")
     shown: list[str] = []
 
@@ -78,7 +78,7 @@ async def test_a_patch_of_one_shows_the_change(desk: Desk) -> None:
     assert file.read_text() == "one\ntwo\n"
 
 
-async def test_a_yes_is_for_the_file_as_it_was_shown(desk: Desk) -> None:
+async def test_a_yes_to_a_change_is_void_if_the_file_has_changed_meanwhile(desk: Desk) -> None:
     file = Path.home() / ".bashrc"
 
     class Meanwhile(Desk):
@@ -92,7 +92,7 @@ async def test_a_yes_is_for_the_file_as_it_was_shown(desk: Desk) -> None:
     assert file.read_text() == "somebody else\n"
 
 
-async def test_for_the_session_a_yes_is_for_that_file(desk: Desk) -> None:
+async def test_a_yes_for_the_session_counts_for_that_file_only(desk: Desk) -> None:
     write = {tool.name: tool for tool in Files().tools}["write_file"]
     desk.answer = "session"
     async with open_database(desk.home / "gateway.db", World()) as desk.store:
@@ -103,7 +103,7 @@ async def test_for_the_session_a_yes_is_for_that_file(desk: Desk) -> None:
             await desk.use(write, path="~/.bashrc", content="2")
 
 
-async def test_no_other_name_of_it_is_free(desk: Desk) -> None:
+async def test_no_other_name_of_a_protected_file_is_free(desk: Desk) -> None:
     user, work = Path.home(), desk.cwd
     (user / ".bashrc").write_text("mine\n")
     (work / "link").symlink_to(user / ".bashrc")
@@ -126,15 +126,17 @@ async def test_no_other_name_of_it_is_free(desk: Desk) -> None:
     assert (user / ".bashrc").read_text() == "mine\n", "the other name keeps its content"
 
 
-async def test_the_gateway_and_its_program_are_not_changed(desk: Desk) -> None:
+async def test_the_file_tools_do_not_change_the_gateway_or_its_program(desk: Desk) -> None:
     program = Path(hermes_trio.__file__)
     for path in (program, program.parent / "tools" / "new.py", Path(sys.prefix) / "lib" / "x.py"):
         assert (await refused(desk, str(path))).startswith("BLOCKED"), path
     for name in ("config.yaml", ".env", "SOUL.md", "gateway.db", "web.key", "../home/memories/MEMORY.md"):
-        assert "BLOCKED" not in await refused(desk, str(desk.home / name)), "it is refused whoever says yes"
+        assert "BLOCKED" not in await refused(desk, str(desk.home / name)), (
+            "it is refused without asking, so that nobody can allow it"
+        )
 
 
 @pytest.mark.parametrize("name", NORMAL)
-async def test_normal_work_is_not_asked_about(desk: Desk, name: str) -> None:
+async def test_writing_an_ordinary_file_needs_no_yes(desk: Desk, name: str) -> None:
     async with open_database(desk.home / "gateway.db", World()) as desk.store:
         await desk.use(TOOLS["write_file"], path=f"~/{name}", content="x")
