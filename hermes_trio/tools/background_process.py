@@ -84,7 +84,7 @@ class OutputWatch:
 
     @property
     def is_over(self) -> bool:
-        """Whether the watch has ended: too many matches, or the process is gone."""
+        """True if the watch has ended: too many matches, or the process is gone."""
         return self._strikes >= MOST_STRIKES or not self.kept.is_running
 
     async def run(self, tell: Callable[[str], None]) -> None:

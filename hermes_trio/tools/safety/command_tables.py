@@ -1,4 +1,4 @@
-"""Tables of commands: those that run others, and those that fetch or decode."""
+"""Tables of commands: those that run others, fetch, decode, speak SQL, or set up code that runs later."""
 
 from __future__ import annotations
 
@@ -32,6 +32,33 @@ DECODERS = named("base64 base32 basenc xxd openssl uudecode rev tr gpg gunzip zc
 RUN_CONTAINERS = named("docker podman nerdctl docker-compose podman-compose kubectl")
 ALL = named("rm dd kill killall pkill shutdown reboot halt poweroff init chmod chown mkfs curl wget") | SHELLS
 """The names that a pattern in the place of a command name may match: `/bin/r?` is `rm`."""
+SQL_CLIENTS = named("psql mysql mariadb sqlite3 sqlite sqlcmd sqlplus duckdb cockroach clickhouse-client")
+SQL_TEXT = re.compile(
+    r"\bdrop\s+(table|database|schema|view|index|user|role)\b|\btruncate\s+(table\s+)?\w|"
+    r"\bdelete\s+from\s+[^\s;]+\s*(?:;|$|(?!.*\bwhere\b))",
+    re.IGNORECASE,
+)
+SETS_UP = {
+    "systemctl": named(
+        "enable reenable link edit preset add-wants add-requires set-property set-environment "
+        "import-environment revert"
+    ),
+    "loginctl": named("enable-linger"),
+    "launchctl": named("load bootstrap submit enable setenv"),
+    "rc-update": named("add"),
+    "update-rc.d": named("enable defaults"),
+    "pre-commit": named("install init-templatedir"),
+    "lefthook": named("install"),
+    "husky": named("install init add"),
+    "direnv": named("allow grant permit edit"),
+    "npm": named("config c set"),
+    "pnpm": named("config c set"),
+    "yarn": named("config"),
+    "pip": named("config"),
+    "pip3": named("config"),
+    "conda": named("init config"),
+}
+"""Commands that set up code that runs later, or its configuration, and the words that make them do so."""
 
 
 def base(name: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .command_line import Word
-from .rules_by_command import SQL_TEXT
+from .command_tables import SQL_TEXT
 
 PROGRAMS = re.compile(r"(python|pypy|perl|ruby|node|nodejs|php|lua|deno|bun|osascript|awk|gawk|mawk)[0-9.]*")
 _RUNS = re.compile(

@@ -18,9 +18,8 @@ from enum import Enum, auto
 
 from .argv import after_options, operands_of
 from .command_line import ShellCommand, UnreadableCommand, named
-from .command_tables import RUN_CONTAINERS, SHELLS, WRAPPERS, base
+from .command_tables import RUN_CONTAINERS, SHELLS, SQL_CLIENTS, WRAPPERS, base
 from .interpreters import PROGRAMS, code_of
-from .rules_by_command import SQL_CLIENTS
 from .shell import commands_of
 
 _DATA = named(

@@ -18,13 +18,14 @@ from .command_tables import (
     LONG_WITH_VALUE,
     READ_COMMANDS,
     RUN_CONTAINERS,
+    SQL_CLIENTS,
     WRAPPERS,
     base,
     brings,
 )
 from .interpreters import PROGRAMS, changes_files, changes_tables, code_of, runs_commands, strings_of
 from .judged_paths import Places
-from .rules_by_command import SQL_CLIENTS, git_config, judge_by_name, lifecycle
+from .rules_by_command import git_config, judge_by_name, lifecycle
 from .shell import commands_of
 from .verdict import (
     CODE,
