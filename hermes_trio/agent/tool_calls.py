@@ -19,7 +19,7 @@ from ..base.events import ToolCompleted, ToolStarted
 from ..log import Log
 from ..state.db.column_text import storable
 from ..state.tables.transcript import ToolCall
-from ..tools.output import MARGIN, redaction, shortened
+from ..tools.output import MARGIN, shortened
 from ..tools.tool import LONGEST_RESULT, Result, Tool, ToolFailed, Workplace
 from .agent_turn import AgentTurn
 
@@ -104,7 +104,7 @@ async def _run(turn: AgentTurn, tool: Tool | None, call: ToolCall) -> Result:
     if tool is None:
         return Result(f"There is no tool {call.name!r}. Use one of those you were given.", is_error=True)
     # A secret that is cut in two looks like none.
-    preview = storable(redaction(turn)(call.arguments[: PREVIEW + MARGIN])[:PREVIEW])
+    preview = storable(turn.masking(call.arguments[: PREVIEW + MARGIN])[:PREVIEW])
     await turn.emit(ToolStarted(call.name, call.id, preview))
     began = trio.current_time()
     result = await _made(turn, tool, call)
@@ -147,7 +147,7 @@ async def _made(place: Workplace, tool: Tool, call: ToolCall) -> Result:
 def _fit(result: Result, tool: Tool, place: Workplace) -> Result:
     """The result as a model may get it: without secrets, whatever the tool did about them; not endless, and
     marked where strangers wrote it."""
-    content = shortened(storable(result.content), LONGEST_RESULT - NOTE, redaction(place))
+    content = shortened(storable(result.content), LONGEST_RESULT - NOTE, place.masking)
     if len(content) > LONGEST_RESULT:
         head, tail = LONGEST_RESULT * 2 // 5, LONGEST_RESULT * 3 // 5
         left_out = len(content) - head - tail

@@ -17,7 +17,7 @@ from ..masking.known_secrets import secrets_of
 from ..masking.redaction import redactor
 from ..platform.doctor_checks import Finding
 from ..tools.mcp.mcp_servers import open_servers
-from ..tools.mcp.offered_tools import plain
+from ..tools.mcp.offered_tools import plain_name
 
 MODEL_WITHIN = 30.0
 """Seconds for the first word of an answer; a local server may have to load its model first."""
@@ -86,7 +86,7 @@ async def ask_servers(loaded: Loaded, folder: Path) -> list[Finding]:
         if isinstance(found, int):
             findings.append(Finding("ok", f"the server of tools {name!r} offers {found} tools"))
             continue
-        remedy = redact(_last_line(folder / "logs" / f"mcp-{plain(name)}.log"))
+        remedy = redact(_last_line(folder / "logs" / f"mcp-{plain_name(name)}.log"))
         text = f"the server of tools {name!r} is not connected: {found}"
         findings.append(Finding("problem", text, remedy or "Check its command, or its url and headers."))
     return findings

@@ -9,10 +9,10 @@ Layers, highest first; a module imports only from rows below its own:
     all_tools               every tool by its name
     builtin  mcp            our own tools; tools of servers of the Model Context Protocol
     approval                a person's yes
-    output                  results without secrets, and of a bounded length
-    tool                    what a tool is, and what it sees of its turn
+    tool                    a tool, and the part of a turn that it sees
     background_process      processes that outlive a turn
-    paths                   which files may be opened, and how
+    output                  results without secrets, and of a bounded length
+    paths                   the files that may be opened, and how they are opened
     safety                  the judge of commands and of process input; the list of protected paths
 """
 

@@ -17,7 +17,6 @@ import trio
 
 from ..state.tables import meta
 from ..state.tables.approvals import ALWAYS
-from .output import without_ours
 from .safety.judge import judge, places_here
 from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, Blocked, NeedsYes
 from .tool import Approval, ToolFailed, Workplace
@@ -58,7 +57,7 @@ class Permissions:
 
     async def _ask(self, approval: Approval, kinds: Mapping[str, str], place: Workplace) -> None:
         does = "; ".join(kinds)
-        if without_ours(approval.exact, place) != approval.exact:
+        if place.masking.known(approval.exact) != approval.exact:
             raise ToolFailed(
                 f"BLOCKED: this {does}, and it holds a secret of the gateway, which no chat is shown. Nobody "
                 "can allow what they have not seen. Let the command read the secret from where it is stored."

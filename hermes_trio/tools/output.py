@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 from ..masking.redaction import Redact
-from .tool import Workplace
 
 MOST = 50_000
 """Characters of one result."""
@@ -21,17 +20,6 @@ _ESCAPES = re.compile(
 )
 _OVERWRITTEN = re.compile(r"^[^\n]*\r(?!\n|$)", re.MULTILINE)
 _UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def redaction(place: Workplace) -> Redact:
-    """Return the function that masks the secrets of this gateway, and every text that looks like a secret."""
-    return place.masking
-
-
-def without_ours(text: str, place: Workplace) -> str:
-    """Return a file's text with our own secrets masked. A text that only looks like a secret stays: an edit
-    needs the text as it is."""
-    return place.masking.known(text)
 
 
 def cleaned(text: str, redact: Redact) -> str:

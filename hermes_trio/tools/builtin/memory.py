@@ -24,7 +24,6 @@ from ...host.home.json_files import Unreadable, read_small, write_small
 from ...host.home.private_files import make_private_dir
 from ...log import Log
 from ...masking.redaction import Redact
-from ..output import redaction
 from ..tool import Result, Tool, ToolFailed, Workplace
 
 Target = Literal["memory", "user"]
@@ -85,7 +84,7 @@ class Memory:
         )
 
     async def _remember(self, arguments: MemoryArguments, place: Workplace) -> Result:
-        redact = redaction(place)
+        redact = place.masking
         content = arguments.content.strip()
         if arguments.action != "remove" and (why := _unwelcome(content, redact)):
             raise ToolFailed(f"Not remembered: {why}.")

@@ -22,11 +22,11 @@ from ...state.tables import processes
 from ...state.tables.processes import ProcessRow as Row
 from ..approval import Permissions, one_command
 from ..background_process import BackgroundProcess
-from ..output import MARGIN, after_margin, cleaned, fitted, latest, redaction
+from ..output import MARGIN, after_margin, cleaned, fitted, latest
 from ..safety.process_input import InputReader, is_answer, is_remote, is_whole, reader_of
 from ..safety.verdict import INPUT
 from ..tool import Approval, Result, Tool, ToolFailed, Workplace
-from .terminal import shown, stir
+from .terminal import output_of, report_activity
 
 POLLED = 1000
 """Characters at the end of the output that `poll` shows."""
@@ -90,7 +90,7 @@ async def _run(arguments: ProcessArguments, place: Workplace, permissions: Permi
     match arguments.action:
         case "write" | "submit" | "close":
             async with found.input.lock:
-                return Result(await _give(found, arguments, place, permissions))
+                return Result(await _send_input(found, arguments, place, permissions))
         case "kill":
             await _kill(found, place)
         case "wait":
@@ -102,9 +102,9 @@ async def _run(arguments: ProcessArguments, place: Workplace, permissions: Permi
     if arguments.action == "log":
         text = await _lines(found.process.output.path, arguments, place)
     elif arguments.action == "wait":
-        text = await shown(found.process, place)
+        text = await output_of(found.process, place)
     else:
-        text = latest(found.last(POLLED + MARGIN), POLLED, redaction(place))
+        text = latest(found.last(POLLED + MARGIN), POLLED, place.masking)
     if is_over:
         found.told = True
         await place.database.write(processes.seen, found.id, place.world.time())
@@ -168,8 +168,8 @@ def _read_lines(path: Path, arguments: ProcessArguments, place: Workplace) -> st
     which = f"(lines {first + 1} to {first + len(some)} of {len(lines)})" if some else f"({len(lines)} lines)"
     # The lines before are checked too: a private key has many lines.
     before = "".join(f"{line}\n" for line in lines[max(0, first - MARGIN) : first])[-MARGIN:]
-    text = after_margin(before + "\n".join(some), redaction(place), margin=len(before))
-    return f"{which}\n{fitted('', text, redaction(place))}"
+    text = after_margin(before + "\n".join(some), place.masking, margin=len(before))
+    return f"{which}\n{fitted('', text, place.masking)}"
 
 
 def _whole_words(text: str) -> str:
@@ -186,7 +186,7 @@ def _whole_words(text: str) -> str:
 async def _wait(kept: BackgroundProcess, arguments: ProcessArguments, place: Workplace) -> None:
     most = place.config.terminal.timeout
     with trio.move_on_after(min(arguments.timeout or most, most)):
-        async with beside(partial(stir, kept.process, place)):
+        async with beside(partial(report_activity, kept.process, place)):
             await kept.process.wait()
     kept.told = kept.told or not kept.is_running  # at once: this result tells the end, so no notification may
 
@@ -210,13 +210,13 @@ async def _permit(kept: BackgroundProcess, text: str, place: Workplace, permissi
                 given.open = statement
         case InputReader.UNKNOWN:
             if not is_answer(statement):
-                shown = f"{kept.command}\n# is given:\n{statement}"
-                approval = Approval(shown, place=str(kept.cwd))
-                await permissions.require({INPUT: one_command(INPUT, shown)}, approval, place)
+                exact = f"{kept.command}\n# is given:\n{statement}"
+                approval = Approval(exact, place=str(kept.cwd))
+                await permissions.require({INPUT: one_command(INPUT, exact)}, approval, place)
             given.open = statement.rpartition("\n")[2]
 
 
-async def _give(
+async def _send_input(
     kept: BackgroundProcess, arguments: ProcessArguments, place: Workplace, permissions: Permissions
 ) -> str:
     stdin = kept.process.stdin
@@ -257,4 +257,4 @@ def _ended(code: int | None) -> str:
 
 
 def _command(command: str, place: Workplace) -> str:
-    return cleaned(" ".join(command.split()), redaction(place))[:200]
+    return cleaned(" ".join(command.split()), place.masking)[:200]

@@ -11,7 +11,6 @@ import msgspec
 import trio
 from msgspec import Meta
 
-from ..output import redaction
 from ..paths import Territory
 from ..tool import Result, Tool, ToolFailed, Workplace
 
@@ -66,7 +65,7 @@ async def _search(arguments: SearchArguments, place: Workplace) -> Result:
             found = process.output.tail.decode("utf-8", "replace").rstrip("\n")
             if code != 0:
                 raise ToolFailed(f"The search failed: {found[-1000:]}")
-            return Result(redaction(place)(_HALF_A_WORD.sub("…", found)) or "[Nothing was found.]")
+            return Result(place.masking(_HALF_A_WORD.sub("…", found)) or "[Nothing was found.]")
     raise ToolFailed(
         f"The search took over {LONGEST_SEARCH:.0f} s. Search a smaller directory, or use a simpler pattern."
     )

@@ -23,7 +23,7 @@ from msgspec import Meta
 from ...host.loop.scoped_task import beside
 from ...host.processes.process_groups import Process
 from ..approval import Permissions
-from ..output import MARGIN, MOST, fitted, redaction
+from ..output import MARGIN, MOST, fitted
 from ..safety.judge import LONGEST, ShellCommand, UnreadableCommand, commands_of
 from ..tool import Result, Tool, ToolFailed, Workplace
 
@@ -154,12 +154,12 @@ class Terminal:
         try:
             async with place.running(script, cwd=cwd) as process:
                 with trio.move_on_after(limit) as patience:
-                    async with beside(partial(stir, process, place)):
+                    async with beside(partial(report_activity, process, place)):
                         code = await process.wait()
             now = await trio.to_thread.run_sync(_read_directory, directory_file, abandon_on_cancel=True)
         finally:
             directory_file.unlink(missing_ok=True)  # noqa: ASYNC240 - also when cancelled, without waiting
-        text = await shown(process, place)
+        text = await output_of(process, place)
         if patience.cancelled_caught:
             ended = f"it took longer than {limit:.0f} s and was ended; use background=true for long commands"
             return Result(f"{text}\n[exit code {TIMED_OUT}: {ended}]".lstrip("\n"), is_error=True)
@@ -209,7 +209,7 @@ def _why_not_in_foreground(commands: list[ShellCommand]) -> str | None:
     return None
 
 
-async def stir(process: Process, place: Workplace) -> None:
+async def report_activity(process: Process, place: Workplace) -> None:
     """Report activity of the turn while a process writes."""
     seen = 0
     while (total := await process.output.beyond(seen)) > seen:
@@ -217,7 +217,7 @@ async def stir(process: Process, place: Workplace) -> None:
         place.active()
 
 
-async def shown(process: Process, place: Workplace) -> str:
+async def output_of(process: Process, place: Workplace) -> str:
     """Return the output of a process so far, shortened and without secrets."""
     output = process.output
     total, tail = output.total, output.tail
@@ -226,9 +226,9 @@ async def shown(process: Process, place: Workplace) -> str:
         size = min(before, HEAD)
         head = await trio.to_thread.run_sync(_read_head, output.path, size, abandon_on_cancel=True)
     if len(head) == before:
-        return fitted("", (head + tail).decode("utf-8", "replace"), redaction(place))
+        return fitted("", (head + tail).decode("utf-8", "replace"), place.masking)
     texts = head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
-    return fitted(*texts, redaction(place), total=total)
+    return fitted(*texts, place.masking, total=total)
 
 
 def _read_head(path: Path, size: int) -> bytes:

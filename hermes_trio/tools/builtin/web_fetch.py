@@ -13,7 +13,6 @@ import trio
 from msgspec import Meta
 
 from ...masking.redaction import Redact
-from ..output import redaction
 from ..tool import Result, Tool, ToolFailed, Workplace
 from .html_to_text import readable
 
@@ -61,7 +60,7 @@ class WebFetch:
         return Fetcher()
 
     async def _fetch(self, arguments: FetchArguments, place: Workplace) -> Result:
-        redact = redaction(place)
+        redact = place.masking
         if any(redact(part) != part for part in _parts(arguments.url)):
             raise ToolFailed("The address holds a text that looks like a secret. It is not sent anywhere.")
         with trio.move_on_after(self._within):

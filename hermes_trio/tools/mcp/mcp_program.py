@@ -42,7 +42,7 @@ class MessageTooLong(GatewayError):
 
 
 @asynccontextmanager
-async def talking(
+async def program_connection(
     started: AbstractAsyncContextManager[Process], gone: Callable[[], object]
 ) -> AsyncIterator[TransportStreams]:
     """Yield the messages from and to a process that runs for as long as the block. `gone` is called when its

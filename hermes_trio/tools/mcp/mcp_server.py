@@ -33,8 +33,8 @@ from ...host.loop.scoped_task import beside
 from ...host.processes.process_groups import ChildProcess
 from ...log import Log
 from ..tool import Tool, ToolFailed
-from .mcp_program import LONGEST_MESSAGE, Outgoing, talking
-from .offered_tools import MOST_TOOLS, plain, tools_of
+from .mcp_program import LONGEST_MESSAGE, Outgoing, program_connection
+from .offered_tools import MOST_TOOLS, plain_name, tools_of
 
 ANSWERS_WITHIN = 10.0
 LISTENS_AGAIN_AFTER = 30.0
@@ -95,7 +95,7 @@ class ToolServer:
                 await self._connected(leaving)
             except* Exception as troubles:
                 # Any error of the server or of the library concerns this server only.
-                self._lost(_reason(troubles))
+                self._disconnected(_reason(troubles))
             attempt = 0 if trio.current_time() - since > STEADY else attempt + 1
             with trio.move_on_after(min(2.0**attempt, LONGEST_PAUSE) if attempt else 0):
                 await leaving.wait()
@@ -104,15 +104,15 @@ class ToolServer:
         self._outdated = trio.Event()
         with trio.CancelScope(deadline=trio.current_time() + self._connects_within) as patience:
             async with (
-                Client(self._connection(), message_handler=self._hear, cache=None) as client,
+                Client(self._connection(), message_handler=self._on_message, cache=None) as client,
                 trio.open_nursery() as looking,
             ):
-                await self._learn(client)
+                await self._ask_for_tools(client)
                 patience.deadline = math.inf
                 self._client = client
                 self.settled.set()
                 log.info("server of tools connected", server=self.name, tools=len(self.tools))
-                looking.start_soon(self._look_again, client)
+                looking.start_soon(self._refresh, client)
                 looking.start_soon(self._listen, client)
                 try:
                     await leaving.wait()
@@ -120,15 +120,15 @@ class ToolServer:
                     self._client = None
                 looking.cancel_scope.cancel(reason="server of tools disconnected")
         if patience.cancelled_caught:
-            self._lost(f"it was not ready in {self._connects_within:.0f} s")
+            self._disconnected(f"it was not ready in {self._connects_within:.0f} s")
 
     def _hint(self) -> str:
         """Return a hint where to look."""
         if self._config.command:
-            return f" (see its own messages in the log mcp-{plain(self.name)}.log)"
+            return f" (see its own messages in the log mcp-{plain_name(self.name)}.log)"
         return f" (status {self._status}; check its url and headers)" if self._status else ""
 
-    def _lost(self, trouble: str) -> None:
+    def _disconnected(self, trouble: str) -> None:
         self.trouble = trouble
         self._problem = problem = trouble + self._hint()
         log.warning("server of tools not connected", server=self.name, problem=problem)
@@ -136,12 +136,12 @@ class ToolServer:
             self._told(f"The server of tools {self.name!r} is not connected: {problem}. It is tried again.")
             self.settled.set()
 
-    async def _look_again(self, client: Client) -> None:
+    async def _refresh(self, client: Client) -> None:
         while True:
             await self._outdated.wait()
             self._outdated = trio.Event()
             with trio.fail_after(ANSWERS_WITHIN):
-                await self._learn(client)
+                await self._ask_for_tools(client)
 
     async def _listen(self, client: Client) -> None:
         """Listen for changes of its tools, for a server that reports them only on a stream that the client
@@ -159,7 +159,7 @@ class ToolServer:
                 log.debug("stream of tool changes lost; retrying", server=self.name, error=str(error))
             await trio.sleep(LISTENS_AGAIN_AFTER)
 
-    async def _learn(self, client: Client) -> None:
+    async def _ask_for_tools(self, client: Client) -> None:
         """Ask the server for its tools."""
         offered: list[types.Tool] = []
         cursor: str | None = None
@@ -174,7 +174,7 @@ class ToolServer:
             self.tools = tools_of(self.name, offered, self.call, within=self._config.timeout)
             self._changed()
 
-    async def _hear(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         await anyio.lowlevel.checkpoint()
         if isinstance(message, types.ToolListChangedNotification):
             self._outdated.set()
@@ -204,13 +204,13 @@ class ToolServer:
 
     def _connection(self) -> AbstractAsyncContextManager[TransportStreams]:
         if self._config.command:
-            return talking(self._start(self.name, self._config), self._gone)
-        return _unbounded(_http_connection(self._config, self._answered))
+            return program_connection(self._start(self.name, self._config), self._on_output_end)
+        return _unbounded(_http_connection(self._config, self._on_response))
 
-    def _gone(self) -> None:
+    def _on_output_end(self) -> None:
         self._outdated.set()
 
-    async def _answered(self, response: httpx2.Response) -> None:
+    async def _on_response(self, response: httpx2.Response) -> None:
         await trio.lowlevel.checkpoint()
         if response.request.method == "POST":
             self._status = response.status_code if response.is_error else 0
@@ -218,7 +218,7 @@ class ToolServer:
 
 @asynccontextmanager
 async def _http_connection(
-    config: McpServerConfig, answered: Callable[[httpx2.Response], Awaitable[None]]
+    config: McpServerConfig, on_response: Callable[[httpx2.Response], Awaitable[None]]
 ) -> AsyncIterator[TransportStreams]:
     """Yield the messages from and to a server at an address."""
     url = config.url or ""
@@ -229,7 +229,7 @@ async def _http_connection(
             timeout=httpx2.Timeout(None, connect=30.0),
             verify=trusted() if url.startswith("https:") else False,
             trust_env=not local,
-            event_hooks={"response": [answered]},
+            event_hooks={"response": [on_response]},
         ) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=LONGEST_MESSAGE) as streams,
     ):

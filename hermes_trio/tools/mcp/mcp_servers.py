@@ -24,7 +24,7 @@ from ...host.processes.guard import Guard, open_guard
 from ...host.processes.process_groups import Process, running
 from ...masking.redaction import Redact
 from ..tool import Tool
-from .offered_tools import plain
+from .offered_tools import plain_name
 
 if TYPE_CHECKING:
     from .mcp_server import ToolServer
@@ -144,7 +144,7 @@ def _start(
         [server.command, *server.args],
         cwd=Path(config.terminal.cwd or Path.cwd()).expanduser(),
         env=get_default_environment() | dict(server.env),
-        spool=home / "logs" / f"mcp-{plain(name)}.log",
+        spool=home / "logs" / f"mcp-{plain_name(name)}.log",
         guard=guard,
         ending=leaving,
         talk=True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...state.db.column_text import storable
-from ..output import redaction, shortened
+from ..output import shortened
 from ..tool import LONGEST_RESULT, Result, Tool, ToolFailed, Workplace
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ def name_of(server: str, tool: str) -> str:
     if _PLAIN_SERVER.fullmatch(server) and _PLAIN_TOOL.fullmatch(tool) and len(name) <= LONGEST_NAME:
         return name
     own = sha256(f"{server}\0{tool}".encode("utf-8", "replace")).hexdigest()[:8]
-    return plain(name)[: LONGEST_NAME - 9] + "_" + own
+    return plain_name(name)[: LONGEST_NAME - 9] + "_" + own
 
 
-def plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """Return a name with `_` in place of every character that may have a meaning somewhere."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)
 
@@ -77,7 +77,7 @@ def _schema(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _run(call: Call, tool: str, arguments: dict[str, Any], place: Workplace) -> Result:
-    redact = redaction(place)
+    redact = place.masking
     try:
         done = await call(tool, arguments)
     except ToolFailed as error:

@@ -42,7 +42,7 @@ def takes_next(arg: str, with_value: str) -> bool:
     return not arg.startswith("--") and at > 0 and at == len(arg) - 1
 
 
-def mark_of(options: Sequence[str]) -> str:
+def placeholder_of(options: Sequence[str]) -> str:
     """Return the placeholder for an item in the command that `xargs` or `parallel` runs with these
     options."""
     for number, text in enumerate(options):

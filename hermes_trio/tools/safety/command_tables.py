@@ -61,7 +61,7 @@ SETS_UP = {
 """Commands that set up code that runs later, or its configuration, and the words that make them do so."""
 
 
-def base(name: str) -> str:
+def command_name(name: str) -> str:
     """Return the name of a command without its directory; for a pattern, the name that it matches."""
     name = name.rpartition("/")[2].lower().removesuffix(".exe")
     if any(char in name for char in "?*["):
@@ -75,7 +75,7 @@ EVALUATES = named("let declare typeset local export readonly unset read printf t
 """Commands that evaluate a subscript with the commands in it, even if it was quoted."""
 
 
-def brings(words: Sequence[Word]) -> bool:
+def is_fetched_or_decoded(words: Sequence[Word]) -> bool:
     """Return whether a part of these words is fetched from the network, or decoded."""
-    names = {base(command.texts[0]) for word in words for command in word.inner if command.words}
+    names = {command_name(command.texts[0]) for word in words for command in word.inner if command.words}
     return bool(names & (FETCHERS | DECODERS))

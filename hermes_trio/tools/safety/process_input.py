@@ -18,7 +18,7 @@ from enum import Enum, auto
 
 from .argv import after_options, operands_of
 from .command_line import ShellCommand, UnreadableCommand, named
-from .command_tables import RUN_CONTAINERS, SHELLS, SQL_CLIENTS, WRAPPERS, base
+from .command_tables import RUN_CONTAINERS, SHELLS, SQL_CLIENTS, WRAPPERS, command_name
 from .interpreters import PROGRAMS, code_of
 from .shell import commands_of
 
@@ -86,7 +86,7 @@ def is_answer(text: str) -> bool:
 
 def is_remote(command: str) -> bool:
     """Return whether the shell that this command starts runs on another machine."""
-    return any(base(one.texts[0]) == "ssh" for one in commands_of(command) if one.words)
+    return any(command_name(one.texts[0]) == "ssh" for one in commands_of(command) if one.words)
 
 
 def _is_data(command: ShellCommand) -> bool:
@@ -116,9 +116,11 @@ def _takes_over(command: ShellCommand) -> bool:
     if command.is_piped or command.body or any("<" in operator for operator, _ in command.redirects):
         return False
     texts = command.texts
-    runs_others = bool(texts) and (base(texts[0]) in WRAPPERS or base(texts[0]) in RUN_CONTAINERS)
+    runs_others = bool(texts) and (
+        command_name(texts[0]) in WRAPPERS or command_name(texts[0]) in RUN_CONTAINERS
+    )
     for at, text in enumerate(texts if runs_others else texts[:1]):
-        name, args = base(text), texts[at + 1 :]
+        name, args = command_name(text), texts[at + 1 :]
         if name in _REPLS:
             return True
         reads_code = not operands_of(args) or bool({"-", "-i"} & set(args))

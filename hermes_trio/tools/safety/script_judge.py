@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .argv import after_options, has_long, letters_of, mark_of, operands_of, takes_next
-from .code_sources import Look, reads_code, reads_output, run_file
+from .argv import after_options, has_long, letters_of, operands_of, placeholder_of, takes_next
+from .code_sources import JudgeText, judge_file, judge_input, judge_output
 from .command_line import UNKNOWN, UNSET, ShellCommand, UnreadableCommand, Word
 from .command_tables import (
     ALL,
@@ -20,8 +20,8 @@ from .command_tables import (
     RUN_CONTAINERS,
     SQL_CLIENTS,
     WRAPPERS,
-    base,
-    brings,
+    command_name,
+    is_fetched_or_decoded,
 )
 from .interpreters import PROGRAMS, changes_files, changes_tables, code_of, runs_commands, strings_of
 from .judged_paths import Places
@@ -96,7 +96,7 @@ class ScriptJudge:
         if words[0].may_be_none and len(words) > 1 and not words[1].text.startswith("-"):
             self._call(words[1:], command, depth + 1)
         raw, args = words[0].text, [word.text for word in words[1:]]
-        name = base(raw)
+        name = command_name(raw)
         if self._is_unseen(raw, name, args):
             self.assessment.ask(UNSEEN)
         if raw in self._functions:  # the function may run its arguments
@@ -174,7 +174,7 @@ class ScriptJudge:
             self.assessment.ask(SCHEDULE)
         before = self.assessment.placeholder
         if name in ("xargs", "parallel"):
-            self.assessment.placeholder = mark_of([word.text for word in words[1:at]])
+            self.assessment.placeholder = placeholder_of([word.text for word in words[1:at]])
         if name in ("parallel", "watch"):  # the command is handed to a shell
             self.judge(" ".join(word.text for word in rest), {}, depth + 1)
         else:
@@ -187,38 +187,38 @@ class ScriptJudge:
             words = words[:1] + words[2:]
         args = [word.text for word in words[1:]]
 
-        def look(text: str) -> None:
+        def judge_text(text: str) -> None:
             self.judge(text, {}, depth + 1, command)
 
         if name == "alias":
             for arg in args:
-                look(arg.partition("=")[2])
+                judge_text(arg.partition("=")[2])
         elif name == "ssh":
             after_host = after_options(args, _SSH_WITH_VALUE)[1:]
             before, self.assessment.cwd = (
                 self.assessment.cwd,
                 self.assessment.places.user_home,
             )  # a login starts there
-            look(" ".join(after_options(after_host, _SSH_WITH_VALUE)))
+            judge_text(" ".join(after_options(after_host, _SSH_WITH_VALUE)))
             self.assessment.cwd = before
         elif name == "eval":
             text = " ".join(args)
             if text.strip() == UNKNOWN and any(word.inner for word in words):
-                reads_output(self.assessment, words[1:], look)
+                judge_output(self.assessment, words[1:], judge_text)
             else:
                 self._reads_given(words[1:], text, {}, command, depth)
         elif name == "trap":
             self._reads_given(words[1:2], "".join(args[:1]), {}, command, depth)
         elif name in (".", "source"):
-            run_file(self.assessment, words[1:2], command, look)
+            judge_file(self.assessment, words[1:2], command, judge_text)
         elif name in ("at", "batch"):
             judge_by_name(self.assessment, name, args, words, command)
-            reads_code(self.assessment, command, look)
+            judge_input(self.assessment, command, judge_text)
         else:
-            self._interprets(name, words, command, look, depth)
+            self._interprets(name, words, command, judge_text, depth)
 
     def _interprets(
-        self, name: str, words: list[Word], command: ShellCommand, look: Look, depth: int
+        self, name: str, words: list[Word], command: ShellCommand, judge_text: JudgeText, depth: int
     ) -> None:
         """Judge a shell, or a command that starts one."""
         at = 1
@@ -232,9 +232,9 @@ class ScriptJudge:
         elif not any(re.match(r"-[a-zA-Z]*c|--command$", word.text) for word in words[1:at]):
             options = [word.text for word in words[1:at]]
             if at < len(words) and "s" not in letters_of(options):
-                run_file(self.assessment, words[at : at + 1], command, look)
+                judge_file(self.assessment, words[at : at + 1], command, judge_text)
             else:
-                reads_code(self.assessment, command, look)
+                judge_input(self.assessment, command, judge_text)
             return
         if at >= len(words):
             if self.assessment.placeholder:
@@ -250,7 +250,7 @@ class ScriptJudge:
         self, words: Sequence[Word], text: str, given: dict[str, str], command: ShellCommand, depth: int
     ) -> None:
         """Judge a script that stands in the command line."""
-        if brings(words):
+        if is_fetched_or_decoded(words):
             self.assessment.ask(REMOTE)
         else:
             self.judge(text, given, depth + 1, command)
@@ -259,7 +259,7 @@ class ScriptJudge:
         """Judge an interpreter of another language by the program text that it is given."""
         args = [word.text for word in words[1:]]
 
-        def look(text: str) -> None:
+        def judge_text(text: str) -> None:
             if runs_commands(name, text):
                 self.assessment.ask(CODE)
                 for inner in strings_of(text):
@@ -288,17 +288,17 @@ class ScriptJudge:
             for arg in operands_of(args):
                 self.assessment.note_write(arg)
         if (code := code_of(name, words)) is not None:
-            if brings(code[1:]):
+            if is_fetched_or_decoded(code[1:]):
                 self.assessment.ask(REMOTE)
-            look(" ".join(word.text for word in code))
+            judge_text(" ".join(word.text for word in code))
             return
         operands = [word for word in words[1:] if word.text == "-" or not word.text.startswith("-")]
         if "awk" in name:
-            look("\n".join(word.text for word in operands))
+            judge_text("\n".join(word.text for word in operands))
         elif operands:
-            run_file(self.assessment, operands[:1], command, look)
+            judge_file(self.assessment, operands[:1], command, judge_text)
         elif "-m" not in args and not {"-V", "-v", "--version", "-h", "--help"} & set(args):
-            reads_code(self.assessment, command, look)
+            judge_input(self.assessment, command, judge_text)
 
     def _find(self, words: list[Word], command: ShellCommand, depth: int) -> None:
         args = [word.text for word in words[1:]]
@@ -328,7 +328,7 @@ class ScriptJudge:
         verbs = set(operands[:4] if {"compose", "-f", "--file"} & set(args) else operands[:2])
         if verbs & {"exec", "run"}:
             for number, arg in enumerate(args):
-                if number and base(arg) in ALL | SQL_CLIENTS:
+                if number and command_name(arg) in ALL | SQL_CLIENTS:
                     self._call(words[number + 1 :], command, depth + 1)
                     return
         elif verbs & {"stop", "kill", "down", "rm", "rmi", "prune", "restart", "delete"}:
