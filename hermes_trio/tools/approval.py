@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import trio
 
+from ..base.recent import Recent
 from ..state.tables import meta
 from ..state.tables.approvals import ALWAYS
 from .safety.judge import judge, places_here
@@ -30,7 +31,7 @@ class Permissions:
     """Decides which commands may run, and remembers what people allow."""
 
     def __init__(self) -> None:
-        self._of_session: dict[str, set[str]] = {}
+        self._of_session = Recent[str, set[str]](MOST_REMEMBERED)
 
     async def permit(self, command: str, place: Workplace, *, cwd: Path, after: str = "") -> None:
         """Return if the command may run in `cwd`, in a shell that has run the text `after` before it. Raises
@@ -76,10 +77,7 @@ class Permissions:
             )
 
     def _allow(self, session_id: str, names: Iterable[str]) -> None:
-        allowed = self._of_session.pop(session_id, set())
-        self._of_session[session_id] = allowed | set(names)
-        if len(self._of_session) > MOST_REMEMBERED:
-            del self._of_session[next(iter(self._of_session))]
+        self._of_session[session_id] = self._of_session.get(session_id, set()) | set(names)
 
 
 def _stored_as(kind: str, command: str) -> str:

@@ -20,6 +20,7 @@ import msgspec
 import trio
 from msgspec import Meta
 
+from ...base.recent import Recent
 from ...config.schema import MASK
 from ...masking.redaction import Redact
 from ..approval import Permissions
@@ -33,6 +34,7 @@ LONGEST_PAGE = 90_000
 """Characters of a page; with its hint the result stays within `LONGEST_RESULT`."""
 LARGEST_EDITED = 8 << 20
 MOST_REMEMBERED = 4096
+"""Number of files whose state is remembered, over all sessions."""
 _PIECE = 1 << 16
 _PROBE_BYTES = 8192
 """Bytes at the beginning of a file that are checked to tell whether it is text."""
@@ -64,7 +66,7 @@ class Files:
         """By default the tools have permissions of their own; the toolbox shares one object between the
         tools."""
         self._permissions = permissions or Permissions()
-        self._seen: dict[tuple[str, Path], tuple[int, int]] = {}
+        self._seen = Recent[tuple[str, Path], tuple[int, int]](MOST_REMEMBERED)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -127,10 +129,7 @@ class Files:
         return self._seen.get((place.session_id, real))
 
     def _remember(self, place: Workplace, real: Path, facts: os.stat_result) -> None:
-        self._seen.pop((place.session_id, real), None)
         self._seen[place.session_id, real] = _state(facts)
-        if len(self._seen) > MOST_REMEMBERED:
-            del self._seen[next(iter(self._seen))]
 
 
 Seen = Callable[[Path], tuple[int, int] | None]

@@ -20,6 +20,7 @@ import msgspec
 import trio
 from msgspec import Meta
 
+from ...base.recent import Recent
 from ...host.loop.scoped_task import beside
 from ...host.processes.process_groups import Process
 from ..approval import Permissions
@@ -31,6 +32,7 @@ LONGEST_WAIT = 600
 """Longest wait for a command, in seconds."""
 TIMED_OUT = 124
 MOST_REMEMBERED = 1000
+"""Number of sessions whose directory is remembered."""
 HEAD = MOST * 2 // 5 * 4 + MARGIN
 """Bytes at the beginning of an output that hold all characters that are shown of it."""
 
@@ -93,7 +95,7 @@ class Terminal:
 
     def __init__(self, permissions: Permissions | None = None) -> None:
         """By default the tool has permissions of its own; the toolbox shares one object between the tools."""
-        self._cwd: dict[str, Path] = {}
+        self._cwd = Recent[str, Path](MOST_REMEMBERED)
         self._permissions = permissions or Permissions()
 
     @property
@@ -165,16 +167,10 @@ class Terminal:
             return Result(f"{text}\n[exit code {TIMED_OUT}: {ended}]".lstrip("\n"), is_error=True)
         moved = ""
         if arguments.workdir is None and now is not None and now != cwd:
-            self._remember(place.session_id, now)
+            self._cwd[place.session_id] = now
             moved = f"; now in {now}"
         code = 128 - code if code is not None and code < 0 else code
         return Result(f"{text}\n[exit code {_described(code, commands)}{moved}]".lstrip("\n"))
-
-    def _remember(self, session_id: str, cwd: Path) -> None:
-        self._cwd.pop(session_id, None)
-        self._cwd[session_id] = cwd
-        if len(self._cwd) > MOST_REMEMBERED:
-            del self._cwd[next(iter(self._cwd))]
 
 
 async def _start(arguments: TerminalArguments, place: Workplace, cwd: Path) -> Result:
