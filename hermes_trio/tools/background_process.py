@@ -73,7 +73,7 @@ class OutputWatch:
     of `spool.TAIL` bytes at a time) is missed, and so is output after the end of the process itself, which is
     reported instead."""
 
-    kept: BackgroundProcess
+    background: BackgroundProcess
     patterns: Sequence[str]
     told: int = 0
     """Number of reports."""
@@ -85,12 +85,12 @@ class OutputWatch:
     @property
     def is_over(self) -> bool:
         """True if the watch has ended: too many matches, or the process is gone."""
-        return self._strikes >= MOST_STRIKES or not self.kept.is_running
+        return self._strikes >= MOST_STRIKES or not self.background.is_running
 
     async def run(self, tell: Callable[[str], None]) -> None:
         """Watch until the process ends or closes its output, or until there are too many matches; from then
         on its end is reported instead."""
-        output = self.kept.process.output
+        output = self.background.process.output
         while (total := await output.beyond(self._position)) > self._position:
             data = output.since(self._position)
             if len(data) < total - self._position:
@@ -113,20 +113,20 @@ class OutputWatch:
         return any(pattern in line for pattern in self.patterns)
 
     def _tell(self, found: Sequence[str], tell: Callable[[str], None]) -> None:
-        now = trio.current_time()
+        now, name = trio.current_time(), f"Background process {self.background.id}"
         if now - self._last >= MATCH_EVERY:
             self._last, self._strikes = now, 0
             self.told += 1
             text = _cut("\n".join(found[:MOST_LINES]), MOST_CHARACTERS)
-            tell(f"Background process {self.kept.id} ({_cut(self.kept.command, 200)}) wrote:\n{text}")
+            tell(f"{name} ({_cut(self.background.command, 200)}) wrote:\n{text}")
             return
         self._strikes += 1
         if self._strikes == MOST_STRIKES:
-            self.kept.notify = True
+            self.background.notify = True
             self.told += 1
             tell(
-                f"Background process {self.kept.id} writes matching lines all the time. It is no longer "
-                "watched; you will be told when it ends."
+                f"{name} writes matching lines all the time. It is no longer watched; you will be told when "
+                "it ends."
             )
 
 

@@ -121,7 +121,7 @@ class Workplace(Protocol):
     def background(self) -> list[BackgroundProcess]:
         """Return the background processes of the session, including those that ended recently."""
 
-    def end_background(self, kept: BackgroundProcess) -> None:
+    def end_background(self, background: BackgroundProcess) -> None:
         """Kill this process and its descendants. The caller knows, so no notification is sent."""
 
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:

@@ -85,7 +85,7 @@ class Desk:
         self.sent.append((name, data, text))
         return self.takes_files
 
-    def end_background(self, kept: BackgroundProcess) -> None:
+    def end_background(self, background: BackgroundProcess) -> None:
         raise NotImplementedError("this test starts no processes")
 
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:

@@ -221,7 +221,7 @@ class Background:
             heard = self.heard(text)
             if heard is not None:
                 try:
-                    into.send_nowait((f"match:{watch.kept.id}:{watch.told}", heard))
+                    into.send_nowait((f"match:{watch.background.id}:{watch.told}", heard))
                 except trio.WouldBlock:
                     return  # more matches than the agent can read
 

@@ -112,22 +112,22 @@ async def _run(arguments: ProcessArguments, place: Workplace, permissions: Permi
 
 
 async def _list(place: Workplace) -> str:
-    kept = place.background()
-    former = await _former(place, {one.id for one in kept})
-    lines = [_described(one, place) for one in kept] + [_described_row(row, place) for row in former]
+    current = place.background()
+    former = await _former(place, {one.id for one in current})
+    lines = [_described(one, place) for one in current] + [_described_row(row, place) for row in former]
     return "\n".join(lines) or "This session has no background processes."
 
 
 async def _find(process_id: str | None, place: Workplace) -> BackgroundProcess | Row:
-    kept = place.background()
-    for one in kept:
+    current = place.background()
+    for one in current:
         if one.id == process_id:
             return one
     former = await _former(place, set())
     for row in former:
         if row.process_id == process_id:
             return row
-    known = ", ".join([*(one.id for one in kept), *(row.process_id for row in former)]) or "none"
+    known = ", ".join([*(one.id for one in current), *(row.process_id for row in former)]) or "none"
     raise ToolFailed(f"This session has no process {process_id or 'without a process_id'}; it has: {known}.")
 
 
@@ -183,26 +183,29 @@ def _whole_words(text: str) -> str:
     return head[:last] + cut[0] + tail[first.end() if first else 0 :]
 
 
-async def _wait(kept: BackgroundProcess, arguments: ProcessArguments, place: Workplace) -> None:
+async def _wait(background: BackgroundProcess, arguments: ProcessArguments, place: Workplace) -> None:
     most = place.config.terminal.timeout
     with trio.move_on_after(min(arguments.timeout or most, most)):
-        async with beside(partial(report_activity, kept.process, place)):
-            await kept.process.wait()
-    kept.told = kept.told or not kept.is_running  # at once: this result tells the end, so no notification may
+        async with beside(partial(report_activity, background.process, place)):
+            await background.process.wait()
+    # Set before the next checkpoint: the result of this call reports the end, so no notification may follow.
+    background.told = background.told or not background.is_running
 
 
-async def _kill(kept: BackgroundProcess, place: Workplace) -> None:
-    place.end_background(kept)
-    await kept.over.wait()
+async def _kill(background: BackgroundProcess, place: Workplace) -> None:
+    place.end_background(background)
+    await background.over.wait()
 
 
-async def _permit(kept: BackgroundProcess, text: str, place: Workplace, permissions: Permissions) -> None:
+async def _permit(
+    background: BackgroundProcess, text: str, place: Workplace, permissions: Permissions
+) -> None:
     """Return if the process may be given this text, and record the text. Raises `ToolFailed` if not."""
-    given, statement = kept.input, kept.input.open + text
-    match reader_of(kept.command, given.judged):
+    given, statement = background.input, background.input.open + text
+    match reader_of(background.command, given.judged):
         case InputReader.SHELL:
-            before = f"{kept.command}\n{given.judged}"
-            cwd = await trio.Path.home() if is_remote(kept.command) else kept.cwd
+            before = f"{background.command}\n{given.judged}"
+            cwd = await trio.Path.home() if is_remote(background.command) else background.cwd
             await permissions.permit(statement, place, cwd=Path(cwd), after=before)
             if is_whole(before + statement):
                 given.judged, given.open = given.judged + statement, ""
@@ -210,40 +213,40 @@ async def _permit(kept: BackgroundProcess, text: str, place: Workplace, permissi
                 given.open = statement
         case InputReader.UNKNOWN:
             if not is_answer(statement):
-                exact = f"{kept.command}\n# is given:\n{statement}"
-                approval = Approval(exact, place=str(kept.cwd))
+                exact = f"{background.command}\n# is given:\n{statement}"
+                approval = Approval(exact, place=str(background.cwd))
                 await permissions.require({INPUT: one_command(INPUT, exact)}, approval, place)
             given.open = statement.rpartition("\n")[2]
 
 
 async def _send_input(
-    kept: BackgroundProcess, arguments: ProcessArguments, place: Workplace, permissions: Permissions
+    background: BackgroundProcess, arguments: ProcessArguments, place: Workplace, permissions: Permissions
 ) -> str:
-    stdin = kept.process.stdin
-    if stdin is None or not kept.is_running:
-        raise ToolFailed(f"{kept.id} reads nothing any more.")
+    stdin = background.process.stdin
+    if stdin is None or not background.is_running:
+        raise ToolFailed(f"{background.id} reads nothing any more.")
     text = arguments.data + ("\n" if arguments.action == "submit" else "")
     if arguments.action != "close":
-        await _permit(kept, text, place, permissions)
+        await _permit(background, text, place, permissions)
     try:
         if arguments.action == "close":
             await stdin.aclose()
-            return f"The input of {kept.id} is closed."
+            return f"The input of {background.id} is closed."
         with trio.move_on_after(TAKES_INPUT_WITHIN) as patience:
             await stdin.send_all(text.encode())
     except (trio.BrokenResourceError, trio.ClosedResourceError):
-        raise ToolFailed(f"{kept.id} reads nothing any more.") from None
+        raise ToolFailed(f"{background.id} reads nothing any more.") from None
     if patience.cancelled_caught:
-        raise ToolFailed(f"{kept.id} does not read its input; perhaps a part of the text has arrived.")
-    return f"{kept.id} was given {len(text)} characters."
+        raise ToolFailed(f"{background.id} does not read its input; perhaps a part of the text has arrived.")
+    return f"{background.id} was given {len(text)} characters."
 
 
-def _described(kept: BackgroundProcess, place: Workplace) -> str:
+def _described(background: BackgroundProcess, place: Workplace) -> str:
     now = place.world.time()
-    since = (kept.ended_at or now) - kept.started_at
-    code = kept.process.exit_code
-    how = f"running, pid {kept.process.id.pid}" if kept.is_running else _ended(code)
-    return f"{kept.id}: {how}; {since:.0f} s; {_command(kept.command, place)}"
+    since = (background.ended_at or now) - background.started_at
+    code = background.process.exit_code
+    how = f"running, pid {background.process.id.pid}" if background.is_running else _ended(code)
+    return f"{background.id}: {how}; {since:.0f} s; {_command(background.command, place)}"
 
 
 def _described_row(row: Row, place: Workplace) -> str:

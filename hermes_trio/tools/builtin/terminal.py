@@ -175,10 +175,10 @@ class Terminal:
 
 async def _start(arguments: TerminalArguments, place: Workplace, cwd: Path) -> Result:
     notify = arguments.notify_on_complete
-    kept = await place.start_background(
+    background = await place.start_background(
         arguments.command, cwd=cwd, notify=notify, watch=() if notify else arguments.watch_patterns
     )
-    text = f"Started {kept.id} (pid {kept.process.id.pid}) in {cwd}."
+    text = f"Started {background.id} (pid {background.process.id.pid}) in {cwd}."
     if notify:
         text += " You will be told when it ends."
     if notify and arguments.watch_patterns:
