@@ -39,7 +39,7 @@ async def _clarify(arguments: ClarifyArguments, place: Workplace) -> Result:
 
 CLARIFY = Tool(
     "clarify",
-    "Asks the person a question and waits for the answer. Only for what you cannot find out or decide "
+    "Asks the person a question and waits for the answer. Use it only if you can neither find out nor decide "
     "yourself.",
     ClarifyArguments,
     _clarify,

@@ -43,7 +43,7 @@ def readable(page: str, base: str = "", check: Callable[[], object] = lambda: No
         if number % CHECKED_EVERY == 0:
             check()
         if number == MOST_TOKENS:
-            text.append("\n\n[The page goes on.]")
+            text.append("\n\n[The page is longer.]")
             break
         name = tag.removeprefix("/")
         opens = not tag.startswith("/")

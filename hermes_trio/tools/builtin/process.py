@@ -224,7 +224,7 @@ async def _send_input(
 ) -> str:
     stdin = background.process.stdin
     if stdin is None or not background.is_running:
-        raise ToolFailed(f"{background.id} reads nothing any more.")
+        raise ToolFailed(f"{background.id} takes no more input.")
     text = arguments.data + ("\n" if arguments.action == "submit" else "")
     if arguments.action != "close":
         await _permit(background, text, place, permissions)
@@ -235,7 +235,7 @@ async def _send_input(
         with trio.move_on_after(TAKES_INPUT_WITHIN) as patience:
             await stdin.send_all(text.encode())
     except (trio.BrokenResourceError, trio.ClosedResourceError):
-        raise ToolFailed(f"{background.id} reads nothing any more.") from None
+        raise ToolFailed(f"{background.id} takes no more input.") from None
     if patience.cancelled_caught:
         raise ToolFailed(f"{background.id} does not read its input; perhaps a part of the text has arrived.")
     return f"{background.id} was given {len(text)} characters."

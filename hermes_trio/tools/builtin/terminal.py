@@ -62,9 +62,9 @@ _MEANINGS = {
     (".*", 126): "it cannot be executed",
     (".*", 127): "there is no such command",
     (".*", 130): "it was interrupted",
-    (".*", 137): "it was killed, perhaps for want of memory",
+    (".*", 137): "it was killed, perhaps because memory ran out",
     (".*", 139): "it crashed",
-    (".*", 143): "it was asked to end",
+    (".*", 143): "it was ended by a signal",
 }
 
 

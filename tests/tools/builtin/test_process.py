@@ -74,7 +74,7 @@ async def test_process_sends_input_until_the_process_ends(bench: Bench) -> None:
         assert results[-2].content.endswith("got one\ngot two\nover")
         assert "ended with exit code 0" in results[-2].content
         assert results[-1].is_error
-        assert "reads nothing any more" in results[-1].content
+        assert "takes no more input" in results[-1].content
 
 
 async def test_input_for_a_process_that_does_not_read_fails_in_time(bench: Bench, mine: str) -> None:

@@ -46,7 +46,7 @@ def bench(stage: Stage, tmp_path: Path) -> Bench:
         ("true", "[exit code 0]"),
         ("echo abc | grep x", "[exit code 1: no line matched]"),
         ("no_such_command_here 2>/dev/null", "[exit code 127: there is no such command]"),
-        ("kill -KILL $$", "[exit code 137: it was killed, perhaps for want of memory]"),
+        ("kill -KILL $$", "[exit code 137: it was killed, perhaps because memory ran out]"),
         ("[[ ab == a* ]] && echo matched", "matched\n\n[exit code 0]"),
         ("printf '\\033[31mred\\033[0m 10%%\\r100%%\\r\\nnext'", "100%\nnext\n[exit code 0]"),
         ("cat", "[exit code 0]"),
