@@ -59,14 +59,14 @@ class ToolServer:
         config: McpServerConfig,
         start: Callable[[str, McpServerConfig], AbstractAsyncContextManager[ChildProcess]],
         changed: Callable[[], object],
-        told: Callable[[str], object],
+        report: Callable[[str], object],
         connects_within: float,
     ) -> None:
-        """`start` starts a server that is a program; `changed` is called when its tools have changed; `told`
-        gets the reason if the first connection fails; a server has to be ready in `connects_within`
+        """`start` starts a server that is a program; `changed` is called when its tools have changed;
+        `report` gets the reason if the first connection fails; a server has to be ready in `connects_within`
         seconds."""
         self.name, self._config, self._start = name, config, start
-        self._changed, self._told = changed, told
+        self._changed, self._report = changed, report
         self._connects_within = connects_within
         self.tools: Mapping[str, Tool] = {}
         self.settled = trio.Event()
@@ -133,7 +133,7 @@ class ToolServer:
         self._problem = problem = trouble + self._hint()
         log.warning("server of tools not connected", server=self.name, problem=problem)
         if not self.settled.is_set():
-            self._told(f"The server of tools {self.name!r} is not connected: {problem}. It is tried again.")
+            self._report(f"The server of tools {self.name!r} is not connected: {problem}. It is tried again.")
             self.settled.set()
 
     async def _refresh(self, client: Client) -> None:
