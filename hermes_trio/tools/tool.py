@@ -33,7 +33,7 @@ import msgspec
 from ..base.errors import GatewayError
 from ..base.world import World
 from ..config.schema import GatewayConfig
-from ..host.processes.process_groups import Process
+from ..host.processes.process_groups import ChildProcess
 from ..log import Log
 from ..masking.redaction import Masking
 from ..state.db.database import Database
@@ -104,7 +104,7 @@ class Workplace(Protocol):
 
     def running(
         self, command: Sequence[str] | str, *, cwd: Path | None = None
-    ) -> AbstractAsyncContextManager[Process]:
+    ) -> AbstractAsyncContextManager[ChildProcess]:
         """Run a command for as long as the block."""
 
     async def start_background(

@@ -29,7 +29,7 @@ from ...base.messages import MessageEvent
 from ...log import Log
 from ...state.tables import inbox, processes, sessions
 from ...state.tables.session_entry import SessionEntry
-from ...tools.background_process import Kept, Watch
+from ...tools.background_process import BackgroundProcess, OutputWatch
 from ...tools.output import MARGIN, cleaned, latest
 from ..home.open_home import Home
 from ..outbound import texts
@@ -74,7 +74,7 @@ class Background:
     ) -> None:
         self._home, self._chats, self.commands = home, chats, commands
         self._sessions, self._nursery = sessions, nursery
-        self._kept: dict[Kept, trio.CancelScope] = {}
+        self._kept: dict[BackgroundProcess, trio.CancelScope] = {}
         self._room = trio.CapacityLimiter(MOST)
         self._watching: dict[str, trio.CancelScope] = {}
         self._events: deque[float] = deque(maxlen=MOST_EVENTS)
@@ -84,18 +84,18 @@ class Background:
 
     async def start(
         self, entry: SessionEntry, command: Command, *, cwd: Path | None = None, notify: bool = False
-    ) -> Kept:
+    ) -> BackgroundProcess:
         """Start a command that goes on after the turn. Raises the errors of `CommandRunner.running`, and
         `TooManyProcesses`."""
-        kept: Kept = await self._nursery.start(self._run, entry, command, cwd, notify)
+        kept: BackgroundProcess = await self._nursery.start(self._run, entry, command, cwd, notify)
         return kept
 
-    def of(self, session_id: str) -> list[Kept]:
+    def of(self, session_id: str) -> list[BackgroundProcess]:
         """Return the processes of a session, oldest first, including those that ended lately."""
         self._forget_old()
         return [kept for kept in self._kept if kept.session_id == session_id]
 
-    def end(self, kept: Kept) -> None:
+    def end(self, kept: BackgroundProcess) -> None:
         """Kill this process and its descendants. The caller knows, so no notification is sent."""
         kept.told = True
         if kept in self._kept:
@@ -128,20 +128,20 @@ class Background:
         cwd: Path | None,
         notify: bool,
         *,
-        task_status: trio.TaskStatus[Kept] = trio.TASK_STATUS_IGNORED,
+        task_status: trio.TaskStatus[BackgroundProcess] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         world, process_id = self._home.world, f"proc_{self._home.world.new_id()[:12]}"
         try:
             self._room.acquire_nowait()
         except trio.WouldBlock:
             raise TooManyProcesses from None
-        kept: Kept | None = None
+        kept: BackgroundProcess | None = None
         try:
             with trio.CancelScope() as scope:
                 async with self.commands.running(
                     entry.session_id, command, cwd=cwd, process_id=process_id, background=True
                 ) as process:
-                    kept = Kept(
+                    kept = BackgroundProcess(
                         process_id,
                         entry.session_id,
                         entry.session_key,
@@ -162,7 +162,7 @@ class Background:
         if kept is not None:
             await self._tell_end(entry, kept)
 
-    async def _tell_end(self, entry: SessionEntry, kept: Kept) -> None:
+    async def _tell_end(self, entry: SessionEntry, kept: BackgroundProcess) -> None:
         """Tell the chat and the agent that a process has ended on its own."""
         home = self._home
         if kept.told:
@@ -191,7 +191,7 @@ class Background:
 
     # --- watches ---
 
-    def take_over(self, entry: SessionEntry, watches: Iterable[Watch]) -> None:
+    def take_over(self, entry: SessionEntry, watches: Iterable[OutputWatch]) -> None:
         """Let the watches of an answered turn run in its session, until the next turn begins."""
         left = [watch for watch in watches if not watch.is_over]
         if left:
@@ -204,7 +204,9 @@ class Background:
         if scope is not None:
             scope.cancel(reason="the next turn begins")
 
-    async def _watch(self, entry: SessionEntry, watches: Iterable[Watch], scope: trio.CancelScope) -> None:
+    async def _watch(
+        self, entry: SessionEntry, watches: Iterable[OutputWatch], scope: trio.CancelScope
+    ) -> None:
         found = trio.open_memory_channel[tuple[str, str]](MOST_EVENTS)
         with scope:
             async with trio.open_nursery() as nursery:
@@ -216,7 +218,9 @@ class Background:
         if self._watching.get(entry.session_id) is scope:
             del self._watching[entry.session_id]
 
-    def _teller(self, watch: Watch, into: trio.MemorySendChannel[tuple[str, str]]) -> Callable[[str], None]:
+    def _teller(
+        self, watch: OutputWatch, into: trio.MemorySendChannel[tuple[str, str]]
+    ) -> Callable[[str], None]:
         def tell(text: str) -> None:
             heard = self.heard(text)
             if heard is not None:

@@ -24,7 +24,7 @@ from ...state.db.database import Database
 from ...state.tables import inbox, outbox, transcript, turns
 from ...state.tables.session_entry import Usage
 from ...state.tables.transcript import ToolCall, TranscriptRow
-from ...tools.background_process import Kept, Watch
+from ...tools.background_process import BackgroundProcess, OutputWatch
 from ...tools.tool import Approval
 from ..home.open_home import Home
 from ..outbound.chats import Chats
@@ -74,7 +74,7 @@ class TurnContext:
         """The part of it that no row of the transcript holds yet: the text after the last tools."""
         self.thought = ""
         """Reasoning of the model that no row holds yet."""
-        self.watches: list[Watch] = []
+        self.watches: list[OutputWatch] = []
         """Output watches that this turn started. They end with it, unless it is answered."""
         self.has_asked = False
         """True once a request went to a model. A cut before that interrupts no work."""
@@ -221,22 +221,22 @@ class TurnContext:
 
     async def start_background(
         self, command: Command, *, cwd: Path | None = None, notify: bool = False, watch: Sequence[str] = ()
-    ) -> Kept:
+    ) -> BackgroundProcess:
         """Start a command that belongs to the session and goes on after the turn. With `notify` its end
         begins a turn. With `watch` each output line that holds one of these texts is told: to this turn while
         it runs, then to the session until its next turn begins."""
         kept = await self._background.start(self.entry, command, cwd=cwd, notify=notify)
         if watch:
-            watching = Watch(kept, tuple(watch))
+            watching = OutputWatch(kept, tuple(watch))
             self.watches.append(watching)
             self._nursery.start_soon(watching.run, self._hear, name=f"watch {kept.id}")
         return kept
 
-    def background(self) -> list[Kept]:
+    def background(self) -> list[BackgroundProcess]:
         """Return the background processes of the session, including those that ended lately."""
         return self._background.of(self.session_id)
 
-    def end_background(self, kept: Kept) -> None:
+    def end_background(self, kept: BackgroundProcess) -> None:
         """Kill a background process and its descendants."""
         self._background.end(kept)
 

@@ -20,8 +20,8 @@ import msgspec
 import trio
 from msgspec import Meta
 
-from ...host.home.json_files import Unreadable, read_small, write_small
-from ...host.home.private_files import make_private_dir
+from ...host.files.json_files import UnreadableFile, read_small, write_small
+from ...host.files.private_files import make_private_dir
 from ...log import Log
 from ...masking.redaction import Redact
 from ..tool import Result, Tool, ToolFailed, Workplace
@@ -91,7 +91,7 @@ class Memory:
         job = partial(self._changed, place.home, arguments, content)
         try:
             return Result(await trio.to_thread.run_sync(job, abandon_on_cancel=True))
-        except (OSError, Unreadable) as error:
+        except (OSError, UnreadableFile) as error:
             raise ToolFailed(f"{FILES[arguments.target][0]} cannot be used: {error}.") from error
 
     def _changed(self, home: Path, arguments: MemoryArguments, content: str) -> str:
@@ -126,7 +126,7 @@ def snapshot(home: Path) -> str:
     for target, (name, limit) in FILES.items():
         try:
             entries = _entries(home / FOLDER / name)
-        except (OSError, Unreadable) as error:
+        except (OSError, UnreadableFile) as error:
             log.warning("memory file not readable", file=name, error=str(error))
             continue
         kept = [entry for entry in entries if _unwelcome(entry, None) is None]

@@ -107,7 +107,7 @@ async def _run(arguments: ProcessArguments, place: Workplace, permissions: Permi
         text = latest(found.last(POLLED + MARGIN), POLLED, place.masking)
     if is_over:
         found.told = True
-        await place.database.write(processes.seen, found.id, place.world.time())
+        await place.database.write(processes.note_seen, found.id, place.world.time())
     return Result(f"{state}\n{text}".rstrip("\n"))
 
 
@@ -146,7 +146,7 @@ async def _of_a_former_life(row: Row, arguments: ProcessArguments, place: Workpl
     text = ""
     if row.spool is not None and arguments.action != "kill":
         text = await _lines(Path(row.spool), arguments, place)
-    await place.database.write(processes.seen, row.process_id, place.world.time())
+    await place.database.write(processes.note_seen, row.process_id, place.world.time())
     return Result(f"{_described_row(row, place)}\n{text}".rstrip("\n"))
 
 

@@ -22,7 +22,7 @@ from msgspec import Meta
 
 from ...base.recent import Recent
 from ...host.loop.scoped_task import beside
-from ...host.processes.process_groups import Process
+from ...host.processes.process_groups import ChildProcess
 from ..approval import Permissions
 from ..output import MARGIN, MOST, fitted
 from ..safety.judge import LONGEST, ShellCommand, UnreadableCommand, commands_of
@@ -205,7 +205,7 @@ def _why_not_in_foreground(commands: list[ShellCommand]) -> str | None:
     return None
 
 
-async def report_activity(process: Process, place: Workplace) -> None:
+async def report_activity(process: ChildProcess, place: Workplace) -> None:
     """Report activity of the turn while a process writes."""
     seen = 0
     while (total := await process.output.beyond(seen)) > seen:
@@ -213,7 +213,7 @@ async def report_activity(process: Process, place: Workplace) -> None:
         place.active()
 
 
-async def output_of(process: Process, place: Workplace) -> str:
+async def output_of(process: ChildProcess, place: Workplace) -> str:
     """Return the output of a process so far, shortened and without secrets."""
     output = process.output
     total, tail = output.total, output.tail

@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
 from ...base.errors import GatewayError
-from ...host.processes.process_groups import Process
+from ...host.processes.process_groups import ChildProcess
 from ...log import Log
 
 LONGEST_MESSAGE = 16 << 20
@@ -43,7 +43,7 @@ class MessageTooLong(GatewayError):
 
 @asynccontextmanager
 async def program_connection(
-    started: AbstractAsyncContextManager[Process], gone: Callable[[], object]
+    started: AbstractAsyncContextManager[ChildProcess], gone: Callable[[], object]
 ) -> AsyncIterator[TransportStreams]:
     """Yield the messages from and to a process that runs for as long as the block. `gone` is called when its
     output ends."""
@@ -60,7 +60,7 @@ async def program_connection(
         await _end(process)
 
 
-async def _receive(process: Process, incoming: Incoming, gone: Callable[[], object]) -> None:
+async def _receive(process: ChildProcess, incoming: Incoming, gone: Callable[[], object]) -> None:
     assert process.stdout is not None  # noqa: S101 - started with a pipe for its output
     rest, pace = bytearray(), _Pace()
     with incoming:
@@ -112,7 +112,7 @@ async def _hand_over(line: bytes, incoming: Incoming, pace: _Pace) -> None:
     await incoming.send(SessionMessage(message))
 
 
-async def _send(process: Process, outgoing: Outgoing) -> None:
+async def _send(process: ChildProcess, outgoing: Outgoing) -> None:
     assert process.stdin is not None  # noqa: S101 - started with a pipe for its input
     with outgoing:
         try:
@@ -123,7 +123,7 @@ async def _send(process: Process, outgoing: Outgoing) -> None:
             log.debug("input of a server of tools closed")
 
 
-async def _end(process: Process) -> None:
+async def _end(process: ChildProcess) -> None:
     assert process.stdin is not None  # noqa: S101 - started with a pipe for its input
     await process.stdin.aclose()
     with trio.move_on_after(GOES_WITHIN):

@@ -21,7 +21,7 @@ from ...base.world import World
 from ...config.schema import GatewayConfig, McpServerConfig
 from ...host.loop.scoped_task import beside
 from ...host.processes.guard import Guard, open_guard
-from ...host.processes.process_groups import Process, running
+from ...host.processes.process_groups import ChildProcess, running
 from ...masking.redaction import Redact
 from ..tool import Tool
 from .offered_tools import plain_name
@@ -133,7 +133,7 @@ def _start(
     leaving: trio.Event,
     name: str,
     server: McpServerConfig,
-) -> AbstractAsyncContextManager[Process]:
+) -> AbstractAsyncContextManager[ChildProcess]:
     """Start the program of a server. Its environment holds a harmless default set of our variables and the
     configured ones; its error output goes to a log file of its own."""
     from mcp.client.stdio import get_default_environment

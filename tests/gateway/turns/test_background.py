@@ -20,7 +20,7 @@ from hermes_trio.gateway.processes.background import KEPT_FOR, MOST
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.host.processes.process_groups import ChildProcess
 from hermes_trio.host.processes.spool import TAIL, Output, Spool
-from hermes_trio.tools.background_process import LONGEST_LINE, Kept, Watch
+from hermes_trio.tools.background_process import LONGEST_LINE, BackgroundProcess, OutputWatch
 from tests.host.children.kinds import alive, soon, token, until
 from tests.stage import KEY, Stage, everyone
 from tests.tools.bench import Bench
@@ -39,10 +39,10 @@ class Written:
     into: MemorySendStream
     exit_code: int | None = None
     told: list[tuple[float, str]] = field(default_factory=list)
-    kept: Kept = field(init=False)
+    kept: BackgroundProcess = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kept = Kept("proc_1", "s", "key", "make", cast(ChildProcess, self), 0.0, Path())
+        self.kept = BackgroundProcess("proc_1", "s", "key", "make", cast(ChildProcess, self), 0.0, Path())
 
     async def writes(self, text: str | bytes) -> None:
         await self.into.send_all(text.encode() if isinstance(text, str) else text)
@@ -67,8 +67,8 @@ async def written(tmp_path: Path) -> AsyncIterator[Written]:
 
 
 @asynccontextmanager
-async def watching(written: Written, *patterns: str) -> AsyncIterator[Watch]:
-    watch = Watch(written.kept, patterns)
+async def watching(written: Written, *patterns: str) -> AsyncIterator[OutputWatch]:
+    watch = OutputWatch(written.kept, patterns)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run, written.hears)
         await trio.testing.wait_all_tasks_blocked()
@@ -143,7 +143,7 @@ async def test_what_comes_after_the_end_is_not_told(written: Written, autojump_c
 async def test_a_process_that_closes_its_output_and_goes_on_holds_nobody_up(
     written: Written, autojump_clock: MockClock
 ) -> None:
-    watch = Watch(written.kept, ["x"])
+    watch = OutputWatch(written.kept, ["x"])
     await written.into.aclose()
     with trio.fail_after(5):
         await watch.run(written.hears)
@@ -160,7 +160,7 @@ async def test_a_line_without_an_end_takes_no_room(written: Written, autojump_cl
 
 
 async def test_what_was_missed_does_not_make_a_line(written: Written, autojump_clock: MockClock) -> None:
-    watch = Watch(written.kept, ["ab"])
+    watch = OutputWatch(written.kept, ["ab"])
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run, written.hears)
         await written.writes("a")
@@ -175,7 +175,7 @@ async def test_what_was_missed_does_not_make_a_line(written: Written, autojump_c
 
 
 async def test_who_goes_on_tells_nothing_twice(written: Written, autojump_clock: MockClock) -> None:
-    watch = Watch(written.kept, ["x"])
+    watch = OutputWatch(written.kept, ["x"])
     for number in range(3):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watch.run, written.hears)
@@ -347,7 +347,7 @@ async def test_a_process_that_could_not_be_started_takes_no_room(bench: Bench) -
         assert gateway.work.background._room.available_tokens == MOST
 
 
-def the_kept(bench: Bench) -> list[Kept]:
+def the_kept(bench: Bench) -> list[BackgroundProcess]:
     assert bench.gateway is not None
     ids = [session_id for (session_id,) in bench.rows("SELECT session_id FROM sessions")]
     return [kept for session_id in ids for kept in bench.gateway.work.background.of(session_id)]
