@@ -114,12 +114,13 @@ async def test_what_cannot_be_had_is_named_and_so_is_why(
 
 
 async def test_a_file_that_is_longer_than_was_said_is_not_kept(
-    stage: Stage, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, autojump_clock: MockClock
 ) -> None:
-    monkeypatch.setattr(attachments, "MOST_BYTES", 5)
+    stage.platform.files["file-1"] = bytes(attachments.MOST_BYTES + 1)
     async with stage.life():
         prompt = await sent(stage, Attachment("photo", size=1, file_id="file-1"))
-    assert "not fetched: It has 10 bytes." in prompt
+    assert "not fetched: It has 20000001 bytes." in prompt
+    assert kept(stage) == []
 
 
 @pytest.mark.parametrize("error", [LinkLost("no"), OutcomeUnknown("no"), RuntimeError("a mistake")])
