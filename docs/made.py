@@ -21,7 +21,8 @@ from hermes_trio import COMMANDS
 from hermes_trio.cli import main
 from hermes_trio.config.config_values import wanted
 from hermes_trio.config.original_limits import LIMITS, VARIABLES, Limit, Verdict
-from hermes_trio.config.schema import GatewayConfig, Key, Section, keys
+from hermes_trio.config.schema import GatewayConfig
+from hermes_trio.config.section import Key, Section, keys
 from hermes_trio.web.http.openapi import description
 from hermes_trio.web.route_table import SPECS
 

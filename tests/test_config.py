@@ -20,17 +20,8 @@ from hermes_trio.base.messages import HomeChannel
 from hermes_trio.config.config_file import Loaded, home_directory, load_config
 from hermes_trio.config.config_text import Scalar
 from hermes_trio.config.config_values import section
-from hermes_trio.config.schema import (
-    AgentConfig,
-    GatewayConfig,
-    PlatformConfig,
-    Section,
-    SessionReset,
-    is_secret,
-    keys,
-    masked,
-    reset_policy,
-)
+from hermes_trio.config.schema import AgentConfig, GatewayConfig, PlatformConfig, SessionReset, reset_policy
+from hermes_trio.config.section import Section, is_secret, keys, masked
 
 Load = Callable[..., Loaded]
 

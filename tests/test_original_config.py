@@ -15,7 +15,8 @@ from hermes_trio.base.errors import EXIT_CONFIG, ConfigInvalid
 from hermes_trio.cli import main
 from hermes_trio.config.config_file import Loaded, load_config
 from hermes_trio.config.original_limits import LIMITS, VARIABLES, Limit
-from hermes_trio.config.schema import GatewayConfig, Section, keys
+from hermes_trio.config.schema import GatewayConfig
+from hermes_trio.config.section import Section, keys
 
 Load = Callable[..., Loaded]
 

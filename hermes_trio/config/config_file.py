@@ -24,17 +24,8 @@ from .config_text import Tree, parse_env, parse_yaml, read_text
 from .config_values import collected, join, section
 from .original_limits import judge, judge_variables
 from .original_spelling import our_spelling
-from .schema import (
-    ApprovalsConfig,
-    GatewayConfig,
-    McpToolsConfig,
-    ModelConfig,
-    PlatformConfig,
-    Provider,
-    Section,
-    is_secret,
-    keys,
-)
+from .schema import ApprovalsConfig, GatewayConfig, McpToolsConfig, ModelConfig, PlatformConfig, Provider
+from .section import Section, is_secret, keys
 
 # What counts as security, besides the keys of the original in `original_limits`: every key of `approvals` and
 # of the tools of a server; every key, wherever it stands, whose name speaks of allowing, denying, admins,

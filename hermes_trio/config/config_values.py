@@ -14,7 +14,8 @@ from msgspec import inspect
 
 from ..base.errors import ConfigFinding, ConfigInvalid
 from .config_text import Scalar, Tree
-from .schema import Key, PlatformConfig, Section, keys, masked
+from .schema import PlatformConfig
+from .section import Key, Section, keys, masked
 
 _PLATFORM_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _REFERENCE = re.compile(

@@ -18,7 +18,7 @@ from typing import Literal
 
 from ..base.errors import ConfigFinding
 from .config_text import Scalar, Tree
-from .schema import masked
+from .section import masked
 
 Verdict = Literal["taken", "refused", "harmless"]
 

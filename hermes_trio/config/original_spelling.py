@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from ..base.errors import ConfigFinding
 from .config_text import Scalar, Tree
 from .config_values import join
-from .schema import GatewayConfig, keys
+from .schema import GatewayConfig
+from .section import keys
 
 OPENROUTER = "https://openrouter.ai/api/v1"
 _USUAL_OF_OPENROUTER = "openrouter/auto"

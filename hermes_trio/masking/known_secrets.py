@@ -13,7 +13,8 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..config.config_text import parse_env, read_text
-from ..config.schema import GatewayConfig, PlatformConfig, Section, is_secret, keys
+from ..config.schema import GatewayConfig, PlatformConfig
+from ..config.section import Section, is_secret, keys
 from .redaction import Masking
 
 WEB_KEY_FILE = "web.key"

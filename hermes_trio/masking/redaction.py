@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, quote_plus
 
-from ..config.schema import MASK
+from ..config.section import MASK
 from .secret_names import masked_names
 from .secret_shapes import masked_shapes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ..config.schema import MASK
+from ..config.section import MASK
 
 LONGEST_PLAIN = 200
 """Characters up to which a value is examined; a longer one after such a name is masked."""

@@ -14,7 +14,7 @@ import binascii
 import re
 from itertools import pairwise
 
-from ..config.schema import MASK
+from ..config.section import MASK
 
 # --- tokens that begin with letters of their own ---
 

@@ -21,7 +21,8 @@ from markdown_it import MarkdownIt
 
 from docs.made import made
 from hermes_trio.config.config_file import load_config
-from hermes_trio.config.schema import GatewayConfig, Section, keys
+from hermes_trio.config.schema import GatewayConfig
+from hermes_trio.config.section import Section, keys
 from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit, Supervisor, consequences
 from hermes_trio.host.home.state_file import read_status
 from hermes_trio.state.tables.turns import END_EFFECTS, Outcome

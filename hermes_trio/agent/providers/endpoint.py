@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from ...base.errors import ConfigFinding, ConfigInvalid
-from ...config.schema import MASK
+from ...config.section import MASK
 
 # What looks like a key wherever it stands, also one that its server has masked in part.
 _KEY = re.compile(r"\b(?:(?:sk|pk|key|gsk|xai|hf)[-_]|AIza)[\w*.…-]{8,}|(?<=[Bb]earer )\S+")

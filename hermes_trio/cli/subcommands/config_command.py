@@ -14,7 +14,8 @@ from ...base.errors import ConfigInvalid
 from ...base.messages import HomeChannel
 from ...config.config_file import Loaded, home_directory, load_config
 from ...config.config_values import wanted
-from ...config.schema import Key, PlatformConfig, Section, keys, masked
+from ...config.schema import PlatformConfig
+from ...config.section import Key, Section, keys, masked
 
 _BARE = re.compile(r"(?!(?:null|true|false)$)[A-Za-z/][\w./-]*", re.ASCII | re.IGNORECASE)
 

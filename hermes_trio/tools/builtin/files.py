@@ -21,7 +21,7 @@ import trio
 from msgspec import Meta
 
 from ...base.recent import Recent
-from ...config.schema import MASK
+from ...config.section import MASK
 from ...masking.redaction import Redact
 from ..approval import Permissions
 from ..paths import PathRefused, Territory, facts_of, files_of, needs_yes, open_to_read, replace
