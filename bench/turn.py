@@ -25,7 +25,7 @@ import trio
 from hermes_trio.agent.model_agent import open_agent
 from hermes_trio.agent.prompt import system_prompt
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.model import Request, ToolSpec, User
+from hermes_trio.agent.providers.model import ModelRequest, ToolSpec, UserMessage
 from hermes_trio.agent.providers.wire.openai import chat_body
 from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.base.world import World
@@ -243,7 +243,7 @@ class Bare:
         ]
         tools = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in toolbox().values())
         system = system_prompt(Path("/"), SessionEntry("", "", 0, 0), World().now())
-        request = Request(messages=(User(SAID),), system=system, tools=tools)
+        request = ModelRequest(messages=(UserMessage(SAID),), system=system, tools=tools)
         self._body = chat_body(request, Endpoint("openai", url, model))
 
     async def asks(self, worker: int, number: int = 0) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from ..state.tables.compactions import Compaction, Position, position
 from ..state.tables.transcript import TranscriptRow
 from .history import conversation, message, middle_cut
-from .providers.model import Assistant, Message, Request, ToolResult, User
+from .providers.model import AssistantMessage, Message, ModelRequest, ToolResult, UserMessage
 
 KEPT = (0.2, 0.1, 0.0)
 """Which share of the conversation stays as it is: at the first attempt, and where that was too much."""
@@ -72,7 +72,7 @@ def tokens(messages: Iterable[Message]) -> int:
     return sum(_size(*_texts(one)) for one in messages)
 
 
-def tokens_of(request: Request) -> int:
+def tokens_of(request: ModelRequest) -> int:
     """About how many tokens a whole request is."""
     tools = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in request.tools])
     return _size(request.system, tools) + tokens(request.messages)
@@ -80,11 +80,11 @@ def tokens_of(request: Request) -> int:
 
 def _texts(one: Message) -> list[str]:
     match one:
-        case User(text):
+        case UserMessage(text):
             return [text]
         case ToolResult(_, content):
             return [content]
-        case Assistant(text, calls, opaque):
+        case AssistantMessage(text, calls, opaque):
             return [text, opaque or "", *(part for call in calls for part in (call.name, call.arguments))]
 
 
@@ -182,7 +182,7 @@ def _told(row: TranscriptRow) -> str:
             return f"RESULT of {row.tool_name}{how}: {middle_cut(row.content, _LONGEST_OUTPUT)}"
         case "assistant":
             said = message(replace(row, tool_calls=()))
-            text = said.text if isinstance(said, Assistant) else ""
+            text = said.text if isinstance(said, AssistantMessage) else ""
             lines = [f"ASSISTANT: {middle_cut(text, _LONGEST_PART)}"] if text.strip() else []
             lines += [
                 f"CALL of {call.name}: {middle_cut(call.arguments, _LONGEST_OUTPUT)}"

@@ -25,8 +25,8 @@ from .providers.model import (
     Finished,
     Message,
     Model,
+    ModelRequest,
     ReasoningDelta,
-    Request,
     TextDelta,
     ToolCallBroken,
     ToolCallReady,
@@ -41,7 +41,7 @@ until the next one."""
 
 
 @dataclass(slots=True)
-class Reply:
+class ModelReply:
     """What a model answered to one request."""
 
     text: str = ""
@@ -64,7 +64,7 @@ class Talk:
     """What is said in a turn between its model and everybody else."""
 
     def __init__(
-        self, turn: AgentTurn, model: Model, request: Request, compaction: Compaction, window: int | None
+        self, turn: AgentTurn, model: Model, request: ModelRequest, compaction: Compaction, window: int | None
     ) -> None:
         """`request` has everything but the messages; `window` is what the model can take, if known."""
         self._turn, self._model, self._compaction, self._window = turn, model, compaction, window
@@ -84,7 +84,7 @@ class Talk:
         if self._tokens:
             self._tokens += tokens(messages)
 
-    async def ask(self, *, may_call: bool = True) -> Reply:
+    async def ask(self, *, may_call: bool = True) -> ModelReply:
         """Ask the model, and show what it writes; with or without its tools."""
         if self._is_long and may_by_itself(self._compaction, self._turn.world.time()):
             await self._shorten(0)
@@ -112,8 +112,8 @@ class Talk:
     def _length(self) -> int:
         return self._tokens or tokens_of(replace(self._request, messages=tuple(self._messages)))
 
-    async def _asked(self, may_call: bool) -> Reply:
-        turn, reply, tried_at = self._turn, Reply(), trio.current_time()
+    async def _asked(self, may_call: bool) -> ModelReply:
+        turn, reply, tried_at = self._turn, ModelReply(), trio.current_time()
         request = replace(self._request, messages=tuple(self._messages), may_call=may_call)
         async with speaking(turn) as voice, self._model.stream(request) as items:
             async for item in items:

@@ -24,7 +24,7 @@ from ..tools.tool import Result, Tool, Workplace
 from .agent_turn import AgentTurn
 from .conversation import Talk, summed
 from .loop import answer
-from .providers.model import Model, Request, ToolSpec
+from .providers.model import Model, ModelRequest, ToolSpec
 
 MOST_REQUESTS = 50
 MOST_AT_ONCE = 3
@@ -56,7 +56,7 @@ def delegating(
     far as they are not for those who talk to a person."""
     kept = {name: tool for name, tool in tools.items() if name not in _NOT_FOR_OTHERS}
     specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in kept.values())
-    request = Request(messages=(), system=_PROMPT, tools=specs)
+    request = ModelRequest(messages=(), system=_PROMPT, tools=specs)
 
     async def delegate(task: Task, place: Workplace) -> Result:
         turn = cast(AgentTurn, place)  # the loop gives its turn to the tools

@@ -19,16 +19,16 @@ import trio
 from ..base.world import World
 from ..state.tables.transcript import ToolCall
 from .providers.model import (
-    Assistant,
+    AssistantMessage,
     Finished,
     Item,
     Message,
+    ModelRequest,
     Reason,
-    Request,
     TextDelta,
     ToolCallReady,
     ToolResult,
-    User,
+    UserMessage,
 )
 
 ABOUT = (
@@ -72,7 +72,7 @@ class Demo:
         self._world = world
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Item]]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[Item]]:
         yield _Answer(_steps(request, self._world.new_id()))
 
 
@@ -94,10 +94,10 @@ class _Answer:
         raise StopAsyncIteration
 
 
-def _steps(request: Request, call_id: str) -> Iterator[Step]:
+def _steps(request: ModelRequest, call_id: str) -> Iterator[Step]:
     """Answer what stands behind the model's last words: results, or what somebody said."""
     messages = request.messages
-    at = max((number for number, one in enumerate(messages) if isinstance(one, Assistant)), default=-1)
+    at = max((number for number, one in enumerate(messages) if isinstance(one, AssistantMessage)), default=-1)
     latest = messages[at + 1 :]
     results = [one.content for one in latest if isinstance(one, ToolResult)]
     if results:
@@ -112,14 +112,14 @@ def _steps(request: Request, call_id: str) -> Iterator[Step]:
     said, before = _said(latest), ""
     if not said:
         said = _said_last(messages)
-        before = cut.text if isinstance(cut := messages[at], Assistant) else ""
+        before = cut.text if isinstance(cut := messages[at], AssistantMessage) else ""
     reason = yield from _react(said, before, request, call_id)
     yield Finished(reason)
 
 
 def _said(messages: Sequence[Message]) -> str:
     """What people said in these, without the notes of the gateway."""
-    texts = (_NOTE.sub("", one.text).strip() for one in messages if isinstance(one, User))
+    texts = (_NOTE.sub("", one.text).strip() for one in messages if isinstance(one, UserMessage))
     return "\n".join(text for text in texts if text)
 
 
@@ -136,13 +136,13 @@ def _said_last(messages: Sequence[Message]) -> str:
 
 def _told(asked: Message, results: Sequence[str]) -> str:
     """What came of the calls, in words."""
-    if isinstance(asked, Assistant) and any(call.name == "clarify" for call in asked.calls):
+    if isinstance(asked, AssistantMessage) and any(call.name == "clarify" for call in asked.calls):
         return f"You answered: {results[0]}"
     shown = "\n".join(result.strip() for result in results)
     return f"```\n{shown}\n```\nThat is what came of it."
 
 
-def _react(said: str, before: str, request: Request, call_id: str) -> Generator[Step, None, Reason]:
+def _react(said: str, before: str, request: ModelRequest, call_id: str) -> Generator[Step, None, Reason]:
     """Do what this asks for, of which something may have been said before; returns why the answer ends
     there."""
 

@@ -23,7 +23,7 @@ import msgspec
 from ..state.db.column_text import disarmed
 from ..state.tables.compactions import Compaction, position
 from ..state.tables.transcript import ToolCall, ToolCard, TranscriptRow
-from .providers.model import Assistant, Message, ToolResult, User
+from .providers.model import AssistantMessage, Message, ToolResult, UserMessage
 
 WHOLE = Compaction()
 
@@ -61,9 +61,9 @@ def conversation(rows: Sequence[TranscriptRow], compaction: Compaction = WHOLE) 
     old, kept = rows[:split], rows[split:]
     messages: list[Message] = []
     if compaction.summary:
-        messages.append(User(_summarised(old, compaction)))
+        messages.append(UserMessage(_summarised(old, compaction)))
         if not _goes_on_to_another(kept):
-            messages += [User(_asked(row, rows)) for row in _unanswered(old)]
+            messages += [UserMessage(_asked(row, rows)) for row in _unanswered(old)]
     return messages + [made for row in kept if (made := message(row, compaction)) is not None]
 
 
@@ -73,10 +73,10 @@ def message(row: TranscriptRow, compaction: Compaction = WHOLE) -> Message | Non
         return None
     short = position(row) < compaction.short
     if row.role == "user":
-        return User(row.content)
+        return UserMessage(row.content)
     if row.role == "assistant":
         calls = tuple(map(_short_call, row.tool_calls)) if short else row.tool_calls
-        return Assistant(_with_cards(row.content, row.cards), calls, row.opaque)
+        return AssistantMessage(_with_cards(row.content, row.cards), calls, row.opaque)
     if row.role == "tool":
         content = _line(row.content) if short else row.content
         return ToolResult(row.tool_call_id or "", content, is_error=row.status == "error")

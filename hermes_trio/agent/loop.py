@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from ..state.db.column_text import disarmed
 from ..tools.tool import Result, Tool
 from .agent_turn import AgentTurn
-from .conversation import Reply, Talk
-from .providers.model import Assistant, Message, ToolCallBroken, ToolResult, User
+from .conversation import ModelReply, Talk
+from .providers.model import AssistantMessage, Message, ToolCallBroken, ToolResult, UserMessage
 from .tool_calls import run_calls
 
 MOST_CONTINUATIONS = 4
@@ -47,17 +47,17 @@ async def answer(turn: AgentTurn, talk: Talk, tools: Mapping[str, Tool], *, most
         said += reply.text
         if reply.was_cut_short and continued < MOST_CONTINUATIONS:
             continued += 1
-            talk.goes_on(Assistant(reply.text, opaque=reply.opaque), User(GO_ON), stored=False)
+            talk.goes_on(AssistantMessage(reply.text, opaque=reply.opaque), UserMessage(GO_ON), stored=False)
         elif not said.strip() and not nudged:
             nudged = True
-            talk.goes_on(User(NOTHING_YET), stored=False)
+            talk.goes_on(UserMessage(NOTHING_YET), stored=False)
         else:
             return said
-    talk.goes_on(User(NO_MORE_TOOLS), stored=False)
+    talk.goes_on(UserMessage(NO_MORE_TOOLS), stored=False)
     return said + (await talk.ask(may_call=False)).text
 
 
-async def _round(turn: AgentTurn, tools: Mapping[str, Tool], said: str, reply: Reply) -> list[Message]:
+async def _round(turn: AgentTurn, tools: Mapping[str, Tool], said: str, reply: ModelReply) -> list[Message]:
     """Do what the model asked for; returns what the conversation has gained by it. What was `said` before
     stands in no row yet."""
     await turn.calls(said + reply.text, *reply.calls, opaque=reply.opaque)
@@ -66,11 +66,11 @@ async def _round(turn: AgentTurn, tools: Mapping[str, Tool], said: str, reply: R
         if call.id in reply.broken:
             results[call.id] = _told(reply.broken[call.id])
             await turn.result(call, results[call.id].content, "error")
-    gained: list[Message] = [Assistant(reply.text, tuple(reply.calls), reply.opaque)]
+    gained: list[Message] = [AssistantMessage(reply.text, tuple(reply.calls), reply.opaque)]
     for call in reply.calls:
         result = results[call.id]
         gained.append(ToolResult(call.id, disarmed(result.content), result.is_error))
-    return gained + [User(disarmed(text)) for text in await turn.steered()]
+    return gained + [UserMessage(disarmed(text)) for text in await turn.steered()]
 
 
 def _told(broken: ToolCallBroken) -> Result:

@@ -35,7 +35,7 @@ from .loop import answer
 from .prompt import system_prompt
 from .providers.choose import choose, fallback
 from .providers.endpoint import Endpoint
-from .providers.model import Model, Request
+from .providers.model import Model, ModelRequest
 from .shortening import Shortened, Shortener
 from .toolset import Toolbox
 
@@ -72,7 +72,7 @@ class Agent:
             turn.mention(
                 f"⏳ Still being connected, so without its tools in this turn: {', '.join(missing)}."
             )
-        request = Request(messages=(), system="\n\n".join([prompt, *told]), tools=toolset.specs)
+        request = ModelRequest(messages=(), system="\n\n".join([prompt, *told]), tools=toolset.specs)
         async with self.open_model() as model:
             talk = Talk(turn, model, request, compaction, self.window)
             return await answer(turn, talk, toolset.tools, most=self.most)

@@ -32,7 +32,7 @@ from .compaction import (
     tokens,
 )
 from .history import conversation
-from .providers.model import Model, Request, TextDelta, User
+from .providers.model import Model, ModelRequest, TextDelta, UserMessage
 from .providers.model_errors import ContextTooLong, ModelError
 
 WITHIN = 300.0
@@ -122,7 +122,7 @@ class Shortener:
         return await self._written(minutes_wanted(made, window, focus, SHARES[-1]))
 
     async def _written(self, wanted: str) -> str:
-        request, text = Request(messages=(User(wanted),), system=SUMMARISER), ""
+        request, text = ModelRequest(messages=(UserMessage(wanted),), system=SUMMARISER), ""
         with trio.move_on_after(WITHIN) as patience:
             async with self.model.stream(request) as items:
                 async for item in items:

@@ -40,13 +40,13 @@ async def ask_model(loaded: Loaded, within: float = MODEL_WITHIN) -> list[Findin
 
 
 async def _asked(endpoint: Endpoint, within: float) -> Finding:
-    from ..agent.providers.model import Request, User
+    from ..agent.providers.model import ModelRequest, UserMessage
     from ..agent.providers.model_clients import open_http
     from ..agent.providers.model_errors import ModelError
     from ..agent.providers.open_models import open_model
 
     name = f"{endpoint.model} at {endpoint.shown}"
-    question = Request(messages=(User("Answer with one word: are you there?"),))
+    question = ModelRequest(messages=(UserMessage("Answer with one word: are you there?"),))
     try:
         with trio.fail_after(within):
             async with (

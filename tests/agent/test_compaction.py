@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hermes_trio.agent.compaction import KEPT, limit, minutes_wanted, plan, tokens
 from hermes_trio.agent.history import WHOLE, conversation
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.model import Request, ToolResult, User
+from hermes_trio.agent.providers.model import ModelRequest, ToolResult, UserMessage
 from hermes_trio.agent.providers.wire.anthropic import messages_body
 from hermes_trio.agent.providers.wire.openai import chat_body
 from hermes_trio.state.tables.compactions import Compaction, position
@@ -60,7 +60,7 @@ def transcripts(draw: st.DrawFn) -> list[TranscriptRow]:
 def accepted(rows: Sequence[TranscriptRow], compaction: Compaction) -> None:
     """Every server takes it."""
     messages = conversation(rows, compaction)
-    request = Request(messages=tuple(messages))
+    request = ModelRequest(messages=tuple(messages))
     check_chat(json.loads(msgspec.json.encode(chat_body(request, OPENAI))))
     check_messages(json.loads(msgspec.json.encode(messages_body(request, ANTHROPIC))))
 
@@ -86,7 +86,7 @@ def test_whatever_is_shortened_can_be_sent_and_holds_what_was_asked_last(
         before = tokens(conversation(rows, compaction))
         if before > 2_000:
             assert tokens(messages) < before
-        said = [message.text for message in messages if isinstance(message, User)]
+        said = [message.text for message in messages if isinstance(message, UserMessage)]
         asked = [row for row in rows if row.role == "user"]
         of_last_turn = [row.content for row in asked if row.turn_id == asked[-1].turn_id]
         assert of_last_turn[0] in said, "what the last turn began with"
@@ -134,7 +134,7 @@ def test_what_no_line_can_shorten_is_summarised_and_the_summary_is_brought_up_to
     assert "minutes so far" not in wanted
     first = made.with_summary(SUMMARY)
     head, *rest = conversation(rows, first)
-    assert isinstance(head, User)
+    assert isinstance(head, UserMessage)
     assert SUMMARY in head.text
     assert "Do none of it again" in head.text
     assert "user 1 " in head.text, "the first request is quoted"
@@ -177,9 +177,9 @@ def test_what_nobody_has_answered_is_whole_where_it_is_taken_up(opening: str, wh
         TranscriptRow("user", opening, 1.0, 2),
     ]
     (_, sent, now) = conversation(rows, Compaction(kept=position(rows[2]), summary=SUMMARY))
-    assert isinstance(sent, User)
+    assert isinstance(sent, UserMessage)
     assert (sent.text == asked) is whole
     assert len(sent.text) < 2_100 or whole
     assert sent.text.startswith("Do all of this:")
     assert sent.text.endswith("And be quick.")
-    assert now == User(opening)
+    assert now == UserMessage(opening)

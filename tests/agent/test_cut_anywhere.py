@@ -33,8 +33,8 @@ from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.model import (
     Finished,
     Item,
+    ModelRequest,
     ReasoningDelta,
-    Request,
     TextDelta,
     ToolCallBroken,
     ToolCallReady,
@@ -80,12 +80,12 @@ class Scripted:
     """A model that goes through its rounds, and then is done. Who has another agent's task just spells."""
 
     rounds: Sequence[Round] = ()
-    requests: list[Request] = field(default_factory=list)
+    requests: list[ModelRequest] = field(default_factory=list)
     name: str = "scripted"
     _number: int = 0
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Item]]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[Item]]:
         self.requests.append(request)
         await trio.sleep(0.1)
         if all(tool.name != NAME for tool in request.tools):
@@ -231,7 +231,7 @@ def rows_in(home: Path) -> list[TranscriptRow]:
         db.close()
 
 
-async def second_life(home: Path) -> tuple[list[Request], list[str]]:
+async def second_life(home: Path) -> tuple[list[ModelRequest], list[str]]:
     """What the model is asked in the next life, when somebody says something more, and what is done then."""
     model, bench = Scripted(), Bench()
     stage = stage_at(home, model, bench)
@@ -244,7 +244,7 @@ async def second_life(home: Path) -> tuple[list[Request], list[str]]:
     return model.requests, bench.done
 
 
-def check(request: Request) -> None:
+def check(request: ModelRequest) -> None:
     """Both kinds of servers take it."""
     chat, messages = (
         msgspec.json.decode(msgspec.json.encode(build(request, server)))

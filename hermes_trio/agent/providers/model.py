@@ -30,14 +30,14 @@ Reason = Literal["stop", "tool_calls", "length"]
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class UserMessage:
     """What a person said."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Assistant:
+class AssistantMessage:
     """What a model answered."""
 
     text: str = ""
@@ -56,7 +56,7 @@ class ToolResult:
     is_error: bool = False
 
 
-Message = User | Assistant | ToolResult
+Message = UserMessage | AssistantMessage | ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ModelRequest:
     """One question to a model."""
 
     messages: tuple[Message, ...]
@@ -137,7 +137,7 @@ class ToolCallBroken:
 class Finished:
     reason: Reason
     opaque: str | None = None
-    """What the model wants back with this answer, for `Assistant.opaque`; nobody else reads it."""
+    """What the model wants back with this answer, for `AssistantMessage.opaque`; nobody else reads it."""
 
 
 Item = (
@@ -159,6 +159,6 @@ class Model(Protocol):
     @property
     def name(self) -> str: ...
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
         """Ask, and hand out the answer while it is written. Entering may raise a `ModelError`, and so may
         each item. The block may be left, or cancelled, at any point: its connection goes with it."""

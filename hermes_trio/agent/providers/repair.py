@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from ...state.tables.transcript import ToolCall
-from .model import Assistant, Message, ToolResult, User
+from .model import AssistantMessage, Message, ToolResult, UserMessage
 
 NOT_SEEN = "No result: whether this ran, and what came of it, is not known."
 _EARLIER = "(The conversation began earlier.)"
@@ -29,9 +29,9 @@ def repaired(messages: Iterable[Message]) -> list[Message]:
     """The same conversation, such that it can be sent."""
     # What follows an answer until the next one: results, and what people said meanwhile, which comes
     # behind the results.
-    rounds: list[tuple[Assistant, list[Message]]] = [(Assistant(), [])]
+    rounds: list[tuple[AssistantMessage, list[Message]]] = [(AssistantMessage(), [])]
     for message in messages:
-        if isinstance(message, Assistant):
+        if isinstance(message, AssistantMessage):
             rounds.append((message, []))
         else:
             rounds[-1][1].append(message)
@@ -41,12 +41,12 @@ def repaired(messages: Iterable[Message]) -> list[Message]:
         results = {message.call_id: message for message in following if isinstance(message, ToolResult)}
         _answer(made, answer, results, used)
         for message in following:
-            if isinstance(message, User):
+            if isinstance(message, UserMessage):
                 _say(made, clean(message.text))
-    if not made or not isinstance(made[0], User):
-        made.insert(0, User(_EARLIER))
-    if isinstance(made[-1], Assistant):
-        made.append(User(_GO_ON))
+    if not made or not isinstance(made[0], UserMessage):
+        made.insert(0, UserMessage(_EARLIER))
+    if isinstance(made[-1], AssistantMessage):
+        made.append(UserMessage(_GO_ON))
     return made
 
 
@@ -95,18 +95,20 @@ def _not_json(constant: str) -> None:
 def _say(made: list[Message], text: str) -> None:
     if not text.strip():
         return
-    if made and isinstance(made[-1], User):
-        made[-1] = User(f"{made[-1].text}\n\n{text}")
+    if made and isinstance(made[-1], UserMessage):
+        made[-1] = UserMessage(f"{made[-1].text}\n\n{text}")
     else:
-        made.append(User(text))
+        made.append(UserMessage(text))
 
 
-def _answer(made: list[Message], said: Assistant, results: Mapping[str, ToolResult], used: set[str]) -> None:
+def _answer(
+    made: list[Message], said: AssistantMessage, results: Mapping[str, ToolResult], used: set[str]
+) -> None:
     text = clean(said.text) if said.text.strip() else ""
     if not text and not said.calls:
         return
     last = made[-1] if made else None
-    if isinstance(last, Assistant):  # and it has no calls, or their results would stand here
+    if isinstance(last, AssistantMessage):  # and it has no calls, or their results would stand here
         text = f"{last.text}\n\n{text}" if text else last.text
         made.pop()
     ids = [plain_id(call.id, used) for call in said.calls]
@@ -114,7 +116,7 @@ def _answer(made: list[Message], said: Assistant, results: Mapping[str, ToolResu
         ToolCall(new, _plain_name(call.name), json_object(call.arguments) or "{}")
         for new, call in zip(ids, said.calls, strict=True)
     )
-    made.append(Assistant(text, calls, said.opaque if _same(said.calls, calls) else None))
+    made.append(AssistantMessage(text, calls, said.opaque if _same(said.calls, calls) else None))
     for new, call in zip(ids, said.calls, strict=True):
         result = results.get(call.id, ToolResult(call.id, NOT_SEEN, is_error=True))
         content = clean(result.content)

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import trio
 
 from ...log import Log
-from .model import FallsBack, Item, Model, ReasoningDelta, Request, ToolCallStarted, Waits
+from .model import FallsBack, Item, Model, ModelRequest, ReasoningDelta, ToolCallStarted, Waits
 from .model_errors import Interrupted, ModelError, StreamMalformed
 
 log = Log(__name__)
@@ -46,7 +46,7 @@ class Persistent:
         return self._models[0].name
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Item]]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[Item]]:
         async with AsyncExitStack() as connection:
             yield _Attempts(self, request, connection)
 
@@ -74,7 +74,7 @@ class Persistent:
 class _Attempts:
     """The items of the first answer that comes; before them, what was done to get it."""
 
-    def __init__(self, models: Persistent, request: Request, connection: AsyncExitStack) -> None:
+    def __init__(self, models: Persistent, request: ModelRequest, connection: AsyncExitStack) -> None:
         self._models, self._request, self._connection = models, request, connection
         self._items: AsyncIterator[Item] | None = None
         self._attempt = 0

@@ -14,7 +14,7 @@ LONGEST_EVENT = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SseEvent:
     data: str
     name: str = ""
 
@@ -37,9 +37,9 @@ class Decoder:
         self._name = ""
         self._at_start = True
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[SseEvent]:
         """The events that end in this chunk."""
-        found: list[Event] = []
+        found: list[SseEvent] = []
         self._line += chunk
         if self._ends_in_cr or b"\n" in chunk or b"\r" in chunk:
             lines = bytes(self._line).splitlines(keepends=True)
@@ -51,21 +51,21 @@ class Decoder:
             raise EventTooLong
         return found
 
-    def end(self) -> list[Event]:
+    def end(self) -> list[SseEvent]:
         """The event that was not ended, if there is one: the stream has ended."""
-        found: list[Event] = []
+        found: list[SseEvent] = []
         if self._line:
             self._take(bytes(self._line).removesuffix(b"\r"), found)
             self._line.clear()
         self._take(b"", found)
         return found
 
-    def _take(self, raw: bytes, found: list[Event]) -> None:
+    def _take(self, raw: bytes, found: list[SseEvent]) -> None:
         if self._at_start:
             raw, self._at_start = raw.removeprefix(codecs.BOM_UTF8), False
         if not raw:
             if self._data:
-                found.append(Event("\n".join(self._data), self._name))
+                found.append(SseEvent("\n".join(self._data), self._name))
             self._data, self._size, self._name = [], 0, ""
             return
         line = raw.decode("utf-8", "replace")
@@ -86,14 +86,14 @@ class Whole:
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[SseEvent]:
         self._data += chunk
         if len(self._data) > LONGEST_EVENT:
             raise EventTooLong
         return []
 
-    def end(self) -> list[Event]:
+    def end(self) -> list[SseEvent]:
         if self._data.lstrip().startswith((b"data:", b"event:", b":")):  # a stream, whatever it was called
             decoder = Decoder()
             return decoder.feed(bytes(self._data)) + decoder.end()
-        return [Event(self._data.decode("utf-8", "replace"))]
+        return [SseEvent(self._data.decode("utf-8", "replace"))]

@@ -61,14 +61,14 @@ class Fold(Protocol):
     held: int
     """Characters that were read and handed out as no item yet: those of tool calls, mostly."""
 
-    def feed(self, event: sse.Event) -> list[Item]: ...
+    def feed(self, event: sse.SseEvent) -> list[Item]: ...
 
     def end(self) -> list[Item]:
         """The stream is over. `StreamCut` if the answer is not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class VendorRequest:
     """A request in a vendor's words, and how to read the answer."""
 
     url: httpx.URL
@@ -99,7 +99,7 @@ def path(endpoint: Endpoint, tail: str) -> httpx.URL:
 
 @asynccontextmanager
 async def asking(
-    client: httpx.AsyncClient, endpoint: Endpoint, question: Question, world: World
+    client: httpx.AsyncClient, endpoint: Endpoint, question: VendorRequest, world: World
 ) -> AsyncIterator[AsyncIterator[Item]]:
     """The answer, while inside. `ModelError` if there is none."""
     headers = endpoint.sign_in | dict(question.headers)
@@ -129,7 +129,7 @@ async def asking(
         body = amended
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     decoder = sse.Whole() if kind == "application/json" else sse.Decoder()
-    answer = Answer(chunks, decoder, question.fold(), endpoint, patience)
+    answer = AnswerStream(chunks, decoder, question.fold(), endpoint, patience)
     try:
         if kind not in _STREAMS:
             raise NotAModelServer(endpoint, said=f"it sends {kind}")
@@ -195,7 +195,7 @@ async def _hang_up(response: httpx.Response, chunks: AsyncIterator[bytes], secon
     await response.aclose()
 
 
-class Answer:
+class AnswerStream:
     """The items of an answer, in order. An error comes behind all that came before it, however the bytes
     were cut."""
 
@@ -216,7 +216,7 @@ class Answer:
         self.is_over = False
         """All of it has come."""
 
-    def __aiter__(self) -> Answer:
+    def __aiter__(self) -> AnswerStream:
         return self
 
     async def __anext__(self) -> Item:

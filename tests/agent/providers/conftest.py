@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.model import Item, Model, Request, TextDelta, ToolSpec, User
+from hermes_trio.agent.providers.model import Item, Model, ModelRequest, TextDelta, ToolSpec, UserMessage
 from hermes_trio.agent.providers.model_clients import Http
 from hermes_trio.agent.providers.model_errors import ModelError
 from hermes_trio.agent.providers.open_models import open_model
@@ -24,7 +24,7 @@ from tests.agent.wire_rules import check
 KEY = "sk-test-0123456789abcdef"
 NOON = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
 LIST_FILES = ToolSpec("ls", "List files.", {"type": "object", "properties": {"path": {"type": "string"}}})
-HELLO = Request(messages=(User("Hello?"),), system="You help.", tools=(LIST_FILES,))
+HELLO = ModelRequest(messages=(UserMessage("Hello?"),), system="You help.", tools=(LIST_FILES,))
 
 bounded = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 
@@ -72,13 +72,13 @@ def models(endpoint: Endpoint, world: World) -> OpenModel:
     return opened
 
 
-async def answer(model: Model, request: Request = HELLO) -> list[Item]:
+async def answer(model: Model, request: ModelRequest = HELLO) -> list[Item]:
     """All of an answer."""
     async with model.stream(request) as items:
         return [item async for item in items]
 
 
-async def outcome(model: Model, request: Request = HELLO) -> tuple[list[Item], ModelError | None]:
+async def outcome(model: Model, request: ModelRequest = HELLO) -> tuple[list[Item], ModelError | None]:
     """As much of an answer as came, and the error behind it."""
     seen: list[Item] = []
     try:

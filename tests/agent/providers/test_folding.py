@@ -30,8 +30,8 @@ from hermes_trio.agent.providers.model_errors import (
     StreamCut,
     StreamMalformed,
 )
-from hermes_trio.agent.providers.sse import Decoder, Event
-from hermes_trio.agent.providers.stream import Answer, Fold
+from hermes_trio.agent.providers.sse import Decoder, SseEvent
+from hermes_trio.agent.providers.stream import AnswerStream, Fold
 from hermes_trio.agent.providers.wire.anthropic_answer import MessagesFold
 from hermes_trio.agent.providers.wire.openai_answer import ChatFold
 from hermes_trio.state.tables.session_entry import Usage
@@ -51,7 +51,7 @@ def folded(wire: Wire, told: Sequence[Any]) -> list[Item]:
     folding = fold(wire)
     items: list[Item] = []
     for data in told:
-        items += folding.feed(Event(data if isinstance(data, str) else json.dumps(data)))
+        items += folding.feed(SseEvent(data if isinstance(data, str) else json.dumps(data)))
     return items + folding.end()
 
 
@@ -331,7 +331,7 @@ async def outcome(wire: Wire, stream: bytes, cuts: Sequence[int]) -> tuple[list[
     """The items, and the error behind them."""
     places = [0, *sorted(cuts), len(stream)]
     chunks = [stream[start:end] for start, end in pairwise(places) if end > start]
-    answer = Answer(_Chunks(chunks), Decoder(), fold(wire), ENDPOINT, 60)
+    answer = AnswerStream(_Chunks(chunks), Decoder(), fold(wire), ENDPOINT, 60)
     items: list[Item] = []
     try:
         async for item in answer:

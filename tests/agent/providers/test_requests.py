@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.model import (
-    Assistant,
+    AssistantMessage,
     Finished,
     Message,
-    Request,
+    ModelRequest,
     ToolResult,
     ToolSpec,
-    User,
+    UserMessage,
 )
 from hermes_trio.agent.providers.repair import NOT_SEEN, json_object, repaired
 from hermes_trio.agent.providers.wire import anthropic, openai
@@ -36,14 +36,14 @@ def claude(model: str) -> Endpoint:
     return Endpoint("anthropic", "https://api.anthropic.com", model)
 
 
-def chat_body(request: Request, endpoint: Endpoint = CHAT) -> dict[str, Any]:
+def chat_body(request: ModelRequest, endpoint: Endpoint = CHAT) -> dict[str, Any]:
     """The body as it goes over the wire, checked."""
     body: dict[str, Any] = json.loads(msgspec.json.encode(openai.chat_body(request, endpoint)))
     check_chat(body)
     return body
 
 
-def messages_body(request: Request, endpoint: Endpoint | None = None) -> dict[str, Any]:
+def messages_body(request: ModelRequest, endpoint: Endpoint | None = None) -> dict[str, Any]:
     body = anthropic.messages_body(request, endpoint or claude("claude-sonnet-5"))
     told: dict[str, Any] = json.loads(msgspec.json.encode(body))
     check_messages(told)
@@ -55,15 +55,17 @@ def call(id_: str, arguments: str = "{}") -> ToolCall:
 
 
 ROUND = (
-    User("Which files?"),
-    Assistant("I look.", (call("a", '{"path": "."}'), call("b"))),
+    UserMessage("Which files?"),
+    AssistantMessage("I look.", (call("a", '{"path": "."}'), call("b"))),
     ToolResult("a", "one two"),
     ToolResult("b", "no such place", is_error=True),
 )
 
 
 def test_a_round_of_tools_in_openais_words() -> None:
-    body = chat_body(Request(messages=ROUND, system="You help.", tools=(LS,), max_tokens=9, effort="low"))
+    body = chat_body(
+        ModelRequest(messages=ROUND, system="You help.", tools=(LS,), max_tokens=9, effort="low")
+    )
     function = {"name": "ls", "arguments": '{"path": "."}'}
     assert body["messages"][0] == {"role": "system", "content": "You help."}
     assert body["messages"][2]["tool_calls"][0] == {"id": "a", "type": "function", "function": function}
@@ -73,7 +75,7 @@ def test_a_round_of_tools_in_openais_words() -> None:
 
 
 def test_a_round_of_tools_in_anthropics_words() -> None:
-    body = messages_body(Request(messages=ROUND, system="You help.", tools=(LS,)))
+    body = messages_body(ModelRequest(messages=ROUND, system="You help.", tools=(LS,)))
     user, said, results = body["messages"]
     use = {"type": "tool_use", "id": "a", "name": "ls", "input": {"path": "."}}
     assert said["content"][:2] == [{"type": "text", "text": "I look."}, use]
@@ -85,75 +87,93 @@ def test_a_round_of_tools_in_anthropics_words() -> None:
 
 def test_openai_itself_counts_under_another_name() -> None:
     endpoint = Endpoint("openai", "https://api.openai.com/v1", "m")
-    assert chat_body(Request(messages=ROUND, max_tokens=9), endpoint)["max_completion_tokens"] == 9
+    assert chat_body(ModelRequest(messages=ROUND, max_tokens=9), endpoint)["max_completion_tokens"] == 9
 
 
 REPAIRS: list[tuple[str, list[Message], list[Message]]] = [
     (
         "a call without its result",
-        [User("x"), Assistant("", (call("a"),))],
-        [User("x"), Assistant("", (call("a"),)), ToolResult("a", NOT_SEEN, is_error=True)],
+        [UserMessage("x"), AssistantMessage("", (call("a"),))],
+        [UserMessage("x"), AssistantMessage("", (call("a"),)), ToolResult("a", NOT_SEEN, is_error=True)],
     ),
     (
         "a result without its call",
-        [User("x"), ToolResult("a", "?"), Assistant("y"), User("z")],
-        [User("x"), Assistant("y"), User("z")],
+        [UserMessage("x"), ToolResult("a", "?"), AssistantMessage("y"), UserMessage("z")],
+        [UserMessage("x"), AssistantMessage("y"), UserMessage("z")],
     ),
     (
         "results in another order",
-        [User("x"), Assistant("", (call("a"), call("b"))), ToolResult("b", "2"), ToolResult("a", "1")],
-        [User("x"), Assistant("", (call("a"), call("b"))), ToolResult("a", "1"), ToolResult("b", "2")],
+        [
+            UserMessage("x"),
+            AssistantMessage("", (call("a"), call("b"))),
+            ToolResult("b", "2"),
+            ToolResult("a", "1"),
+        ],
+        [
+            UserMessage("x"),
+            AssistantMessage("", (call("a"), call("b"))),
+            ToolResult("a", "1"),
+            ToolResult("b", "2"),
+        ],
     ),
     (
         "somebody spoke before the result",
-        [User("x"), Assistant("", (call("a"),)), User("faster!"), ToolResult("a", "1")],
-        [User("x"), Assistant("", (call("a"),)), ToolResult("a", "1"), User("faster!")],
+        [UserMessage("x"), AssistantMessage("", (call("a"),)), UserMessage("faster!"), ToolResult("a", "1")],
+        [UserMessage("x"), AssistantMessage("", (call("a"),)), ToolResult("a", "1"), UserMessage("faster!")],
     ),
-    ("two people in a row", [User("x"), User("y")], [User("x\n\ny")]),
+    ("two people in a row", [UserMessage("x"), UserMessage("y")], [UserMessage("x\n\ny")]),
     (
         "two answers in a row",
-        [User("x"), Assistant("y"), Assistant("z"), User("u")],
-        [User("x"), Assistant("y\n\nz"), User("u")],
+        [UserMessage("x"), AssistantMessage("y"), AssistantMessage("z"), UserMessage("u")],
+        [UserMessage("x"), AssistantMessage("y\n\nz"), UserMessage("u")],
     ),
-    ("nothing in it", [User("x"), Assistant(" "), User("\n"), User("z")], [User("x\n\nz")]),
+    (
+        "nothing in it",
+        [UserMessage("x"), AssistantMessage(" "), UserMessage("\n"), UserMessage("z")],
+        [UserMessage("x\n\nz")],
+    ),
     (
         "no output",
-        [User("x"), Assistant("", (call("a"),)), ToolResult("a", "")],
-        [User("x"), Assistant("", (call("a"),)), ToolResult("a", "(no output)")],
+        [UserMessage("x"), AssistantMessage("", (call("a"),)), ToolResult("a", "")],
+        [UserMessage("x"), AssistantMessage("", (call("a"),)), ToolResult("a", "(no output)")],
     ),
     (
         "nobody asked",
-        [Assistant("y"), User("x")],
-        [User("(The conversation began earlier.)"), Assistant("y"), User("x")],
+        [AssistantMessage("y"), UserMessage("x")],
+        [UserMessage("(The conversation began earlier.)"), AssistantMessage("y"), UserMessage("x")],
     ),
-    ("the model spoke last", [User("x"), Assistant("y")], [User("x"), Assistant("y"), User("Go on.")]),
-    ("half a character", [User("a\ud83d")], [User("a?")]),
+    (
+        "the model spoke last",
+        [UserMessage("x"), AssistantMessage("y")],
+        [UserMessage("x"), AssistantMessage("y"), UserMessage("Go on.")],
+    ),
+    ("half a character", [UserMessage("a\ud83d")], [UserMessage("a?")]),
     (
         "an id twice",
         [
-            User("x"),
-            Assistant("", (call("a"),)),
+            UserMessage("x"),
+            AssistantMessage("", (call("a"),)),
             ToolResult("a", "1"),
-            Assistant("", (call("a"),)),
+            AssistantMessage("", (call("a"),)),
             ToolResult("a", "2"),
         ],
         [
-            User("x"),
-            Assistant("", (call("a"),)),
+            UserMessage("x"),
+            AssistantMessage("", (call("a"),)),
             ToolResult("a", "1"),
-            Assistant("", (call("a_2"),)),
+            AssistantMessage("", (call("a_2"),)),
             ToolResult("a_2", "2"),
         ],
     ),
     (
         "an id of another kind",
-        [User("x"), Assistant("", (call("fc:1"),)), ToolResult("fc:1", "1")],
-        [User("x"), Assistant("", (call("fc_1"),)), ToolResult("fc_1", "1")],
+        [UserMessage("x"), AssistantMessage("", (call("fc:1"),)), ToolResult("fc:1", "1")],
+        [UserMessage("x"), AssistantMessage("", (call("fc_1"),)), ToolResult("fc_1", "1")],
     ),
     (
         "arguments that were cut",
-        [User("x"), Assistant("", (call("a", '{"k'),)), ToolResult("a", "It was cut.")],
-        [User("x"), Assistant("", (call("a"),)), ToolResult("a", "It was cut.")],
+        [UserMessage("x"), AssistantMessage("", (call("a", '{"k'),)), ToolResult("a", "It was cut.")],
+        [UserMessage("x"), AssistantMessage("", (call("a"),)), ToolResult("a", "It was cut.")],
     ),
 ]
 
@@ -182,8 +202,8 @@ THOUGHTS = {
 EXTRAS = {"origin": CHAT.origin, "reasoning_content": "Hm.", "calls": {"a": {"extra_content": {"g": 1}}}}
 OPAQUE = st.sampled_from([None, "nonsense", "[]", json.dumps(EXTRAS), json.dumps(THOUGHTS)])
 MESSAGES = st.lists(
-    st.builds(User, TEXTS)
-    | st.builds(Assistant, TEXTS, st.lists(CALLS, max_size=3).map(tuple), OPAQUE)
+    st.builds(UserMessage, TEXTS)
+    | st.builds(AssistantMessage, TEXTS, st.lists(CALLS, max_size=3).map(tuple), OPAQUE)
     | st.builds(ToolResult, IDS, TEXTS, st.booleans()),
     max_size=12,
 )
@@ -192,7 +212,7 @@ MESSAGES = st.lists(
 @bounded
 @given(MESSAGES, TEXTS)
 def test_any_conversation_keeps_the_rules_of_both_wires(messages: list[Message], system: str) -> None:
-    request = Request(messages=tuple(messages), system=system, tools=(LS,))
+    request = ModelRequest(messages=tuple(messages), system=system, tools=(LS,))
     chat_body(request)
     messages_body(request)
 
@@ -210,7 +230,7 @@ def test_repairing_again_changes_nothing(messages: list[Message]) -> None:
     st.sampled_from(["claude-3-7-sonnet", "claude-haiku-4-5", "claude-opus-5"]),
 )
 def test_thinking_keeps_the_rules(messages: list[Message], effort: Any, model: str) -> None:
-    messages_body(Request(messages=tuple(messages), effort=effort, temperature=0.5), claude(model))
+    messages_body(ModelRequest(messages=tuple(messages), effort=effort, temperature=0.5), claude(model))
 
 
 @pytest.mark.parametrize(
@@ -229,7 +249,9 @@ def test_thinking_keeps_the_rules(messages: list[Message], effort: Any, model: s
 def test_each_generation_thinks_in_its_own_way(
     model: str, effort: Any, thinking: object, temperature: float | None
 ) -> None:
-    body = messages_body(Request(messages=(User("x"),), effort=effort, temperature=0.5), claude(model))
+    body = messages_body(
+        ModelRequest(messages=(UserMessage("x"),), effort=effort, temperature=0.5), claude(model)
+    )
     assert (body.get("thinking"), body.get("temperature")) == (thinking, temperature)
 
 
@@ -248,8 +270,8 @@ async def test_what_a_model_thought_comes_back_to_it(server: ModelServer, models
     async with models() as model:
         finished = (await answer(model))[-1]
         assert isinstance(finished, Finished)
-        said = Assistant("I look.", (call("one", '{"path": "."}'),), finished.opaque)
-        await answer(model, Request(messages=(*HELLO.messages, said, ToolResult("one", "a b"))))
+        said = AssistantMessage("I look.", (call("one", '{"path": "."}'),), finished.opaque)
+        await answer(model, ModelRequest(messages=(*HELLO.messages, said, ToolResult("one", "a b"))))
     sent = server.requests[1].body["messages"][1]
     if server.requests[1].wire == "openai":
         assert sent["reasoning_content"] == "Files first."
@@ -261,7 +283,7 @@ async def test_what_a_model_thought_comes_back_to_it(server: ModelServer, models
 
 def test_what_another_model_thought_stays_where_it_is() -> None:
     opaque = json.dumps({"origin": "openai/127.0.0.1/other", "reasoning_content": "Hm."})
-    request = Request(messages=(User("x"), Assistant("y", (), opaque), User("z")))
+    request = ModelRequest(messages=(UserMessage("x"), AssistantMessage("y", (), opaque), UserMessage("z")))
     assert "Hm." not in json.dumps(chat_body(request)) + json.dumps(messages_body(request))
 
 
@@ -273,8 +295,12 @@ def test_a_call_that_the_loop_dropped_is_not_sent_with_the_thoughts() -> None:
         {"type": "tool_use", "id": "b", "name": "ls"},
     ]
     opaque = json.dumps({"origin": endpoint.origin, "blocks": blocks})
-    messages = (User("x"), Assistant("", (call("b", '{"k": 1}'),), opaque), ToolResult("b", "1"))
-    body = messages_body(Request(messages=messages), endpoint)
+    messages = (
+        UserMessage("x"),
+        AssistantMessage("", (call("b", '{"k": 1}'),), opaque),
+        ToolResult("b", "1"),
+    )
+    body = messages_body(ModelRequest(messages=messages), endpoint)
     assert body["messages"][1]["content"] == [
         blocks[0],
         {"type": "tool_use", "id": "b", "name": "ls", "input": {"k": 1}},
@@ -289,8 +315,8 @@ def test_thoughts_of_an_answer_that_is_no_longer_the_same_stay_away() -> None:
 
     def sent(text: str, calls: tuple[ToolCall, ...], *blocks: object) -> Any:
         opaque = json.dumps({"origin": endpoint.origin, "blocks": blocks})
-        messages = (User("x"), Assistant(text, calls, opaque), User("y"))
-        return messages_body(Request(messages=messages), endpoint)["messages"][1]["content"]
+        messages = (UserMessage("x"), AssistantMessage(text, calls, opaque), UserMessage("y"))
+        return messages_body(ModelRequest(messages=messages), endpoint)["messages"][1]["content"]
 
     assert sent("I look.", (), thought, said) == [thought, said]
     assert sent("I look.", (), thought, said, use) == [thought, said]
@@ -302,9 +328,9 @@ def test_thoughts_of_an_answer_that_is_no_longer_the_same_stay_away() -> None:
 
 def test_an_older_model_does_not_begin_to_think_among_its_tools() -> None:
     endpoint = claude("claude-haiku-4-5")
-    assert "thinking" not in messages_body(Request(messages=ROUND, effort="low"), endpoint)
+    assert "thinking" not in messages_body(ModelRequest(messages=ROUND, effort="low"), endpoint)
     assert "thinking" in messages_body(
-        Request(messages=(*ROUND, Assistant("Two."), User("x")), effort="low"), endpoint
+        ModelRequest(messages=(*ROUND, AssistantMessage("Two."), UserMessage("x")), effort="low"), endpoint
     )
 
 
@@ -326,8 +352,8 @@ def test_what_anthropic_refuses_is_left_out(said: str, body: Any, amended: Any) 
 def test_signatures_of_calls_come_back_with_them() -> None:
     extra = {"extra_content": {"google": {"thought_signature": "s"}}}
     opaque = json.dumps({"origin": CHAT.origin, "calls": {"a": extra}})
-    messages = (User("x"), Assistant("", (call("a"),), opaque), ToolResult("a", "1"))
-    sent = chat_body(Request(messages=messages))["messages"][1]["tool_calls"][0]
+    messages = (UserMessage("x"), AssistantMessage("", (call("a"),), opaque), ToolResult("a", "1"))
+    sent = chat_body(ModelRequest(messages=messages))["messages"][1]["tool_calls"][0]
     assert sent["extra_content"] == extra["extra_content"]
 
 
@@ -338,9 +364,11 @@ async def test_thoughts_that_a_server_no_longer_takes_are_left_out(
         server.answers(Reply().thinks("Hm.").calls("ls", id="one"))
         finished = (await answer(model))[-1]
         assert isinstance(finished, Finished)
-        said = Assistant("", (call("one"),), finished.opaque)
+        said = AssistantMessage("", (call("one"),), finished.opaque)
         server.answers(_refuses_thoughts)
-        await answer(model, Request(messages=(*HELLO.messages, said, ToolResult("one", "a b")), effort="low"))
+        await answer(
+            model, ModelRequest(messages=(*HELLO.messages, said, ToolResult("one", "a b")), effort="low")
+        )
     assert "Hm." in json.dumps(server.requests[1].body)
     assert "Hm." not in json.dumps(server.requests[2].body)
 

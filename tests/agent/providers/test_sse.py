@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.agent.providers.sse import Decoder, Event, EventTooLong
+from hermes_trio.agent.providers.sse import Decoder, EventTooLong, SseEvent
 from tests.agent.providers.conftest import bounded
 
 STREAM = (
@@ -20,10 +20,17 @@ STREAM = (
     b"event: lost\n\n"
     b"data: last"
 )
-EVENTS = [Event("0"), Event("1", "ping"), Event("two\nlines"), Event('{"a": "♥"}'), Event(""), Event("last")]
+EVENTS = [
+    SseEvent("0"),
+    SseEvent("1", "ping"),
+    SseEvent("two\nlines"),
+    SseEvent('{"a": "♥"}'),
+    SseEvent(""),
+    SseEvent("last"),
+]
 
 
-def decoded(chunks: list[bytes]) -> list[Event]:
+def decoded(chunks: list[bytes]) -> list[SseEvent]:
     decoder = Decoder()
     return [event for chunk in chunks for event in decoder.feed(chunk)] + decoder.end()
 
@@ -70,7 +77,7 @@ def test_a_stream_means_what_its_lines_mean(lines: list[tuple[bytes, bytes]]) ->
 
 
 def test_an_error_without_its_field_is_heard() -> None:
-    assert decoded([b'{"error": {"code": 400}}\n']) == [Event('{"error": {"code": 400}}')]
+    assert decoded([b'{"error": {"code": 400}}\n']) == [SseEvent('{"error": {"code": 400}}')]
 
 
 @pytest.mark.parametrize("endless", [b"x" * 100, b"data: y\n" * 20, b"data: " + b"z" * 100])

@@ -14,9 +14,9 @@ import msgspec
 from ....base.world import World
 from ....state.tables.transcript import ToolCall
 from ..endpoint import Body, Endpoint
-from ..model import Assistant, Item, Message, Request, ToolResult
+from ..model import AssistantMessage, Item, Message, ModelRequest, ToolResult
 from ..repair import clean, repaired
-from ..stream import Question, asking, path
+from ..stream import VendorRequest, asking, path
 from .anthropic_answer import THOUGHTS, MessagesFold
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Messages:
     def name(self) -> str:
         return self._endpoint.model
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
         endpoint = self._endpoint
         headers = {
             "content-type": "application/json",
@@ -53,7 +53,7 @@ class Messages:
         elif endpoint.api_key:
             headers["x-api-key"] = endpoint.api_key
         tail = "/messages" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
-        question = Question(
+        question = VendorRequest(
             path(endpoint, tail),
             headers,
             messages_body(request, endpoint),
@@ -71,7 +71,7 @@ def generation(model: str) -> tuple[int, int]:
     return (int(found[1]), int(found[2] or 0)) if found else (99, 0)
 
 
-def messages_body(request: Request, endpoint: Endpoint) -> Body:
+def messages_body(request: ModelRequest, endpoint: Endpoint) -> Body:
     """The request in Anthropic's words."""
     said = repaired(request.messages)
     version = generation(endpoint.model)
@@ -97,7 +97,7 @@ def messages_body(request: Request, endpoint: Endpoint) -> Body:
     return body
 
 
-def _thinking(request: Request, version: tuple[int, int], turns: list[Body], most: int) -> Body:
+def _thinking(request: ModelRequest, version: tuple[int, int], turns: list[Body], most: int) -> Body:
     effort = request.effort
     if effort is None or effort == "none" or version < (3, 7):
         return {}
@@ -121,7 +121,7 @@ def _turns(messages: list[Message], endpoint: Endpoint) -> list[Body]:
     """The messages in turns: what is not the model's is the user's, results and all."""
     turns: list[Body] = []
     for message in messages:
-        role = "assistant" if isinstance(message, Assistant) else "user"
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
         if not turns or turns[-1]["role"] != role:
             turns.append({"role": role, "content": []})
         turns[-1]["content"] += _blocks(message, endpoint)
@@ -133,7 +133,7 @@ def _turns(messages: list[Message], endpoint: Endpoint) -> list[Body]:
 
 def _blocks(message: Message, endpoint: Endpoint) -> list[Body]:
     match message:
-        case Assistant():
+        case AssistantMessage():
             return _answer(message, endpoint)
         case ToolResult():
             block: Body = {"type": "tool_result", "tool_use_id": message.call_id, "content": message.content}
@@ -141,7 +141,7 @@ def _blocks(message: Message, endpoint: Endpoint) -> list[Body]:
     return [{"type": "text", "text": message.text}]
 
 
-def _answer(message: Assistant, endpoint: Endpoint) -> list[Body]:
+def _answer(message: AssistantMessage, endpoint: Endpoint) -> list[Body]:
     """An answer as the model gave it if it was this one, and if it is still the same; else its text and
     its calls."""
     calls = {call.id: call for call in message.calls}

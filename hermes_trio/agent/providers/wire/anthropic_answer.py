@@ -34,7 +34,7 @@ class MessagesFold:
         self._reason = ""
         self._why = ""
 
-    def feed(self, event: sse.Event) -> list[Item]:
+    def feed(self, event: sse.SseEvent) -> list[Item]:
         try:
             told = msgspec.json.decode(event.data)
         except (msgspec.DecodeError, RecursionError) as error:

@@ -13,9 +13,9 @@ import msgspec
 
 from ....base.world import World
 from ..endpoint import Body, Endpoint
-from ..model import Assistant, Item, Message, Request, ToolResult, ToolSpec
+from ..model import AssistantMessage, Item, Message, ModelRequest, ToolResult, ToolSpec
 from ..repair import clean, repaired
-from ..stream import Question, asking, path
+from ..stream import VendorRequest, asking, path
 from .openai_answer import ChatFold
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ class ChatCompletions:
     def name(self) -> str:
         return self._endpoint.model
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
         endpoint = self._endpoint
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
         if endpoint.api_key:
             headers["authorization"] = f"Bearer {endpoint.api_key}"
-        question = Question(
+        question = VendorRequest(
             path(endpoint, "/chat/completions"),
             headers,
             chat_body(request, endpoint),
@@ -49,7 +49,7 @@ class ChatCompletions:
         return asking(self._client, endpoint, question, self._world)
 
 
-def chat_body(request: Request, endpoint: Endpoint) -> Body:
+def chat_body(request: ModelRequest, endpoint: Endpoint) -> Body:
     """The request in OpenAI's words."""
     messages: list[Body] = []
     if request.system.strip():
@@ -82,7 +82,7 @@ def _tool(tool: ToolSpec) -> Body:
 
 def _message(message: Message, endpoint: Endpoint) -> Body:
     match message:
-        case Assistant():
+        case AssistantMessage():
             opaque = _opaque(message.opaque, endpoint)
             extras = opaque.pop("calls", {})
             body: Body = {"role": "assistant", "content": message.text or None, **opaque}

@@ -58,7 +58,7 @@ class ChatFold:
         self._reasoning: dict[str, str] = {}
         self._details: list[Body] = []
 
-    def feed(self, event: sse.Event) -> list[Item]:
+    def feed(self, event: sse.SseEvent) -> list[Item]:
         if event.data.strip() == "[DONE]":
             self.done = True
             return []
