@@ -16,7 +16,7 @@ from ..base.events import ReasoningAvailable
 from .agent_turn import AgentTurn
 
 
-class Voice:
+class Coalescer:
     """Says what a model writes, in its order. Made by `speaking`."""
 
     def __init__(self, turn: AgentTurn, nursery: trio.Nursery) -> None:
@@ -51,12 +51,12 @@ class Voice:
 
 
 @asynccontextmanager
-async def speaking(turn: AgentTurn) -> AsyncIterator[Voice]:
+async def coalescing(turn: AgentTurn) -> AsyncIterator[Coalescer]:
     """A voice. When the block has been left, whichever way but cancelled, all that it was given has been
     said. Raises what the block raises, and what keeps the voice from speaking."""
     raised: Exception | None = None
     async with trio.open_nursery() as nursery:
-        voice = Voice(turn, nursery)
+        voice = Coalescer(turn, nursery)
         try:
             yield voice
         except Exception as error:

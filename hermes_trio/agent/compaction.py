@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ..state.tables.compactions import Compaction, Position, position
 from ..state.tables.transcript import TranscriptRow
-from .history import conversation, message, middle_cut
+from .history import message, messages_of, middle_cut
 from .providers.model import AssistantMessage, Message, ModelRequest, ToolResult, UserMessage
 
 KEPT = (0.2, 0.1, 0.0)
@@ -112,17 +112,17 @@ class Plan:
 def plan(rows: Sequence[TranscriptRow], compaction: Compaction, attempt: int = 0) -> Plan | None:
     """How to make this conversation shorter than `compaction` makes it; None if nothing can be. A later
     attempt keeps less, and makes every result short."""
-    before = tokens(conversation(rows, compaction))
+    before = tokens(messages_of(rows, compaction))
     kept = [row for row in rows if position(row) >= compaction.kept]
     cut = _boundary(kept, compaction, before * KEPT[attempt])
     if cut is None:
         return None
     until = position(kept[cut]) if attempt == 0 else _behind(kept[-1])
     step_one = Plan(replace(compaction, short=max(compaction.short, until)))
-    after = tokens(conversation(rows, step_one.lighter))
+    after = tokens(messages_of(rows, step_one.lighter))
     if after > before * ENOUGH:
         step_two = replace(step_one, old=tuple(kept[:cut]), kept=position(kept[cut]))
-        if tokens(conversation(rows, step_two.with_summary("-"))) < after * TOO_LITTLE:
+        if tokens(messages_of(rows, step_two.with_summary("-"))) < after * TOO_LITTLE:
             return step_two
     return step_one if after < before else None
 
@@ -148,13 +148,13 @@ def _behind(row: TranscriptRow) -> Position:
     return turn, place, row_id + 1
 
 
-def judged(before: int, after: int, compaction: Compaction) -> Compaction:
+def record_savings(before: int, after: int, compaction: Compaction) -> Compaction:
     """The compaction with the memory of how much it has saved."""
     wasted = compaction.wasted + 1 if after > before * TOO_LITTLE else 0
     return replace(compaction, wasted=wasted, not_before=0.0)
 
 
-def minutes_wanted(plan: Plan, window: int | None, focus: str = "", share: int = 1) -> str:
+def summary_prompt(plan: Plan, window: int | None, focus: str = "", share: int = 1) -> str:
     """What a model is asked when it is to write the summary, and never more than it can take."""
     window = window or _UNKNOWN_WINDOW
     so_far = plan.lighter.summary

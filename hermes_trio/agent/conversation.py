@@ -17,23 +17,23 @@ from ..state.tables.compactions import Compaction
 from ..state.tables.session_entry import Usage
 from ..state.tables.transcript import ToolCall, TranscriptRow
 from .agent_turn import AgentTurn
-from .coalesce import speaking
+from .coalesce import coalescing
 from .compaction import KEPT, limit, tokens, tokens_of
-from .history import as_said, conversation, opening_of
+from .history import disarmed_rows, messages_of, opening_of
 from .providers.model import (
-    FallsBack,
     Finished,
     Message,
     Model,
+    ModelReplaced,
     ModelRequest,
     ReasoningDelta,
+    RetryScheduled,
     TextDelta,
     ToolCallBroken,
     ToolCallReady,
-    Waits,
 )
 from .providers.model_errors import ContextTooLong
-from .shortening import Shortener, may_by_itself
+from .shortening import Shortener, may_shorten_automatically
 
 WORTH_TELLING = 5.0
 """Seconds of waiting for a model that a person wants to know of: those of an attempt that failed, and those
@@ -60,7 +60,7 @@ class ModelReply:
         return self.finished is not None and self.finished.reason == "length"
 
 
-class Talk:
+class Conversation:
     """What is said in a turn between its model and everybody else."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Talk:
         """`request` has everything but the messages; `window` is what the model can take, if known."""
         self._turn, self._model, self._compaction, self._window = turn, model, compaction, window
         self._opening = opening_of(turn.turn_id, turn.prompt)
-        self._messages = conversation([*as_said(turn.history), self._opening], compaction)
+        self._messages = messages_of([*disarmed_rows(turn.history), self._opening], compaction)
         self._unstored = 0
         """How many of the last messages no row holds."""
         self._request = replace(request, messages=())
@@ -77,7 +77,7 @@ class Talk:
         self._tokens = known + tokens([self._messages[-1]]) if known else 0
         """How long the next prompt is, as far as a server has counted; 0 if none has."""
 
-    def goes_on(self, *messages: Message, stored: bool = True) -> None:
+    def extend(self, *messages: Message, stored: bool = True) -> None:
         """This has been said since; rows hold it, or nobody but the model will ever know."""
         self._messages += messages
         self._unstored = 0 if stored else self._unstored + len(messages)
@@ -86,7 +86,7 @@ class Talk:
 
     async def ask(self, *, may_call: bool = True) -> ModelReply:
         """Ask the model, and show what it writes; with or without its tools."""
-        if self._is_long and may_by_itself(self._compaction, self._turn.world.time()):
+        if self._is_long and may_shorten_automatically(self._compaction, self._turn.world.time()):
             await self._shorten(0)
         attempts = iter(range(len(KEPT)))
         while True:
@@ -115,7 +115,7 @@ class Talk:
     async def _asked(self, may_call: bool) -> ModelReply:
         turn, reply, tried_at = self._turn, ModelReply(), trio.current_time()
         request = replace(self._request, messages=tuple(self._messages), may_call=may_call)
-        async with speaking(turn) as voice, self._model.stream(request) as items:
+        async with coalescing(turn) as voice, self._model.stream(request) as items:
             async for item in items:
                 match item:
                     case TextDelta(text):
@@ -133,13 +133,13 @@ class Talk:
                         self._tokens = item.last_prompt_tokens
                     case Finished():
                         reply.finished = item
-                    case Waits(seconds, because):
+                    case RetryScheduled(seconds, because):
                         turn.active()
                         next_at = trio.current_time() + seconds
                         if next_at - tried_at >= WORTH_TELLING:
                             turn.mention(f"⏳ The model: {because.problem}; asking again in {seconds:.0f} s.")
                         tried_at = next_at
-                    case FallsBack(name, because):
+                    case ModelReplaced(name, because):
                         turn.mention(f"⚠ {because} Going on with {name}.")
                     case _:
                         turn.active()
@@ -147,7 +147,7 @@ class Talk:
 
     def _use(self, used: Usage) -> None:
         turn = self._turn
-        turn.usage = used if turn.usage is None else summed(turn.usage, used)
+        turn.usage = used if turn.usage is None else add_usage(turn.usage, used)
 
     async def _shorten(self, attempt: int) -> bool:
         """Make the conversation shorter, if that is possible."""
@@ -163,7 +163,7 @@ class Talk:
             turn.usage = replace(turn.usage, last_prompt_tokens=0)
         if done.saved:
             unstored = self._messages[len(self._messages) - self._unstored :]
-            self._messages = [*conversation(rows, done.compaction), *unstored]
+            self._messages = [*messages_of(rows, done.compaction), *unstored]
             self._tokens = self._tokens * done.after // done.before
         return done.saved
 
@@ -172,10 +172,10 @@ class Talk:
         turn_id = self._turn.turn_id
         ours = dropwhile(lambda row: row.role == "user", (row for row in stored if row.turn_id == turn_id))
         before = (row for row in stored if row.turn_id != turn_id)
-        return [*as_said(before), self._opening, *as_said(ours)]
+        return [*disarmed_rows(before), self._opening, *disarmed_rows(ours)]
 
 
-def summed(one: Usage, other: Usage) -> Usage:
+def add_usage(one: Usage, other: Usage) -> Usage:
     """What was used in both. What the second prompt was long is what the conversation is long."""
     unknown = one.cost_usd is None or other.cost_usd is None
     return Usage(

@@ -22,7 +22,7 @@ from ..state.tables.session_entry import Usage
 from ..state.tables.transcript import ToolCall, TranscriptRow
 from ..tools.tool import Result, Tool, Workplace
 from .agent_turn import AgentTurn
-from .conversation import Talk, summed
+from .conversation import Conversation, add_usage
 from .loop import answer
 from .providers.model import Model, ModelRequest, ToolSpec
 
@@ -49,7 +49,7 @@ class Task(msgspec.Struct, frozen=True):
     ] = ""
 
 
-def delegating(
+def delegate_tool(
     open_model: Callable[[], AbstractAsyncContextManager[Model]], tools: Mapping[str, Tool]
 ) -> Tool:
     """The tool that hands a task to another agent, with a model opened like this and with these tools, as
@@ -63,8 +63,10 @@ def delegating(
         child = _Child(turn, f"{task.goal}\n\n{task.context}".strip())
         try:
             async with open_model() as model:
-                talk = _Talk(cast(AgentTurn, child), model, request, Compaction(), None)
-                report = await answer(cast(AgentTurn, child), talk, kept, most=MOST_REQUESTS)
+                conversation = _UnstoredConversation(
+                    cast(AgentTurn, child), model, request, Compaction(), None
+                )
+                report = await answer(cast(AgentTurn, child), conversation, kept, most=MOST_REQUESTS)
         finally:
             child.count()
         if not report.strip():
@@ -82,7 +84,7 @@ def delegating(
     )
 
 
-class _Talk(Talk):
+class _UnstoredConversation(Conversation):
     """A conversation that no rows hold, so that it cannot be made shorter."""
 
     async def _shorten(self, attempt: int) -> bool:
@@ -106,7 +108,7 @@ class _Child:
     def count(self) -> None:
         """Count what was used as used by the turn, whose own conversation is no longer for it."""
         if self.usage is not None:
-            self._turn.usage = summed(self.usage, self._turn.usage or Usage(cost_usd=0.0))
+            self._turn.usage = add_usage(self.usage, self._turn.usage or Usage(cost_usd=0.0))
 
     async def emit(self, event: Event) -> None:
         if isinstance(event, ToolStarted | ToolCompleted):

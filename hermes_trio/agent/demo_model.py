@@ -63,7 +63,7 @@ Step = Item | float
 """Something that is said, or so many seconds in which nothing is."""
 
 
-class Demo:
+class DemoModel:
     """A model that is a program of few words."""
 
     name = "demo"

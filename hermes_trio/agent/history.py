@@ -43,7 +43,7 @@ _LABEL = (
 _LABEL_END = "[End of the summary.]"
 
 
-def as_said(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
+def disarmed_rows(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
     """Rows as they are replayed: nothing that people or tools have said passes for a note of the gateway."""
     said = ((row, disarmed(row.content)) for row in rows)
     # Nearly all are as they were, and there may be thousands in each turn.
@@ -55,7 +55,7 @@ def opening_of(turn_id: int, prompt: str) -> TranscriptRow:
     return TranscriptRow("user", prompt, 0, turn_id)
 
 
-def conversation(rows: Sequence[TranscriptRow], compaction: Compaction = WHOLE) -> list[Message]:
+def messages_of(rows: Sequence[TranscriptRow], compaction: Compaction = WHOLE) -> list[Message]:
     """What has been said, shortened so."""
     split = next((at for at, row in enumerate(rows) if position(row) >= compaction.kept), len(rows))
     old, kept = rows[:split], rows[split:]

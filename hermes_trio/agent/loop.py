@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from ..state.db.column_text import disarmed
 from ..tools.tool import Result, Tool
 from .agent_turn import AgentTurn
-from .conversation import ModelReply, Talk
+from .conversation import Conversation, ModelReply
 from .providers.model import AssistantMessage, Message, ToolCallBroken, ToolResult, UserMessage
 from .tool_calls import run_calls
 
@@ -31,15 +31,15 @@ NO_MORE_TOOLS = (
 )
 
 
-async def answer(turn: AgentTurn, talk: Talk, tools: Mapping[str, Tool], *, most: int) -> str:
+async def answer(turn: AgentTurn, conversation: Conversation, tools: Mapping[str, Tool], *, most: int) -> str:
     """Answer one message, with at most so many requests to the model before the last one."""
     said, continued, nudged, strikes = "", 0, False, 0
     for _ in range(most):
-        reply = await talk.ask()
+        reply = await conversation.ask()
         if reply.calls:
             can_be_made = any(call.name in tools and call.id not in reply.broken for call in reply.calls)
             strikes = 0 if can_be_made else strikes + 1
-            talk.goes_on(*await _round(turn, tools, said, reply))
+            conversation.extend(*await _round(turn, tools, said, reply))
             said = ""
             if strikes == MOST_STRIKES:
                 break
@@ -47,14 +47,16 @@ async def answer(turn: AgentTurn, talk: Talk, tools: Mapping[str, Tool], *, most
         said += reply.text
         if reply.was_cut_short and continued < MOST_CONTINUATIONS:
             continued += 1
-            talk.goes_on(AssistantMessage(reply.text, opaque=reply.opaque), UserMessage(GO_ON), stored=False)
+            conversation.extend(
+                AssistantMessage(reply.text, opaque=reply.opaque), UserMessage(GO_ON), stored=False
+            )
         elif not said.strip() and not nudged:
             nudged = True
-            talk.goes_on(UserMessage(NOTHING_YET), stored=False)
+            conversation.extend(UserMessage(NOTHING_YET), stored=False)
         else:
             return said
-    talk.goes_on(UserMessage(NO_MORE_TOOLS), stored=False)
-    return said + (await talk.ask(may_call=False)).text
+    conversation.extend(UserMessage(NO_MORE_TOOLS), stored=False)
+    return said + (await conversation.ask(may_call=False)).text
 
 
 async def _round(turn: AgentTurn, tools: Mapping[str, Tool], said: str, reply: ModelReply) -> list[Message]:

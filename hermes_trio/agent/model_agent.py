@@ -29,14 +29,14 @@ from ..tools.builtin.memory import snapshot
 from ..tools.mcp.mcp_servers import open_servers
 from ..tools.tool import Tool
 from .agent_turn import AgentTurn
-from .conversation import Talk
-from .demo_model import Demo
+from .conversation import Conversation
+from .demo_model import DemoModel
 from .loop import answer
 from .prompt import system_prompt
 from .providers.choose import choose, fallback
 from .providers.endpoint import Endpoint
 from .providers.model import Model, ModelRequest
-from .shortening import Shortened, Shortener
+from .shortening import Shortener, ShorteningResult
 from .toolset import Toolbox
 
 log = Log(__name__)
@@ -74,12 +74,12 @@ class Agent:
             )
         request = ModelRequest(messages=(), system="\n\n".join([prompt, *told]), tools=toolset.specs)
         async with self.open_model() as model:
-            talk = Talk(turn, model, request, compaction, self.window)
-            return await answer(turn, talk, toolset.tools, most=self.most)
+            conversation = Conversation(turn, model, request, compaction, self.window)
+            return await answer(turn, conversation, toolset.tools, most=self.most)
 
     async def compress(
         self, entry: SessionEntry, rows: Sequence[TranscriptRow], database: Database, focus: str = ""
-    ) -> Shortened | None:
+    ) -> ShorteningResult | None:
         """Shorten what a model is sent of a session because somebody asks for it; None where no model is
         sent anything."""
         if self.is_demo:
@@ -139,7 +139,7 @@ async def _models(
 ) -> AsyncIterator[Callable[[], AbstractAsyncContextManager[Model]]]:
     """What opens the model for a turn. Only one behind an address needs an HTTP client."""
     if endpoint is None:
-        yield lambda: nullcontext(Demo(world))
+        yield lambda: nullcontext(DemoModel(world))
         return
     from .providers.model_clients import open_http
     from .providers.open_models import open_model

@@ -25,13 +25,13 @@ from .compaction import (
     MOST_WASTED,
     SUMMARISER,
     Plan,
-    judged,
     longest_summary,
-    minutes_wanted,
     plan,
+    record_savings,
+    summary_prompt,
     tokens,
 )
-from .history import conversation
+from .history import messages_of
 from .providers.model import Model, ModelRequest, TextDelta, UserMessage
 from .providers.model_errors import ContextTooLong, ModelError
 
@@ -45,7 +45,7 @@ log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Shortened:
+class ShorteningResult:
     """What came of an attempt."""
 
     compaction: Compaction
@@ -60,7 +60,7 @@ class Shortened:
         return self.after < self.before
 
 
-def may_by_itself(compaction: Compaction, now: float) -> bool:
+def may_shorten_automatically(compaction: Compaction, now: float) -> bool:
     """Whether an attempt may be made that nobody asked for."""
     return compaction.wasted < MOST_WASTED and now >= compaction.not_before
 
@@ -86,9 +86,9 @@ class Shortener:
         window: int | None,
         attempt: int = 0,
         focus: str = "",
-    ) -> Shortened:
+    ) -> ShorteningResult:
         """Make what is sent of these rows shorter than `compaction` does, and store how."""
-        before = tokens(conversation(rows, compaction))
+        before = tokens(messages_of(rows, compaction))
         made, trouble = plan(rows, compaction, attempt), ""
         new = made.lighter if made else compaction
         if made and made.old:
@@ -100,10 +100,12 @@ class Shortener:
                 trouble = str(error)
             todo = await self.database.read(_still_to_do, self.session_id)
             with_summary = replace(made.with_summary(summary[: longest_summary(window)]), todo=todo)
-            if summary and tokens(conversation(rows, with_summary)) < before:
+            if summary and tokens(messages_of(rows, with_summary)) < before:
                 new = with_summary
-        after = tokens(conversation(rows, new))
-        new = replace(new, not_before=self.now() + COOLDOWN) if trouble else judged(before, after, new)
+        after = tokens(messages_of(rows, new))
+        new = (
+            replace(new, not_before=self.now() + COOLDOWN) if trouble else record_savings(before, after, new)
+        )
         await self.database.write(compactions.put, self.session_id, new)
         log.info(
             "a conversation was shortened",
@@ -112,14 +114,14 @@ class Shortener:
             after=after,
             trouble=trouble,
         )
-        return Shortened(new, before, after, trouble)
+        return ShorteningResult(new, before, after, trouble)
 
     async def _summary(self, made: Plan, window: int | None, focus: str) -> str:
         """What the model writes; it gets less to read where that was too much. Raises `ModelError`."""
         for share in SHARES[:-1]:
             with suppress(ContextTooLong):
-                return await self._written(minutes_wanted(made, window, focus, share))
-        return await self._written(minutes_wanted(made, window, focus, SHARES[-1]))
+                return await self._written(summary_prompt(made, window, focus, share))
+        return await self._written(summary_prompt(made, window, focus, SHARES[-1]))
 
     async def _written(self, wanted: str) -> str:
         request, text = ModelRequest(messages=(UserMessage(wanted),), system=SUMMARISER), ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..tools.mcp.mcp_servers import ToolServers
 from ..tools.tool import Tool
-from .delegate import NAME, delegating
+from .delegate import NAME, delegate_tool
 from .providers.model import Model, ToolSpec
 
 
@@ -24,7 +24,7 @@ class Toolset:
     specs: tuple[ToolSpec, ...]
 
 
-def toolset(
+def build_toolset(
     open_model: Callable[[], AbstractAsyncContextManager[Model]],
     tools: Mapping[str, Tool],
     disabled: Collection[str],
@@ -33,7 +33,7 @@ def toolset(
     disabled ones."""
     tools = {name: tool for name, tool in tools.items() if name not in disabled}
     if NAME not in disabled:
-        tools = {NAME: delegating(open_model, tools), **tools}
+        tools = {NAME: delegate_tool(open_model, tools), **tools}
     specs = (ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools.values())
     return Toolset(tools, tuple(specs))
 
@@ -51,14 +51,14 @@ class Toolbox:
     ) -> None:
         self._open_model, self._own, self._servers, self._disabled = open_model, own, servers, disabled
         self._theirs: Mapping[str, Tool] = {}
-        self._made = toolset(open_model, own, disabled)
+        self._made = build_toolset(open_model, own, disabled)
 
     async def tools(self) -> Toolset:
         """What there is now."""
         theirs = await self._servers.tools() if self._servers else self._theirs
         if theirs is not self._theirs:
             self._theirs = theirs
-            self._made = toolset(self._open_model, {**theirs, **self._own}, self._disabled)
+            self._made = build_toolset(self._open_model, {**theirs, **self._own}, self._disabled)
         return self._made
 
     def missing(self) -> list[str]:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.agent.compaction import KEPT, limit, minutes_wanted, plan, tokens
-from hermes_trio.agent.history import WHOLE, conversation
+from hermes_trio.agent.compaction import KEPT, limit, plan, summary_prompt, tokens
+from hermes_trio.agent.history import WHOLE, messages_of
 from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.model import ModelRequest, ToolResult, UserMessage
 from hermes_trio.agent.providers.wire.anthropic import messages_body
@@ -59,7 +59,7 @@ def transcripts(draw: st.DrawFn) -> list[TranscriptRow]:
 
 def accepted(rows: Sequence[TranscriptRow], compaction: Compaction) -> None:
     """Every server takes it."""
-    messages = conversation(rows, compaction)
+    messages = messages_of(rows, compaction)
     request = ModelRequest(messages=tuple(messages))
     check_chat(json.loads(msgspec.json.encode(chat_body(request, OPENAI))))
     check_messages(json.loads(msgspec.json.encode(messages_body(request, ANTHROPIC))))
@@ -82,8 +82,8 @@ def test_whatever_is_shortened_can_be_sent_and_holds_what_was_asked_last(
         if new is None:
             continue
         accepted(rows, new)
-        messages = conversation(rows, new)
-        before = tokens(conversation(rows, compaction))
+        messages = messages_of(rows, new)
+        before = tokens(messages_of(rows, compaction))
         if before > 2_000:
             assert tokens(messages) < before
         said = [message.text for message in messages if isinstance(message, UserMessage)]
@@ -111,7 +111,7 @@ def test_old_results_become_one_line_before_any_model_is_asked() -> None:
     made = plan(rows, WHOLE)
     assert made is not None
     assert made.old == (), "that is enough"
-    results = [one for one in conversation(rows, made.lighter) if isinstance(one, ToolResult)]
+    results = [one for one in messages_of(rows, made.lighter) if isinstance(one, ToolResult)]
     assert [len(one.content) > 300 for one in results] == [False] * 16 + [True] * 4
     assert "A result of 8000 characters" in results[0].content
     accepted(rows, made.lighter)
@@ -129,11 +129,11 @@ def test_what_no_line_can_shorten_is_summarised_and_the_summary_is_brought_up_to
     made = plan(rows, WHOLE)
     assert made is not None
     assert made.old
-    wanted = minutes_wanted(made, 200_000)
+    wanted = summary_prompt(made, 200_000)
     assert "PERSON: user 1 " in wanted
     assert "minutes so far" not in wanted
     first = made.with_summary(SUMMARY)
-    head, *rest = conversation(rows, first)
+    head, *rest = messages_of(rows, first)
     assert isinstance(head, UserMessage)
     assert SUMMARY in head.text
     assert "Do none of it again" in head.text
@@ -142,7 +142,7 @@ def test_what_no_line_can_shorten_is_summarised_and_the_summary_is_brought_up_to
     again = plan(rows, first)
     assert again is not None
     assert again.old[0] == rows[len(made.old)], "what is summarised is not summarised again"
-    assert f"minutes so far, to be brought up to date: keep what still holds.\n\n{SUMMARY}" in minutes_wanted(
+    assert f"minutes so far, to be brought up to date: keep what still holds.\n\n{SUMMARY}" in summary_prompt(
         again, 200_000
     )
 
@@ -152,7 +152,7 @@ def test_the_material_of_a_summary_fits_the_model_that_writes_it() -> None:
     made = plan(rows, WHOLE)
     assert made is not None
     for window, share in ((8_000, 1), (8_000, 4), (200_000, 1), (None, 1)):
-        assert len(minutes_wanted(made, window, share=share)) < (window or 48_000) * 2 // share + 1_000
+        assert len(summary_prompt(made, window, share=share)) < (window or 48_000) * 2 // share + 1_000
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_what_nobody_has_answered_is_whole_where_it_is_taken_up(opening: str, wh
         TranscriptRow("assistant", "I do.", 1.0, 1, place=1, recovered=True, id=2),
         TranscriptRow("user", opening, 1.0, 2),
     ]
-    (_, sent, now) = conversation(rows, Compaction(kept=position(rows[2]), summary=SUMMARY))
+    (_, sent, now) = messages_of(rows, Compaction(kept=position(rows[2]), summary=SUMMARY))
     assert isinstance(sent, UserMessage)
     assert (sent.text == asked) is whole
     assert len(sent.text) < 2_100 or whole

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from hermes_trio.agent.agent_turn import AgentTurn
-from hermes_trio.agent.coalesce import speaking
+from hermes_trio.agent.coalesce import coalescing
 from hermes_trio.base.events import Event, ReasoningAvailable
 
 
@@ -39,7 +39,7 @@ class Slow:
 
 
 def speech(turn: Slow) -> Any:
-    return speaking(cast(AgentTurn, turn))
+    return coalescing(cast(AgentTurn, turn))
 
 
 async def test_what_comes_meanwhile_is_said_as_one(autojump_clock: MockClock) -> None:

@@ -43,7 +43,7 @@ _LONGEST_LIST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ModelChoice:
     """Who answers."""
 
     endpoint: Endpoint | None
@@ -64,11 +64,11 @@ async def choose(
     environ: Mapping[str, str],
     *,
     local_servers: Mapping[int, str] = LOCAL_SERVERS,
-) -> Chosen:
+) -> ModelChoice:
     """Who answers with this configuration. `origins` is `Loaded.origins`: which keys were set, and where."""
     because = _because(origins.get("model.provider"))
     if because and model.provider == "demo":
-        return Chosen(None, f"The demo answers, because {because}.")
+        return ModelChoice(None, f"The demo answers, because {because}.")
     if (endpoint := configured(model, origins, environ)) is not None:
         if model.base_url and not model.name and model.provider == "openai":
             endpoint = await _with_model_of(endpoint, model)
@@ -78,7 +78,7 @@ async def choose(
         if await _listens(port) and (found := await _models(url)):
             endpoint = _endpoint(model, url, found.model, None, found.context_length)
             return _chosen(endpoint, f"a model server ({name}, probably) listens there and no key is set")
-    return Chosen(
+    return ModelChoice(
         None,
         "The demo answers: no key is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, OPENROUTER_API_KEY), no model "
         "is configured, and no model server answers on this machine.",
@@ -156,8 +156,8 @@ def _endpoint(
     )
 
 
-def _chosen(endpoint: Endpoint, because: str) -> Chosen:
-    return Chosen(endpoint, f"{endpoint.model} at {endpoint.shown} is asked, because {because}.")
+def _chosen(endpoint: Endpoint, because: str) -> ModelChoice:
+    return ModelChoice(endpoint, f"{endpoint.model} at {endpoint.shown} is asked, because {because}.")
 
 
 async def _listens(port: int) -> bool:

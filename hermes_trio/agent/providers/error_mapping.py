@@ -87,7 +87,7 @@ def _number(text: str | None) -> float | None:
     return float(text) if text and re.fullmatch(r"\s*\d{1,9}(?:\.\d{0,9})?\s*", text) else None
 
 
-def refusal(
+def response_error(
     endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes, now: datetime
 ) -> ModelError:
     """The error that an HTTP answer with this status is."""
@@ -100,7 +100,7 @@ def refusal(
     return _error(endpoint, status, payload, retry_after(headers, now))
 
 
-def trouble(endpoint: Endpoint, payload: object) -> ModelError | None:
+def stream_error(endpoint: Endpoint, payload: object) -> ModelError | None:
     """The error that a message in a stream is; None if it is none."""
     match payload:
         case {"error": None} | {"error": ""} | {"error": False}:

@@ -88,7 +88,7 @@ class ModelRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class RetryScheduled:
     """An attempt failed, and the next one is made in so many seconds."""
 
     seconds: float
@@ -96,7 +96,7 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
-class FallsBack:
+class ModelReplaced:
     """A model cannot answer: from here on, and for the rest of the turn, another one does."""
 
     model: str
@@ -141,8 +141,8 @@ class Finished:
 
 
 Item = (
-    Waits
-    | FallsBack
+    RetryScheduled
+    | ModelReplaced
     | TextDelta
     | ReasoningDelta
     | ToolCallStarted

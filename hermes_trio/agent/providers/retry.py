@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import trio
 
 from ...log import Log
-from .model import FallsBack, Item, Model, ModelRequest, ReasoningDelta, ToolCallStarted, Waits
+from .model import Item, Model, ModelReplaced, ModelRequest, ReasoningDelta, RetryScheduled, ToolCallStarted
 from .model_errors import Interrupted, ModelError, StreamMalformed
 
 log = Log(__name__)
@@ -32,7 +32,7 @@ def pause(attempt: int, error: ModelError, jitter: float) -> float:
     return delay * (1 + jitter / 2)
 
 
-class Persistent:
+class RetryingModel:
     """A model that is asked again when it fails, and replaced when it cannot answer.
 
     The one that could answer is kept for as long as this lives: a turn."""
@@ -74,7 +74,7 @@ class Persistent:
 class _Attempts:
     """The items of the first answer that comes; before them, what was done to get it."""
 
-    def __init__(self, models: Persistent, request: ModelRequest, connection: AsyncExitStack) -> None:
+    def __init__(self, models: RetryingModel, request: ModelRequest, connection: AsyncExitStack) -> None:
         self._models, self._request, self._connection = models, request, connection
         self._items: AsyncIterator[Item] | None = None
         self._attempt = 0
@@ -112,10 +112,10 @@ class _Attempts:
         if seconds is not None:
             log.info("model asked again", problem=str(error), attempt=self._attempt, seconds=seconds)
             self._next_at = trio.current_time() + seconds
-            return Waits(seconds, error)
+            return RetryScheduled(seconds, error)
         other = self._models.next_model() if error.may_fall_back else None
         if other is None:
             raise error
         log.warning("model replaced", problem=str(error), model=other.name)
         self._attempt, self._silence, self._next_at = 0, 0.0, -float("inf")
-        return FallsBack(other.name, error)
+        return ModelReplaced(other.name, error)

@@ -80,7 +80,7 @@ class Decoder:
             self._name = value
 
 
-class Whole:
+class JsonAnswer:
     """A decoder for an answer that is no stream: all of it is one event."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ import trio
 from ...base.world import World
 from . import sse
 from .endpoint import Body, Endpoint
-from .error_mapping import refusal
+from .error_mapping import response_error
 from .model import Item, ReasoningDelta, TextDelta
 from .model_clients import CONNECT_SECONDS, httpx
 from .model_errors import (
@@ -53,7 +53,7 @@ _FAREWELL = 0.2
 _STREAMS = ("text/event-stream", "application/json", "text/plain", "application/octet-stream", "")
 
 
-class Fold(Protocol):
+class AnswerFold(Protocol):
     """An answer as it grows: a vendor's events in, items out."""
 
     done: bool
@@ -74,7 +74,7 @@ class VendorRequest:
     url: httpx.URL
     headers: Mapping[str, str]
     body: Body
-    fold: Callable[[], Fold]
+    fold: Callable[[], AnswerFold]
     amend: Callable[[Body, str], Body | None]
     """The body without what a server has refused in these words, if that can be left out."""
     refused: list[str]
@@ -98,7 +98,7 @@ def path(endpoint: Endpoint, tail: str) -> httpx.URL:
 
 
 @asynccontextmanager
-async def asking(
+async def open_answer(
     client: httpx.AsyncClient, endpoint: Endpoint, question: VendorRequest, world: World
 ) -> AsyncIterator[AsyncIterator[Item]]:
     """The answer, while inside. `ModelError` if there is none."""
@@ -121,14 +121,14 @@ async def asking(
             break
         explained = await _rest(chunks, endpoint, patience)
         await _hang_up(response, chunks, 0)
-        error = refusal(endpoint, response.status_code, response.headers, explained, world.now())
+        error = response_error(endpoint, response.status_code, response.headers, explained, world.now())
         amended = question.amend(body, error.said) if isinstance(error, RequestRefused) else None
         if amended is None or amended == body or attempt == _MOST_AMENDMENTS:
             raise error
         question.refused.append(error.said)
         body = amended
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    decoder = sse.Whole() if kind == "application/json" else sse.Decoder()
+    decoder = sse.JsonAnswer() if kind == "application/json" else sse.Decoder()
     answer = AnswerStream(chunks, decoder, question.fold(), endpoint, patience)
     try:
         if kind not in _STREAMS:
@@ -202,8 +202,8 @@ class AnswerStream:
     def __init__(
         self,
         chunks: AsyncIterator[bytes],
-        decoder: sse.Decoder | sse.Whole,
-        fold: Fold,
+        decoder: sse.Decoder | sse.JsonAnswer,
+        fold: AnswerFold,
         endpoint: Endpoint,
         patience: float,
     ) -> None:

@@ -15,7 +15,7 @@ from hermes_trio.agent.providers.model import Item, Model, ModelRequest, TextDel
 from hermes_trio.agent.providers.model_clients import Http
 from hermes_trio.agent.providers.model_errors import ModelError
 from hermes_trio.agent.providers.open_models import open_model
-from hermes_trio.agent.providers.retry import Persistent
+from hermes_trio.agent.providers.retry import RetryingModel
 from hermes_trio.base.world import World
 from hermes_trio.testing.model_replies import Wire
 from hermes_trio.testing.model_server import ModelServer, open_model_server
@@ -28,7 +28,7 @@ HELLO = ModelRequest(messages=(UserMessage("Hello?"),), system="You help.", tool
 
 bounded = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 
-OpenModel = Callable[..., AbstractAsyncContextManager[Persistent]]
+OpenModel = Callable[..., AbstractAsyncContextManager[RetryingModel]]
 
 
 @pytest.fixture(params=["openai", "anthropic"])
@@ -64,7 +64,7 @@ def models(endpoint: Endpoint, world: World) -> OpenModel:
     """Opens a model; further names are those it falls back to."""
 
     @asynccontextmanager
-    async def opened(*fallbacks: str, retries: int = 0) -> AsyncIterator[Persistent]:
+    async def opened(*fallbacks: str, retries: int = 0) -> AsyncIterator[RetryingModel]:
         endpoints = [endpoint, *(replace(endpoint, model=name) for name in fallbacks)]
         async with open_model(Http(), endpoints, world, retries=retries) as model:
             yield model

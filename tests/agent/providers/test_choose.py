@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from hermes_trio.agent.providers.choose import Chosen, choose, fallback, known_context_length
+from hermes_trio.agent.providers.choose import ModelChoice, choose, fallback, known_context_length
 from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.config.config_file import load_config
 from hermes_trio.config.schema import FallbackConfig, ModelConfig
@@ -25,7 +25,7 @@ async def chosen(
     *,
     local: dict[int, str] | None = None,
     environ: dict[str, str] | None = None,
-) -> Chosen:
+) -> ModelChoice:
     environ = environ or {}
     tmp_path.joinpath("config.yaml").write_text(config, "utf-8")
     loaded = load_config(tmp_path, environ)
@@ -71,7 +71,7 @@ async def test_the_configuration_decides_before_it(tmp_path: Path) -> None:
 
 async def test_the_demo_can_be_wanted(tmp_path: Path) -> None:
     choice = await chosen(tmp_path, "model: {provider: demo}", environ={"OPENAI_API_KEY": KEY})
-    assert choice == Chosen(None, "The demo answers, because config.yaml says so.")
+    assert choice == ModelChoice(None, "The demo answers, because config.yaml says so.")
 
 
 async def test_openrouters_key_goes_to_openrouter_and_no_other_does(tmp_path: Path) -> None:

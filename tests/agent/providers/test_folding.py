@@ -31,7 +31,7 @@ from hermes_trio.agent.providers.model_errors import (
     StreamMalformed,
 )
 from hermes_trio.agent.providers.sse import Decoder, SseEvent
-from hermes_trio.agent.providers.stream import AnswerStream, Fold
+from hermes_trio.agent.providers.stream import AnswerFold, AnswerStream
 from hermes_trio.agent.providers.wire.anthropic_answer import MessagesFold
 from hermes_trio.agent.providers.wire.openai_answer import ChatFold
 from hermes_trio.state.tables.session_entry import Usage
@@ -42,7 +42,7 @@ from tests.agent.providers.conftest import bounded
 ENDPOINT = Endpoint("openai", "http://127.0.0.1:1/v1", "m")
 
 
-def fold(wire: Wire) -> Fold:
+def fold(wire: Wire) -> AnswerFold:
     ids = iter(range(1, 100))
     return ChatFold(ENDPOINT, lambda: str(next(ids))) if wire == "openai" else MessagesFold(ENDPOINT)
 

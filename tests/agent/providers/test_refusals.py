@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hermes_trio.agent.providers import model_errors
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.error_mapping import refusal, retry_after, trouble
+from hermes_trio.agent.providers.error_mapping import response_error, retry_after, stream_error
 from hermes_trio.agent.providers.model_clients import Http
 from hermes_trio.agent.providers.open_models import open_model
 from hermes_trio.base.errors import ConfigInvalid
@@ -30,7 +30,7 @@ ENDPOINT = Endpoint("openai", "https://kim:hunter22@example.org/v1?key=hidden", 
 
 def error(status: int, payload: object, headers: dict[str, str] | None = None) -> model_errors.ModelError:
     body = payload if isinstance(payload, str) else json.dumps(payload)
-    return refusal(ENDPOINT, status, headers or {}, body.encode(), NOON)
+    return response_error(ENDPOINT, status, headers or {}, body.encode(), NOON)
 
 
 def said(message: str, kind: str = "invalid_request_error", **more: Any) -> dict[str, Any]:
@@ -180,14 +180,14 @@ def test_googles_way_to_say_how_long() -> None:
     st.dictionaries(st.sampled_from(["retry-after"]), st.text()),
 )
 def test_any_refusal_is_an_error_of_ours(status: int, body: bytes, headers: dict[str, str]) -> None:
-    assert isinstance(refusal(ENDPOINT, status, headers, body, NOON), model_errors.ModelError)
+    assert isinstance(response_error(ENDPOINT, status, headers, body, NOON), model_errors.ModelError)
 
 
 @pytest.mark.parametrize(
     "told", [{"error": None}, {"error": ""}, {"choices": []}, [], None, "error", {"type": "ping"}]
 )
 def test_what_is_no_error(told: object) -> None:
-    assert trouble(ENDPOINT, told) is None
+    assert stream_error(ENDPOINT, told) is None
 
 
 LEAKS = [KEY, KEY[:12] + "****" + KEY[-6:], "Bearer " + "x" * 30, "kim:hunter22", "hunter22", "hidden"]

@@ -10,10 +10,16 @@ from trio.testing import MockClock
 
 from hermes_trio.agent.providers import model_errors
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.model import FallsBack, Finished, ToolCallBroken, ToolCallReady, Waits
+from hermes_trio.agent.providers.model import (
+    Finished,
+    ModelReplaced,
+    RetryScheduled,
+    ToolCallBroken,
+    ToolCallReady,
+)
 from hermes_trio.agent.providers.model_clients import Http
 from hermes_trio.agent.providers.open_models import open_model
-from hermes_trio.agent.providers.retry import Persistent, pause
+from hermes_trio.agent.providers.retry import RetryingModel, pause
 from hermes_trio.base.world import World
 from hermes_trio.testing.model_replies import Reply, Wire, refused
 from hermes_trio.testing.model_server import ModelServer
@@ -26,7 +32,7 @@ async def test_a_busy_server_is_asked_again(
     server.answers(*[refused(wire, 529, "overloaded_error", "Overloaded")] * 3)
     async with models(retries=3) as model:
         items = await answer(model)
-    assert [item.seconds for item in items if isinstance(item, Waits)] == [2, 4, 8]
+    assert [item.seconds for item in items if isinstance(item, RetryScheduled)] == [2, 4, 8]
     assert text_of(items) == "Hello."
     assert trio.current_time() == 14
 
@@ -77,7 +83,7 @@ async def test_a_stream_that_breaks_before_its_first_word_is_asked_again(
     server.answers(trouble)
     async with models(retries=1) as model:
         items = await answer(model)
-    assert [type(item) for item in items[:1]] == [Waits]
+    assert [type(item) for item in items[:1]] == [RetryScheduled]
     assert text_of(items) == "Hello."
 
 
@@ -87,7 +93,7 @@ async def test_who_waits_holds_no_connection(
     server.answers(*[Reply().fails("overloaded_error").hangs()] * 2)
     async with models(retries=2) as model, model.stream(HELLO) as items:
         for _ in range(2):
-            assert isinstance(await anext(items), Waits)
+            assert isinstance(await anext(items), RetryScheduled)
             await server.until(lambda: server.open == 0)
         assert text_of([item async for item in items]) == "Hello."
 
@@ -97,7 +103,7 @@ async def test_a_server_that_was_silent_for_long_is_not_waited_for_again(
 ) -> None:
     server.answers(replace(Reply(), head_after=1e6))
     async with models("other", retries=3) as model, model.stream(HELLO) as items:
-        assert isinstance(await anext(items), FallsBack)
+        assert isinstance(await anext(items), ModelReplaced)
         await server.until(lambda: server.open == 0)
         assert trio.current_time() == 900
         assert text_of([item async for item in items]) == "Hello."
@@ -127,7 +133,7 @@ async def test_what_it_only_thought_or_began_to_call_is_no_answer_yet(
         items = await answer(model)
     assert text_of(items) == "Hello."
     assert isinstance(items[-1], Finished)
-    assert sum(isinstance(item, Waits) for item in items) == 1
+    assert sum(isinstance(item, RetryScheduled) for item in items) == 1
     assert not any(isinstance(item, ToolCallReady | ToolCallBroken) for item in items)
 
 
@@ -137,7 +143,7 @@ async def test_another_model_takes_over_and_keeps_the_turn(
     server.answers(refused(wire, 404, "not_found_error", "model: test-model"))
     async with models("other", retries=3) as model:
         items = await answer(model)
-        assert [item.model for item in items if isinstance(item, FallsBack)] == ["other"]
+        assert [item.model for item in items if isinstance(item, ModelReplaced)] == ["other"]
         assert (text_of(items), model.name) == ("Hello.", "other")
         await answer(model)
     assert [asked.body["model"] for asked in server.requests] == ["test-model", "other", "other"]
@@ -186,7 +192,7 @@ async def test_a_server_that_comes_up_is_found(wire: Wire, world: World, autojum
     assert not model_errors.CannotConnect(away, refused=True).may_retry
     assert model_errors.CannotConnect(replace(away, base_url="http://example.org/v1"), refused=True).may_retry
     async with open_model(Http(), [away], world, retries=3) as model:
-        assert isinstance(model, Persistent)
+        assert isinstance(model, RetryingModel)
         with pytest.raises(model_errors.CannotConnect):
             await answer(model)
     assert trio.current_time() == 0

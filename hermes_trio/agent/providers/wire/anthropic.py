@@ -16,7 +16,7 @@ from ....state.tables.transcript import ToolCall
 from ..endpoint import Body, Endpoint
 from ..model import AssistantMessage, Item, Message, ModelRequest, ToolResult
 from ..repair import clean, repaired
-from ..stream import VendorRequest, asking, path
+from ..stream import VendorRequest, open_answer, path
 from .anthropic_answer import THOUGHTS, MessagesFold
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _BUDGETS = {"minimal": 2_000, "low": 4_000, "medium": 8_000, "high": 16_000, "xh
 _CACHED = {"type": "ephemeral"}
 
 
-class Messages:
+class AnthropicMessages:
     """A model behind an address that speaks Anthropic's way."""
 
     def __init__(self, client: httpx.AsyncClient, endpoint: Endpoint, world: World) -> None:
@@ -61,7 +61,7 @@ class Messages:
             amended,
             self._refused,
         )
-        return asking(self._client, endpoint, question, self._world)
+        return open_answer(self._client, endpoint, question, self._world)
 
 
 def generation(model: str) -> tuple[int, int]:

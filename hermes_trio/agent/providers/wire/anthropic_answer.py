@@ -8,7 +8,7 @@ from ....state.tables.session_entry import Usage
 from ....state.tables.transcript import ToolCall
 from .. import sse
 from ..endpoint import Body, Endpoint
-from ..error_mapping import trouble
+from ..error_mapping import stream_error
 from ..model import Finished, Item, ReasoningDelta, TextDelta, ToolCallBroken, ToolCallReady, ToolCallStarted
 from ..model_errors import ContentRefused, StreamCut, StreamMalformed
 from ..repair import json_object, plain_id
@@ -39,7 +39,7 @@ class MessagesFold:
             told = msgspec.json.decode(event.data)
         except (msgspec.DecodeError, RecursionError) as error:
             raise StreamMalformed(self._endpoint, said=event.data) from error
-        if failure := trouble(self._endpoint, told):
+        if failure := stream_error(self._endpoint, told):
             raise failure
         if not isinstance(told, dict):
             raise StreamMalformed(self._endpoint, said=event.data)

@@ -10,7 +10,7 @@ _OPENING, _CLOSING = "<think>", "</think>"
 Said = ReasoningDelta | TextDelta
 
 
-class Aloud:
+class InlineReasoning:
     """Takes the text of an answer piece by piece."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from ....base.world import World
 from ..endpoint import Body, Endpoint
 from ..model import AssistantMessage, Item, Message, ModelRequest, ToolResult, ToolSpec
 from ..repair import clean, repaired
-from ..stream import VendorRequest, asking, path
+from ..stream import VendorRequest, open_answer, path
 from .openai_answer import ChatFold
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class ChatCompletions:
             amended,
             self._refused,
         )
-        return asking(self._client, endpoint, question, self._world)
+        return open_answer(self._client, endpoint, question, self._world)
 
 
 def chat_body(request: ModelRequest, endpoint: Endpoint) -> Body:

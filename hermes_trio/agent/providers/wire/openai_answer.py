@@ -17,11 +17,11 @@ from ....state.tables.session_entry import Usage
 from ....state.tables.transcript import ToolCall
 from .. import sse
 from ..endpoint import Body, Endpoint
-from ..error_mapping import trouble
+from ..error_mapping import stream_error
 from ..model import Finished, Item, Reason, ReasoningDelta, ToolCallBroken, ToolCallReady, ToolCallStarted
 from ..model_errors import ContentRefused, StreamCut, StreamMalformed
 from ..repair import json_object, plain_id
-from .inline_reasoning import Aloud
+from .inline_reasoning import InlineReasoning
 
 _LENGTH = ("length", "max_tokens", "model_length")
 _REFUSED = ("content_filter", "safety", "refusal")
@@ -52,7 +52,7 @@ class ChatFold:
         self._by_index: dict[int, _Call] = {}
         self._ids: set[str] = set()
         self._said = False
-        self._aloud = Aloud()
+        self._inline = InlineReasoning()
         self._reason = ""
         self._usage: Usage | None = None
         self._reasoning: dict[str, str] = {}
@@ -68,7 +68,7 @@ class ChatFold:
             raise StreamMalformed(self._endpoint, said=event.data) from error
         if event.name == "error" and isinstance(chunk, dict) and "error" not in chunk:
             chunk = {"error": chunk}
-        if failure := trouble(self._endpoint, chunk):
+        if failure := stream_error(self._endpoint, chunk):
             raise failure
         if not isinstance(chunk, dict):
             raise StreamMalformed(self._endpoint, said=event.data)
@@ -91,7 +91,7 @@ class ChatFold:
         if self._reason in _REFUSED:
             raise ContentRefused(self._endpoint)
         cut = self._reason in _LENGTH
-        items: list[Item] = [*self._aloud.end()]
+        items: list[Item] = [*self._inline.end()]
         items += [item for call in self._calls for item in self._closed(call, cut=cut)]
         if self._usage:
             items.append(self._usage)
@@ -111,7 +111,7 @@ class ChatFold:
             self.held += len(str(detail))
         if text := _text(delta.get("content")) or _text(delta.get("refusal")):
             self._said = True
-            items += self._aloud.feed(text)
+            items += self._inline.feed(text)
         calls = delta.get("tool_calls")
         for part in calls if isinstance(calls, list) else []:
             if isinstance(part, dict):
