@@ -19,15 +19,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ...base.errors import StoreUnusable
 from ...base.world import World
 from ...host.files.private_files import PRIVATE_FILE, is_read_only, make_private_dir, open_private
 from ...log import Log
+from .column_text import storable
 from .damaged import LOGS
 from .file_identity import FileIdentity
 from .migrations import SchemaStep, apply_steps, missing_steps
@@ -37,6 +39,8 @@ BUSY_MS = 2000
 LARGEST_LOG = 16 << 20
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _MAGIC = b"SQLite format 3\0"
+
+Parameters = Sequence[Any] | Mapping[str, Any]
 
 log = Log(__name__)
 
@@ -49,6 +53,22 @@ class Connections:
     reading: sqlite3.Connection
     damaged_copy: Path | None
     files: FileIdentity
+
+
+class TextConnection(sqlite3.Connection):
+    """A connection that stores any text: characters that SQLite cannot store are replaced by `storable`."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        try:
+            return super().execute(sql, parameters)
+        except UnicodeEncodeError:  # rare, so the texts are only looked at then
+            return super().execute(sql, _storable(parameters))
+
+
+def _storable(parameters: Parameters) -> Parameters:
+    if isinstance(parameters, Mapping):
+        return {name: storable(one) if isinstance(one, str) else one for name, one in parameters.items()}
+    return [storable(one) if isinstance(one, str) else one for one in parameters]
 
 
 class _Damage(Exception):
@@ -98,6 +118,7 @@ def _connect(where: Path | str) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
         timeout=BUSY_MS / 1000,
+        factory=TextConnection,
     )
     connection.text_factory = _text
     return connection

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from ..db.column_text import storable
 from .transcript import TranscriptRow
 
 Position = tuple[int, int, int]
@@ -56,8 +55,8 @@ def put(db: sqlite3.Connection, session_id: str, compaction: Compaction) -> None
             session_id,
             *compaction.kept,
             *compaction.short,
-            storable(compaction.summary),
-            storable(compaction.todo),
+            compaction.summary,
+            compaction.todo,
             compaction.wasted,
             compaction.not_before,
         ),

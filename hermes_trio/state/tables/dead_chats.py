@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import sqlite3
 
-from ..db.column_text import storable
-
 
 def mark(
     db: sqlite3.Connection, platform: str, account: str, chat_id: str, *, reason: str, at: float
 ) -> None:
     """Mark a chat as dead, and give up its open deliveries."""
-    chat, reason = (platform, account, chat_id), storable(reason)
+    chat = (platform, account, chat_id)
     db.execute(
         "INSERT INTO dead_chats (platform, account, chat_id, reason, marked_at) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING",

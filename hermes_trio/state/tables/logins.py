@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from ..db.column_text import storable
-
 MOST = 100
 """The oldest logins beyond this number are deleted."""
 
@@ -27,7 +25,7 @@ def add(db: sqlite3.Connection, login: Login) -> list[Login]:
     db.execute(
         "INSERT INTO logins (login_id, made_at, expires_at, browser) VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING",
-        (login.login_id, login.made_at, login.expires_at, storable(login.browser)),
+        (login.login_id, login.made_at, login.expires_at, login.browser),
     )
     db.execute("DELETE FROM logins WHERE expires_at <= ?", (login.made_at,))
     db.execute(

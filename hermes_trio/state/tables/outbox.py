@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ..db.column_text import storable
-
 
 class OutboxState(StrEnum):
     """The progress of a delivery."""
@@ -77,7 +75,7 @@ def owe(db: sqlite3.Connection, owed: Owed, at: float) -> bool:
                 owed.platform,
                 owed.account,
                 owed.chat_id,
-                storable(owed.body),
+                owed.body,
                 owed.thread_id,
                 owed.reply_to,
                 owed.session_id,
@@ -188,7 +186,7 @@ def note_failure(db: sqlite3.Connection, outbox_id: int, error: str) -> None:
     """Record that the attempt certainly did not arrive: the message is owed again."""
     db.execute(
         "UPDATE outbox SET state = 'owed', error = ? WHERE outbox_id = ? AND state = 'attempting'",
-        (storable(error), outbox_id),
+        (error, outbox_id),
     )
 
 
@@ -206,7 +204,7 @@ def give_up(db: sqlite3.Connection, outbox_id: int, error: str, at: float) -> No
     db.execute(
         "UPDATE outbox SET state = 'given_up', error = ?, done_at = ? "
         "WHERE outbox_id = ? AND done_at IS NULL",
-        (storable(error), at, outbox_id),
+        (error, at, outbox_id),
     )
 
 

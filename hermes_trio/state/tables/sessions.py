@@ -14,7 +14,7 @@ import msgspec
 
 from ...base.ids import path_safe_id
 from ...base.messages import SessionSource
-from ..db.column_text import read_stored, storable
+from ..db.column_text import read_stored
 from .session_entry import Mark, SessionEntry, Usage
 
 _COLUMNS = (
@@ -67,7 +67,7 @@ def add(db: sqlite3.Connection, entry: SessionEntry) -> None:
             entry.created_at,
             entry.updated_at,
             json.dumps(entry.origin.to_dict()) if entry.origin else None,
-            storable(entry.display_name),
+            entry.display_name,
             entry.platform,
             entry.chat_type,
             mark.kind if mark else None,
@@ -191,7 +191,7 @@ def unmark_cut(db: sqlite3.Connection, session_id: str) -> bool:
 
 def rename(db: sqlite3.Connection, session_id: str, name: str) -> None:
     """Set the display name of a session. This is no use of the session."""
-    db.execute("UPDATE sessions SET display_name = ? WHERE session_id = ?", (storable(name), session_id))
+    db.execute("UPDATE sessions SET display_name = ? WHERE session_id = ?", (name, session_id))
 
 
 def touch(db: sqlite3.Connection, session_id: str, at: float) -> None:
@@ -244,4 +244,4 @@ def prompt(db: sqlite3.Connection, session_id: str) -> str | None:
 
 def set_prompt(db: sqlite3.Connection, session_id: str, text: str) -> None:
     """Store the system prompt of a session."""
-    db.execute("UPDATE sessions SET prompt = ? WHERE session_id = ?", (storable(text), session_id))
+    db.execute("UPDATE sessions SET prompt = ? WHERE session_id = ?", (text, session_id))

@@ -95,7 +95,7 @@ def _json(values: tuple[ToolCall, ...] | tuple[ToolCard, ...]) -> str | None:
     try:
         return msgspec.json.encode(values).decode()
     except UnicodeEncodeError:
-        return storable(json.dumps(msgspec.to_builtins(values), ensure_ascii=False))
+        return json.dumps(msgspec.to_builtins(values), ensure_ascii=False)
 
 
 def _message(row: tuple[Any, ...]) -> TranscriptRow:
@@ -117,14 +117,14 @@ def append(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> int:
             row.turn_id,
             row.place,
             row.role,
-            storable(row.content),
+            row.content,
             row.created_at,
-            storable(row.reasoning),
+            row.reasoning,
             _json(row.tool_calls),
-            storable(row.finish),
-            storable(row.tool_call_id),
-            storable(row.tool_name),
-            storable(row.status),
+            row.finish,
+            row.tool_call_id,
+            row.tool_name,
+            row.status,
             _json(row.cards),
             row.recovered,
             row.opaque,
@@ -193,9 +193,7 @@ def search(
 ) -> list[tuple[str, TranscriptRow]]:
     """Return up to `limit` rows that contain all of `words`, the best match first, each with its session id;
     with a `key` only rows of sessions with that key. The words are literal: none is a search operator."""
-    phrases = " ".join(
-        '"' + word.replace('"', '""') + '"' for word in storable(words).replace("\0", " ").split()
-    )
+    phrases = " ".join('"' + word.replace('"', '""') + '"' for word in words.replace("\0", " ").split())
     if not phrases:
         return []
     query = (

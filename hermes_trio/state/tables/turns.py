@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from ..db.column_text import storable
-
 
 class Outcome(StrEnum):
     """How a turn ended."""
@@ -145,7 +143,7 @@ def end(
         "UPDATE turns SET ended_at = ?1, reason = ?3, recovery = ?4, recovery_since = ?5, "
         "outcome = iif(stopped_at IS NOT NULL AND ?2 IN ('cut', 'unstarted'), 'stopped', ?2) "
         "WHERE turn_id = ?6 AND ended_at IS NULL RETURNING outcome, session_id",
-        (at, outcome, storable(reason), recovery, since, turn_id),
+        (at, outcome, reason, recovery, since, turn_id),
     ).fetchone()
     return (Outcome(row[0]), row[1]) if row else None
 
@@ -252,7 +250,7 @@ def note_recovery(db: sqlite3.Connection, before: TurnRow, after: TurnRow) -> bo
             "AND recovery IS ? AND recovery_attempts = ? AND recovery_bytes = ?",
             (
                 after.recovery,
-                storable(after.recovery_note),
+                after.recovery_note,
                 after.recovery_attempts,
                 after.recovery_since,
                 after.recovery_bytes,
