@@ -11,7 +11,7 @@ import trio
 
 from hermes_trio.host.loop.open_files import raise_open_files
 from hermes_trio.testing.model_replies import Reply
-from hermes_trio.testing.model_server import Asked, open_model_server
+from hermes_trio.testing.model_server import RecordedRequest, open_model_server
 
 END = "That is all."
 _SENTENCE = "The sea is wide and deep and older than all who sail on it. " * 3 + END
@@ -44,7 +44,7 @@ def _serve_models(pipe: Connection) -> None:
     async def serving() -> None:
         async with open_model_server() as server:
 
-            def answer(asked: Asked) -> Reply:
+            def answer(asked: RecordedRequest) -> Reply:
                 server.requests.clear()
                 return REPLIES[asked.body["model"]]
 

@@ -20,7 +20,7 @@ from functools import partial
 import trio
 
 from ..platform.contract import CredentialsRefused, PlatformError, Traits
-from .stage import Delivery, Stage
+from .stage import Stage, WaitingEvent
 from .wire import (
     Accept,
     Answer,
@@ -122,7 +122,7 @@ class _Connection:
         self.scope = trio.CancelScope()
         self._server, self._stream, self._scissors = server, stream, scissors
         self._writing = trio.Lock()
-        self._handed_out: Delivery | None = None
+        self._handed_out: WaitingEvent | None = None
         self._welcomed = False
 
     async def converse(self) -> None:

@@ -30,7 +30,7 @@ from ..platform.contract import (
     Preformatted,
     Traits,
 )
-from .stage import Delivery, Stage, demand
+from .stage import Stage, WaitingEvent, demand
 
 _T = TypeVar("_T")
 
@@ -140,7 +140,7 @@ class _Incoming:
 
     def __init__(self, link: MemoryLink, stage: Stage) -> None:
         self._link, self._stage = link, stage
-        self._in_hand: Delivery | None = None
+        self._in_hand: WaitingEvent | None = None
 
     def __aiter__(self) -> _Incoming:
         return self

@@ -1,9 +1,9 @@
-"""What a model for tests answers, as values, and how that looks on either wire.
+"""Replies of a model server for tests, as values, and their form on each of the two wires.
 
     Reply().thinks("Two files?").says("Let me see.").calls("terminal", {"command": "ls"}).uses(12, 7)
 
-A reply is a list of steps; each of its methods returns a longer one. One that ends in no `finishes`,
-`breaks`, `hangs` or `fails` is finished as its steps say: for calls if there were any.
+A reply is a list of steps; each of its methods returns a longer one. A reply that does not end with
+`finishes`, `breaks`, `hangs` or `fails` gets a finish reason: `tool_calls` if it has calls, else `stop`.
 """
 
 from __future__ import annotations
@@ -17,38 +17,46 @@ Wire = Literal["openai", "anthropic"]
 
 
 @dataclass(frozen=True, slots=True)
-class Says:
+class TextStep:
+    """A part of the answer's text."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Thinks:
+class ThinkingStep:
+    """A part of the model's reasoning."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class ToolCallStep:
+    """A call of a tool."""
+
     tool: str
     arguments: str
-    """As written, which may be no JSON."""
+    """JSON as it is sent; a test may pass invalid JSON."""
     id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Uses:
+class UsageStep:
+    """Numbers of tokens that the request cost."""
+
     prompt: int
     answer: int
 
 
 @dataclass(frozen=True, slots=True)
-class Pauses:
-    """Sends nothing for so long; for ever if that is infinite."""
+class PauseStep:
+    """A pause of the stream; an infinite one never ends."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Fails:
+class ErrorStep:
     """An error in the middle of the stream."""
 
     kind: str
@@ -56,77 +64,90 @@ class Fails:
 
 
 @dataclass(frozen=True, slots=True)
-class Sends:
-    """These bytes, whatever they are."""
+class RawStep:
+    """Bytes that are sent as they are."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Breaks:
-    """The connection ends."""
+class HangupStep:
+    """The end of the connection."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finishes:
+class FinishStep:
+    """The end of the answer."""
+
     reason: str
-    """In OpenAI's words; empty for an end without one."""
+    """Finish reason in OpenAI's terms; empty for an end without one."""
     done: bool = True
-    """Whether the stream ends as it should, with [DONE] or `message_stop`."""
+    """Send the regular end of the stream: [DONE] or `message_stop`."""
 
 
-Step = Says | Thinks | Calls | Uses | Pauses | Fails | Sends | Breaks | Finishes
+Step = (
+    TextStep
+    | ThinkingStep
+    | ToolCallStep
+    | UsageStep
+    | PauseStep
+    | ErrorStep
+    | RawStep
+    | HangupStep
+    | FinishStep
+)
 Arguments = Mapping[str, object] | str
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, and how it is put on the wire."""
+    """An answer, and the way in which it is sent."""
 
     steps: tuple[Step, ...] = ()
     piece: int = 0
-    """Characters of text, thought or arguments in one event; 0 is all of it."""
+    """Most characters of text, reasoning or arguments in one event; 0 for no limit."""
     chunk: int = 0
-    """Bytes sent at a time; 0 is an event at a time."""
+    """Most bytes sent at a time; 0 for one event at a time."""
     line_end: str = "\n"
     comments: bool = False
     """A comment before each event, as proxies send to keep a connection alive."""
     content_type: str = "text/event-stream"
     seconds_per_event: float = 0.0
     head_after: float = 0.0
-    """Seconds until the head of the answer."""
+    """Seconds until the head of the response."""
     lingers: bool = False
-    """After the end of the answer its body does not end."""
+    """Keep the response body open after the end of the answer."""
 
     def says(self, text: str) -> Reply:
-        return self.then(Says(text))
+        return self.then(TextStep(text))
 
     def thinks(self, text: str) -> Reply:
-        return self.then(Thinks(text))
+        return self.then(ThinkingStep(text))
 
     def calls(self, tool: str, arguments: Arguments = "{}", id: str | None = None) -> Reply:
-        return self.then(Calls(tool, arguments if isinstance(arguments, str) else json.dumps(arguments), id))
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        return self.then(ToolCallStep(tool, text, id))
 
     def uses(self, prompt: int, answer: int) -> Reply:
-        return self.then(Uses(prompt, answer))
+        return self.then(UsageStep(prompt, answer))
 
     def pauses(self, seconds: float) -> Reply:
-        return self.then(Pauses(seconds))
+        return self.then(PauseStep(seconds))
 
     def hangs(self) -> Reply:
-        return self.then(Pauses(float("inf")))
+        return self.then(PauseStep(float("inf")))
 
     def fails(self, kind: str = "server_error", message: str = "Something broke.") -> Reply:
-        return self.then(Fails(kind, message))
+        return self.then(ErrorStep(kind, message))
 
     def sends(self, data: bytes) -> Reply:
-        return self.then(Sends(data))
+        return self.then(RawStep(data))
 
     def breaks(self) -> Reply:
-        return self.then(Breaks())
+        return self.then(HangupStep())
 
     def finishes(self, reason: str = "stop", *, done: bool = True) -> Reply:
-        return self.then(Finishes(reason, done))
+        return self.then(FinishStep(reason, done))
 
     def then(self, step: Step) -> Reply:
         return replace(self, steps=(*self.steps, step))
@@ -134,16 +155,16 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """An answer in one piece, a refusal mostly: its status and its body."""
+    """A response that is no stream, mostly an error: its status and its body."""
 
     status: int
     body: Mapping[str, object] | str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Their names in small letters."""
+    """Their names are in lower case."""
 
 
 def refused(wire: Wire, status: int, kind: str, message: str, **headers: str) -> Plain:
-    """A refusal as this wire's vendor writes one; `retry_after="5"` is the header Retry-After."""
+    """Return an error response in the form of this wire's vendor; `retry_after="5"` sets Retry-After."""
     error: dict[str, object] = {"type": kind, "message": message}
     if wire == "openai":
         error |= {"code": kind, "param": None}
@@ -152,56 +173,59 @@ def refused(wire: Wire, status: int, kind: str, message: str, **headers: str) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
-    """An event on the wire."""
+class SseEvent:
+    """A server-sent event."""
 
     data: str
     name: str = ""
 
 
-def events(reply: Reply, wire: Wire, number: int) -> Iterator[Put | Pauses | Sends | Breaks]:
-    """What the steps of a reply look like on this wire; `number` makes its ids its own."""
+WireStep = SseEvent | PauseStep | RawStep | HangupStep
+
+
+def events(reply: Reply, wire: Wire, number: int) -> Iterator[WireStep]:
+    """Yield the steps of a reply in the form of this wire. `number` makes the ids in it unique."""
     steps = reply.steps
-    if not steps or not isinstance(steps[-1], Finishes | Breaks | Fails | Sends | Pauses):
-        reason = "tool_calls" if any(isinstance(step, Calls) for step in steps) else "stop"
-        steps = (*steps, Finishes(reason))
+    if not steps or not isinstance(steps[-1], FinishStep | HangupStep | ErrorStep | RawStep | PauseStep):
+        reason = "tool_calls" if any(isinstance(step, ToolCallStep) for step in steps) else "stop"
+        steps = (*steps, FinishStep(reason))
     return _openai(steps, reply.piece, number) if wire == "openai" else _anthropic(steps, reply.piece, number)
 
 
-def _openai(steps: tuple[Step, ...], piece: int, number: int) -> Iterator[Put | Pauses | Sends | Breaks]:
-    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> Put:
+def _openai(steps: tuple[Step, ...], piece: int, number: int) -> Iterator[WireStep]:
+    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> SseEvent:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return Put(json.dumps({"id": f"chatcmpl-{number}", "object": _CHUNK, "choices": [choice]}))
+        return SseEvent(json.dumps({"id": f"chatcmpl-{number}", "object": _CHUNK, "choices": [choice]}))
 
     index = 0
-    used: Put | None = None
+    used: SseEvent | None = None
     yield chunk({"role": "assistant", "content": ""})
     for step in steps:
         match step:
-            case Says():
+            case TextStep():
                 yield from (chunk({"content": part}) for part in _pieces(step.text, piece))
-            case Thinks():
+            case ThinkingStep():
                 yield from (chunk({"reasoning_content": part}) for part in _pieces(step.text, piece))
-            case Calls():
+            case ToolCallStep():
                 call = {"index": index, "id": step.id or f"call_{number}_{index}", "type": "function"}
                 function: dict[str, str] = {"name": step.tool, "arguments": ""}
                 yield chunk({"tool_calls": [{**call, "function": function}]})
                 for part in _pieces(step.arguments, piece):
                     yield chunk({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
                 index += 1
-            case Uses():
+            case UsageStep():
                 usage = {"prompt_tokens": step.prompt, "completion_tokens": step.answer}
-                used = Put(json.dumps({"object": _CHUNK, "choices": [], "usage": usage}))
-            case Fails():
+                used = SseEvent(json.dumps({"object": _CHUNK, "choices": [], "usage": usage}))
+            case ErrorStep():
                 error = {"type": step.kind, "message": step.message}
-                yield Put(json.dumps({"error": error}))
-            case Finishes():
+                yield SseEvent(json.dumps({"error": error}))
+            case FinishStep():
                 if step.reason:
                     yield chunk({}, step.reason)
                 if used:
                     yield used
                 if step.done:
-                    yield Put("[DONE]")
+                    yield SseEvent("[DONE]")
             case _:
                 yield step
 
@@ -215,16 +239,18 @@ _STOP_REASONS = {
 }
 
 
-def _anthropic(steps: tuple[Step, ...], piece: int, number: int) -> Iterator[Put | Pauses | Sends | Breaks]:
-    def event(kind: str, **more: Any) -> Put:
-        return Put(json.dumps({"type": kind, **more}), kind)
+def _anthropic(steps: tuple[Step, ...], piece: int, number: int) -> Iterator[WireStep]:
+    def event(kind: str, **more: Any) -> SseEvent:
+        return SseEvent(json.dumps({"type": kind, **more}), kind)
 
-    def block(index: int, start: Mapping[str, Any], deltas: Iterator[Mapping[str, Any]]) -> Iterator[Put]:
+    def block(
+        index: int, start: Mapping[str, Any], deltas: Iterator[Mapping[str, Any]]
+    ) -> Iterator[SseEvent]:
         yield event("content_block_start", index=index, content_block=start)
         yield from (event("content_block_delta", index=index, delta=delta) for delta in deltas)
         yield event("content_block_stop", index=index)
 
-    used = next((step for step in steps if isinstance(step, Uses)), Uses(0, 0))
+    used = next((step for step in steps if isinstance(step, UsageStep)), UsageStep(0, 0))
     usage = {"input_tokens": used.prompt, "output_tokens": 1}
     message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": [], "usage": usage}
     yield event("message_start", message=message)
@@ -232,13 +258,13 @@ def _anthropic(steps: tuple[Step, ...], piece: int, number: int) -> Iterator[Put
     index = 0
     for step in steps:
         match step:
-            case Says():
+            case TextStep():
                 texts = ({"type": "text_delta", "text": part} for part in _pieces(step.text, piece))
                 yield from block(index, {"type": "text", "text": ""}, texts)
-            case Thinks():
+            case ThinkingStep():
                 start = {"type": "thinking", "thinking": "", "signature": ""}
                 yield from block(index, start, _thoughts(step, piece, number))
-            case Calls():
+            case ToolCallStep():
                 id_ = step.id or f"toolu_{number}_{index}"
                 begun = {"type": "tool_use", "id": id_, "name": step.tool, "input": {}}
                 parts = (
@@ -246,20 +272,20 @@ def _anthropic(steps: tuple[Step, ...], piece: int, number: int) -> Iterator[Put
                     for part in _pieces(step.arguments, piece)
                 )
                 yield from block(index, begun, parts)
-            case Fails():
+            case ErrorStep():
                 yield event("error", error={"type": step.kind, "message": step.message})
-            case Finishes():
+            case FinishStep():
                 if step.reason:
                     delta = {"stop_reason": _STOP_REASONS.get(step.reason, step.reason)}
                     yield event("message_delta", delta=delta, usage={"output_tokens": used.answer})
                 if step.done:
                     yield event("message_stop")
-            case Pauses() | Sends() | Breaks():
+            case PauseStep() | RawStep() | HangupStep():
                 yield step
-        index += isinstance(step, Says | Thinks | Calls)
+        index += isinstance(step, TextStep | ThinkingStep | ToolCallStep)
 
 
-def _thoughts(step: Thinks, piece: int, number: int) -> Iterator[Mapping[str, Any]]:
+def _thoughts(step: ThinkingStep, piece: int, number: int) -> Iterator[Mapping[str, Any]]:
     yield from ({"type": "thinking_delta", "thinking": part} for part in _pieces(step.text, piece))
     yield {"type": "signature_delta", "signature": f"signed-{number}"}
 

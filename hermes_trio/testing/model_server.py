@@ -1,17 +1,17 @@
-"""A model server on this machine that answers what it is told, in OpenAI's way or in Anthropic's, and
-breaks in every way in which a real one does.
+"""A model server on this machine that sends prepared answers, in the form of OpenAI or of Anthropic, and
+fails in every way in which a real one does.
 
     async with open_model_server() as server:
         server.answers(Reply().says("Hello."))                       # the next request; then what comes next
         server.answers(refused("openai", 429, "rate_limit_error", "Slowly.", retry_after="3"))
         ...                                                          # a model with base_url=server.openai_url
-        server.requests[0].body                                      # what was asked
-        await server.until(lambda: server.open == 0)                 # and nobody is connected any more
+        server.requests[0].body                                      # the request as it arrived
+        await server.until(lambda: server.open == 0)                 # no client is connected any more
 
-`POST …/chat/completions` is answered OpenAI's way, `POST …/messages` Anthropic's, `GET …/models` with the
-names in `models`. Without anything left to answer, `otherwise` is the answer; a function of the request
-may stand wherever an answer may. The server speaks plain sockets, so that nothing stands between what it
-is told to send and the wire; benches use it too.
+`POST …/chat/completions` is answered in OpenAI's form, `POST …/messages` in Anthropic's, `GET …/models` with
+the names in `models`. When no prepared answer is left, the answer is `otherwise`. Each answer may be a
+function of the request. The server writes to plain sockets, so that no HTTP library changes what it is told
+to send; benchmarks use it too.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from typing import Any
 
 import trio
 
-from .model_replies import Breaks, Pauses, Plain, Put, Reply, Sends, Wire, events
+from .model_replies import HangupStep, PauseStep, Plain, RawStep, Reply, SseEvent, Wire, WireStep, events
 from .wire import background
 
 _READ_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request as it came."""
+class RecordedRequest:
+    """A request as it arrived."""
 
     method: str
     path: str
     headers: Mapping[str, str]
-    """Their names in small letters."""
+    """Their names are in lower case."""
     body: Any
-    """What its JSON says; None without any."""
+    """The decoded JSON; None for an empty body."""
 
     @property
     def wire(self) -> Wire:
@@ -49,14 +49,14 @@ class Asked:
 
 
 Answer = Reply | Plain
-Answering = Answer | Callable[[Asked], Answer]
+Answering = Answer | Callable[[RecordedRequest], Answer]
 
 
 @asynccontextmanager
 async def open_model_server(
     *, port: int = 0, models: tuple[str, ...] = ("test-model",)
 ) -> AsyncIterator[ModelServer]:
-    """The server, while inside."""
+    """Run the server while inside."""
     listeners = await trio.open_tcp_listeners(port, host="127.0.0.1", backlog=1024)
     server = ModelServer(listeners[0].socket.getsockname()[1], models)
     async with background(partial(trio.serve_listeners, server.serve, listeners)):
@@ -68,12 +68,12 @@ class ModelServer:
 
     def __init__(self, port: int, models: tuple[str, ...]) -> None:
         self.port, self.models = port, models
-        self.requests: list[Asked] = []
-        """What was asked for an answer, in order."""
+        self.requests: list[RecordedRequest] = []
+        """Requests for an answer, in order."""
         self.connections = 0
-        """How many were ever made."""
+        """Number of connections ever made."""
         self.open = 0
-        """How many there are."""
+        """Number of connections that are open."""
         self.otherwise: Answering = Reply().says("Hello.")
         self._answers: deque[Answering] = deque()
         self._changed = trio.Event()
@@ -87,23 +87,23 @@ class ModelServer:
         return f"http://127.0.0.1:{self.port}"
 
     def answers(self, *answers: Answering) -> None:
-        """What is answered next, one for each request."""
+        """Add answers to the queue; each request takes one."""
         self._answers += answers
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until this is so; it is looked at whenever something happens."""
+        """Wait until the condition holds. It is checked after each change of the server's state."""
         while not condition():
             await self._changed.wait()
 
     async def serve(self, stream: trio.abc.Stream) -> None:
-        """One connection, from its first byte to its last."""
+        """Serve one connection until it ends."""
         self.connections += 1
         self.open += 1
         self._notify()
         try:
             async with stream:
                 await self._converse(stream)
-        except* (trio.BrokenResourceError, _Hangup):
+        except* (trio.BrokenResourceError, _HungUp):
             pass
         finally:
             self.open -= 1
@@ -125,7 +125,7 @@ class ModelServer:
                 await _answer(stream, answer)
                 continue
             async with trio.open_nursery() as nursery:
-                # Who hangs up is seen at once, also where the answer is silence.
+                # A client that hangs up is noticed at once, also during a pause.
                 nursery.start_soon(_listen, stream, data)
                 await _reply(stream, answer, asked.wire, len(self.requests))
                 nursery.cancel_scope.cancel(reason="answered")
@@ -135,12 +135,12 @@ class ModelServer:
         self._changed = trio.Event()
 
 
-class _Hangup(Exception):
-    """The connection is over."""
+class _HungUp(Exception):
+    """The connection has ended."""
 
 
-async def _request(stream: trio.abc.Stream, data: bytearray) -> Asked | None:
-    """The next request; None at the end of the connection."""
+async def _request(stream: trio.abc.Stream, data: bytearray) -> RecordedRequest | None:
+    """Read the next request; None at the end of the connection."""
     while (end := data.find(b"\r\n\r\n")) < 0:
         if not await _more(stream, data):
             return None
@@ -154,7 +154,7 @@ async def _request(stream: trio.abc.Stream, data: bytearray) -> Asked | None:
             return None
     body = bytes(data[:length])
     del data[:length]
-    return Asked(method, path.partition("?")[0], headers, json.loads(body) if body else None)
+    return RecordedRequest(method, path.partition("?")[0], headers, json.loads(body) if body else None)
 
 
 async def _more(stream: trio.abc.Stream, data: bytearray) -> bool:
@@ -166,7 +166,7 @@ async def _more(stream: trio.abc.Stream, data: bytearray) -> bool:
 async def _listen(stream: trio.abc.Stream, data: bytearray) -> None:
     while await _more(stream, data):
         pass
-    raise _Hangup
+    raise _HungUp
 
 
 async def _answer(stream: trio.abc.Stream, plain: Plain) -> None:
@@ -182,13 +182,13 @@ async def _reply(stream: trio.abc.Stream, reply: Reply, wire: Wire, number: int)
     await stream.send_all(_head(200, {"content-type": reply.content_type, "transfer-encoding": "chunked"}))
     for event in events(reply, wire, number):
         match event:
-            case Put() | Sends():
+            case SseEvent() | RawStep():
                 await _send(stream, lines_of(event, reply), reply.chunk)
                 await trio.sleep(reply.seconds_per_event)
-            case Pauses():
+            case PauseStep():
                 await trio.sleep(event.seconds)
-            case Breaks():
-                raise _Hangup
+            case HangupStep():
+                raise _HungUp
     if reply.lingers:
         await trio.sleep_forever()
     await stream.send_all(b"0\r\n\r\n")
@@ -199,10 +199,10 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-def lines_of(event: Put | Pauses | Sends | Breaks, reply: Reply) -> bytes:
-    """This event as the bytes that are sent."""
-    if not isinstance(event, Put):
-        return event.data if isinstance(event, Sends) else b""
+def lines_of(event: WireStep, reply: Reply) -> bytes:
+    """Return the bytes of an event as they are sent."""
+    if not isinstance(event, SseEvent):
+        return event.data if isinstance(event, RawStep) else b""
     lines = [f"event: {event.name}"] if event.name else []
     lines += [f"data: {line}" for line in event.data.split("\n")]
     if reply.comments:
@@ -211,7 +211,7 @@ def lines_of(event: Put | Pauses | Sends | Breaks, reply: Reply) -> bytes:
 
 
 async def _send(stream: trio.abc.Stream, data: bytes, size: int) -> None:
-    """In HTTP chunks of at most `size` bytes, each of which is sent by itself."""
+    """Send HTTP chunks of at most `size` bytes, each in a call of its own."""
     size = size or max(1, len(data))
     for start in range(0, len(data), size):
         part = data[start : start + size]

@@ -1,7 +1,7 @@
-"""Chats as the people in them see them: what was sent, edited, deleted, and when typing was shown.
+"""Chats as the people in them see them: messages sent, edited and deleted, and times when typing was shown.
 
-A chat refuses what a real platform refuses: a text that is too long or blank, an edit of what is not
-there. With `takes_keys` a key that was seen shows nothing again.
+A chat refuses the same calls as a real platform: a text that is too long or blank, an edit of a message that
+does not exist. With `takes_keys`, a key that was seen before adds no second message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..platform.contract import Button, Counting, Outgoing, Preformatted, Refuse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A message of the gateway's in a chat, as it looks now."""
+    """A message from the gateway, as it looks now."""
 
     message_id: str
     text: str
@@ -30,47 +30,47 @@ class Shown:
 
     @property
     def exact(self) -> tuple[str, ...]:
-        """The stretches of the text that are preformatted."""
+        """The preformatted parts of the text."""
         return tuple(self.text[start:end] for start, end in self.preformatted)
 
 
 @dataclass(slots=True)
 class ShownChat:
-    """A chat as the person in it sees it."""
+    """A chat as a person in it sees it."""
 
     chat_id: str
     messages: list[Shown] = field(default_factory=list)
     typing_at: list[float] = field(default_factory=list)
-    """When typing was shown."""
+    """Times at which typing was shown."""
 
     @property
     def texts(self) -> list[str]:
-        """What the gateway's messages say, oldest first."""
+        """Texts of the gateway's messages, oldest first."""
         return [message.text for message in self.messages]
 
     @property
     def last(self) -> str | None:
-        """What the newest of them says."""
+        """Text of the newest message; None without one."""
         return self.messages[-1].text if self.messages else None
 
     def button(self, label: str) -> tuple[Shown, Button]:
-        """The newest button with this label, and the message that has it. KeyError if there is none."""
+        """Return the newest button with this label and its message. Raises KeyError if there is none."""
         for message in reversed(self.messages):
             for button in message.buttons:
                 if button.label == label:
                     return message, button
-        raise KeyError(f"Nothing to press says {label!r} in chat {self.chat_id}.")
+        raise KeyError(f"No button in chat {self.chat_id} has the label {label!r}.")
 
-    def place(self, message_id: str) -> int:
-        """Where this message stands; `Refused` if it is not there, or not any more."""
+    def position(self, message_id: str) -> int:
+        """Return the position of a message. Raises `Refused` if it does not exist or was deleted."""
         for place, message in enumerate(self.messages):
             if message.message_id == message_id:
                 return place
         raise Refused(f"There is no message {message_id} in chat {self.chat_id}.")
 
 
-class Chats:
-    """All the chats of a platform."""
+class ShownChats:
+    """All chats of a platform."""
 
     def __init__(self, traits: Traits, new_id: Callable[[], str]) -> None:
         self._traits, self._new_id = traits, new_id
@@ -81,7 +81,7 @@ class Chats:
         return self._chats.setdefault(chat_id, ShownChat(chat_id))
 
     def show(self, message: Outgoing, at: float) -> str:
-        """A new message; its id."""
+        """Add a message and return its id."""
         key = message.chat_id, message.key
         if self._traits.takes_keys and key in self._ids_of_keys:
             return self._ids_of_keys[key]
@@ -106,27 +106,27 @@ class Chats:
     def edit(
         self, chat_id: str, message_id: str, text: str, at: float, preformatted: Preformatted = ()
     ) -> None:
-        """A message says something else."""
+        """Replace the text of a message."""
         self._check(text)
-        messages, place = self[chat_id].messages, self[chat_id].place(message_id)
+        messages, place = self[chat_id].messages, self[chat_id].position(message_id)
         messages[place] = replace(
             messages[place], text=text, buttons=(), edited_at=at, preformatted=preformatted
         )
 
     def delete(self, chat_id: str, message_id: str) -> None:
-        """A message is gone."""
-        del self[chat_id].messages[self[chat_id].place(message_id)]
+        """Remove a message."""
+        del self[chat_id].messages[self[chat_id].position(message_id)]
 
     def find(self, chat_id: str, key: str) -> str | None:
-        """The id of the message that came with this key."""
+        """Return the id of the message that was sent with this key; None if there is none."""
         return self._ids_of_keys.get((chat_id, key))
 
     def _check(self, text: str) -> None:
         width, traits = _width(text, self._traits.counting), self._traits
         if not text.strip():
-            raise Refused("A message without text.")
+            raise Refused("The message has no text.")
         if width > traits.limit:
-            raise Refused(f"A message of {width} {traits.counting}; the limit is {traits.limit}.")
+            raise Refused(f"The message has {width} {traits.counting}; the limit is {traits.limit}.")
 
 
 def _width(text: str, counting: Counting) -> int:

@@ -19,7 +19,7 @@ import trio
 
 from ..base.messages import ChatType, MessageEvent, SessionSource
 from ..platform.contract import OutcomeUnknown, Outgoing, Preformatted, Refused, Traits
-from .shown_chats import Chats, ShownChat
+from .shown_chats import ShownChat, ShownChats
 
 Call = Literal["connect", "send", "edit", "delete", "typing", "find", "fetch"]
 What = Call | Literal["disconnect", "accept"]
@@ -52,7 +52,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Delivery:
+class WaitingEvent:
     """A message of a person's on its way to the gateway."""
 
     number: int
@@ -85,8 +85,8 @@ class Stage:
         self.files: dict[str, bytes] = {}
         """What people have sent along, by its file id."""
         self._ids = itertools.count(1)
-        self._chats = Chats(traits, new_id=lambda: str(next(self._ids)))
-        self._waiting: deque[Delivery] = deque()
+        self._chats = ShownChats(traits, new_id=lambda: str(next(self._ids)))
+        self._waiting: deque[WaitingEvent] = deque()
         self._numbers = itertools.count(1)
         self._troubles: list[_Trouble] = []
         self._changed = trio.Event()
@@ -137,7 +137,7 @@ class Stage:
 
     def deliver(self, event: MessageEvent) -> trio.Event:
         """Deliver this, be it for the second time. What is returned is set once it is accepted."""
-        delivery = Delivery(next(self._numbers), event)
+        delivery = WaitingEvent(next(self._numbers), event)
         self._waiting.append(delivery)
         self._notify()
         return delivery.accepted
@@ -222,12 +222,12 @@ class Stage:
             raise Refused(f"It has {len(data)} bytes.")
         return data
 
-    async def first_waiting(self) -> Delivery:
+    async def first_waiting(self) -> WaitingEvent:
         """The oldest message that was not accepted."""
         await self.until(lambda: bool(self._waiting))
         return self._waiting[0]
 
-    def accept(self, delivery: Delivery) -> None:
+    def accept(self, delivery: WaitingEvent) -> None:
         """The gateway has stored this: it is not handed out again."""
         if not delivery.accepted.is_set():
             self._waiting.remove(delivery)

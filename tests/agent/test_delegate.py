@@ -11,7 +11,7 @@ import trio
 
 from hermes_trio.agent.delegate import LONGEST_REPORT
 from hermes_trio.testing.model_replies import Reply
-from hermes_trio.testing.model_server import Asked
+from hermes_trio.testing.model_server import RecordedRequest
 from tests.agent.test_loop import Scene, contents, scene
 from tests.host.children.kinds import until
 from tests.stage import KEY
@@ -74,7 +74,7 @@ async def events(told: Scene) -> list[dict[str, Any]]:
 
 
 async def test_so_many_work_at_once_and_no_more(tmp_path: Path) -> None:
-    def other_agent(asked: Asked) -> Reply:
+    def other_agent(asked: RecordedRequest) -> Reply:
         if asked.body["messages"][-1]["role"] == "tool":
             return Reply().says(f"Done: {asked.body['messages'][1]['content'][:6]}")
         return Reply().calls("wait", {"word": asked.body["messages"][1]["content"][:6]})

@@ -14,7 +14,7 @@ from hermes_trio.cli.logs import log_to_file
 from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.host.loop.task_tree import task_tree
 from hermes_trio.testing.model_replies import Plain, Reply, refused
-from hermes_trio.testing.model_server import Asked
+from hermes_trio.testing.model_server import RecordedRequest
 from tests.agent.test_loop import Scene, scene
 from tests.host.children.kinds import until
 
@@ -32,7 +32,7 @@ ENDS: dict[str, Reply | Plain] = {
 }
 
 
-def answer(asked: Asked) -> Reply | Plain:
+def answer(asked: RecordedRequest) -> Reply | Plain:
     """As the person wants it to end; who got a tool's result is content."""
     last = asked.body["messages"][-1]
     # What had no answer stands in front of what is asked now.

@@ -16,7 +16,7 @@ from hermes_trio.state.tables.compactions import Compaction
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.todos import Item
 from hermes_trio.testing.model_replies import Plain, Reply, refused
-from hermes_trio.testing.model_server import Answer, Asked
+from hermes_trio.testing.model_server import Answer, RecordedRequest
 from tests.agent.test_loop import Provider, Scene, scene
 from tests.stage import KEY
 
@@ -27,19 +27,19 @@ MINUTES = Reply().says("## What the person wants\nTo be told of words.").uses(90
 TOO_LONG = refused("openai", 400, "context_length_exceeded", "The context length is exceeded.")
 
 
-def said(asked: Asked) -> str:
+def said(asked: RecordedRequest) -> str:
     return json.dumps(asked.body["messages"])
 
 
-def is_for_minutes(asked: Asked) -> bool:
+def is_for_minutes(asked: RecordedRequest) -> bool:
     return "You keep the minutes" in json.dumps(asked.body)
 
 
-def answering(*answers: Answer, minutes: Answer = MINUTES) -> Callable[[Asked], Answer]:
+def answering(*answers: Answer, minutes: Answer = MINUTES) -> Callable[[RecordedRequest], Answer]:
     """Minutes for whoever asks for them; everybody else gets these answers in turn, the last one for ever."""
     left = list(answers)
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: RecordedRequest) -> Answer:
         if is_for_minutes(asked):
             return minutes
         return left.pop(0) if len(left) > 1 else left[0]
@@ -47,7 +47,7 @@ def answering(*answers: Answer, minutes: Answer = MINUTES) -> Callable[[Asked], 
     return answer
 
 
-def split(told: Scene) -> tuple[list[Asked], list[Asked]]:
+def split(told: Scene) -> tuple[list[RecordedRequest], list[RecordedRequest]]:
     """The requests of turns, and those for minutes."""
     requests = told.server.requests
     return [one for one in requests if not is_for_minutes(one)], [*filter(is_for_minutes, requests)]
@@ -231,7 +231,7 @@ async def test_what_is_taken_back_goes_out_of_the_summary_too(tmp_path: Path) ->
 
 
 async def test_a_message_that_no_model_can_take_does_not_stay_in_the_way(tmp_path: Path) -> None:
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: RecordedRequest) -> Answer:
         if is_for_minutes(asked):
             return MINUTES
         return TOO_LONG if len(said(asked)) > 30_000 else Reply().says("Short enough.")

@@ -21,7 +21,7 @@ import msgspec
 
 from hermes_trio import Attachment, MessageEvent, SessionSource
 
-from .payload import UNSEEN, File, Message, Press, Pressed, Quoted, Update
+from .payload import UNSEEN, Message, Press, Pressed, Quoted, TelegramFile, Update
 
 KINDS = ("message", "edited_message", "callback_query")
 """What Telegram is asked to tell."""
@@ -227,7 +227,7 @@ def _files(message: Message) -> Iterator[Attachment]:
         yield _attachment("sticker", message.sticker)
 
 
-def _attachment(kind: Any, file: File) -> Attachment:
+def _attachment(kind: Any, file: TelegramFile) -> Attachment:
     return Attachment(
         kind, name=file.file_name, mime_type=file.mime_type, size=file.file_size, file_id=file.file_id
     )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 
-class User(msgspec.Struct, frozen=True):
+class TelegramUser(msgspec.Struct, frozen=True):
     id: int
     is_bot: bool = False
     first_name: str = ""
@@ -19,7 +19,7 @@ class User(msgspec.Struct, frozen=True):
         return f"{self.first_name} {self.last_name}".strip() or self.username or None
 
 
-class Chat(msgspec.Struct, frozen=True):
+class TelegramChat(msgspec.Struct, frozen=True):
     id: int
     type: str
     title: str | None = None
@@ -32,11 +32,11 @@ class Chat(msgspec.Struct, frozen=True):
         return self.type == "private" or self.is_direct_messages
 
 
-class Entity(msgspec.Struct, frozen=True):
+class TelegramEntity(msgspec.Struct, frozen=True):
     type: str
     offset: int
     length: int
-    user: User | None = None
+    user: TelegramUser | None = None
 
     def of(self, text: str) -> str:
         """The part of the text that it marks. Places are in UTF-16 units."""
@@ -44,7 +44,7 @@ class Entity(msgspec.Struct, frozen=True):
         return units[2 * self.offset : 2 * (self.offset + self.length)].decode("utf-16-le", "replace")
 
 
-class File(msgspec.Struct, frozen=True):
+class TelegramFile(msgspec.Struct, frozen=True):
     file_id: str
     file_size: int | None = None
     file_name: str | None = None
@@ -86,10 +86,10 @@ class Dice(msgspec.Struct, frozen=True):
 class Origin(msgspec.Struct, frozen=True):
     """Whose message it was that somebody hands on."""
 
-    sender_user: User | None = None
+    sender_user: TelegramUser | None = None
     sender_user_name: str = ""
-    sender_chat: Chat | None = None
-    chat: Chat | None = None
+    sender_chat: TelegramChat | None = None
+    chat: TelegramChat | None = None
 
     @property
     def name(self) -> str:
@@ -108,7 +108,7 @@ class Quote(msgspec.Struct, frozen=True):
 
 class Quoted(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     message_id: int
-    sender: User | None = None
+    sender: TelegramUser | None = None
     text: str = ""
     caption: str = ""
     forum_topic_created: Any = None
@@ -142,10 +142,10 @@ class Quoted(msgspec.Struct, frozen=True, rename={"sender": "from"}):
 
 class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     message_id: int
-    chat: Chat
+    chat: TelegramChat
     date: float
-    sender: User | None = None
-    sender_chat: Chat | None = None
+    sender: TelegramUser | None = None
+    sender_chat: TelegramChat | None = None
     edit_date: float | None = None
     message_thread_id: int | None = None
     is_topic_message: bool = False
@@ -155,17 +155,17 @@ class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     reply_to_message: Quoted | None = None
     quote: Quote | None = None
     text: str = ""
-    entities: list[Entity] = []
+    entities: list[TelegramEntity] = []
     caption: str = ""
-    caption_entities: list[Entity] = []
-    photo: list[File] = []
-    document: File | None = None
-    voice: File | None = None
-    audio: File | None = None
-    video: File | None = None
-    video_note: File | None = None
-    animation: File | None = None
-    sticker: File | None = None
+    caption_entities: list[TelegramEntity] = []
+    photo: list[TelegramFile] = []
+    document: TelegramFile | None = None
+    voice: TelegramFile | None = None
+    audio: TelegramFile | None = None
+    video: TelegramFile | None = None
+    video_note: TelegramFile | None = None
+    animation: TelegramFile | None = None
+    sticker: TelegramFile | None = None
     location: Location | None = None
     venue: Venue | None = None
     contact: Contact | None = None
@@ -184,7 +184,7 @@ class Pressed(msgspec.Struct, frozen=True):
     """The message whose button was pressed; of one that is old Telegram says no more than this."""
 
     message_id: int
-    chat: Chat
+    chat: TelegramChat
     message_thread_id: int | None = None
     is_topic_message: bool = False
     direct_messages_topic: DirectTopic | None = None
@@ -192,7 +192,7 @@ class Pressed(msgspec.Struct, frozen=True):
 
 class Press(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     id: str
-    sender: User
+    sender: TelegramUser
     data: str = ""
     message: Pressed | None = None
 

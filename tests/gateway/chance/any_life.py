@@ -21,7 +21,7 @@ from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import Outgoing, Traits
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.testing.memory_platform import MemoryLink
-from hermes_trio.testing.stage import Delivery
+from hermes_trio.testing.stage import WaitingEvent
 from tests.gateway.chance.any_deeds import DEEDS, done
 from tests.stage import no_guard
 
@@ -59,7 +59,7 @@ class Platform(MemoryPlatform):
         self._looks(text)
         await super().edit(chat_id, message_id, text)
 
-    def accept(self, delivery: Delivery) -> None:
+    def accept(self, delivery: WaitingEvent) -> None:
         if not delivery.accepted.is_set():
             self.accepted.append((trio.current_time(), delivery.event))
         super().accept(delivery)

@@ -31,11 +31,11 @@ import trio
 
 from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.platform.contract import CredentialsRefused, PlatformError, Traits
-from hermes_trio.testing.stage import Delivery, Stage
+from hermes_trio.testing.stage import Stage, WaitingEvent
 from hermes_trio.testing.wire import Scissors, background
 
 from .bot_api_entities import Entity
-from .bot_api_http import BadRequest, Request, RequestReader, response
+from .bot_api_http import BadRequest, HttpRequest, RequestReader, response
 from .bot_api_methods import METHODS, ApiError, bad, said
 from .bot_api_updates import sent_message, update_of
 from .bot_api_webhook import bring
@@ -46,7 +46,7 @@ TRAITS = Traits(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApiCall:
     """What an adapter asked for."""
 
     method: str
@@ -70,7 +70,7 @@ class BotApi(Stage):
         self.port = port
         self.bot_id, self.username = 123456, "hermes_bot"
         self.token = f"{self.bot_id}:AAsimulated-token-of-nobody-000000000"
-        self.asked: list[Asked] = []
+        self.asked: list[ApiCall] = []
         """What was asked, in order."""
         self.entities: dict[str, list[Entity]] = {}
         """What looks different in a message, by its id."""
@@ -110,7 +110,7 @@ class BotApi(Stage):
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def waiting(self) -> Sequence[Delivery]:
+    def waiting(self) -> Sequence[WaitingEvent]:
         """What people have said and no offset has confirmed."""
         return self._waiting
 
@@ -118,7 +118,7 @@ class BotApi(Stage):
 
     def sends(self, update: Mapping[str, object]) -> trio.Event:
         """Deliver this update as it is, but for its number. What is returned is set once it is confirmed."""
-        delivery = Delivery(next(self._numbers), MessageEvent(SessionSource(self.name, "")))
+        delivery = WaitingEvent(next(self._numbers), MessageEvent(SessionSource(self.name, "")))
         self.raw[delivery.number] = {"update_id": delivery.number, **update}
         self._waiting.append(delivery)
         self._notify()
@@ -162,7 +162,7 @@ class BotApi(Stage):
 
     # --- what the methods ask for ---
 
-    def update(self, delivery: Delivery) -> object:
+    def update(self, delivery: WaitingEvent) -> object:
         """The update that this is, the same each time it is told."""
         if delivery.number not in self.raw:
             self.raw[delivery.number] = update_of(delivery.number, delivery.event, int(self.now()))
@@ -171,7 +171,7 @@ class BotApi(Stage):
     def message(self, chat_id: str, message_id: str) -> dict[str, Any]:
         """A message of the bot's, as it is told."""
         chat = self.chat(chat_id)
-        shown = chat.messages[chat.place(message_id)]
+        shown = chat.messages[chat.position(message_id)]
         bot = {"id": self.bot_id, "is_bot": True, "first_name": "Hermes", "username": self.username}
         return sent_message(shown, chat_id, bot, self.entities.get(message_id, ()), int(self.now()))
 
@@ -180,7 +180,7 @@ class BotApi(Stage):
         self.brought_in_vain += 1
         self._notify()
 
-    def accept(self, delivery: Delivery) -> None:
+    def accept(self, delivery: WaitingEvent) -> None:
         super().accept(delivery)
         self.raw.pop(delivery.number, None)
 
@@ -234,7 +234,7 @@ class BotApi(Stage):
                 nursery.cancel_scope.cancel(reason="answered")
             await self._scissors.send_all(stream, answer)
 
-    async def _answer(self, request: Request) -> bytes:
+    async def _answer(self, request: HttpRequest) -> bytes:
         try:
             return await self._result(request)
         except PlatformError as error:
@@ -245,14 +245,14 @@ class BotApi(Stage):
         except KeyError as error:
             return response(400, bad(f"parameter {error} is required").body)
 
-    async def _result(self, request: Request) -> bytes:
+    async def _result(self, request: HttpRequest) -> bytes:
         head, _, name = request.path.removeprefix("/").partition("/")
         if head == "file":
             file_id = name.rpartition("/")[2]
             if file_id not in self.files or file_id in self.lost_files:
                 raise ApiError(404, "Not Found")
             return response(200, self.files[file_id])
-        self.asked.append(Asked(name, request.params))
+        self.asked.append(ApiCall(name, request.params))
         self._notify()
         acts = self._at_request if self._at_request and self._at_request.number == len(self.asked) else None
         if acts is not None and not acts.done:

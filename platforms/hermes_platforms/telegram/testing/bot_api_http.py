@@ -18,7 +18,7 @@ _READ_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class UploadedFile:
     """A file that came with a request."""
 
     name: str
@@ -26,13 +26,13 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """A request as it came."""
 
     method: str
     path: str
     params: Mapping[str, Any]
-    files: Mapping[str, File] = field(default_factory=dict)
+    files: Mapping[str, UploadedFile] = field(default_factory=dict)
 
 
 class BadRequest(Exception):
@@ -51,7 +51,7 @@ class RequestReader:
         self._data += data
         return bool(data)
 
-    async def read(self) -> Request | None:
+    async def read(self) -> HttpRequest | None:
         """The next request; None when the connection has ended, be it within one."""
         while (end := self._data.find(b"\r\n\r\n")) < 0:
             if not await self.more():
@@ -68,12 +68,12 @@ class RequestReader:
         return _request(first, headers.get("content-type", ""), body)
 
 
-def _request(first: str, kind: str, body: bytes) -> Request:
+def _request(first: str, kind: str, body: bytes) -> HttpRequest:
     try:
         method, target, _ = first.split(" ")
         url = urlsplit(target)
         params: dict[str, Any] = dict(parse_qsl(url.query, keep_blank_values=True))
-        files: dict[str, File] = {}
+        files: dict[str, UploadedFile] = {}
         if body and kind.startswith("application/json"):
             params |= json.loads(body)
         elif kind.startswith("application/x-www-form-urlencoded"):
@@ -82,10 +82,10 @@ def _request(first: str, kind: str, body: bytes) -> Request:
             _take_parts(kind, body, params, files)
     except (ValueError, TypeError) as error:
         raise BadRequest(str(error)) from error
-    return Request(method, unquote(url.path), params, files)
+    return HttpRequest(method, unquote(url.path), params, files)
 
 
-def _take_parts(kind: str, body: bytes, params: dict[str, Any], files: dict[str, File]) -> None:
+def _take_parts(kind: str, body: bytes, params: dict[str, Any], files: dict[str, UploadedFile]) -> None:
     head = f"Content-Type: {kind}\r\n\r\n".encode("latin-1")
     whole = BytesParser(policy=policy.HTTP).parsebytes(head + body)
     for part in whole.iter_parts():
@@ -98,7 +98,7 @@ def _take_parts(kind: str, body: bytes, params: dict[str, Any], files: dict[str,
         if file_name is None:
             params[name] = data.decode()
         else:
-            files[name] = File(file_name, data)
+            files[name] = UploadedFile(file_name, data)
 
 
 def response(status: int, body: object) -> bytes:

@@ -22,7 +22,7 @@ from hermes_trio.platform.contract import (
 )
 
 from .bot_api_entities import CannotParse, Entity, parse_markdown_v2, utf16_length
-from .bot_api_http import Request
+from .bot_api_http import HttpRequest
 
 if TYPE_CHECKING:
     from .bot_api import BotApi
@@ -74,7 +74,7 @@ def said(error: PlatformError) -> ApiError | None:
     return None
 
 
-async def get_me(api: BotApi, request: Request) -> object:
+async def get_me(api: BotApi, request: HttpRequest) -> object:
     await api.connecting()
     return {
         "id": api.bot_id,
@@ -87,7 +87,7 @@ async def get_me(api: BotApi, request: Request) -> object:
     }
 
 
-async def get_updates(api: BotApi, request: Request) -> object:
+async def get_updates(api: BotApi, request: HttpRequest) -> object:
     if api.webhook:
         raise ApiError(409, f"Conflict: {WEBHOOK_CONFLICT}")
     offset, timeout = int(request.params.get("offset", 0)), float(request.params.get("timeout", 0))
@@ -103,19 +103,19 @@ async def get_updates(api: BotApi, request: Request) -> object:
     raise ApiError(409, f"Conflict: {CONFLICT}") if api.lets_in else CredentialsRefused(api.name)
 
 
-async def set_webhook(api: BotApi, request: Request) -> object:
+async def set_webhook(api: BotApi, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     api.set_webhook(str(request.params["url"]), str(request.params.get("secret_token", "")))
     return True
 
 
-async def delete_webhook(api: BotApi, request: Request) -> object:
+async def delete_webhook(api: BotApi, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     api.set_webhook("", "")
     return True
 
 
-async def get_webhook_info(api: BotApi, request: Request) -> object:
+async def get_webhook_info(api: BotApi, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     return {
         "url": api.webhook,
@@ -126,37 +126,37 @@ async def get_webhook_info(api: BotApi, request: Request) -> object:
     }
 
 
-async def set_my_commands(api: BotApi, request: Request) -> object:
+async def set_my_commands(api: BotApi, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     commands = _structured(request.params["commands"])
     api.commands = {one["command"]: one["description"] for one in commands}
     return True
 
 
-async def answer_callback_query(api: BotApi, request: Request) -> object:
+async def answer_callback_query(api: BotApi, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     api.pressed.append(str(request.params["callback_query_id"]))
     return True
 
 
-async def send_message(api: BotApi, request: Request) -> object:
+async def send_message(api: BotApi, request: HttpRequest) -> object:
     text, entities = _text(request.params, "text", LONGEST_TEXT)
     return await _send(api, request.params, text, entities)
 
 
-async def send_photo(api: BotApi, request: Request) -> object:
+async def send_photo(api: BotApi, request: HttpRequest) -> object:
     return await _send_file(api, request, "photo")
 
 
-async def send_document(api: BotApi, request: Request) -> object:
+async def send_document(api: BotApi, request: HttpRequest) -> object:
     return await _send_file(api, request, "document")
 
 
-async def send_voice(api: BotApi, request: Request) -> object:
+async def send_voice(api: BotApi, request: HttpRequest) -> object:
     return await _send_file(api, request, "voice")
 
 
-async def edit_message_text(api: BotApi, request: Request) -> object:
+async def edit_message_text(api: BotApi, request: HttpRequest) -> object:
     params = request.params
     text, entities = _text(params, "text", LONGEST_TEXT)
     chat_id, message_id = str(params["chat_id"]), str(params["message_id"])
@@ -170,7 +170,7 @@ async def edit_message_text(api: BotApi, request: Request) -> object:
     return api.message(chat_id, message_id)
 
 
-async def delete_message(api: BotApi, request: Request) -> object:
+async def delete_message(api: BotApi, request: HttpRequest) -> object:
     chat_id, message_id = str(request.params["chat_id"]), str(request.params["message_id"])
     if all(one.message_id != message_id for one in api.chat(chat_id).messages):
         raise bad("message to delete not found")
@@ -178,13 +178,13 @@ async def delete_message(api: BotApi, request: Request) -> object:
     return True
 
 
-async def send_chat_action(api: BotApi, request: Request) -> object:
+async def send_chat_action(api: BotApi, request: HttpRequest) -> object:
     thread_id = request.params.get("message_thread_id")
     await api.typing(str(request.params["chat_id"]), None if thread_id is None else str(thread_id))
     return True
 
 
-async def get_file(api: BotApi, request: Request) -> object:
+async def get_file(api: BotApi, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     file_id = str(request.params["file_id"])
     if file_id not in api.files:
@@ -194,7 +194,7 @@ async def get_file(api: BotApi, request: Request) -> object:
     return named if api.hides_sizes else {**named, "file_size": size}
 
 
-Method = Callable[["BotApi", Request], Awaitable[object]]
+Method = Callable[["BotApi", HttpRequest], Awaitable[object]]
 
 METHODS: Mapping[str, Method] = {
     "getme": get_me,
@@ -238,7 +238,7 @@ def _text(params: Mapping[str, Any], key: str, longest: int) -> tuple[str, list[
     return text, entities
 
 
-async def _send_file(api: BotApi, request: Request, kind: AttachmentKind) -> object:
+async def _send_file(api: BotApi, request: HttpRequest, kind: AttachmentKind) -> object:
     text, entities = _text(request.params, "caption", LONGEST_CAPTION)
     if (file := request.files.get(kind)) is not None:
         api.files[name := f"file-{len(api.files) + 1}"] = file.data
