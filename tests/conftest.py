@@ -76,8 +76,8 @@ SLOW = (
     "tests/state/db/test_database.py::test_more_than_a_batch",
     "tests/state/db/test_database.py::test_writes_are_applied_in_the_order",
     "tests/state/rules/test_rules_stateful.py",
-    "tests/test_redaction.py::test_pairs_of_hostile",
-    "tests/test_redaction.py::test_the_time_grows",
+    "tests/masking/test_redaction.py::test_masking_pairs_of_hostile",
+    "tests/masking/test_redaction.py::test_masking_time_grows",
 )
 """Tests that compute for seconds: they try each place of a cut, or many examples."""
 

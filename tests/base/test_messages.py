@@ -65,7 +65,7 @@ TOGETHER = Isolation(group_sessions_per_user=False, thread_sessions_per_user=Fal
         ),
     ],
 )
-def test_a_key_says_where_a_conversation_lives(source: SessionSource, key: str) -> None:
+def test_a_session_key_names_the_place_of_a_conversation(source: SessionSource, key: str) -> None:
     assert build_session_key(source) == key
 
 
@@ -103,13 +103,13 @@ def test_a_topic_and_a_person_of_the_same_number_are_two_conversations() -> None
         replace(TOPIC, scope_id="guild-1"),
     ],
 )
-def test_names_and_scopes_come_and_go_without_changing_the_key(better_known: SessionSource) -> None:
+def test_names_and_scopes_are_not_part_of_the_key(better_known: SessionSource) -> None:
     assert build_session_key(better_known) == build_session_key(TOPIC)
 
 
 CHAT_TYPES: tuple[ChatType, ...] = ("dm", "group", "channel", "thread")
 
-# What separates, what escapes and what is refused in a key, and how each looks when it is escaped.
+# Separators, escapes and refused parts of a key, each also in its escaped form.
 tricky = st.sampled_from(["", "a", "b", "a:b", ":", "%3A", "a@b", "%40", "..", "%2E%2E", "a:", ":a"])
 sources = st.builds(
     SessionSource,
@@ -124,7 +124,7 @@ sources = st.builds(
 
 
 def route(source: SessionSource, isolation: Isolation) -> tuple[object, ...]:
-    """Which conversation is meant, said without a key."""
+    """Return the conversation that a source belongs to, computed without its key."""
     person = source.user_id_alt or source.user_id or ""
     thread = source.thread_id or ""
     address = (source.platform, source.account, source.chat_type)
@@ -153,7 +153,7 @@ def test_two_sources_have_one_key_exactly_when_they_mean_one_conversation(
     assert same_key == (route(one, isolation) == route(other, isolation))
 
 
-def test_of_all_tricky_chats_no_two_have_one_key() -> None:
+def test_no_two_tricky_chats_have_the_same_key() -> None:
     ids = ["", "a", "a:b", ":", "%3A", "a@b", "a%40b", "..", "%2E%2E"]
     conversations = {
         (route(source, APART), build_session_key(source, **APART))
@@ -167,7 +167,7 @@ def test_of_all_tricky_chats_no_two_have_one_key() -> None:
 
 
 @given(st.text(max_size=12), st.text(max_size=12), st.text(max_size=12))
-def test_no_id_of_a_platform_makes_a_key_that_is_refused(chat: str, thread: str, user: str) -> None:
+def test_every_id_of_a_platform_makes_a_valid_key(chat: str, thread: str, user: str) -> None:
     source = SessionSource("irc", chat, "group", user_id=user, thread_id=thread)
     key = build_session_key(source, **APART)
     assert session_key(key) == key
@@ -227,7 +227,7 @@ def test_a_source_is_read_back_from_json_as_it_was(source: SessionSource) -> Non
     assert SessionSource.from_dict(json.loads(json.dumps(source.to_dict()))) == source
 
 
-def test_what_an_older_version_did_not_write_has_its_default() -> None:
+def test_a_field_missing_in_an_older_record_has_its_default() -> None:
     assert SessionSource.from_dict({"platform": "telegram", "chat_id": "42"}) == SessionSource(
         platform="telegram", chat_id="42", chat_type="dm", account="main"
     )
@@ -235,7 +235,7 @@ def test_what_an_older_version_did_not_write_has_its_default() -> None:
     assert MessageEvent.from_dict({"source": source}).kind == "text"
 
 
-def test_what_a_newer_version_wrote_is_left_out() -> None:
+def test_an_unknown_field_of_a_newer_record_is_ignored() -> None:
     newer = {**DM.to_dict(), "mood": "good"}
     assert SessionSource.from_dict(newer) == DM
     event = MessageEvent(DM, "hi", "1")
@@ -258,7 +258,7 @@ def test_a_scope_is_read_by_either_name(written: dict[str, str | None], scope: s
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [("forum", "group"), ("webhook", "channel")])
-def test_types_of_chats_that_only_the_original_has_are_read(theirs: str, ours: str) -> None:
+def test_chat_types_of_the_original_are_mapped_to_ours(theirs: str, ours: str) -> None:
     read = SessionSource.from_dict({"platform": "telegram", "chat_id": "1", "chat_type": theirs})
     assert read.chat_type == ours
 
@@ -276,7 +276,7 @@ def test_types_of_chats_that_only_the_original_has_are_read(theirs: str, ours: s
         ({"platform": "telegram", "chat_id": "1", "account": None}, "account"),
     ],
 )
-def test_what_is_no_source_is_refused_in_words(data: object, complaint: str) -> None:
+def test_an_invalid_source_is_refused_with_the_reason(data: object, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         SessionSource.from_dict(data)
 
@@ -292,7 +292,7 @@ def test_what_is_no_source_is_refused_in_words(data: object, complaint: str) -> 
         ({"sent_at": "yesterday"}, "sent_at"),
     ],
 )
-def test_what_is_no_event_is_refused_in_words(change: dict[str, Any], complaint: str) -> None:
+def test_an_invalid_event_is_refused_with_the_reason(change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         MessageEvent.from_dict({**MessageEvent(DM, "hi").to_dict(), **change})
 
@@ -321,11 +321,11 @@ EVENT = MessageEvent(DM, "hello", "17", sent_at=100.0)
         (EVENT, replace(EVENT, idempotency_key="again"), True),
     ],
 )
-def test_a_message_seen_twice_has_one_name(one: MessageEvent, other: MessageEvent, same: bool) -> None:
+def test_a_message_seen_twice_has_the_same_key(one: MessageEvent, other: MessageEvent, same: bool) -> None:
     assert (one.message_key == other.message_key) is same
 
 
-def test_a_repeated_request_of_a_caller_has_one_name_and_none_has_none() -> None:
+def test_a_repeated_request_has_the_same_key_and_others_have_none() -> None:
     request = MessageEvent(SessionSource("api", "s1"), "hi", idempotency_key="order-1")
     assert request.message_key == replace(request, text="hi!").message_key
     assert request.message_key != replace(request, idempotency_key="order-2").message_key

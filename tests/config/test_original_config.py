@@ -1,42 +1,28 @@
-"""A configuration of hermes-agent: what limits the agent there limits it here, or nothing starts."""
+"""A configuration of hermes-agent: each of its limits is kept here, or the start is refused."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_trio.base.errors import EXIT_CONFIG, ConfigInvalid
 from hermes_trio.cli import main
-from hermes_trio.config.config_file import Loaded, load_config
 from hermes_trio.config.original_limits import LIMITS, VARIABLES, Limit
 from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.config.section import Section, keys
-
-Load = Callable[..., Loaded]
+from tests.config.reading import Load, rewriting
 
 OPENROUTER = "https://openrouter.ai/api/v1"
 LIMITING = "a limit of hermes-agent"
 
 
-@pytest.fixture
-def load(tmp_path: Path) -> Load:
-    """Load this text as the `config.yaml` of a home."""
-
-    def write_and_load(config: str, environ: Mapping[str, str] | None = None) -> Loaded:
-        (tmp_path / "config.yaml").write_text(config, encoding="utf-8")
-        return load_config(tmp_path, environ or {})
-
-    return write_and_load
-
-
 def file_with(path: str, value: object) -> str:
-    """A file with one key; a `*` in its path is the name x."""
+    """Return the text of a file with one key; a `*` in its path becomes the name x."""
     tree = value
     for name in reversed(path.replace("*", "x").split(".")):
         tree = {name: tree}
@@ -55,7 +41,7 @@ def refused() -> list[Limit]:
 
 
 @pytest.mark.parametrize("limit", refused(), ids=lambda limit: limit.key)
-def test_a_limit_that_is_not_kept_stops_the_start(load: Load, limit: Limit) -> None:
+def test_an_unsupported_limit_stops_the_start(load: Load, limit: Limit) -> None:
     with pytest.raises(ConfigInvalid) as refusal:
         load(file_with(limit.key, a_limiting_value(limit)))
     [finding] = refusal.value.findings
@@ -91,7 +77,7 @@ def test_a_key_that_is_not_used_is_named_with_the_reason(load: Load, limit: Limi
 
 
 @pytest.mark.parametrize("limit", [one for one in LIMITS if one.verdict == "taken"], ids=lambda one: one.key)
-def test_a_key_that_is_taken_is_a_key_of_ours(limit: Limit) -> None:
+def test_a_key_taken_from_the_original_is_in_the_schema(limit: Limit) -> None:
     section: type[Section] | None = GatewayConfig
     for name in limit.key.split("."):
         if name != "*":
@@ -101,12 +87,11 @@ def test_a_key_that_is_taken_is_a_key_of_ours(limit: Limit) -> None:
 
 
 @pytest.mark.parametrize("limit", VARIABLES, ids=lambda limit: limit.key)
-def test_a_variable_that_limits_stops_the_start_too(load: Load, tmp_path: Path, limit: Limit) -> None:
+def test_a_limiting_environment_variable_stops_the_start(load: Load, limit: Limit) -> None:
     with pytest.raises(ConfigInvalid, match=LIMITING):
         load("", {limit.key: "docker"})
-    (tmp_path / ".env").write_text(f"{limit.key}=docker\n")
     with pytest.raises(ConfigInvalid, match=f"{limit.key}.*{LIMITING}"):
-        load("")
+        load("", dotenv=f"{limit.key}=docker\n")
 
 
 @pytest.mark.parametrize("off", ["false", "False", "no", "off", "'off'"])
@@ -122,7 +107,7 @@ def test_a_switch_is_read_as_the_original_reads_it(load: Load, off: str) -> None
         "toolsets: [terminal, file, web, memory, todo, session_search, clarify, delegation, browser]",
     ],
 )
-def test_toolsets_with_all_that_there_is_here_limit_nothing(load: Load, text: str) -> None:
+def test_toolsets_with_all_our_tools_limit_nothing(load: Load, text: str) -> None:
     assert load(text).warnings == ()
 
 
@@ -137,13 +122,13 @@ def test_toolsets_with_all_that_there_is_here_limit_nothing(load: Load, text: st
         "toolsets: [safe]",
     ],
 )
-def test_toolsets_with_less_stop_the_start(load: Load, text: str) -> None:
+def test_toolsets_without_some_of_our_tools_stop_the_start(load: Load, text: str) -> None:
     with pytest.raises(ConfigInvalid, match=LIMITING) as refusal:
         load(text)
     assert "agent.disabled_toolsets" in refusal.value.remedy
 
 
-def test_a_set_of_tools_that_nobody_knows_is_an_error(load: Load) -> None:
+def test_an_unknown_toolset_is_an_error(load: Load) -> None:
     assert load("agent: {disabled_toolsets: [terminal, vision]}").config.agent.disabled_toolsets == (
         "terminal",
         "vision",
@@ -152,7 +137,7 @@ def test_a_set_of_tools_that_nobody_knows_is_an_error(load: Load) -> None:
         load("agent: {disabled_toolsets: [termnal]}")
 
 
-def test_a_limit_says_its_value_and_no_secret(load: Load) -> None:
+def test_the_error_about_a_limit_shows_its_value_and_no_secret(load: Load) -> None:
     with pytest.raises(ConfigInvalid) as refusal:
         load("terminal: {backend: docker}\napprovals: {deny: ['git push --force*', rm]}\n")
     assert [finding.problem.split(" is a limit")[0] for finding in refusal.value.findings] == [
@@ -164,7 +149,7 @@ def test_a_limit_says_its_value_and_no_secret(load: Load) -> None:
     assert "hunter2" not in str(refusal.value)
 
 
-def test_run_names_every_limit_at_once_and_ends_with_78(tmp_path: Path) -> None:
+def test_run_names_every_limit_at_once_and_exits_with_78(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         "terminal: {backend: docker}\n"
         "agent: {max_turns: many}\n"
@@ -209,13 +194,15 @@ def test_run_names_every_limit_at_once_and_ends_with_78(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_model_in_the_originals_spelling(load: Load, text: str, model: dict[str, object]) -> None:
+def test_a_model_in_the_spelling_of_the_original_is_understood(
+    load: Load, text: str, model: dict[str, object]
+) -> None:
     loaded = load(text)
     assert {name: getattr(loaded.config.model, name) for name in model} == model
     assert loaded.warnings == ()
 
 
-def test_a_provider_of_auto_is_our_choice_by_the_keys_there_are(load: Load) -> None:
+def test_the_provider_auto_is_chosen_by_the_keys_in_the_environment(load: Load) -> None:
     assert load("model: {provider: auto}", {"ANTHROPIC_API_KEY": "a"}).config.model.provider == "anthropic"
 
 
@@ -229,7 +216,7 @@ def test_a_person_is_asked_in_every_mode_that_asks(load: Load, mode: str, warnin
     assert len(loaded.warnings) == warnings
 
 
-def test_the_api_server_is_our_page_and_api(load: Load) -> None:
+def test_the_api_server_of_the_original_sets_the_web_keys(load: Load) -> None:
     text = "platforms: {api_server: {enabled: true, extra: {host: 127.0.0.2, port: 8700, key: a-long-key}}}"
     loaded = load(text)
     web = loaded.config.web
@@ -237,13 +224,13 @@ def test_the_api_server_is_our_page_and_api(load: Load) -> None:
     assert (loaded.config.platforms, loaded.warnings) == ({}, ())
 
 
-def test_an_api_server_without_keys_of_its_own_is_told(load: Load) -> None:
+def test_an_api_server_that_is_no_mapping_is_refused(load: Load) -> None:
     with pytest.raises(ConfigInvalid) as refusal:
         load("platforms: {api_server: on}")
     assert refusal.value.key == "platforms.api_server"
 
 
-def test_an_api_server_that_cannot_be_done_is_told(load: Load) -> None:
+def test_unsupported_keys_of_an_api_server_are_warned_about(load: Load) -> None:
     text = "web: {port: 1}\nplatforms: {api_server: {enabled: false, port: 2, model_name: x}}"
     assert load(text).config.web.port == 1
     assert load(text).warnings == (
@@ -262,14 +249,14 @@ def test_an_api_server_that_cannot_be_done_is_told(load: Load) -> None:
         "platforms: {telegram: {token: t}}\ntelegram: {extra: {allow_from: [42], require_mention: false}}",
     ],
 )
-def test_a_platform_is_the_same_wherever_the_original_takes_it(load: Load, text: str) -> None:
+def test_a_platform_is_read_from_every_place_the_original_allows(load: Load, text: str) -> None:
     loaded = load(text)
     platform = loaded.config.platforms["telegram"]
     assert (platform.token, platform.allow_from, platform.require_mention) == ("t", ("42",), False)
     assert loaded.warnings == ()
 
 
-def test_a_limit_below_extra_is_a_limit_too(load: Load) -> None:
+def test_a_limit_below_extra_stops_the_start(load: Load) -> None:
     with pytest.raises(ConfigInvalid) as refusal:
         load("platforms: {telegram: {extra: {allowed_chats: '-100'}}}\ntelegram: {ignored_threads: [1]}")
     assert {finding.key for finding in refusal.value.findings} == {
@@ -295,7 +282,7 @@ def test_two_values_for_one_key_of_a_platform_are_an_error(load: Load, text: str
     assert refusal.value.key == key
 
 
-def test_what_a_stranger_gets_can_be_said_once_for_all_platforms(load: Load) -> None:
+def test_the_answer_to_strangers_can_be_set_once_for_all_platforms(load: Load) -> None:
     text = "unauthorized_dm_behavior: ignore\nplatforms: {x: {}, y: {unauthorized_dm_behavior: pair}, z: }"
     platforms = load(text).config.platforms
     assert [one.unauthorized_dm_behavior for one in platforms.values()] == ["ignore", "pair", "ignore"]
@@ -303,13 +290,13 @@ def test_what_a_stranger_gets_can_be_said_once_for_all_platforms(load: Load) -> 
     assert load(text).config.platforms["x"].unauthorized_dm_behavior == "ignore"
 
 
-def test_one_name_is_a_list_of_one_where_tools_are_selected(load: Load) -> None:
+def test_a_single_name_selects_one_tool_of_a_server(load: Load) -> None:
     tools = load("mcp_servers: {x: {url: u, tools: {include: search}}}").config.mcp_servers["x"].tools
     assert tools.lets("search")
     assert not tools.lets("delete")
 
 
-# --- whatever stands in such a file ---------------------------------------------------------------
+# --- any file -----------------------------------------------------------------------------------
 
 NAMES = sorted(
     {part for limit in LIMITS for part in limit.key.split(".")} | {"x", "telegram", "extra", "name"}
@@ -322,7 +309,7 @@ VALUES = st.recursive(
 
 
 @given(tree=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@rewriting
 def test_any_such_file_is_understood_or_refused_with_a_key(load: Load, tree: dict[str, object]) -> None:
     try:
         load(json.dumps(tree))
@@ -337,7 +324,7 @@ def test_any_such_file_is_understood_or_refused_with_a_key(load: Load, tree: dic
     limit=st.sampled_from(refused()),
     tree=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=3),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@rewriting
 def test_a_limit_is_found_whatever_stands_around_it(
     load: Load, limit: Limit, tree: dict[str, object]
 ) -> None:

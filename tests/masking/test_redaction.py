@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table of texts as they come
-"""Secrets are masked however they came into a text, and what is none stays readable."""
+"""Secrets are masked wherever they stand in a text, and the rest stays readable."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _chance = random.Random(20261119)  # noqa: S311 - these are no secrets of anybod
 
 
 def some(count: int, letters: str = ALPHA) -> str:
-    """Characters as in a generated secret, a digit among the first of them."""
+    """Return characters like those of a generated secret, beginning with a digit."""
     return "7" + "".join(_chance.choice(letters) for _ in range(count - 1))
 
 
 def pem(kind: str, header: str = "") -> tuple[str, str]:
-    """A private key in its frame, and a line of it."""
+    """Return a private key in PEM form, and one line of it."""
     lines = [some(64) for _ in range(6)]
     return f"-----BEGIN {kind}-----\n{header}{chr(10).join(lines)}\n-----END {kind}-----", lines[3]
 
@@ -179,7 +179,7 @@ def test_every_shape_of_a_secret_is_masked(text: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "secret"), SHAPES.values(), ids=SHAPES)
-def test_to_mask_twice_is_to_mask_once(text: str, secret: str) -> None:
+def test_masking_twice_equals_masking_once(text: str, secret: str) -> None:
     assert redact(redact(text)) == redact(text)
 
 
@@ -256,7 +256,7 @@ def test_an_innocent_text_stays_as_it_is(text: str) -> None:
         ("https://hooks.slack.com/services/T0/B0/abc", "https://hooks.slack.com/services/***"),
     ],
 )
-def test_what_is_around_a_secret_stays_readable(text: str, shown: str) -> None:
+def test_the_text_around_a_secret_stays_readable(text: str, shown: str) -> None:
     assert redact(text) == shown
 
 
@@ -282,11 +282,11 @@ def test_each_line_of_a_known_secret_is_masked() -> None:
     assert known.known(f"1|{lines[0]}\n2|{lines[1]}\n3|{lines[2]}") == "1|***\n2|***\n3|}"
 
 
-def test_what_is_too_short_to_be_known_by_its_text_is_not_searched_for() -> None:
+def test_a_secret_that_is_too_short_is_not_searched_for() -> None:
     assert redactor(iter(["is", ""]))("this is it") == "this is it"
 
 
-def test_the_secrets_of_a_configuration_are_all_that_its_names_tell() -> None:
+def test_the_secrets_of_a_configuration_are_found_by_their_names() -> None:
     platform = PlatformConfig(
         token="t-1", options={"poll": {"hook_url": "h-1", "every": 3}, "signing": ["s-1"]}
     )
@@ -300,7 +300,7 @@ def test_the_secrets_of_a_configuration_are_all_that_its_names_tell() -> None:
     assert set(secrets_of(config, environ)) == {"t-1", "h-1", "s-1", "m-1", "w-1", "e-1", ""}
 
 
-def test_the_list_holds_what_lies_in_the_home_and_what_stands_in_addresses(tmp_path: Path) -> None:
+def test_the_known_secrets_include_files_of_the_home_and_parts_of_addresses(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(
         "SOME_API_KEY=from-dot-env-1\nUNNAMED='x9-unnamed-Value'\nexport DB_PASSWORD=12345678\nLEVEL=production\n"
         "MODEL=gpt-4o-mini\nWORK_DIR=/home/kim/srv\nMAX_TOKENS=128000\nDATABASE_URL=postgres://kim:pw-in-url@db/x\n"
@@ -356,14 +356,14 @@ def _seconds(text: str) -> float:
 
 
 @pytest.mark.parametrize("unit", HOSTILE, ids=repr)
-def test_the_time_grows_as_the_text_does(unit: str) -> None:
+def test_masking_time_grows_linearly(unit: str) -> None:
     """Four times the text takes about four times as long, not sixteen times. The bound leaves room for a busy
-    machine, and none for a square."""
+    machine, but not for quadratic time."""
     short, long = (unit * (size // len(unit)) for size in (40_000, 160_000))
     assert _seconds(long) < 9 * min(_seconds(short) for _ in range(3)) + 0.5
 
 
-def test_pairs_of_hostile_texts_take_no_square_either() -> None:
+def test_masking_pairs_of_hostile_texts_takes_no_quadratic_time() -> None:
     for one, other in itertools.islice(itertools.product(HOSTILE, HOSTILE), 0, None, 211):
         for text in ((one + other) * 4000, one * 9000 + other * 9000):
             assert _seconds(text) < 3, (one, other)

@@ -1,4 +1,4 @@
-"""What may be an id, and what would leave a directory or break a key."""
+"""Ids that are accepted, and ids that would leave a directory or break a key."""
 
 import pytest
 from hypothesis import given
@@ -59,7 +59,7 @@ def test_an_id_that_cannot_name_a_file_everywhere_is_refused(value: object) -> N
 
 
 @given(st.text(alphabet="ab0._-/\\: \n", max_size=6))
-def test_what_passes_stays_in_its_directory(value: str) -> None:
+def test_an_accepted_id_stays_in_its_directory(value: str) -> None:
     try:
         name = path_safe_id(value)
     except InvalidId:
@@ -91,7 +91,7 @@ def test_a_session_key_that_leaves_its_place_is_refused(value: object) -> None:
         session_key(value)
 
 
-def test_the_refusal_names_what_was_refused_and_the_rule() -> None:
+def test_a_refused_id_is_named_with_the_rule() -> None:
     with pytest.raises(InvalidId, match=r"run id '\.\.' is refused: .+\.$") as refused:
         path_safe_id("..", "run id")
     assert (refused.value.what, refused.value.value) == ("run id", "..")
