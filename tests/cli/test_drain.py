@@ -24,7 +24,7 @@ from hermes_trio.gateway.serve import serve
 from hermes_trio.host.home.markers import DRAIN_REQUEST
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
-from tests.cli.test_chat import chat
+from tests.cli.chat_terminal import chat
 from tests.stage import Agent, everyone, no_guard
 
 Cli = Callable[..., Result]

@@ -19,7 +19,7 @@ from tests.machine import HERMES, Life, configure, environment, hermes, living
 
 pytestmark = [
     pytest.mark.timeout(180),
-    pytest.mark.skipif(os.name != "posix", reason="the stories send signals"),
+    pytest.mark.skipif(os.name != "posix", reason="the tests send signals"),
 ]
 
 
