@@ -14,8 +14,8 @@ from itertools import chain
 from typing import TypeVar
 
 import outcome
-import trio
 
+from ..base.pulse import Wakeup
 from ..base.world import World
 from ..host.loop.worker import Runner
 from .record import Record
@@ -31,7 +31,7 @@ class Subscription:
     def __init__(self, most: int) -> None:
         self._unread: list[Record] = []
         self._most = most
-        self._news = trio.Event()
+        self._news = Wakeup()
         self.cut = False
         """True for a subscriber that was too slow: it gets no events after the unread ones."""
         self.ended = False
@@ -48,7 +48,7 @@ class Subscription:
         """Wait until there are unread events, or `wake` was called."""
         await self._news.wait()
         if not self.cut and not self.ended:
-            self._news = trio.Event()
+            self._news.clear()
 
     def take(self) -> Sequence[Record]:
         """Return and remove the unread events, without waiting."""

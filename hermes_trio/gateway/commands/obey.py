@@ -279,19 +279,16 @@ class Commands:
                     if done
                     else texts.nothing_to_compress()
                 )
-            finally:
-                over.set()
 
         # A model takes its time, and the session waits for it. The sender of the command is a link, which has
         # other messages to receive, or a client, which waits for the reply.
-        over = trio.Event()
         session = self.work.sessions.wake(given.key)
         if session is None:
             given.reply(texts.not_while_held())
         else:
-            session.between_turns(job)
+            done = session.between_turns(job)
             if given.is_owner:
-                await over.wait()
+                await done.wait()
 
     async def start(self, given: Invocation) -> None:
         """Ignore the text that some platforms send when a person opens a chat."""

@@ -11,6 +11,7 @@ import math
 
 import trio
 
+from ...base.pulse import Pulse
 from .endings_table import MARGIN, Ending, combined
 
 
@@ -25,9 +26,8 @@ class Control:
         self.end_by = math.inf
         """Time when the process must be gone. No deadline of any step may be later."""
         self._decided = trio.Event()
-        self._changed = trio.Event()
         self._hurried = trio.Event()
-        self._turned = trio.Event()
+        self._changed, self._turned = Pulse(), Pulse()
         self.takes_turns = True
         """True if a turn may begin now. Checked in the same step in which a turn begins."""
         self._refuses = False
@@ -48,7 +48,6 @@ class Control:
         self._decide_turns()
         self._decided.set()
         self._changed.set()
-        self._changed = trio.Event()
         return True
 
     def hurry(self) -> None:
@@ -56,7 +55,6 @@ class Control:
         self._hurried.set()
         self.end_by = min(self.end_by, trio.current_time() + MARGIN)
         self._changed.set()
-        self._changed = trio.Event()
 
     async def ending(self) -> Ending:
         """Wait for an ending, and return it."""
@@ -87,7 +85,6 @@ class Control:
             self.held = held
             self._decide_turns()
             self._turned.set()
-            self._turned = trio.Event()
 
     def refuse_turns(self) -> None:
         """Let no turn begin any more, although no ending was requested yet."""

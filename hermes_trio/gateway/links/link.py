@@ -19,12 +19,14 @@ import trio
 
 from ...base.errors import GatewayError, InvalidId, StoreError, is_expected, said_by
 from ...base.messages import MessageEvent
+from ...base.pulse import Pulse
 from ...base.world import World
 from ...host.home.state_file import PlatformState
 from ...host.home.status_board import StatusBoard
 from ...log import Log
 from ...masking.known_secrets import KnownSecrets
 from ...platform.contract import Adapter, CredentialsRefused, Link, LinkLost, OutcomeUnknown, PlatformError
+from ...state.db.store_retry import stored
 
 _E = TypeVar("_E", bound=Exception)
 _T = TypeVar("_T")
@@ -47,7 +49,7 @@ class Connection:
         self.state = PlatformState.CONNECTING
         self.times_up = 0
         """How often it was connected."""
-        self._changed = trio.Event()
+        self._changed = Pulse()
 
     @property
     def address(self) -> tuple[str, str]:
@@ -83,25 +85,20 @@ class Connection:
             self.adapter.name, state, self._secrets.masking(trouble) if trouble else trouble
         )
         self._changed.set()
-        self._changed = trio.Event()
 
     async def stored(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Do work that stores something; do it again while the store fails. The state file says so."""
-        trouble = None
-        while True:
-            try:
-                done = await work()
-            except StoreError as error:
-                if trouble is None:
-                    log.error("nothing can be stored; trying again", platform=self.name, error=str(error))
-                trouble = str(error)
-                self._board.set_platform(self.adapter.name, PlatformState.RETRYING, trouble)
-            else:
-                if trouble is not None:
-                    log.info("storing works again", platform=self.name)
-                    self._board.set_platform(self.adapter.name, self.state)
-                return done
-            await trio.sleep(STORE_AGAIN_AFTER)
+        return await stored(
+            "platform event",
+            work,
+            pause=STORE_AGAIN_AFTER,
+            on_change=self._show_store_trouble,
+            platform=self.name,
+        )
+
+    def _show_store_trouble(self, trouble: StoreError | None) -> None:
+        state = self.state if trouble is None else PlatformState.RETRYING
+        self._board.set_platform(self.adapter.name, state, str(trouble) if trouble is not None else None)
 
 
 def pause(attempt: int, jitter: float) -> float:

@@ -18,6 +18,7 @@ import trio
 import trio.lowlevel
 
 from ...base.errors import StoreError
+from ...base.pulse import Wakeup
 from ...base.world import World
 from ...log import Log
 from ...platform.contract import ChatGone, FloodWait, Link, LinkLost, Outgoing, PlatformError
@@ -74,8 +75,9 @@ class Lane:
         self._deliver_at = 0.0
         self._held_until = 0.0
         self._delivery = Delivery(chat, connection, database, world)
-        self._hint = trio.Event()
-        self._flushed = trio.Event()
+        self._hint = Wakeup()
+        self._flushed = Wakeup()
+        """Set while nothing is left that can be sent now."""
 
     # --- for other tasks; none of these waits ---
 
@@ -112,7 +114,7 @@ class Lane:
         self._wake()
 
     def _wake(self) -> None:
-        self._flushed = trio.Event() if self._flushed.is_set() else self._flushed
+        self._flushed.clear()
         self._hint.set()
 
     async def flushed(self) -> None:
@@ -136,7 +138,7 @@ class Lane:
                 if not self._busy() and not self.held_for and leave():
                     return
                 continue
-            self._hint = trio.Event()
+            self._hint.clear()
             try:
                 wait = await self._go_on(link)
             except LinkLost:

@@ -19,6 +19,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -26,7 +27,7 @@ import trio
 
 from ...base.errors import GatewayError, StoreError
 from ...base.messages import MessageEvent
-from ...log import Log
+from ...state.db.store_retry import stored
 from ...state.tables import inbox, processes, sessions
 from ...state.tables.session_entry import SessionEntry
 from ...tools.background_process import BackgroundProcess, OutputWatch
@@ -44,9 +45,6 @@ MOST_EVENTS, EVENTS_WITHIN, SILENCE = 15, 10.0, 30.0
 """This many matches of all processes within this many seconds are followed by this many seconds of
 silence."""
 TAIL = 2000
-STORE_AGAIN_AFTER = 30.0
-
-log = Log(__name__)
 
 
 class TooManyProcesses(GatewayError):
@@ -264,14 +262,8 @@ class Background:
         if entry.origin is None:
             return
         event = MessageEvent(entry.origin, text, kind="internal")
-        while True:
-            try:
-                await home.database.write(_store, entry, event, name, home.world.time(), ended)
-            except StoreError as error:
-                log.error("message of a background process not stored; retrying", name=name, error=str(error))
-            else:
-                break
-            await trio.sleep(STORE_AGAIN_AFTER)
+        store = partial(home.database.write, _store, entry, event, name, home.world.time(), ended)
+        await stored("message of a background process", store, name=name)
         self._sessions.wake(entry.session_key)
 
 

@@ -36,14 +36,11 @@ class Sessions:
 
     async def turn_ended(self, key: str) -> None:
         """Wait until no turn of this session runs, and the jobs that were queued for that time are done."""
-        ended = trio.Event()
-
-        async def job() -> None:
+        session = self._sessions.get(key)
+        if session is None or not session.runs_turn:
             await trio.lowlevel.checkpoint()
-            ended.set()
-
-        await self.after_turn(key, job)
-        await ended.wait()
+        else:
+            await session.between_turns(trio.lowlevel.checkpoint).wait()
 
     def look_again(self) -> None:
         """Make every session check whether turns may still begin. If not, it leaves."""

@@ -27,6 +27,7 @@ import trio
 
 from ...base.errors import GatewayError
 from ...base.messages import MessageEvent
+from ...base.pulse import Wakeup
 from ...config.schema import reset_policy
 from ...log import Log
 from ...state.rules.reset_policy import KNOWN_REASONS, notice_due
@@ -87,13 +88,13 @@ class Session:
         """The turn that runs now."""
         self._resume: TurnRow | None = None
         """The cut turn that is resumed first."""
-        self._jobs: deque[Job] = deque()
-        """Jobs for the time between two turns."""
+        self._jobs: deque[tuple[Job, trio.Event]] = deque()
+        """Jobs for the time between two turns, each with the event that is set after it."""
         self._early: list[tuple[MessageEvent, int, Mode]] = []
         """Messages that arrived while no turn ran. The next turn may have been read from the inbox before
         them."""
         self._told_at = -math.inf
-        self._hint = trio.Event()
+        self._hint = Wakeup()
 
     # --- for other tasks; none of these waits ---
 
@@ -102,10 +103,13 @@ class Session:
         self._resume = resume or self._resume
         self._hint.set()
 
-    def between_turns(self, job: Job) -> None:
-        """Run a job as soon as no turn runs. It is repeated until the disk takes what it stores."""
-        self._jobs.append(job)
+    def between_turns(self, job: Job) -> trio.Event:
+        """Run a job as soon as no turn runs; repeat it until the disk takes what it stores. Return an event
+        that is set when the job is done, or dropped because the gateway ends."""
+        done = trio.Event()
+        self._jobs.append((job, done))
         self._hint.set()
+        return done
 
     @property
     def runs_turn(self) -> bool:
@@ -150,14 +154,18 @@ class Session:
             await self._run()
         finally:
             self._leave(self.key)
+            for _, done in self._jobs:
+                done.set()
 
     async def _run(self) -> None:
         while self._control.takes_turns or self._jobs:
-            self._hint = trio.Event()
+            self._hint.clear()
             try:
                 while self._jobs:
-                    await self._jobs[0]()
+                    job, done = self._jobs[0]
+                    await job()
                     self._jobs.popleft()  # not before: it is repeated if the disk is full
+                    done.set()
                 if await self._next_turn():
                     continue
             except GatewayError as error:
@@ -202,7 +210,7 @@ class Session:
         database, world = self._home.database, self._home.world
         patience = trio.current_time() + LONGEST_WAIT  # bounds the wait if the time of day is set back
         while True:
-            self._hint = trio.Event()
+            self._hint.clear()
             early, self._early = self._early, []
             waiting = await database.read(inbox.pending, self.key)
             if early:

@@ -15,6 +15,8 @@ import math
 
 import trio
 
+from ...base.pulse import Wakeup
+
 ALWAYS = 8
 """Turns that may run however much the loop lags: a slow machine goes on, slowly."""
 AHEAD = 100
@@ -46,7 +48,7 @@ class TurnLimit:
         """Seconds by which the event loop is late; measured while more than a few turns run."""
         self._limiter = trio.CapacityLimiter(min(self.most, AHEAD))
         self._late_at = -math.inf
-        self._crowd = trio.Event()
+        self._crowd = Wakeup()
 
     @property
     def running(self) -> int:
@@ -80,7 +82,7 @@ class TurnLimit:
                 due = trio.current_time() + MEASURE_EVERY
                 await trio.sleep_until(due)
                 self._measured(trio.current_time() - due)
-            self._crowd = trio.Event()
+            self._crowd.clear()
             self._measured(0.0)
 
     def _measured(self, lag: float) -> None:

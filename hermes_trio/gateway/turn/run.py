@@ -19,10 +19,11 @@ from functools import partial
 import trio
 
 from ...agent.providers.model_errors import ModelError
-from ...base.errors import JournalError, StoreError, is_expected, said_by
+from ...base.errors import JournalError, is_expected, said_by
 from ...journal.writer import RunWriter
 from ...log import Log
 from ...state.db.column_text import storable
+from ...state.db.store_retry import stored
 from ...state.tables import inbox, sessions, transcript, turns
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import TranscriptRow
@@ -40,8 +41,6 @@ from .handle import TurnHandle
 from .outcome import last_event, settled, settlement_of
 from .progress import show_still_working, show_typing, warn_of_inactivity
 from .turn_run import TurnRun
-
-STORE_AGAIN_AFTER = 30.0
 
 log = Log(__name__)
 
@@ -179,12 +178,7 @@ class Turns:
 
     async def _end_when_stored(self, run: TurnRun, turn: TurnContext, journal: RunWriter) -> Outcome:
         """End a turn; retry while the disk is full, so that the answer is not lost."""
-        while True:
-            try:
-                return await self._end(run, turn, journal)
-            except StoreError as error:
-                log.error("end of a turn not stored; retrying", run=run.run_id, error=str(error))
-            await trio.sleep(STORE_AGAIN_AFTER)
+        return await stored("end of a turn", partial(self._end, run, turn, journal), run=run.run_id)
 
     async def _end(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter) -> Outcome:
         """End a turn: one transaction, then the last record of the journal. Return the outcome that

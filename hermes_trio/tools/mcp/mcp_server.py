@@ -27,6 +27,7 @@ from mcp.types import CONNECTION_CLOSED
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...base.errors import GatewayError
+from ...base.pulse import Wakeup
 from ...base.tls import trusted
 from ...config.schema import McpServerConfig
 from ...host.loop.scoped_task import beside
@@ -78,7 +79,7 @@ class ToolServer:
         """The latest HTTP error status, which the library does not report."""
         self._offered: list[types.Tool] = []
         self._client: Client | None = None
-        self._outdated = trio.Event()
+        self._outdated = Wakeup()
 
     @property
     def is_connected(self) -> bool:
@@ -101,7 +102,7 @@ class ToolServer:
                 await leaving.wait()
 
     async def _connected(self, leaving: trio.Event) -> None:
-        self._outdated = trio.Event()
+        self._outdated.clear()
         with trio.CancelScope(deadline=trio.current_time() + self._connects_within) as patience:
             async with (
                 Client(self._connection(), message_handler=self._on_message, cache=None) as client,
@@ -139,7 +140,7 @@ class ToolServer:
     async def _refresh(self, client: Client) -> None:
         while True:
             await self._outdated.wait()
-            self._outdated = trio.Event()
+            self._outdated.clear()
             with trio.fail_after(ANSWERS_WITHIN):
                 await self._ask_for_tools(client)
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TypeVar
 
 from starlette.requests import Request
 
+from ...base.recent import Recent
 from ...base.world import World
 from .http_errors import Refusal
 
 MOST_TRIES, TRIES_WITHIN = 5, 60.0
 MOST_ADDRESSES = 1000
-
-T = TypeVar("T")
 
 
 class LoginAttempts:
@@ -21,12 +19,12 @@ class LoginAttempts:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._failed: dict[str, deque[float]] = {}
-        self._trusted: dict[str, None] = {}
+        self._failed: Recent[str, deque[float]] = Recent(MOST_ADDRESSES)
+        self._trusted: Recent[str, None] = Recent(MOST_ADDRESSES)
 
     def trust(self, request: Request) -> None:
         """Note that a client at this address has shown the right key."""
-        _remember(self._trusted, address_of(request), None)
+        self._trusted[address_of(request)] = None
 
     def is_trusted(self, request: Request) -> bool:
         """Return True if a client at this address has shown the right key."""
@@ -34,8 +32,8 @@ class LoginAttempts:
 
     def note_failure(self, request: Request) -> None:
         """Count a wrong key or link."""
-        times = self._failed.get(address_of(request), deque(maxlen=MOST_TRIES))
-        _remember(self._failed, address_of(request), times)
+        address = address_of(request)
+        self._failed[address] = times = self._failed.get(address, deque(maxlen=MOST_TRIES))
         times.append(self._world.time())
 
     def refusal(self, request: Request) -> Refusal | None:
@@ -57,10 +55,3 @@ class LoginAttempts:
 def address_of(request: Request) -> str:
     """Return the address of the client; empty if it is unknown."""
     return request.client.host if request.client else ""
-
-
-def _remember(table: dict[str, T], address: str, value: T) -> None:
-    """Store a value for an address, in place of the oldest one if there are too many."""
-    if address not in table and len(table) >= MOST_ADDRESSES:
-        del table[next(iter(table))]
-    table[address] = value

@@ -40,7 +40,7 @@ async def test_what_cannot_be_stored_is_not_accepted_and_comes_again(
             stage.platform.post("hello")
             await trio.sleep(100)
             assert stage.platform.chat("42").texts == []
-        told = [text for text in caplog.messages if "nothing can be stored" in text]
+        told = [text for text in caplog.messages if "platform event not stored" in text]
         assert len(told) == 1, "whoever reads the log hears of it"
         assert "readonly" in told[0], "and why"
         assert "a link is lost" not in caplog.text, "the platform has not failed"
