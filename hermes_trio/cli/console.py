@@ -42,7 +42,7 @@ class Screen(Protocol):
     def flush(self) -> object: ...
 
 
-class Question:
+class PipedQuestion:
     """What came through a pipe, as the only message."""
 
     def __init__(self, text: str) -> None:

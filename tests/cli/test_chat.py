@@ -83,7 +83,10 @@ def test_a_closed_standard_stream_is_an_error(tmp_path: Path, closed: str) -> No
         ["sh", "-c", command], env=environ, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == "error: There is no terminal here: standard input or standard output is closed.\n"
+    assert done.stderr == (
+        "error: There is no terminal here: standard input or standard output is closed. "
+        "Start it in a terminal, or send a question through a pipe.\n"
+    )
 
 
 @pytest.mark.parametrize("how", ["kill", "terminate"])

@@ -17,7 +17,7 @@ from trio.testing import MockClock
 
 from hermes_trio.base.world import World
 from hermes_trio.cli import main
-from hermes_trio.cli.console import Console, Question
+from hermes_trio.cli.console import Console, PipedQuestion
 from hermes_trio.cli.terminal_output import Visible, unescaped, visible
 from hermes_trio.platform.contract import LinkLost, Outgoing
 from hermes_trio.state.tables import pairing
@@ -105,7 +105,7 @@ async def test_no_command_passes_on_what_somebody_wrote(stage: Stage, autojump_c
 
 async def test_an_answer_in_the_terminal_is_text_however_it_comes(autojump_clock: MockClock) -> None:
     screen = io.StringIO()
-    console = Console(lambda: None, lambda: None, lambda: "id", keyboard=Question(""), screen=screen)
+    console = Console(lambda: None, lambda: None, lambda: "id", keyboard=PipedQuestion(""), screen=screen)
     answer = f"Look: {EVIL}"
     message = await console.send(Outgoing(chat_id="me", text=answer[:3], key="a", grows=True))
     for end in range(4, len(answer)):

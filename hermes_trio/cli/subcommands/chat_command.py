@@ -1,10 +1,10 @@
-"""`hermes-trio chat`: a gateway in this terminal, with one person in it; or one question from a pipe.
+"""`hermes-trio chat`: a gateway for one person at this terminal, or for one question from a pipe.
 
-| how it is left | what becomes of a turn that runs, and of messages that wait |
+| End of the chat | Effect on the running turn and on waiting messages |
 |---|---|
-| Ctrl-D | the turn is stopped, and the messages are dropped: nothing is answered later, unasked |
-| SIGTERM, a closed terminal, a kill | the turn is cut, and the next start goes on with it |
-| a question from a pipe | the turn is waited for, as long as a turn may take; Ctrl-C and SIGTERM stop it |
+| Ctrl-D | The turn is stopped and the messages are dropped, so nothing is answered later. |
+| SIGTERM, a closed terminal, a kill | The turn is cut, and the next start resumes it. |
+| a question from a pipe | The command waits for the turn; Ctrl-C and SIGTERM stop it. |
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -41,17 +41,17 @@ from ...host.home.home_lock import refuse_if_busy
 from ...host.loop.task_tree import waits_noted, write_tree_on_signal
 from ...state.tables import inbox, turns
 from ...state.tables.turns import Outcome
-from ..console import GROWING, ME, PERSON, PROMPT, Console, Keyboard, Question, Screen, read_question
+from ..console import GROWING, ME, PERSON, PROMPT, Console, Keyboard, PipedQuestion, Screen, read_question
 from ..logs import log_to_file
 from ..terminal_output import visible
 from .config_command import load_and_warn, whereabouts
 
-LETS_GO_WITHIN = 1.0
-"""Seconds for storing that nothing is left to be answered; a disk that hangs keeps nobody here."""
+STOP_TIMEOUT = 1.0
+"""Seconds for storing that nothing is left to be answered. A hanging disk does not delay the end longer."""
 
 
 class NotAnswered(GatewayError):
-    """The question from the pipe has no answer; what went wrong has been shown in its place."""
+    """The question from the pipe has no answer. The reason was already printed in place of the answer."""
 
     def __init__(self) -> None:
         super().__init__("The question was not answered, and is not kept. Ask it again.")
@@ -61,11 +61,14 @@ class NotAnswered(GatewayError):
 def command() -> None:
     """Talk to the agent in this terminal.
 
-    A question can also come from a pipe: it is answered, and the command ends with 0; with 1 if there was no
-    answer.
+    A question can also come from a pipe. The command prints the answer and ends with exit code 0, or with 1
+    if there is no answer.
     """
     if sys.stdin is None or sys.stdout is None:
-        raise GatewayError("There is no terminal here: standard input or standard output is closed.")
+        raise GatewayError(
+            "There is no terminal here: standard input or standard output is closed. "
+            "Start it in a terminal, or send a question through a pipe."
+        )
     home = home_directory(os.environ)
     loaded = load_and_warn()
     refuse_if_busy(home)
@@ -74,19 +77,19 @@ def command() -> None:
         if question is None:
             click.echo(f"hermes-trio {__version__}, {whereabouts(loaded)}")
             click.echo("/help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
-        config = _for_a_terminal(loaded.config, is_asked_once=question is not None)
-        ending = trio.run(_chat, home, replace(loaded, config=config), question)
+        config = _for_a_terminal(loaded.config, is_piped=question is not None)
+        ending = trio.run(_run_chat, home, replace(loaded, config=config), question)
     if ending is not None and ending.kind == "restart":
-        from .run_command import leave  # here: it brings the web along
+        from .run_command import leave  # imported here, because it imports the web
 
         leave(consequences(ending, Supervisor.NONE).exit)
 
 
-def _for_a_terminal(config: GatewayConfig, *, is_asked_once: bool) -> GatewayConfig:
-    """Return the same configuration with nobody in it but the person at the terminal. Who asks through a
-    pipe cannot be asked anything: there an approval is a no, and a question has no answer."""
+def _for_a_terminal(config: GatewayConfig, *, is_piped: bool) -> GatewayConfig:
+    """Return the configuration with the terminal as its only platform. A pipe cannot answer questions: in it
+    an approval is denied at once, and a question of the agent stays without an answer."""
     streaming = msgspec.structs.replace(config.streaming, edit_interval=0.03, cursor=GROWING)
-    if is_asked_once:
+    if is_piped:
         config = msgspec.structs.replace(
             config,
             agent=msgspec.structs.replace(config.agent, clarify_timeout=0),
@@ -99,109 +102,140 @@ def _for_a_terminal(config: GatewayConfig, *, is_asked_once: bool) -> GatewayCon
     )
 
 
-async def _chat(home: Path, loaded: Loaded, question: str | None) -> Ending | None:
-    control, world, no_more = Control(), World(), trio.Event()
-
-    def leave() -> None:
-        control.ask(Ending(Cause.PLANNED, grace=0, asked_by="terminal"))
-
-    answered = True
+async def _run_chat(home: Path, loaded: Loaded, question: str | None) -> Ending | None:
+    """Run the gateway of the chat until it has ended, and return its ending."""
     with trio.open_signal_receiver(*_signals()) as signals, waits_noted() as waits:
-        async with _terminal(question) as (keyboard, screen, prompt), trio.open_nursery() as nursery:
-            await nursery.start(watch_drain_request, control, home, world)
-            await nursery.start(write_tree_on_signal, home, world, waits)
-            # Who closes the pipe of the answer wants none, which is what a signal says.
-            gone = leave if question is None else partial(signal.raise_signal, signal.SIGTERM)
-            console = Console(
-                no_more.set, gone, world.new_id, keyboard=keyboard, screen=screen, prompt=prompt
-            )
-            tell = _line_by_line(screen if question is None else sys.stderr)
-
-            async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
-                await serve(
-                    home,
-                    loaded.config,
-                    agent=open_agent(loaded, loaded.environ, world, tell=tell),
-                    adapters=[console],
-                    control=control,
-                    world=world,
-                    task_status=task_status,
-                )
-                nursery.cancel_scope.cancel(reason="the gateway has ended")
-
-            gateway = await nursery.start(serving)
+        async with _open_terminal(question) as terminal, trio.open_nursery() as nursery:
+            chat = _Chat(home, loaded, terminal, is_piped=question is not None)
+            await nursery.start(watch_drain_request, chat.control, home, chat.world)
+            await nursery.start(write_tree_on_signal, home, chat.world, waits)
+            gateway = await nursery.start(chat.serve, nursery.cancel_scope)
             if gateway.home.database.damaged_copy is not None:
-                tell(database_damaged(gateway.home.database.damaged_copy.name))
-
-            async def leave_after_the_last_message() -> None:
-                nonlocal answered
-                await no_more.wait()
-                if question is not None:
-                    await _settled(gateway)
-                    answered = await gateway.home.database.read(_is_answered)
-                await _let_go(gateway)
-                leave()
-
-            nursery.start_soon(leave_after_the_last_message)
+                terminal.report(database_damaged(gateway.home.database.damaged_copy.name))
+            nursery.start_soon(chat.leave_after_last_message, gateway)
             async for number in signals:
-                name = signal.Signals(number).name
-                tasks = gateway.work.running.handles()
-                if question is not None:
-                    answered = False
-                    await _let_go(gateway)
-                    leave()
-                elif name == "SIGUSR1":
-                    grace = loaded.config.agent.restart_drain_timeout
-                    control.ask(Ending(Cause.RESTART, grace, asked_by=name))
-                elif name in ("SIGTERM", "SIGHUP") or not tasks:
-                    leave()
-                else:  # Ctrl-C stops what runs; with nothing to stop, it leaves
-                    for task in tasks:
-                        task.end(Outcome.STOPPED)
+                await chat.obey_signal(gateway, signal.Signals(number))
     if question is None:
         with suppress(OSError):  # the terminal was closed
             click.echo()
-    elif not answered:
+    elif not chat.is_answered:
         raise NotAnswered
-    return control.current
+    return chat.control.current
+
+
+@dataclass(frozen=True, slots=True)
+class _Terminal:
+    """The input and output of a chat."""
+
+    keyboard: Keyboard
+    screen: Screen
+    notices: Screen
+    """The output for lines that are no part of an answer."""
+    prompt: str
+    """The prompt that the console prints; empty if the keyboard prints it."""
+
+    def report(self, text: str) -> None:
+        """Print a line that is no part of an answer."""
+        self.notices.write(f"{visible(text)}\n")
+        self.notices.flush()
+
+
+@dataclass(slots=True)
+class _Chat:
+    """One run of the gateway in a terminal or for a pipe."""
+
+    home: Path
+    loaded: Loaded
+    terminal: _Terminal
+    is_piped: bool
+    world: World = field(default_factory=World)
+    control: Control = field(default_factory=Control)
+    last_message: trio.Event = field(default_factory=trio.Event)
+    """Set when the person sends no further message."""
+    is_answered: bool = True
+    """False if the question from the pipe has no answer."""
+
+    async def serve(self, scope: trio.CancelScope, *, task_status: trio.TaskStatus[Gateway]) -> None:
+        """Run the gateway with the console as its only platform, and cancel `scope` when it has ended."""
+        # A closed output of a pipe means that no answer is wanted, as a signal does.
+        on_gone = partial(signal.raise_signal, signal.SIGTERM) if self.is_piped else self._leave
+        console = Console(
+            self.last_message.set,
+            on_gone,
+            self.world.new_id,
+            keyboard=self.terminal.keyboard,
+            screen=self.terminal.screen,
+            prompt=self.terminal.prompt,
+        )
+        report = self.terminal.report
+        await serve(
+            self.home,
+            self.loaded.config,
+            agent=open_agent(self.loaded, self.loaded.environ, self.world, tell=report),
+            adapters=[console],
+            control=self.control,
+            world=self.world,
+            task_status=task_status,
+        )
+        scope.cancel(reason="the gateway has ended")
+
+    async def leave_after_last_message(self, gateway: Gateway) -> None:
+        """End the gateway after the last message: at once in a terminal, after the answer for a pipe."""
+        await self.last_message.wait()
+        if self.is_piped:
+            await _wait_for_turns(gateway)
+            self.is_answered = await gateway.home.database.read(_is_answered)
+        await _stop_turns(gateway)
+        self._leave()
+
+    async def obey_signal(self, gateway: Gateway, number: signal.Signals) -> None:
+        """Stop the running turn, restart, or leave, as the signal asks."""
+        handles = gateway.work.running.handles()
+        if self.is_piped:
+            self.is_answered = False
+            await _stop_turns(gateway)
+            self._leave()
+        elif number.name == "SIGUSR1":
+            grace = self.loaded.config.agent.restart_drain_timeout
+            self.control.ask(Ending(Cause.RESTART, grace, asked_by=number.name))
+        elif number.name in ("SIGTERM", "SIGHUP") or not handles:
+            self._leave()
+        else:  # Ctrl-C stops the running turn, and leaves if there is none
+            for handle in handles:
+                handle.end(Outcome.STOPPED)
+
+    def _leave(self) -> None:
+        self.control.ask(Ending(Cause.PLANNED, grace=0, asked_by="terminal"))
 
 
 def _signals() -> list[signal.Signals]:
-    """Return the signals that end something here. SIGHUP says that the terminal was closed."""
+    """Return the signals that end a turn or the chat. SIGHUP means that the terminal was closed."""
     hang_up = getattr(signal, "SIGHUP", None)
     return [*signals_we_know(), hang_up] if hang_up else signals_we_know()
 
 
 @asynccontextmanager
-async def _terminal(question: str | None) -> AsyncIterator[tuple[Keyboard, Screen, str]]:
-    """Open where messages come from and where answers go, with the prompt that the console has to show."""
+async def _open_terminal(question: str | None) -> AsyncIterator[_Terminal]:
+    """Open the input line of the terminal; for a question from a pipe, the standard streams."""
     if question is not None:
-        yield Question(question), sys.stdout, ""
+        yield _Terminal(PipedQuestion(question), sys.stdout, sys.stderr, prompt="")
         return
-    from ..line_editor import open_line_editor  # here: it takes 0.2 s to load
+    from ..line_editor import open_line_editor  # imported here: it takes 0.2 s
 
     async with open_line_editor() as editor:
-        yield editor, editor, "" if editor.draws else PROMPT
+        yield _Terminal(editor, editor, editor, prompt="" if editor.draws else PROMPT)
 
 
-def _line_by_line(screen: Screen) -> Callable[[str], object]:
-    def tell(text: str) -> None:
-        screen.write(f"{visible(text)}\n")
-        screen.flush()
-
-    return tell
-
-
-async def _let_go(gateway: Gateway) -> None:
-    """Stop the turn that runs, and drop what waits: nobody is here any more to read an answer."""
-    with trio.move_on_after(LETS_GO_WITHIN):
+async def _stop_turns(gateway: Gateway) -> None:
+    """Stop the running turn and drop the waiting messages: nobody is left to read an answer."""
+    with trio.move_on_after(STOP_TIMEOUT):
         await stop_session(
             gateway.home, gateway.work.running, gateway.home.store.key_of(ME), with_background=True
         )
 
 
-async def _settled(gateway: Gateway) -> None:
-    """Wait until everything that was said here is dealt with, or until no turn may begin any more."""
+async def _wait_for_turns(gateway: Gateway) -> None:
+    """Wait until every message of the console has its answer, or until no turn can begin any more."""
     while gateway.control.takes_turns:
         version = gateway.home.board.version
         waiting = await gateway.home.database.read(inbox.waiting_keys, Console.name, Console.account)
@@ -211,7 +245,7 @@ async def _settled(gateway: Gateway) -> None:
 
 
 def _is_answered(db: sqlite3.Connection) -> bool:
-    """Whether the message that came last was answered by a turn; a command needs none."""
+    """Return whether a turn answered the latest message; a command needs no turn."""
     last = inbox.latest(db, Console.name, Console.account)
     if last is None or last.turn_id is None:
         return last is not None and parse.parse(last.event) is not None

@@ -39,7 +39,7 @@ class NoSuchJournal(GatewayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class JournalFinding:
     """Something about one journal that should not be so."""
 
     session_id: str
@@ -112,13 +112,13 @@ def _named(root: Path, name: str) -> list[tuple[str, str]]:
 # --- checking ---
 
 
-def _in_the_files(home: Path, root: Path, runs: list[tuple[str, str]]) -> Iterator[Finding]:
+def _in_the_files(home: Path, root: Path, runs: list[tuple[str, str]]) -> Iterator[JournalFinding]:
     """What the journals say against themselves."""
     for session_id, run_id in runs:
         try:
             found = read_run(root, session_id, run_id)
         except JournalError as error:
-            yield Finding(session_id, run_id, "unreadable", str(error))
+            yield JournalFinding(session_id, run_id, "unreadable", str(error))
             continue
         # Asked last: a line that is being written at this moment is torn too, and whole a moment later.
         if found.torn and _runs(home, run_id):
@@ -126,24 +126,24 @@ def _in_the_files(home: Path, root: Path, runs: list[tuple[str, str]]) -> Iterat
         yield from _of_reading(session_id, run_id, found)
 
 
-def _of_reading(session_id: str, run_id: str, found: Reading) -> Iterator[Finding]:
+def _of_reading(session_id: str, run_id: str, found: Reading) -> Iterator[JournalFinding]:
     for damage in found.damage:
         where = f"{damage.length} bytes at {damage.offset}: " if damage.length else ""
-        yield Finding(session_id, run_id, "damaged", where + one_line(damage.reason, 200))
+        yield JournalFinding(session_id, run_id, "damaged", where + one_line(damage.reason, 200))
     if found.torn:
         detail = f"the last {found.torn} of {found.size} bytes are no whole line"
-        yield Finding(session_id, run_id, "torn", detail)
+        yield JournalFinding(session_id, run_id, "torn", detail)
     after = 0
     for record in found.records:
         if record.seq > after + 1:
             missing = f"{after + 1}" if record.seq == after + 2 else f"{after + 1} to {record.seq - 1}"
-            yield Finding(session_id, run_id, "gap", f"event {missing} missing")
+            yield JournalFinding(session_id, run_id, "gap", f"event {missing} missing")
         after = record.seq
 
 
 def _beside_the_rows(
     home: Path, root: Path, runs: set[tuple[str, str]], *, ended_since: float
-) -> Iterator[Finding]:
+) -> Iterator[JournalFinding]:
     """What journals and turns say against each other."""
     with ExitStack() as opened:
         known = _turns(opened.enter_context(reading(home))) if (home / "gateway.db").exists() else {}
@@ -151,11 +151,11 @@ def _beside_the_rows(
         # Opened a moment before its row is written, and emptied of nothing if a kill comes between.
         path = journal_path(root, session_id, run_id)
         if path.exists() and path.stat().st_size:
-            yield Finding(session_id, run_id, "no turn", "the database knows no such turn")
+            yield JournalFinding(session_id, run_id, "no turn", "the database knows no such turn")
     for (session_id, run_id), ended_at in known.items():
         kept = ended_at is None or ended_at >= ended_since
         if kept and not journal_path(root, session_id, run_id).exists():
-            yield Finding(session_id, run_id, "no journal", "its turn is there, and no file")
+            yield JournalFinding(session_id, run_id, "no journal", "its turn is there, and no file")
 
 
 def _turns(db: sqlite3.Connection) -> dict[tuple[str, str], float | None]:

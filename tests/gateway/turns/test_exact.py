@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hermes_platforms.telegram.adapter import TRAITS as TELEGRAM
 from hermes_platforms.telegram.formatting import to_markdown_v2
 from hermes_platforms.telegram.testing.bot_api_entities import parse_markdown_v2, utf16_length
-from hermes_trio.cli.console import Console, Question
+from hermes_trio.cli.console import Console, PipedQuestion
 from hermes_trio.gateway.outbound.exact_text import (
     LONGEST,
     MOST_PARTS,
@@ -168,7 +168,7 @@ def test_telegram_shows_each_choice_as_it_is(question: str, choices: list[str]) 
 async def test_the_terminal_shows_what_runs_in_lines_of_its_own() -> None:
     for command in NASTY:
         screen = io.StringIO()
-        console = Console(lambda: None, lambda: None, lambda: "1", keyboard=Question(""), screen=screen)
+        console = Console(lambda: None, lambda: None, lambda: "1", keyboard=PipedQuestion(""), screen=screen)
         [part] = approval_parts(Approval(command, "Why.", "/srv"), 60, console.traits)
         async with console.connect() as link:
             await link.send(Outgoing(chat_id="me", text=part.text, key="k", preformatted=part.preformatted))
