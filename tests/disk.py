@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import outcome
 import trio
 
-from hermes_trio.host.loop.worker import Runner, inline_worker
+from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
 
 Done = Callable[[outcome.Outcome[Any]], object]
 Job = tuple[Callable[[], Any], Done]
@@ -22,10 +22,19 @@ class Disk:
     """A disk that does its jobs at once, or that can be made slow, hang or answer late.
 
     `Disk().worker` and `Disk(nursery).worker` are workers for `open_database` and `open_journals`. With a
-    nursery each job takes `seconds` of Trio's clock; `math.inf` is a disk that never answers again.
+    nursery each job takes `seconds` of Trio's clock; `math.inf` is a disk that never answers again. With
+    `reports_late` a slow job is done at once, and its result is reported after these seconds. `only` names
+    the workers that use this disk; the others are of the `usual` kind.
     """
 
-    def __init__(self, nursery: trio.Nursery | None = None) -> None:
+    def __init__(
+        self,
+        nursery: trio.Nursery | None = None,
+        *,
+        only: Collection[str] | None = None,
+        reports_late: bool = False,
+        usual: Worker = inline_worker,
+    ) -> None:
         self.seconds = 0.0
         """The duration of each job, on a disk with a nursery."""
         self.hangs = False
@@ -35,11 +44,18 @@ class Disk:
         self.jobs: list[Job] = []
         """All jobs, kept: objects that a job refers to live as long as the disk."""
         self._nursery = nursery
+        self._only = only
+        self._reports_late = reports_late
+        self._usual = usual
         self._held: deque[Callable[[], None]] = deque()
 
     @contextmanager
     def worker(self, name: str) -> Iterator[Runner]:
-        with self._slow_worker(name) if self._nursery else inline_worker(name) as usual:
+        if self._only is not None and name not in self._only:
+            with self._usual(name) as runner:
+                yield runner
+            return
+        with self._slow_worker(name) if self._nursery else self._usual(name) as usual:
 
             def runner(job: Callable[[], Any], done: Done) -> None:
                 self.jobs.append((job, done))
@@ -77,5 +93,10 @@ class Disk:
 
     async def _work(self, jobs: trio.MemoryReceiveChannel[Job]) -> None:
         async for job, done in jobs:
-            await trio.sleep(self.seconds)
-            done(outcome.capture(job))
+            if self._reports_late:
+                result = outcome.capture(job)
+                await trio.sleep(self.seconds)
+            else:
+                await trio.sleep(self.seconds)
+                result = outcome.capture(job)
+            done(result)

@@ -4,17 +4,18 @@ Trio's clock that jumps. What a story needs to be told in few lines."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 import trio
 import trio.testing
 from outcome import Outcome
 
+from hermes_trio.base.messages import Attachment
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import AgentConfig, DisplayConfig, GatewayConfig, PlatformConfig
 from hermes_trio.gateway.ending.endings_table import Supervisor
@@ -23,14 +24,17 @@ from hermes_trio.gateway.serve import Guarded, serve
 from hermes_trio.gateway.turn.agent_function import Agent as TurnAgent
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
-from hermes_trio.state.tables import inbox, sessions, turns
+from hermes_trio.state.tables import inbox, sessions, transcript, turns
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.testing import MemoryPlatform, Script, perform
 from hermes_trio.web.app import Web
 
+Act = Callable[[TurnContext], Awaitable[object]]
 Busy = Literal["interrupt", "queue", "steer"]
 T = TypeVar("T")
 KEY = "agent:main:memory:dm:{}"
+PHOTO_NOT_FETCHED = "[Sent along: photo; not fetched: this platform hands out no files]"
+"""How a photo is named to the agent when the platform of the stage has no files."""
 
 
 @asynccontextmanager
@@ -44,6 +48,7 @@ class Agent:
 
     def __init__(self) -> None:
         self.scripts: dict[str, Script] = {}
+        self.acts: dict[str, Act] = {}
         self.began: list[tuple[str, float]] = []
         self.left: list[tuple[str, str, float]] = []
         self.prompts: list[str] = []
@@ -53,6 +58,10 @@ class Agent:
     def on(self, said: str, script: Script) -> None:
         """What is done when somebody says this; a resumed turn does what its message asked for."""
         self.scripts[said] = script
+
+    def does(self, said: str, act: Act) -> None:
+        """Call `act` when a person says this; its result, of any type, is the answer of the agent."""
+        self.acts[said] = act
 
     async def __call__(self, turn: TurnContext) -> str:
         said = " ".join(event.text for event in turn.said)
@@ -64,7 +73,10 @@ class Agent:
         try:
             await trio.sleep(self.before_asking)
             await turn.requesting()
-            answer = await perform(self.scripts.get(said, Script().says(f"You said: {said}")), turn)
+            if said in self.acts:
+                answer = cast(str, await self.acts[said](turn))
+            else:
+                answer = await perform(self.scripts.get(said, Script().says(f"You said: {said}")), turn)
             how = "answered"
             return answer
         except Exception:
@@ -117,6 +129,13 @@ class Stage:
         await self.platform.says(text, chat=chat, **how)
         await trio.testing.wait_all_tasks_blocked()
 
+    async def sends_photo(self, text: str = "", **how: Any) -> None:
+        """Send a photo with this text as a person, and return when nothing more happens at once."""
+        event = self.platform.event(text, **how)
+        photo = Attachment("photo", file_id=event.message_id)
+        self.platform.deliver(replace(event, attachments=(photo,)))
+        await trio.testing.wait_all_tasks_blocked()
+
     async def _serve(self, task_status: trio.TaskStatus[Gateway]) -> None:
         self.ended_at = None
         await serve(
@@ -163,6 +182,15 @@ class Stage:
             return turns.of_session(db, self.entry(chat).session_id)
         finally:
             db.close()
+
+    def outcomes(self, chat: str = "42") -> list[str | None]:
+        """Return the outcomes of the turns of a chat's session; None for a turn that has not ended."""
+        return [turn.outcome for turn in self.turns(chat)]
+
+    def transcript(self, chat: str = "42") -> list[tuple[str, str]]:
+        """Return the role and the content of each row in the transcript of a chat's session."""
+        with closing(sqlite3.connect(self.home / "gateway.db")) as db:
+            return [(row.role, row.content) for row in transcript.load(db, self.entry(chat).session_id)]
 
     def pending(self, chat: str = "42") -> list[str]:
         """What waits for a turn."""

@@ -21,6 +21,7 @@ from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.journal.reader import read_run
 from hermes_trio.testing import Script
+from tests.disk import Disk
 from tests.stage import Stage, everyone
 
 T = TypeVar("T")
@@ -49,23 +50,12 @@ async def test_a_journal_that_hangs_keeps_no_cut_turn_waiting(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
     """What counts is the commit. The journals are given their two seconds once, when they are closed."""
-    hangs = False
-
-    @contextmanager
-    def worker(name: str) -> Iterator[Runner]:
-        with inline_worker(name) as at_once:
-
-            def runner(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
-                if not (hangs and name == "journal-writer"):
-                    at_once(job, done)
-
-            yield runner
-
-    stage.worker = worker
+    disk = Disk(only=("journal-writer",))
+    stage.worker = disk.worker
     stage.agent.on("work", Script().says("I begin.").hangs())
     async with stage.life() as gateway:
         await stage.says("work")
-        hangs = True
+        disk.hangs = True
         gateway.stop(grace=0)
     assert stage.ended_at == 2
     assert (stage.turns()[0].outcome, stage.entry().resume_pending) == ("cut", True)

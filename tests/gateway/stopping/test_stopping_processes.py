@@ -8,10 +8,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing, nullcontext
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -21,10 +20,11 @@ from hermes_trio.base.world import World
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.home_lock import is_locked
 from hermes_trio.host.home.state_file import Status, read_status
-from hermes_trio.host.loop.worker import Runner, worker_thread
+from hermes_trio.host.loop.worker import worker_thread
 from hermes_trio.host.processes.guard import open_guard
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import LoopbackServer, MemoryPlatform, open_loopback
+from tests.disk import Disk
 from tests.stage import Stage
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals, and commands for a POSIX shell")
@@ -143,26 +143,11 @@ def lives(process: psutil.Process) -> bool:
 # --- everything hangs, and a command as well -----------------------------------------------------------
 
 
-class Journal:
-    """A disk for the journals that may stop answering; the other threads are real."""
-
-    hangs = False
-
-    @contextmanager
-    def worker(self, name: str) -> Iterator[Runner]:
-        with worker_thread(name) as thread:
-
-            def runner(job: Callable[[], Any], done: Callable[[Any], object]) -> None:
-                if not (self.hangs and name.startswith("journal")):
-                    thread(job, done)
-
-            yield runner
-
-
 async def test_a_command_that_ignores_every_signal_it_may_ends_with_a_gateway_in_which_all_hangs(
     stage: Stage,
 ) -> None:
-    stubborn, journal = "trap '' TERM INT HUP QUIT; echo ready; while :; do sleep 300; done", Journal()
+    stubborn = "trap '' TERM INT HUP QUIT; echo ready; while :; do sleep 300; done"
+    journal = Disk(only=("journal-writer", "journal-reader"), usual=worker_thread)
     commands: list[psutil.Process] = []
     works = trio.Event()
 

@@ -4,11 +4,8 @@ it is cut, and for the messages that come while the gateway goes."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
-from typing import Any
+from contextlib import closing, nullcontext
 
-import outcome
 import pytest
 import trio
 import trio.testing
@@ -18,7 +15,7 @@ from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.endings_table import Supervisor
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.markers import RESTART_PENDING
-from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
+from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.journal.reader import read_run
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
@@ -106,31 +103,14 @@ async def test_a_chat_that_asks_for_a_restart_while_its_own_turn_runs_gets_that_
 # --- the deadline falls into the end of a turn ---------------------------------------------------------
 
 
-class LateDisk(Disk):
-    """A disk that does its jobs at once and says so late."""
-
-    @contextmanager
-    def worker(self, name: str) -> Iterator[Runner]:
-        with super().worker(name) as later:
-
-            def runner(job: Callable[[], Any], done: Callable[[outcome.Outcome[Any]], object]) -> None:
-                later(outcome.capture(job).unwrap, done)
-
-            yield runner
-
-
-def on_this_disk(disk: Disk, *names: str) -> Worker:
-    return lambda name: (disk.worker if name in names else inline_worker)(name)
-
-
 SLOW_ONES = ("store-writer", "journal-writer")
 
 
 @pytest.mark.parametrize("streams", [True, False])
-@pytest.mark.parametrize("disk_is", [Disk, LateDisk])
+@pytest.mark.parametrize("reports_late", [False, True])
 @pytest.mark.parametrize("eighths", range(13))
 async def test_a_deadline_that_falls_into_the_end_of_a_turn_leaves_one_outcome(
-    stage: Stage, autojump_clock: MockClock, eighths: int, disk_is: type[Disk], *, streams: bool
+    stage: Stage, autojump_clock: MockClock, eighths: int, *, reports_late: bool, streams: bool
 ) -> None:
     """Each commit of the end takes a quarter of a second; the deadline comes before it, in it, behind it."""
     stage.platform = MemoryPlatform(traits=Traits(edits=streams))
@@ -147,8 +127,8 @@ async def test_a_deadline_that_falls_into_the_end_of_a_turn_leaves_one_outcome(
     stage.opened_agent = nullcontext(agent)
     with capture_logs() as logs:
         async with trio.open_nursery() as nursery:
-            disk = disk_is(nursery)
-            stage.worker = on_this_disk(disk, *SLOW_ONES)
+            disk = Disk(nursery, only=SLOW_ONES, reports_late=reports_late)
+            stage.worker = disk.worker
             async with stage.life() as gateway:
                 await stage.says("work")
                 disk.seconds = 0.25
@@ -241,8 +221,8 @@ async def test_a_message_that_was_not_stored_when_the_gateway_went_comes_again(
 ) -> None:
     """Its commit hangs until the end, so that its platform never hears that it was received."""
     async with trio.open_nursery() as nursery:
-        disk = Disk(nursery)
-        stage.worker = on_this_disk(disk, "store-writer")
+        disk = Disk(nursery, only=("store-writer",))
+        stage.worker = disk.worker
         async with stage.life() as gateway:
             await stage.says("hello")
             await trio.sleep(5)

@@ -2,7 +2,7 @@
 
 A turn with everything in it (text that grows, a typing sign, notices, rows, a tool that is a command) is
 ended at its first checkpoint, at its second, and so on until it is over before its end comes. A checkpoint
-is any halt of the session's task, of whoever runs below it, or of the lane. Each time this process holds
+is any halt of the session's task, of a task below it, or of the lane. Each time this process holds
 afterwards what it held before, no more and no less, and disk and chat tell of exactly one end.
 """
 
@@ -13,141 +13,46 @@ import itertools
 import math
 import os
 import random
-import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.base.events import ToolCompleted, ToolStarted
-from hermes_trio.base.world import World
-from hermes_trio.config.schema import AgentConfig, GatewayConfig, StreamingConfig
-from hermes_trio.embed import open_gateway
 from hermes_trio.gateway.commands.stop import stop_turn
-from hermes_trio.gateway.facade import Gateway
-from hermes_trio.gateway.serve import Guarded
 from hermes_trio.gateway.turn.context import TurnContext
-from hermes_trio.host.loop.worker import Worker, inline_worker, worker_thread
+from hermes_trio.host.loop.worker import inline_worker, worker_thread
 from hermes_trio.host.processes.guard import open_guard
-from hermes_trio.journal.reader import read_run
-from hermes_trio.platform.contract import Adapter, Traits
-from hermes_trio.state.tables.transcript import ToolCall
+from hermes_trio.platform.contract import Adapter
 from hermes_trio.state.tables.turns import Outcome
-from hermes_trio.testing import LoopbackAdapter, LoopbackServer, MemoryPlatform, open_loopback
 from hermes_trio.testing.checkpoints import Countdown, at_halt
-from tests.gateway.stopping.orphans import Held, held, tasks
-from tests.logs import capture_logs
-from tests.stage import KEY, everyone, no_guard
+from tests.gateway.stopping.orphans import held, tasks
+from tests.gateway.stopping.sweep_checks import check_end, is_quiet, without_complaints
+from tests.gateway.stopping.sweep_scene import ANSWER, Platform, Scene, config, memory, silence, sockets
+from tests.stage import KEY, no_guard
 
-# A hundred lives, one after the other, on whatever disk there is.
 pytestmark = pytest.mark.timeout(900)
+"""A hundred lives run one after the other, on any disk."""
 
-Platform = MemoryPlatform | LoopbackServer
-
-TRAITS = Traits(edits=True, typing=True)
-PIECES = "I", " begin", "."
-ANSWER = "I begin.\n\nDone."
-INTERRUPTED = "(interrupted)"
 MOST_HALTS = 500
 
+
 THE_GRACE_IS_OVER = "the grace is over"
+
+
 THERE_IS_NO_GRACE = "there is no grace"
+
+
 CANCELLED_AROUND = "it is cancelled from outside"
+
+
 ENDS_OF_A_GATEWAY = THE_GRACE_IS_OVER, THERE_IS_NO_GRACE, CANCELLED_AROUND
 
+
 LANES = ["some", pytest.param("all", marks=pytest.mark.soak)]
-
-FOLLOWS: dict[str | None, tuple[str, set[str | None]]] = {
-    None: ("pending", {None, "cut"}),
-    "unstarted": ("pending", {"cut"}),
-    "cut": ("of_turn", {"cut"}),
-    "answered": ("done", {"completed"}),
-    "stopped": ("done", {"cancelled"}),
-}
-"""What an outcome means for the person's message, and what the journal may say; None is no turn at all."""
-
-
-@dataclass
-class Scene:
-    """A place where the same turn is run again and again."""
-
-    home: Path
-    config: GatewayConfig
-    opened_platform: Callable[[], AbstractAsyncContextManager[tuple[Platform, Adapter]]]
-    tool: Callable[[TurnContext], Awaitable[None]]
-    worker: Worker
-    guarded: Guarded
-    pace: float
-    """Seconds between two pieces of the answer."""
-    look_every: float
-    patience: float
-    """Seconds in which threads may go that nobody waits for."""
-    world: World = field(default_factory=World)
-    visits: list[str] = field(default_factory=list)
-    """What has become of the agent, as a context."""
-
-    async def agent(self, turn: TurnContext) -> str:
-        for piece in PIECES:
-            await turn.say(piece)
-            await trio.sleep(self.pace)
-        call = ToolCall("call-1", "terminal", '{"command": "make"}')
-        await turn.calls("", call)
-        await turn.emit(ToolStarted(call.name, call.id, "make"))
-        await self.tool(turn)
-        await turn.emit(ToolCompleted(call.name, call.id, "make"))
-        await turn.result(call, "made")
-        await turn.say("Done.")
-        await trio.sleep(self.pace)
-        return turn.text
-
-    def life(self, home: Path, adapter: Adapter) -> AbstractAsyncContextManager[Gateway]:
-        self.visits.clear()
-        return open_gateway(
-            home,
-            self.config,
-            agent=self._opened_agent(),
-            adapters=[adapter],
-            world=self.world,
-            worker=self.worker,
-            guarded=self.guarded,
-        )
-
-    @asynccontextmanager
-    async def _opened_agent(self) -> AsyncIterator[Callable[[TurnContext], Awaitable[str]]]:
-        self.visits.append("entered")
-        try:
-            yield self.agent
-        finally:
-            await trio.sleep(self.pace)  # noqa: ASYNC102 - as who closes a client does
-            self.visits.append("left")
-
-    async def at_rest(self) -> Held:
-        """What is held when nothing comes or goes any more."""
-        now, before = held(), None
-        while now != before:
-            await trio.sleep(self.patience / 20)
-            now, before = held(), now
-        return now
-
-    async def holds_only(self, before: Held) -> None:
-        with trio.move_on_after(self.patience):
-            while held() != before:  # noqa: ASYNC110 - threads set no event when they go
-                await trio.sleep(self.look_every)
-        now = held()
-        assert (now.beyond(before), before.beyond(now)) == ([], [])
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        with trio.fail_after(60):
-            while not condition():  # noqa: ASYNC110 - there is no event for all that is waited for
-                await trio.sleep(self.look_every)
 
 
 @pytest.fixture(autouse=True)
@@ -158,29 +63,7 @@ def nothing_is_collected() -> Iterator[None]:
     gc.enable()
 
 
-@asynccontextmanager
-async def memory() -> AsyncIterator[tuple[Platform, Adapter]]:
-    platform = MemoryPlatform(traits=TRAITS)
-    yield platform, platform
-
-
-@asynccontextmanager
-async def sockets() -> AsyncIterator[tuple[Platform, Adapter]]:
-    async with open_loopback("memory", traits=TRAITS) as platform:
-        yield platform, LoopbackAdapter(platform.port, name="memory", traits=TRAITS)
-
-
-def config(*, notify: float, warn: float, edit: float) -> GatewayConfig:
-    return msgspec.structs.replace(
-        everyone(
-            AgentConfig(gateway_notify_interval=notify, gateway_timeout_warning=warn, gateway_timeout=60)
-        ),
-        streaming=StreamingConfig(edit_interval=edit),
-    )
-
-
-async def silence(_: TurnContext) -> None:
-    await trio.sleep(8)
+# The sweeps.
 
 
 @pytest.fixture
@@ -221,72 +104,6 @@ def real(tmp_path: Path) -> Scene:
         look_every=0.01,
         patience=20,
     )
-
-
-# How it looks afterwards.
-
-
-def stored(home: Path, query: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(home / "gateway.db")) as db:
-        return db.execute(query).fetchall()
-
-
-def is_quiet(home: Path, platform: Platform) -> bool:
-    """Whether every message has had its turn, and the chat has all that came of it."""
-    messages = stored(home, "SELECT count(*) FROM inbox")
-    return (
-        messages == stored(home, "SELECT count(*) FROM turns WHERE ended_at IS NOT NULL")
-        and not stored(home, "SELECT 1 FROM outbox WHERE done_at IS NULL")
-        and not any(is_open(text) for text in platform.chat("42").texts)
-    )
-
-
-def is_open(text: str) -> bool:
-    """Whether this goes on, by what a person sees of it."""
-    return "▉" in text or "Still working" in text
-
-
-def check_end(home: Path, texts: list[str]) -> str | None:
-    """The newest message has had one end or none, and everything else tells of the same; returns it."""
-    ((inbox_id, message),) = stored(home, "SELECT max(inbox_id), state FROM inbox")
-    turns = stored(home, "SELECT outcome, run_id FROM turns ORDER BY turn_id")[inbox_id - 1 :]
-    assert len(turns) <= 1
-    outcome: str | None
-    outcome, run_id = turns[0] if turns else (None, "*")
-    expected, terminal_states = FOLLOWS[outcome]
-    assert message == expected
-    journals = {terminal_state(path) for path in home.glob(f"journal/*/{run_id}.jsonl")}
-    assert journals <= terminal_states
-    assert journals or outcome is None
-    assert stored(home, "SELECT * FROM processes WHERE ended_at IS NULL") == []
-    assert stored(home, "SELECT * FROM outbox WHERE done_at IS NULL") == []
-    assert not any(is_open(text) for text in texts)
-    answers = [text for text in texts if text.startswith(PIECES[0])]
-    if outcome == "answered":
-        assert answers == [ANSWER]
-    else:
-        assert len(answers) <= 1
-        assert all(text.endswith(INTERRUPTED) for text in answers)
-    return outcome
-
-
-def terminal_state(journal: Path) -> str | None:
-    """What a journal says of its end; one may have been opened for a run that was not begun."""
-    reading = read_run(journal.parent.parent, journal.parent.name, journal.stem)
-    assert reading.complete
-    ends = [record for record in reading.records if record.terminal]
-    assert ends == reading.records[-1:], "one end, and nothing behind it"
-    return ends[0].terminal_state if ends else None
-
-
-@contextmanager
-def without_complaints() -> Iterator[None]:
-    with capture_logs() as logs:
-        yield
-    assert [entry for entry in logs if entry["log_level"] not in ("debug", "info")] == []
-
-
-# The sweeps.
 
 
 def halts(lane: str) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Chat commands: obeyed at once whatever goes on, never sent to a model, done when they are stored."""
+"""Chat commands: obeyed at once in every state, never sent to a model, done when they are stored."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hermes_trio.base.messages import Attachment
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.commands.parse import parse
 from hermes_trio.gateway.commands.table import COMMANDS
@@ -21,25 +19,44 @@ from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.testing import Script
-from tests.gateway.intake.test_busy import NAMED, busy, outcomes, photo, rows
 from tests.stage import Stage, everyone, home_channels
 
 GRACE = 50.0
 
+
 IDLE, BUSY, DRAINING, DRAINED = "idle", "busy", "draining", "drained"
+
 
 ONGOING = {IDLE: None, BUSY: "answered", DRAINING: "answered", DRAINED: "answered"}
 """What becomes of a turn that runs, if the command does nothing to it."""
+
+
 STOPPED = {BUSY: "stopped", DRAINING: "stopped", DRAINED: "stopped"}
+
+
 NOTHING = words.stopped(was_running=False, dropped=0)
+
+
 STOP = words.stopped(was_running=True, dropped=0)
+
+
 NEW = words.new_session(0)
+
+
 UNDONE = words.taken_back("work")
+
+
 KEPT = {DRAINING: words.after_restart(), DRAINED: words.after_drain()}
+
+
 BESIDE = words.works_beside()
+
+
 ASKED = words.nothing_asked()
 
+
 Said = str | Callable[[str], bool] | None
+
 
 TABLE: dict[str, tuple[dict[str, Said], dict[str, str]]] = {
     # command: (the reply in each state, or in all of them under ""; what becomes of the turn, if anything)
@@ -94,6 +111,8 @@ TABLE: dict[str, tuple[dict[str, Said], dict[str, str]]] = {
     "/frobnicate": ({"": words.unknown_command("frobnicate")}, {}),
     "/STOP@hermes_bot": ({IDLE: NOTHING, "": STOP}, STOPPED),
 }
+
+
 GOES_ON_BY_ITSELF = ("/retry", "/queue later", "/q later", "/steer later", "/background later", "/bg later")
 """Commands that give the agent something to do."""
 
@@ -278,284 +297,3 @@ async def test_a_door_without_names_for_its_messages_may_be_asked_twice(
             stage.platform.deliver(replace(stage.platform.event("/queue again"), message_id=None))
             await trio.sleep(5)
         assert [said for said, _ in stage.agent.began] == ["again", "again"]
-
-
-# --- stop, new -----------------------------------------------------------------------------------------
-
-
-async def test_stop_replies_first_drops_what_waits_and_keeps_the_session(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    busy(stage, "queue")
-    stage.agent.on("work", Script().says("I begin.").hangs())
-    async with stage.life():
-        await stage.says("work")
-        for said in ("two", "three"):
-            await trio.sleep(2)
-            await stage.says(said)
-        before = stage.entry().session_id
-        known = len(stage.platform.history)
-        await stage.says("/stop")
-        did = [(step.what, step.text) for step in stage.platform.history[known:]]
-        did = [one for one in did if one[0] in ("send", "edit")]
-        assert did == [
-            ("send", words.stopped(was_running=True, dropped=2)),
-            ("edit", "I begin.\n\n(interrupted)"),
-        ]
-        assert stage.pending() == []
-        await trio.sleep(60)
-        assert len(stage.turns()) == 1
-        await stage.says("hello")
-        assert stage.entry().session_id == before
-        assert stage.platform.chat("42").last == "You said: hello"
-
-
-async def test_stop_of_a_session_that_waits_to_be_taken_up_is_obeyed(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    """After a restart at most so many turns are taken up at a time; who waits for that can be stopped."""
-    for chat in "123456789":
-        stage.agent.on(f"work {chat}", Script().takes(20).says("Done."))
-    async with stage.life():
-        for chat in "123456789":
-            await stage.says(f"work {chat}", chat=chat)
-    async with stage.life() as gateway:
-        await trio.testing.wait_all_tasks_blocked()
-        assert len(gateway.work.running) == 8
-        [waits] = [chat for chat in "123456789" if len(stage.turns(chat)) == 1]
-        await stage.says("/stop", chat=waits)
-        assert stage.platform.chat(waits).last == STOP
-        await trio.sleep(100)
-        assert outcomes(stage, waits) == ["cut"]
-        assert stage.entry(waits).mark is None
-        await stage.says("hello", chat=waits)
-        assert stage.platform.chat(waits).last == "You said: hello"
-
-
-async def test_new_in_the_middle_of_a_turn_begins_a_session_and_drops_what_waits(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    busy(stage, "queue")
-    stage.agent.on("work", Script().hangs())
-    async with stage.life():
-        await stage.says("work")
-        await trio.sleep(5)
-        await stage.says("two")
-        before = stage.entry().session_id
-        await stage.says("/new")
-        assert stage.platform.chat("42").last == words.new_session(1)
-        await stage.says("hello")
-        assert stage.entry().session_id != before
-        assert rows(stage) == [("user", "hello"), ("assistant", "You said: hello")]
-    async with stage.life():
-        await trio.sleep(60)
-        assert [said for said, _ in stage.agent.began] == ["work", "hello"]
-
-
-# --- undo, retry ---------------------------------------------------------------------------------------
-
-
-async def test_undo_forgets_one_exchange_after_the_other(stage: Stage, autojump_clock: MockClock) -> None:
-    async with stage.life():
-        for said in ("one", "two"):
-            await stage.says(said)
-        for left in (["one", "You said: one"], []):
-            await stage.says("/undo")
-            assert [text for _, text in rows(stage)] == left
-        await stage.says("/undo")
-        assert stage.platform.chat("42").texts[2:] == [
-            words.taken_back("two"),
-            words.taken_back("one"),
-            words.nothing_to_take_back(),
-        ]
-
-
-async def test_undo_takes_back_what_waits_before_what_runs(stage: Stage, autojump_clock: MockClock) -> None:
-    busy(stage, "queue")
-    stage.agent.on("work", Script().takes(20).says("Done."))
-    async with stage.life():
-        await stage.says("work")
-        await trio.sleep(5)
-        await stage.says("two")
-        await stage.says("/undo")
-        await trio.sleep(60)
-        assert stage.platform.chat("42").texts == [words.queued(), words.taken_back("two"), "Done."]
-        assert outcomes(stage) == ["answered"]
-
-
-@pytest.mark.parametrize("again", ["no", "answered", "cut at once", "cut after a word"])
-async def test_undo_of_a_cut_turn_forgets_it_with_what_took_it_up_for_ever(
-    stage: Stage, autojump_clock: MockClock, again: str
-) -> None:
-    stage.agent.on("work", Script().says("I begin.").hangs())
-    async with stage.life():
-        await stage.says("hello")
-        await stage.says("work")
-        await trio.sleep(5)
-    if again == "cut at once":
-        stage.agent.on("work", Script().hangs())
-    elif again == "answered":
-        stage.agent.on("work", Script().says("Done."))
-    if again != "no":
-        async with stage.life():
-            await trio.sleep(5)
-            assert len(stage.turns()) == 3
-    stage.agent.on("work", Script().says("It came back."))
-    async with stage.life() as gateway:
-        gateway.control.hold(True)  # so that it is not taken up before anybody can say a word
-        await stage.says("/undo")
-        assert stage.platform.chat("42").last == words.taken_back("work")
-        assert stage.entry().mark is None
-        gateway.control.hold(False)
-        await trio.sleep(60)
-    for _ in range(2):
-        async with stage.life() as gateway:
-            await trio.sleep(60)
-            session = await gateway.home.reader.get_session(stage.entry().session_id)
-            assert session is not None
-            assert [row.content for row in session.messages] == ["hello", "You said: hello"]
-            assert "It came back." not in stage.platform.chat("42").texts
-
-
-async def test_retry_says_it_anew_and_the_first_answer_is_forgotten(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    stage.agent.on("work", Script().says("Badly done."))
-    async with stage.life():
-        await stage.says("work")
-        stage.agent.on("work", Script().says("Well done."))
-        await stage.says("/retry")
-        await stage.says("/retry")
-        assert rows(stage) == [("user", "work"), ("assistant", "Well done.")]
-        assert stage.platform.chat("42").texts == ["Badly done.", "Well done.", "Well done."]
-
-
-async def test_retry_in_the_middle_of_a_turn_ends_it_first(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.agent.on("work", Script().says("Badly ").hangs())
-    async with stage.life():
-        await stage.says("work")
-        await trio.sleep(5)
-        stage.agent.on("work", Script().says("Well done."))
-        await stage.says("/retry")
-        assert outcomes(stage) == ["stopped", "answered"]
-        assert rows(stage) == [("user", "work"), ("assistant", "Well done.")]
-
-
-async def test_retry_brings_the_pictures_along(stage: Stage, autojump_clock: MockClock) -> None:
-    seen: list[list[Attachment]] = []
-
-    async def agent(turn: TurnContext) -> str:
-        await turn.requesting()
-        seen.append([file for event in turn.said for file in event.attachments])
-        return turn.prompt
-
-    stage.opened_agent = nullcontext(agent)
-    async with stage.life():
-        for text in ("", "what are these?"):
-            await photo(stage, text)
-        await trio.sleep(5)
-        await stage.says("/retry")
-        await trio.sleep(5)
-        await stage.says("/retry")
-        await trio.sleep(5)
-        assert [len(files) for files in seen] == [2, 2, 2]
-        assert seen[0] == seen[1] == seen[2]
-        assert stage.platform.chat("42").texts == [f"{NAMED}\n\nwhat are these?\n{NAMED}"] * 3
-
-
-async def test_a_retry_during_the_drain_is_answered_by_the_next_life(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    stage.agent.on("work", Script().takes(20).says("Done."))
-    async with stage.life() as gateway:
-        await stage.says("hello")
-        gateway.control.hold(True)
-        await stage.says("/retry")
-        assert stage.platform.chat("42").last == words.after_drain()
-        assert rows(stage) == []
-    async with stage.life():
-        await trio.sleep(5)
-        assert stage.platform.chat("42").last == "You said: hello"
-
-
-# --- background ----------------------------------------------------------------------------------------
-
-
-async def test_background_works_beside_the_conversation(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.agent.on("report", Script().takes(20).says("The report."))
-    async with stage.life():
-        await stage.says("/background report", thread_id="7")
-        await stage.says("hello", thread_id="7")
-        await trio.sleep(5)
-        assert stage.platform.chat("42").texts == [words.works_beside(), "You said: hello"]
-        await stage.says("/status", thread_id="7")
-        assert "In the background: 1 turn is running" in (stage.platform.chat("42").last or "")
-        await trio.sleep(60)
-        assert [(m.text, m.thread_id) for m in stage.platform.chat("42").messages[-1:]] == [
-            ("The report.", "7")
-        ]
-
-
-async def test_background_is_taken_up_after_a_cut(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.agent.on("report", Script().says("It begins.").hangs())
-    async with stage.life():
-        await stage.says("/background report")
-        await trio.sleep(5)
-    stage.agent.on("report", Script().says("The report."))
-    async with stage.life():
-        await trio.sleep(5)
-        assert stage.platform.chat("42").last == "The report."
-
-
-@pytest.mark.parametrize("state", ["running", "waiting", "cut"])
-async def test_stop_all_ends_what_works_beside_this_conversation_and_no_other(
-    stage: Stage, autojump_clock: MockClock, state: str
-) -> None:
-    group: dict[str, Any] = {"chat": "g", "chat_type": "group"}
-    for who in "12":
-        stage.agent.on(f"report {who}", Script().takes(20).says(f"The report for {who}."))
-
-    async def begin() -> None:
-        for who in "12":
-            await stage.says(f"/background report {who}", user=who, **group)
-
-    async def stop_all(reply: str) -> None:
-        await stage.says("/stop", user="1", **group)
-        assert stage.platform.chat("g").last == NOTHING
-        await stage.says("/stop all", user="1", **group)
-        assert stage.platform.chat("g").last == reply
-
-    if state == "cut":
-        async with stage.life():
-            await begin()
-    async with stage.life() as gateway:
-        gateway.control.hold(state != "running")
-        await trio.testing.wait_all_tasks_blocked()
-        if state != "cut":
-            await begin()
-        await stop_all(words.stopped(state != "waiting", dropped=state == "waiting"))
-        gateway.control.hold(False)
-        await trio.sleep(60)
-        texts = stage.platform.chat("g").texts
-        assert "The report for 1." not in texts
-        assert texts[-1] == "The report for 2."
-
-
-# --- restart -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("grace", [0.0, 30.0])
-async def test_restart_promises_no_grace_that_there_is_not(
-    stage: Stage, autojump_clock: MockClock, grace: float
-) -> None:
-    stage.config = everyone(AgentConfig(restart_drain_timeout=grace))
-    stage.agent.on("work", Script().takes(10).says("Done."))
-    async with stage.life():
-        await stage.says("work", chat="1")
-        await stage.says("/restart")
-        await trio.sleep(60)
-        assert stage.ended_at == min(grace, 10)
-    said = stage.platform.chat("42").texts[0]
-    assert said == (
-        "♻ Restarting. 1 turn is running and may take 30 s to finish." if grace else "♻ Restarting."
-    )

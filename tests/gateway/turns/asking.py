@@ -1,0 +1,61 @@
+"""Agents that ask a person a question or for an approval, and what the database has of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing, nullcontext
+from typing import Any
+
+import trio
+
+from hermes_trio.gateway.turn.context import TurnContext
+from tests.stage import Stage
+
+Got = list[Any]
+
+
+def asks(
+    stage: Stage, question: Callable[[TurnContext], Awaitable[Any]], *, then_takes: float = 0
+) -> list[tuple[Any, float]]:
+    """Let the agent ask when somebody says `work`; what it is answered, and when."""
+    got: list[tuple[Any, float]] = []
+
+    async def agent(turn: TurnContext) -> str:
+        await turn.requesting()
+        if turn.said and turn.said[0].text != "work":
+            return f"You said: {turn.said[0].text}"
+        got.append((await question(turn), trio.current_time()))
+        await trio.sleep(then_takes)
+        return f"Then {got[-1][0]}."
+
+    stage.opened_agent = nullcontext(agent)
+    return got
+
+
+async def which(turn: TurnContext) -> str | None:
+    return await turn.ask("Which one?")
+
+
+async def may(turn: TurnContext) -> str | None:
+    return await turn.may("rm -rf build")
+
+
+def requests(stage: Stage) -> list[tuple[str, str | None, str | None, bool]]:
+    """What was asked: the kind, the answer, by whom, and whether it is closed."""
+    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+        query = "SELECT kind, answer, answered_by, closed_at IS NOT NULL FROM approvals ORDER BY rowid"
+        return [(*row[:3], bool(row[3])) for row in db.execute(query)]
+
+
+async def two(turn: TurnContext) -> Got:
+    got: Got = [None, None]
+
+    async def one(number: int) -> None:
+        got[number] = await turn.may(f"step {number}")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one, 0)
+        await trio.sleep(1)
+        nursery.start_soon(one, 1)
+    return got

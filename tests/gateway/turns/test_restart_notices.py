@@ -1,0 +1,147 @@
+"""Notices of a later life about a restart: each is sent once, whatever kills the gateway between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hermes_trio.base.messages import HomeChannel
+from hermes_trio.config.schema import PlatformConfig
+from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.outbound import texts
+from hermes_trio.gateway.serve import serve
+from hermes_trio.host.home.markers import RESTART_PENDING
+from hermes_trio.host.loop.worker import inline_worker
+from hermes_trio.platform.contract import LinkLost, Traits
+from hermes_trio.testing import MemoryPlatform, Script
+from tests.stage import Stage, no_guard
+
+# --- what a later life says ---------------------------------------------------------------------------------
+
+
+Adapters = list[MemoryPlatform]
+
+
+@asynccontextmanager
+async def life(stage: Stage, adapters: Adapters) -> AsyncIterator[Gateway]:
+    async with trio.open_nursery() as nursery:
+        gateway: Gateway = await nursery.start(
+            lambda task_status: serve(
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=adapters,
+                world=stage.world,
+                worker=inline_worker,
+                guarded=no_guard,
+                task_status=task_status,
+            )
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        yield gateway
+        if gateway.control.current is None:
+            gateway.stop(grace=0)
+
+
+def told(platform: MemoryPlatform, chat: str, what: str) -> int:
+    return sum(what in text for text in platform.chat(chat).texts)
+
+
+TRAITS = Traits(edits=True)
+
+
+async def test_every_home_channel_hears_that_we_are_back_also_one_that_connects_later(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    one, other, muted = (MemoryPlatform(name, traits=TRAITS) for name in ("one", "other", "muted"))
+    stage.config = msgspec.structs.replace(
+        stage.config,
+        platforms={
+            platform.name: PlatformConfig(
+                allow_from="all",
+                home_channel=HomeChannel(platform.name, "home", thread_id="7"),
+                gateway_restart_notification=platform is not muted,
+            )
+            for platform in (one, other, muted)
+        },
+    )
+    adapters = [one, other, muted]
+    async with life(stage, adapters) as gateway:
+        gateway.stop(restart=True)
+    for platform in adapters:
+        assert told(platform, "home", "Gateway restarting") == (0 if platform is muted else 1)
+    other.fails("connect", LinkLost("not there yet"), times=2)
+    async with life(stage, adapters):
+        await trio.sleep(1)
+        assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 0, 0]
+        one.drop()
+        await trio.sleep(200)
+        assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
+        assert {m.thread_id for m in other.chat("home").messages} == {"7"}
+        assert not (stage.home / RESTART_PENDING).exists()
+    for _ in range(2):
+        async with life(stage, adapters):
+            await trio.sleep(5)
+    assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
+
+
+async def test_of_two_accounts_on_one_platform_one_speaks_in_the_home_channel(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    main, second = (MemoryPlatform(account=account, traits=TRAITS) for account in ("main", "second"))
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    async with life(stage, [main, second]) as gateway:
+        gateway.stop(restart=True)
+    async with life(stage, [main, second]):
+        await trio.sleep(5)
+        await second.says("/sethome", chat="own home", user="42")
+        await trio.testing.wait_all_tasks_blocked()
+    assert [told(main, "home", what) for what in ("Gateway restarting", "back and ready")] == [1, 1]
+    assert second.chat("home").texts == []
+    assert told(second, "own home", "shutting down") == 1
+
+
+@pytest.mark.parametrize("halts", range(1, 60, 2))
+async def test_a_start_that_is_cut_short_says_it_once_all_the_same(
+    stage: Stage, autojump_clock: MockClock, halts: int
+) -> None:
+    """A suspended session and a restart: the start is cut short after so many steps, and done again."""
+    stage.platform = MemoryPlatform(traits=Traits(edits=True, finds=True))
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    for number in range(3):
+        async with stage.life() as gateway:
+            if number == 0:
+                await stage.says("hang")
+            await trio.sleep(5)
+            if number == 2:
+                gateway.stop(restart=True)
+    with trio.CancelScope() as killed:
+        async with trio.open_nursery() as nursery:
+
+            async def kill() -> None:
+                for _ in range(halts):
+                    await trio.lowlevel.checkpoint()
+                killed.cancel()
+
+            nursery.start_soon(kill)
+            await serve(
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=[stage.platform],
+                world=stage.world,
+                worker=inline_worker,
+                guarded=no_guard,
+            )
+    for _ in range(2):
+        async with stage.life():
+            await trio.sleep(5)
+    assert stage.platform.chat("42").texts.count(texts.stuck()) == 1
+    assert told(stage.platform, "home", "back and ready") == 1
