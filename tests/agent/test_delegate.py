@@ -12,7 +12,7 @@ import trio
 from hermes_trio.agent.delegate import LONGEST_REPORT
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import RecordedRequest
-from tests.agent.test_loop import Scene, contents, scene
+from tests.agent.agent_scene import Scene, contents, open_scene
 from tests.host.children.kinds import until
 from tests.stage import KEY
 
@@ -29,30 +29,30 @@ def tools_of(body: Any) -> list[str]:
 
 
 async def test_a_task_is_done_elsewhere_and_its_report_comes_back(tmp_path: Path) -> None:
-    async with scene(tmp_path) as told:
-        told.server.answers(delegates("Spell cat.").uses(100, 1))
-        told.server.answers(Reply().says("I spell.").calls("spell", {"word": "cat"}).uses(20, 2))
-        told.server.answers(Reply().says("The word is c-a-t.").uses(30, 3))
-        told.server.answers(Reply().says("They say c-a-t.").uses(200, 4))
-        assert await told.says("let it be spelled", until="They say") == "They say c-a-t."
-        told.check_requests()
-        assert contents(await told.rows()) == [
+    async with open_scene(tmp_path) as scene:
+        scene.server.answers(delegates("Spell cat.").uses(100, 1))
+        scene.server.answers(Reply().says("I spell.").calls("spell", {"word": "cat"}).uses(20, 2))
+        scene.server.answers(Reply().says("The word is c-a-t.").uses(30, 3))
+        scene.server.answers(Reply().says("They say c-a-t.").uses(200, 4))
+        assert await scene.says("let it be spelled", until="They say") == "They say c-a-t."
+        scene.check_requests()
+        assert contents(await scene.rows()) == [
             ("user", "let it be spelled"),
             ("assistant", ""),
             ("tool", "The word is c-a-t."),
             ("assistant", "They say c-a-t."),
         ]
-        first, theirs, _, last = (asked.body for asked in told.server.requests)
+        first, theirs, _, last = (asked.body for asked in scene.server.requests)
         assert [m["role"] for m in theirs["messages"]] == ["system", "user"]
         assert theirs["messages"][1]["content"] == "Spell cat.\n\nIt is raining."
         assert theirs["messages"][0] != first["messages"][0]
         assert set(tools_of(first)) - set(tools_of(theirs)) == {"delegate_task"}
         assert "I spell." not in json.dumps(last), "what it said on the way is its own affair"
-        entry = await told.gateway.home.store.get_session_entry(KEY.format("42"))
+        entry = await scene.gateway.home.store.get_session_entry(KEY.format("42"))
         assert entry is not None
         assert entry.usage.output_tokens == 10
         assert entry.usage.last_prompt_tokens == 200, "the length of this conversation, not of the other"
-        shown = [(event["event"], event["tool"]) for event in await events(told) if "tool" in event]
+        shown = [(event["event"], event["tool"]) for event in await events(scene) if "tool" in event]
         assert shown == [
             ("tool.started", "delegate_task"),
             ("tool.started", "spell"),
@@ -61,12 +61,12 @@ async def test_a_task_is_done_elsewhere_and_its_report_comes_back(tmp_path: Path
         ]
 
 
-async def events(told: Scene) -> list[dict[str, Any]]:
+async def events(scene: Scene) -> list[dict[str, Any]]:
     """What is in the journals of the session."""
-    entry = await told.gateway.home.store.get_session_entry(KEY.format("42"))
+    entry = await scene.gateway.home.store.get_session_entry(KEY.format("42"))
     assert entry is not None
     found = []
-    for file in sorted((told.gateway.home.path / "journal" / entry.session_id).iterdir()):
+    for file in sorted((scene.gateway.home.path / "journal" / entry.session_id).iterdir()):
         for line in file.read_text().splitlines():
             record = json.loads(line)
             found.append({**record.get("payload", {}), "event": record["event"]})
@@ -79,63 +79,63 @@ async def test_so_many_work_at_once_and_no_more(tmp_path: Path) -> None:
             return Reply().says(f"Done: {asked.body['messages'][1]['content'][:6]}")
         return Reply().calls("wait", {"word": asked.body["messages"][1]["content"][:6]})
 
-    async with scene(tmp_path) as told:
-        told.server.answers(delegates(*(f"Goal {n}" for n in range(5))))
-        told.server.otherwise = lambda asked: (
+    async with open_scene(tmp_path) as scene:
+        scene.server.answers(delegates(*(f"Goal {n}" for n in range(5))))
+        scene.server.otherwise = lambda asked: (
             Reply().says("All done.") if "delegate_task" in tools_of(asked.body) else other_agent(asked)
         )
-        await told.platform.says("do it all")
-        await until(lambda: len(told.bench.done) == 3)
+        await scene.platform.says("do it all")
+        await until(lambda: len(scene.bench.done) == 3)
         await trio.sleep(0.2)
-        assert len(told.bench.done) == 3
-        told.bench.hold.set()
-        await told.shows("All done.")
-        results = [row.content for row in await told.rows() if row.role == "tool"]
+        assert len(scene.bench.done) == 3
+        scene.bench.hold.set()
+        await scene.shows("All done.")
+        results = [row.content for row in await scene.rows() if row.role == "tool"]
         assert sorted(results) == [f"Done: Goal {n}" for n in range(5)]
-        last = told.server.requests[-1].body["messages"]
+        last = scene.server.requests[-1].body["messages"]
         assert [m["content"] for m in last if m["role"] == "tool"] == [f"Done: Goal {n}" for n in range(5)]
-        told.check_requests()
+        scene.check_requests()
 
 
 async def test_it_ends_with_the_turn(tmp_path: Path) -> None:
-    async with scene(tmp_path) as told:
-        told.server.answers(delegates("Wait."), Reply().calls("wait", {"word": "a"}))
-        await told.platform.says("begin")
-        await until(lambda: told.bench.done)
-        await told.platform.says("/stop")
-        await until(lambda: not told.gateway.work.running)
-        asked = len(told.server.requests)
-        told.bench.hold.set()
+    async with open_scene(tmp_path) as scene:
+        scene.server.answers(delegates("Wait."), Reply().calls("wait", {"word": "a"}))
+        await scene.platform.says("begin")
+        await until(lambda: scene.bench.done)
+        await scene.platform.says("/stop")
+        await until(lambda: not scene.gateway.work.running)
+        asked = len(scene.server.requests)
+        scene.bench.hold.set()
         await trio.sleep(0.1)
-        assert len(told.server.requests) == asked
+        assert len(scene.server.requests) == asked
 
 
 async def test_what_a_cut_one_had_done_is_told_to_the_next_life(tmp_path: Path) -> None:
-    async with scene(tmp_path) as told:
+    async with open_scene(tmp_path) as scene:
         # Small servers begin to count anew in each answer.
-        told.server.answers(Reply().calls("delegate_task", {"goal": "Spell, then wait."}, id="call_0"))
-        told.server.answers(Reply().calls("spell", {"word": "dog"}, id="call_0"))
-        told.server.answers(Reply().calls("wait", {"word": "a"}, id="call_0"))
-        await told.platform.says("begin")
-        await until(lambda: len(told.bench.done) == 2)
-    async with scene(tmp_path) as told:
-        told.server.answers(Reply().says("I have looked."))
-        await told.shows("I have looked.")
-        told.check_requests()
-        asked = json.dumps(told.server.requests[0].body["messages"])
+        scene.server.answers(Reply().calls("delegate_task", {"goal": "Spell, then wait."}, id="call_0"))
+        scene.server.answers(Reply().calls("spell", {"word": "dog"}, id="call_0"))
+        scene.server.answers(Reply().calls("wait", {"word": "a"}, id="call_0"))
+        await scene.platform.says("begin")
+        await until(lambda: len(scene.bench.done) == 2)
+    async with open_scene(tmp_path) as scene:
+        scene.server.answers(Reply().says("I have looked."))
+        await scene.shows("I have looked.")
+        scene.check_requests()
+        asked = json.dumps(scene.server.requests[0].body["messages"])
         assert "not known" in asked, "what came of the task"
         assert "d-o-g" in asked, "what was seen of it"
-        assert told.bench.done == []
+        assert scene.bench.done == []
 
 
 async def test_trouble_there_is_a_result_here(tmp_path: Path) -> None:
-    async with scene(tmp_path) as told:
-        told.server.answers(delegates("Say much."), Reply().says("x" * (LONGEST_REPORT + 1)))
-        told.server.answers(delegates("Say nothing."), Reply(), Reply())
-        told.server.answers(delegates("Break."), Reply().says("half").breaks())
-        told.server.answers(Reply().says("So be it."))
-        await told.says("try", until="So be it.")
-        results = [row for row in await told.rows() if row.role == "tool"]
+    async with open_scene(tmp_path) as scene:
+        scene.server.answers(delegates("Say much."), Reply().says("x" * (LONGEST_REPORT + 1)))
+        scene.server.answers(delegates("Say nothing."), Reply(), Reply())
+        scene.server.answers(delegates("Break."), Reply().says("half").breaks())
+        scene.server.answers(Reply().says("So be it."))
+        await scene.says("try", until="So be it.")
+        results = [row for row in await scene.rows() if row.role == "tool"]
         assert [row.status for row in results] == ["ok", "error", "error"]
         assert len(results[0].content) == LONGEST_REPORT
         assert "without a report" in results[1].content

@@ -15,7 +15,7 @@ from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.host.loop.task_tree import task_tree
 from hermes_trio.testing.model_replies import Plain, Reply, refused
 from hermes_trio.testing.model_server import RecordedRequest
-from tests.agent.test_loop import Scene, scene
+from tests.agent.agent_scene import Scene, open_scene
 from tests.host.children.kinds import until
 
 pytestmark = pytest.mark.skipif(not hasattr(psutil.Process, "num_fds"), reason="open files are not counted")
@@ -43,26 +43,26 @@ def answer(asked: RecordedRequest) -> Reply | Plain:
     )
 
 
-async def everybody_talks(told: Scene, how: str) -> None:
+async def everybody_talks(scene: Scene, how: str) -> None:
     """A turn of each, from what is said to the last words."""
-    told.server.requests.clear()
+    scene.server.requests.clear()
     for chat in range(CROWD):
-        await told.platform.says(how, chat=str(chat))
-    await told.server.until(lambda: len(told.server.requests) >= CROWD)
+        await scene.platform.says(how, chat=str(chat))
+    await scene.server.until(lambda: len(scene.server.requests) >= CROWD)
     if how == "stopped":
         for chat in range(CROWD):
-            await told.platform.says("/stop", chat=str(chat))
-    await until(lambda: not told.gateway.work.running)
+            await scene.platform.says("/stop", chat=str(chat))
+    await until(lambda: not scene.gateway.work.running)
     with trio.fail_after(60):
-        await told.gateway.chats.flushed()
-        await told.server.until(lambda: told.server.open <= MOST_IDLE)
+        await scene.gateway.chats.flushed()
+        await scene.server.until(lambda: scene.server.open <= MOST_IDLE)
 
 
-def held(told: Scene) -> tuple[int, int]:
+def held(scene: Scene) -> tuple[int, int]:
     """How many files and sockets are open, and how many tasks there are, but for the connections that are
     kept for the next turn: both of their ends are here, and the task that serves them."""
     gc.collect()
-    kept = told.server.open
+    kept = scene.server.open
     return psutil.Process().num_fds() - 2 * kept, len(list(task_tree())) - kept
 
 
@@ -76,13 +76,13 @@ async def test_nothing_is_left_of_a_turn(tmp_path: Path, turns: int) -> None:
 
 
 async def many_turns(home: Path, turns: int) -> None:
-    async with scene(home) as told:
-        told.server.otherwise = answer
+    async with open_scene(home) as scene:
+        scene.server.otherwise = answer
         for how in ENDS:
-            await everybody_talks(told, how)
-        before = held(told)
+            await everybody_talks(scene, how)
+        before = held(scene)
         for _ in range(turns // CROWD // len(ENDS)):
             for how in ENDS:
-                await everybody_talks(told, how)
+                await everybody_talks(scene, how)
         # Lanes that are idle leave by themselves.
-        await until(lambda: all(now <= then for now, then in zip(held(told), before, strict=True)))
+        await until(lambda: all(now <= then for now, then in zip(held(scene), before, strict=True)))

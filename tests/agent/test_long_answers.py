@@ -11,8 +11,8 @@ from hermes_trio.agent.providers.stream import LONGEST_CALLS, LONGEST_TEXT, LONG
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing.model_replies import Reply, Wire
 from hermes_trio.testing.model_server import ModelServer
+from tests.agent.agent_scene import Provider, open_scene
 from tests.agent.providers.conftest import OpenModel, endpoint, models, outcome, server, text_of, wire, world
-from tests.agent.test_loop import Provider, scene
 
 __all__ = ["endpoint", "models", "server", "wire", "world"]
 
@@ -23,27 +23,27 @@ ENDLESS = "0123456789" * 3_000_000
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 async def test_an_answer_without_an_end_is_ended_and_kept_so_far(tmp_path: Path, provider: Provider) -> None:
-    async with scene(tmp_path, provider=provider) as told:
-        told.server.answers(Reply(piece=PIECE).says(ENDLESS).hangs())
-        shown = await told.says("go on for ever", until="grew longer than")
+    async with open_scene(tmp_path, provider=provider) as scene:
+        scene.server.answers(Reply(piece=PIECE).says(ENDLESS).hangs())
+        shown = await scene.says("go on for ever", until="grew longer than")
         assert (
             "the answer broke off: the answer grew longer than 500000 characters and was ended. Ask for less "
             "at a time" in shown
         )
-        user, kept = await told.rows()
+        user, kept = await scene.rows()
         assert (user.role, kept.role) == ("user", "assistant")
         assert kept.content == ENDLESS[:LONGEST_TEXT]
-        assert told.gateway.work.outcomes[Outcome.FAILED] == 1
-        assert len(told.server.requests) == 1, "nobody asks for it again"
-        told.server.answers(Reply().says("Yes."))
-        await told.says("are you there?", until="Yes.")
+        assert scene.gateway.work.outcomes[Outcome.FAILED] == 1
+        assert len(scene.server.requests) == 1, "nobody asks for it again"
+        scene.server.answers(Reply().says("Yes."))
+        await scene.says("are you there?", until="Yes.")
 
 
 async def test_one_piece_that_is_too_long_is_cut(tmp_path: Path) -> None:
-    async with scene(tmp_path) as told:
-        told.server.answers(Reply().says("a" + "b" * LONGEST_TEXT))
-        await told.says("all at once", until="grew longer than")
-        _, kept = await told.rows()
+    async with open_scene(tmp_path) as scene:
+        scene.server.answers(Reply().says("a" + "b" * LONGEST_TEXT))
+        await scene.says("all at once", until="grew longer than")
+        _, kept = await scene.rows()
         assert kept.content == "a" + "b" * (LONGEST_TEXT - 1)
 
 

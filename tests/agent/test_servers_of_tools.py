@@ -19,7 +19,7 @@ from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import open_loopback
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import open_model_server
-from tests.agent.test_loop import Provider, Scene, scene
+from tests.agent.agent_scene import Provider, Scene, open_scene
 from tests.agent.test_toolbox import results
 from tests.host.children.kinds import alive, soon, token, until
 from tests.tools.mcp.test_mcp_servers import PROGRAM, program
@@ -40,9 +40,9 @@ def mine() -> Iterator[str]:
 async def test_the_model_uses_them_and_so_does_whom_it_hands_work_to(
     tmp_path: Path, mine: str, provider: Provider
 ) -> None:
-    async with scene(tmp_path, provider=provider, servers={"small": program("well", mine)}) as told:
-        await connected(told, "mcp__small__spell")
-        told.server.answers(
+    async with open_scene(tmp_path, provider=provider, servers={"small": program("well", mine)}) as scene:
+        await connected(scene, "mcp__small__spell")
+        scene.server.answers(
             Reply()
             .calls("mcp__small__spell", {"word": "cat"})
             .calls("delegate_task", {"goal": "Spell dog."}),
@@ -50,18 +50,18 @@ async def test_the_model_uses_them_and_so_does_whom_it_hands_work_to(
             Reply().says("It is d-o-g."),
             Reply().says("Both are spelled."),
         )
-        await told.says("spell cat and dog", until="Both are spelled.")
-        told.check_requests()
-        said = [json.dumps(asked.body["messages"]) for asked in told.server.requests]
+        await scene.says("spell cat and dog", until="Both are spelled.")
+        scene.check_requests()
+        said = [json.dumps(asked.body["messages"]) for asked in scene.server.requests]
         assert "c-a-t" in said[-1]
         assert "d-o-g" in said[2]
-        first, *others = [asked.body["tools"] for asked in told.server.requests]
+        first, *others = [asked.body["tools"] for asked in scene.server.requests]
         assert first == others[-1], "the tools are the same in every request of a conversation"
 
 
-async def connected(told: Scene, tool: str) -> None:
+async def connected(scene: Scene, tool: str) -> None:
     """Wait until this tool is there: a turn does not wait for it."""
-    agent = told.gateway.work.agent
+    agent = scene.gateway.work.agent
     assert isinstance(agent, Agent)
     with trio.fail_after(PATIENCE):
         while tool not in (await agent.box.tools()).tools:  # noqa: ASYNC110 - it may come later
@@ -71,37 +71,37 @@ async def connected(told: Scene, tool: str) -> None:
 async def test_a_server_that_does_not_answer_delays_no_answer_and_is_spoken_of(
     tmp_path: Path, mine: str
 ) -> None:
-    async with scene(tmp_path, servers={"mute": program("mute", str(tmp_path / mine))}) as told:
-        told.server.answers(Reply().says("Hello."), Reply().says("Here I am."))
+    async with open_scene(tmp_path, servers={"mute": program("mute", str(tmp_path / mine))}) as scene:
+        scene.server.answers(Reply().says("Hello."), Reply().says("Here I am."))
         with trio.fail_after(15):  # it is given up after a minute
-            await told.says("hello", until="Hello.")
-            await told.says("are you there?", until="Here I am.")
-        shown = [text for text in told.platform.chat("42").texts if "connected" in text]
+            await scene.says("hello", until="Hello.")
+            await scene.says("are you there?", until="Here I am.")
+        shown = [text for text in scene.platform.chat("42").texts if "connected" in text]
         assert shown == ["⏳ Still being connected, so without its tools in this turn: mute."]
 
 
 async def test_stop_ends_a_call_and_leaves_the_server(tmp_path: Path, mine: str) -> None:
     mark = str(tmp_path / mine)
-    async with scene(tmp_path, servers={"small": program("well", mark)}) as told:
-        await connected(told, "mcp__small__hang")
-        told.server.answers(Reply().calls("mcp__small__hang", {"word": "x"}))
-        await told.platform.says("hang")
+    async with open_scene(tmp_path, servers={"small": program("well", mark)}) as scene:
+        await connected(scene, "mcp__small__hang")
+        scene.server.answers(Reply().calls("mcp__small__hang", {"word": "x"}))
+        await scene.platform.says("hang")
         await until(lambda: any("sleep" in " ".join(_words(pid)) for pid in alive(mine)), within=PATIENCE)
-        await told.platform.says("/stop")
-        await until(lambda: not told.gateway.work.running, within=PATIENCE)
+        await scene.platform.says("/stop")
+        await until(lambda: not scene.gateway.work.running, within=PATIENCE)
         await until(Path(mark + ".cancelled").exists, within=PATIENCE)
-        told.server.answers(Reply().calls("mcp__small__spell", {"word": "cat"}), Reply().says("Spelled."))
-        await told.says("spell", until="Spelled.")
-        assert results(told)[-1].endswith("c-a-t")
+        scene.server.answers(Reply().calls("mcp__small__spell", {"word": "cat"}), Reply().says("Spelled."))
+        await scene.says("spell", until="Spelled.")
+        assert results(scene)[-1].endswith("c-a-t")
     assert alive(mine) == []
 
 
 async def test_a_bad_server_costs_nobody_an_answer(tmp_path: Path) -> None:
     bad = {"bad": McpServerConfig(command="no-such-program"), "worse": program("dies")}
-    async with scene(tmp_path, servers=bad) as told:
-        told.server.answers(Reply().says("Hello."))
-        await told.says("hello", until="Hello.")
-        assert "mcp__" not in json.dumps(told.server.requests[-1].body["tools"])
+    async with open_scene(tmp_path, servers=bad) as scene:
+        scene.server.answers(Reply().says("Hello."))
+        await scene.says("hello", until="Hello.")
+        assert "mcp__" not in json.dumps(scene.server.requests[-1].body["tools"])
 
 
 @pytest.mark.skipif(os.name != "posix", reason="it is killed")

@@ -17,7 +17,7 @@ from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.todos import Item
 from hermes_trio.testing.model_replies import Plain, Reply, refused
 from hermes_trio.testing.model_server import Answer, RecordedRequest
-from tests.agent.test_loop import Provider, Scene, scene
+from tests.agent.agent_scene import Provider, Scene, open_scene
 from tests.stage import KEY
 
 WINDOW = 8_192
@@ -47,26 +47,26 @@ def answering(*answers: Answer, minutes: Answer = MINUTES) -> Callable[[Recorded
     return answer
 
 
-def split(told: Scene) -> tuple[list[RecordedRequest], list[RecordedRequest]]:
+def split(scene: Scene) -> tuple[list[RecordedRequest], list[RecordedRequest]]:
     """The requests of turns, and those for minutes."""
-    requests = told.server.requests
+    requests = scene.server.requests
     return [one for one in requests if not is_for_minutes(one)], [*filter(is_for_minutes, requests)]
 
 
-async def entry_of(told: Scene) -> SessionEntry:
-    entry = await told.gateway.home.store.get_session_entry(KEY.format("42"))
+async def entry_of(scene: Scene) -> SessionEntry:
+    entry = await scene.gateway.home.store.get_session_entry(KEY.format("42"))
     assert entry is not None
     return entry
 
 
-async def compaction(told: Scene) -> Compaction:
-    return await told.gateway.home.database.read(compactions.get, (await entry_of(told)).session_id)
+async def compaction(scene: Scene) -> Compaction:
+    return await scene.gateway.home.database.read(compactions.get, (await entry_of(scene)).session_id)
 
 
-async def remember(told: Scene, turns: int) -> None:
+async def remember(scene: Scene, turns: int) -> None:
     """So many turns, each with about 2,250 tokens in it. The server does not count."""
     for number in range(turns):
-        await told.says(f"remember {number}: {LONG}", until=f"Heard {number}.")
+        await scene.says(f"remember {number}: {LONG}", until=f"Heard {number}.")
 
 
 HEARD = [Reply().says(f"Heard {number}.") for number in range(5)]
@@ -76,84 +76,84 @@ HEARD = [Reply().says(f"Heard {number}.") for number in range(5)]
 async def test_it_goes_on_from_a_summary_in_the_next_turn_and_the_next_life(
     tmp_path: Path, provider: Provider
 ) -> None:
-    async with scene(tmp_path, provider=provider, window=WINDOW) as told:
-        told.server.otherwise = answering(*HEARD)
-        await remember(told, 2)
-        assert split(told)[1] == []
+    async with open_scene(tmp_path, provider=provider, window=WINDOW) as scene:
+        scene.server.otherwise = answering(*HEARD)
+        await remember(scene, 2)
+        assert split(scene)[1] == []
         items = [Item("a", "Learn the words"), Item("b", "Forget them", "cancelled")]
-        await told.gateway.home.database.write(todos.put, (await entry_of(told)).session_id, items)
-        await told.says(f"remember 2: {LONG}", until="Heard 2.")
-        asked, [minutes] = split(told)
+        await scene.gateway.home.database.write(todos.put, (await entry_of(scene)).session_id, items)
+        await scene.says(f"remember 2: {LONG}", until="Heard 2.")
+        asked, [minutes] = split(scene)
         assert "remember 0" in said(minutes)
         assert "tools" not in minutes.body, "who writes minutes does nothing else"
         assert "To be told of words." in said(asked[-1])
         assert f"remember 2: {LONG}".strip() in said(asked[-1]), "what is asked now"
         assert len(said(asked[-1])) < len(said(asked[-2]))
-        assert len(await told.rows()) == 6, "the transcript stays whole"
-        assert (await entry_of(told)).usage.output_tokens == 50, "what the summary has cost is counted"
-        told.check_requests()
-        before = await compaction(told)
-    async with scene(tmp_path, provider=provider, window=WINDOW) as told:
-        await told.platform.says("what was it?", message_id="another")
-        await told.shows("Hello.")
-        [asked_again] = told.server.requests
+        assert len(await scene.rows()) == 6, "the transcript stays whole"
+        assert (await entry_of(scene)).usage.output_tokens == 50, "what the summary has cost is counted"
+        scene.check_requests()
+        before = await compaction(scene)
+    async with open_scene(tmp_path, provider=provider, window=WINDOW) as scene:
+        await scene.platform.says("what was it?", message_id="another")
+        await scene.shows("Hello.")
+        [asked_again] = scene.server.requests
         assert "To be told of words." in said(asked_again)
         assert "Learn the words" in said(asked_again)
         assert "Forget them" not in said(asked_again)
         assert said(asked_again).count("remember 0: word") == 1, "quoted as the beginning, and no more"
-        assert await compaction(told) == before
-        told.check_requests()
+        assert await compaction(scene) == before
+        scene.check_requests()
 
 
 async def test_in_the_middle_of_a_turn_what_it_is_about_is_kept(tmp_path: Path) -> None:
     rounds = [Reply().says(LONG).calls("spell", {"word": f"w{n}"}).finishes("tool_calls") for n in range(6)]
-    async with scene(tmp_path, window=WINDOW) as told:
-        told.server.otherwise = answering(*rounds, Reply().says("All is spelled."))
-        await told.says("spell six words", until="All is spelled.")
-        asked, minutes = split(told)
-        assert told.bench.done == [f"w{n}" for n in range(6)]
+    async with open_scene(tmp_path, window=WINDOW) as scene:
+        scene.server.otherwise = answering(*rounds, Reply().says("All is spelled."))
+        await scene.says("spell six words", until="All is spelled.")
+        asked, minutes = split(scene)
+        assert scene.bench.done == [f"w{n}" for n in range(6)]
         assert len(minutes) >= 2
         assert "minutes so far" not in said(minutes[0])
         assert "minutes so far" in said(minutes[1])
         assert all("spell six words" in said(one) for one in asked)
         assert max(len(said(one)) for one in asked) < 3 * len(LONG)
-        told.check_requests()
+        scene.check_requests()
 
 
 async def test_what_the_server_counts_is_believed(tmp_path: Path) -> None:
-    async with scene(tmp_path, window=WINDOW) as told:
-        told.server.otherwise = answering(Reply().says("Yes.").uses(5_300, 1), Reply().says("Again."))
-        await told.says("short " * 1_000, until="Yes.")
-        assert split(told)[1] == []
-        await told.says("again", until="Again.")
-        assert len(split(told)[1]) == 1
+    async with open_scene(tmp_path, window=WINDOW) as scene:
+        scene.server.otherwise = answering(Reply().says("Yes.").uses(5_300, 1), Reply().says("Again."))
+        await scene.says("short " * 1_000, until="Yes.")
+        assert split(scene)[1] == []
+        await scene.says("again", until="Again.")
+        assert len(split(scene)[1]) == 1
 
 
 async def test_it_is_believed_in_the_middle_of_a_turn_too(tmp_path: Path) -> None:
     calls = Reply().calls("spell", {"word": "cat"}).uses(5_300, 1).finishes("tool_calls")
-    async with scene(tmp_path, window=WINDOW) as told:
-        told.server.otherwise = answering(calls, Reply().says("Spelled."))
-        await told.says("spell cat", until="Spelled.")
-        assert (await compaction(told)).wasted == 1, "it was tried, and there was nothing to shorten"
+    async with open_scene(tmp_path, window=WINDOW) as scene:
+        scene.server.otherwise = answering(calls, Reply().says("Spelled."))
+        await scene.says("spell cat", until="Spelled.")
+        assert (await compaction(scene)).wasted == 1, "it was tried, and there was nothing to shorten"
 
 
 async def test_where_nobody_knows_what_the_model_can_take_it_says_so(tmp_path: Path) -> None:
-    async with scene(tmp_path) as told:
-        told.server.otherwise = answering(*HEARD[:3], TOO_LONG, Reply().says("It was 1."))
-        await remember(told, 3)
-        await told.says("what was it?", until="It was 1.")
-        asked, minutes = split(told)
+    async with open_scene(tmp_path) as scene:
+        scene.server.otherwise = answering(*HEARD[:3], TOO_LONG, Reply().says("It was 1."))
+        await remember(scene, 3)
+        await scene.says("what was it?", until="It was 1.")
+        asked, minutes = split(scene)
         assert len(minutes) == 1
         assert len(said(asked[-1])) < len(said(asked[-2])) / 2
-        told.check_requests()
+        scene.check_requests()
 
 
 async def test_it_is_not_tried_for_ever(tmp_path: Path) -> None:
-    async with scene(tmp_path) as told:
-        told.server.otherwise = answering(*HEARD[:3], TOO_LONG)
-        await remember(told, 3)
-        shown = await told.says("what was it?", until="longer than the model can take")
-        asked, minutes = split(told)
+    async with open_scene(tmp_path) as scene:
+        scene.server.otherwise = answering(*HEARD[:3], TOO_LONG)
+        await remember(scene, 3)
+        shown = await scene.says("what was it?", until="longer than the model can take")
+        asked, minutes = split(scene)
         assert "Begin a new one with /new" in shown
         assert len(asked) - 3 <= 4
         assert len(minutes) <= 3
@@ -163,71 +163,71 @@ async def test_it_is_not_tried_for_ever(tmp_path: Path) -> None:
     "trouble", [refused("openai", 401, "invalid_request_error", "No."), TOO_LONG, Reply().finishes("stop")]
 )
 async def test_without_a_summary_everything_stays_and_it_waits(tmp_path: Path, trouble: Answer) -> None:
-    async with scene(tmp_path, window=WINDOW) as told:
-        told.server.otherwise = answering(*HEARD, minutes=trouble)
-        await remember(told, 4)
-        asked, minutes = split(told)
+    async with open_scene(tmp_path, window=WINDOW) as scene:
+        scene.server.otherwise = answering(*HEARD, minutes=trouble)
+        await remember(scene, 4)
+        asked, minutes = split(scene)
         assert len(minutes) == (len(SHARES) if trouble is TOO_LONG else 1), "there is a pause after a failure"
         assert "remember 0" in said(asked[-1])
         assert "remember 3" in said(asked[-1])
         if trouble is TOO_LONG:
             assert len(said(minutes[-1])) < len(said(minutes[0])), "it had less to read each time"
-        assert (await compaction(told)).summary == ""
+        assert (await compaction(scene)).summary == ""
 
 
 async def test_what_saves_too_little_is_not_tried_a_third_time(tmp_path: Path) -> None:
     rounds = [Reply().calls("spell", {"word": f"w{n}"}).finishes("tool_calls") for n in range(5)]
-    async with scene(tmp_path, window=WINDOW) as told:
-        told.server.otherwise = answering(*rounds, *HEARD)
-        await told.says(f"spell five words, none of these: {LONG * 3}", until="Heard 0.")
-        assert split(told)[1] == [], "what is asked now is no material for minutes"
-        assert (await compaction(told)).wasted == 2
-        await told.says("and now?", until="Heard 1.")
-        assert split(told)[1] == []
-        await told.says("/compress", until="shorter now")
-        assert len(split(told)[1]) == 1
-        assert (await compaction(told)).wasted == 0
+    async with open_scene(tmp_path, window=WINDOW) as scene:
+        scene.server.otherwise = answering(*rounds, *HEARD)
+        await scene.says(f"spell five words, none of these: {LONG * 3}", until="Heard 0.")
+        assert split(scene)[1] == [], "what is asked now is no material for minutes"
+        assert (await compaction(scene)).wasted == 2
+        await scene.says("and now?", until="Heard 1.")
+        assert split(scene)[1] == []
+        await scene.says("/compress", until="shorter now")
+        assert len(split(scene)[1]) == 1
+        assert (await compaction(scene)).wasted == 0
 
 
 async def test_a_person_can_ask_for_it(tmp_path: Path) -> None:
-    async with scene(tmp_path) as told:
-        assert await told.says("/compress", until="nothing") == words.nothing_to_compress()
-        told.server.otherwise = answering(*HEARD[:3], minutes=Plain(401, "No."))
-        await remember(told, 3)
-        assert "summary could not be written" in await told.says("/compress", until="could not")
-        told.server.otherwise = answering(HEARD[3])
-        await told.says("/compress the words", until="shorter now")
-        asked, [_, minutes] = split(told)
+    async with open_scene(tmp_path) as scene:
+        assert await scene.says("/compress", until="nothing") == words.nothing_to_compress()
+        scene.server.otherwise = answering(*HEARD[:3], minutes=Plain(401, "No."))
+        await remember(scene, 3)
+        assert "summary could not be written" in await scene.says("/compress", until="could not")
+        scene.server.otherwise = answering(HEARD[3])
+        await scene.says("/compress the words", until="shorter now")
+        asked, [_, minutes] = split(scene)
         assert "Keep above all what concerns: the words" in said(minutes)
-        assert len(await told.rows()) == 6
-        await told.says("and now?", until="Heard 3.")
-        assert len(said(split(told)[0][-1])) < len(said(asked[-1]))
-        assert (await entry_of(told)).usage.output_tokens == 50
-        assert "could be made shorter" in await told.says("/compress", until="could be made")
+        assert len(await scene.rows()) == 6
+        await scene.says("and now?", until="Heard 3.")
+        assert len(said(split(scene)[0][-1])) < len(said(asked[-1]))
+        assert (await entry_of(scene)).usage.output_tokens == 50
+        assert "could be made shorter" in await scene.says("/compress", until="could be made")
 
 
 async def test_while_it_is_made_shorter_nobody_interrupts(tmp_path: Path) -> None:
-    async with scene(tmp_path, window=WINDOW, mode="interrupt") as told:
-        told.server.otherwise = answering(*HEARD, minutes=Reply().pauses(0.5).says("Minutes."))
-        await remember(told, 2)
-        await told.platform.says(f"remember 2: {LONG}")
-        await told.server.until(lambda: any(map(is_for_minutes, told.server.requests)))
-        await told.platform.says("no, stop remembering")
-        await told.shows("Heard 3.")
-        texts = told.platform.chat("42").texts
+    async with open_scene(tmp_path, window=WINDOW, mode="interrupt") as scene:
+        scene.server.otherwise = answering(*HEARD, minutes=Reply().pauses(0.5).says("Minutes."))
+        await remember(scene, 2)
+        await scene.platform.says(f"remember 2: {LONG}")
+        await scene.server.until(lambda: any(map(is_for_minutes, scene.server.requests)))
+        await scene.platform.says("no, stop remembering")
+        await scene.shows("Heard 3.")
+        texts = scene.platform.chat("42").texts
         assert words.not_now("shortening the conversation") in texts
         assert "Heard 2." in texts, "it was answered before"
 
 
 async def test_what_is_taken_back_goes_out_of_the_summary_too(tmp_path: Path) -> None:
     rounds = [Reply().says(LONG).calls("spell", {"word": f"w{n}"}).finishes("tool_calls") for n in range(4)]
-    async with scene(tmp_path, window=WINDOW) as told:
-        told.server.otherwise = answering(HEARD[0], *rounds, Reply().says("All is spelled."))
-        await told.says("first", until="Heard 0.")
-        await told.says("spell four words", until="All is spelled.")
-        assert (await compaction(told)).summary
-        await told.says("/undo", until="Forgotten")
-        assert await compaction(told) == Compaction()
+    async with open_scene(tmp_path, window=WINDOW) as scene:
+        scene.server.otherwise = answering(HEARD[0], *rounds, Reply().says("All is spelled."))
+        await scene.says("first", until="Heard 0.")
+        await scene.says("spell four words", until="All is spelled.")
+        assert (await compaction(scene)).summary
+        await scene.says("/undo", until="Forgotten")
+        assert await compaction(scene) == Compaction()
 
 
 async def test_a_message_that_no_model_can_take_does_not_stay_in_the_way(tmp_path: Path) -> None:
@@ -236,11 +236,11 @@ async def test_a_message_that_no_model_can_take_does_not_stay_in_the_way(tmp_pat
             return MINUTES
         return TOO_LONG if len(said(asked)) > 30_000 else Reply().says("Short enough.")
 
-    async with scene(tmp_path) as told:
-        told.server.otherwise = answer
-        shown = await told.says(f"Read this: {LONG * 8} What is it?", until="longer than the model can take")
+    async with open_scene(tmp_path) as scene:
+        scene.server.otherwise = answer
+        shown = await scene.says(f"Read this: {LONG * 8} What is it?", until="longer than the model can take")
         assert "Begin a new one with /new" in shown
-        await told.says("Only the beginning, then.", until="Short enough.")
-        told.server.requests.clear()
-        await told.says("And now?", until="Short enough.")
-        told.check_requests()
+        await scene.says("Only the beginning, then.", until="Short enough.")
+        scene.server.requests.clear()
+        await scene.says("And now?", until="Short enough.")
+        scene.check_requests()

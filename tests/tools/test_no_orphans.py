@@ -20,7 +20,7 @@ from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import ModelServer, open_model_server
 from hermes_trio.tools.builtin.process import Processes
 from hermes_trio.tools.builtin.terminal import Terminal
-from tests.agent.test_loop import Scene, scene
+from tests.agent.agent_scene import Scene, open_scene
 from tests.host.children.kinds import KINDS, MORE, alive, soon, token, until
 
 pytestmark = [
@@ -97,7 +97,7 @@ async def test_no_process_of_a_model_survives_any_end_of_its_turn(
     tmp_path: Path, mine: str, kind: str, way: str
 ) -> None:
     with trio.CancelScope() as around:
-        async with scene(tmp_path, mode="interrupt", tools=tools()) as told:  # type: ignore[arg-type]
+        async with open_scene(tmp_path, mode="interrupt", tools=tools()) as told:  # type: ignore[arg-type]
             works(told.server, kind, mine)
             told.server.otherwise = Reply().says("Nothing more.")
             await told.platform.says("work")

@@ -9,7 +9,7 @@ import pytest
 
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.tools.all_tools import toolbox
-from tests.agent.test_loop import scene
+from tests.agent.agent_scene import open_scene
 from tests.agent.test_toolbox import results
 
 PARROT = """
@@ -55,7 +55,7 @@ def parrots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_tools_of_another_package_are_used_like_ours(parrots: None, tmp_path: Path) -> None:
-    async with scene(tmp_path, tools=toolbox()) as told:
+    async with open_scene(tmp_path, tools=toolbox()) as told:
         told.server.answers(
             Reply()
             .calls("parrot", {"words": "hello"})

@@ -18,7 +18,7 @@ from hermes_trio.testing import MemoryPlatform
 from hermes_trio.testing.model_replies import Reply, refused
 from hermes_trio.tools.all_tools import toolbox
 from hermes_trio.tools.tool import Result, Tool, ToolFailed, Workplace
-from tests.agent.test_loop import scene
+from tests.agent.agent_scene import open_scene
 from tests.stage import Stage
 
 WEB_KEY = "WmJ2x0key-of-the-web-8sT4"
@@ -58,7 +58,7 @@ async def _tells(arguments: How, place: Workplace) -> Result:
 @pytest.mark.parametrize("how", ["answers", "fails", "breaks", "is long"])
 async def test_what_a_tool_tells_is_masked_for_everybody(tmp_path: Path, how: str) -> None:
     home = a_home(tmp_path / "home")
-    async with scene(home, tools={"tell": Tool("tell", "Tells.", How, _tells)}) as told:
+    async with open_scene(home, tools={"tell": Tool("tell", "Tells.", How, _tells)}) as told:
         told.server.answers(Reply().calls("tell", {"how": how}))
         told.server.answers(refused("openai", 400, "invalid", f"You sent {DOT_ENV} and {WEB_KEY}."))
         await told.says("tell me", until="You sent *** and ***.")
@@ -76,7 +76,7 @@ async def test_what_a_tool_tells_is_masked_for_everybody(tmp_path: Path, how: st
 async def test_the_output_of_a_command_is_masked_for_everybody(tmp_path: Path) -> None:
     home = a_home(tmp_path / "home")
     command = f"printf '%s\\n' '{WEB_KEY[:9]}''{WEB_KEY[9:]}' '{DOT_ENV[:9]}''{DOT_ENV[9:]}'"
-    async with scene(home, tools=toolbox()) as told:
+    async with open_scene(home, tools=toolbox()) as told:
         told.server.answers(Reply().calls("terminal", {"command": command}), Reply().says("Done."))
         await told.says("run it", until="Done.")
         (result,) = [row.content for row in await told.rows() if row.role == "tool"]
