@@ -1,0 +1,77 @@
+"""Folding of scripted events into items, for tests of both wire formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from hermes_trio.agent.providers.endpoint import Endpoint
+from hermes_trio.agent.providers.model import (
+    Item,
+)
+from hermes_trio.agent.providers.model_errors import (
+    ModelError,
+)
+from hermes_trio.agent.providers.sse import Decoder, SseEvent
+from hermes_trio.agent.providers.stream import AnswerFold, AnswerStream
+from hermes_trio.agent.providers.wire.anthropic_answer import MessagesFold
+from hermes_trio.agent.providers.wire.openai_answer import ChatFold
+from hermes_trio.testing.model_replies import Wire
+
+ENDPOINT = Endpoint("openai", "http://127.0.0.1:1/v1", "m")
+
+
+def fold(wire: Wire) -> AnswerFold:
+    ids = iter(range(1, 100))
+    return ChatFold(ENDPOINT, lambda: str(next(ids))) if wire == "openai" else MessagesFold(ENDPOINT)
+
+
+def folded(wire: Wire, told: Sequence[Any]) -> list[Item]:
+    folding = fold(wire)
+    items: list[Item] = []
+    for data in told:
+        items += folding.feed(SseEvent(data if isinstance(data, str) else json.dumps(data)))
+    return items + folding.end()
+
+
+def delta(finish: str | None = None, **fields: Any) -> Mapping[str, Any]:
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def part(name: str | None = None, arguments: Any = None, **more: Any) -> Mapping[str, Any]:
+    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
+    return delta(tool_calls=[{"function": function, **more}])
+
+
+STOP = delta("stop")
+
+
+class _Chunks:
+    """Bytes as a connection gives them."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._chunks = chunks
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._chunks:
+            raise StopAsyncIteration
+        return self._chunks.pop(0)
+
+
+async def outcome(wire: Wire, stream: bytes, cuts: Sequence[int]) -> tuple[list[Item], str]:
+    """The items, and the error behind them."""
+    places = [0, *sorted(cuts), len(stream)]
+    chunks = [stream[start:end] for start, end in pairwise(places) if end > start]
+    answer = AnswerStream(_Chunks(chunks), Decoder(), fold(wire), ENDPOINT, 60)
+    items: list[Item] = []
+    try:
+        async for item in answer:
+            items.append(item)  # noqa: PERF401 - what came before an error counts
+    except ModelError as error:
+        return items, repr(error)
+    return items, ""
