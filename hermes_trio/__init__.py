@@ -3,28 +3,8 @@
 The gateway never loses, repeats or half-finishes a conversation: not when a turn is stopped, not
 when it restarts, not when the machine dies.
 
-Layers, highest first; a module imports only from rows below its own:
-
-    cli                               the command line, one file per command group
-    embed                             the gateway inside somebody else's Trio or anyio program
-    web                               HTTP: the page, the APIs, health
-    gateway                           sessions, turns, lanes, and the tree they live in
-    agent                             the loop that thinks
-    tools                             what the agent can do
-    journal                           the record of every run
-    state                             the database
-    host                              our process and its machine
-    testing                           platforms and agents for tests
-    config_file  >  config_values     finding, reading and checking the configuration
-    known_secrets                     the list of secrets that a gateway has
-    log                               log records, plain and without secrets
-    redaction                         masking of secrets in whatever others read
-    secret_names  secret_shapes       secrets that are recognised
-    checks                            what a platform's package looks at for the doctor
-    config  config_text               its values; its text
-    platform                          what an adapter is to the core
-    messages  events                  what people say, what happens
-    errors  ids  world                what everything stands on
+The layers of the package, and of the rooms inside it, are drawn in docs/change/layers.md, which is
+made from the import contracts in pyproject.toml.
 
 The names in `__all__` are what we promise to keep. They are imported when they are first used, so
 that `hermes-trio --help` waits for none of them.

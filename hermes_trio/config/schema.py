@@ -259,6 +259,8 @@ class McpServerConfig(Section, frozen=True):
 
 
 class PlatformConfig(Section, frozen=True):
+    """The settings of one platform: the keys below `platforms.NAME`."""
+
     enabled: Annotated[bool, Meta(description="Whether the gateway connects to it.")] = True
     token: Annotated[str | None, Meta(description="Secret that the platform gave the bot.")] = None
     base_url: Annotated[
@@ -303,6 +305,8 @@ class PlatformConfig(Section, frozen=True):
 
 
 class GatewayConfig(Section, frozen=True):
+    """The configuration of a gateway: every key of `config.yaml`."""
+
     model: Annotated[ModelConfig, Meta(description="The model that thinks.")] = ModelConfig()
     agent: Annotated[AgentConfig, Meta(description="How turns run, end and resume.")] = AgentConfig()
     display: Annotated[DisplayConfig, Meta(description="What chats see.")] = DisplayConfig()

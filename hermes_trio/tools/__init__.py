@@ -4,16 +4,7 @@ The names in `__all__` are for those who write a tool; `tool` describes them, wi
 imported when they are first used, because the search process imports this package and needs only the standard
 library.
 
-Layers, highest first; a module imports only from rows below its own:
-
-    all_tools               every tool by its name
-    builtin  mcp            our own tools; tools of servers of the Model Context Protocol
-    approval                a person's yes
-    tool                    a tool, and the part of a turn that it sees
-    background_process      processes that outlive a turn
-    output                  results without secrets, and of a bounded length
-    paths                   the files that may be opened, and how they are opened
-    safety                  the judge of commands and of process input; the list of protected paths
+The layers of this package are drawn in docs/change/layers.md.
 """
 
 from importlib import import_module

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -19,13 +20,14 @@ import pytest
 import trio
 from markdown_it import MarkdownIt
 
-from docs.made import made
+from docs.made import PAGES as MADE_PAGES
 from hermes_trio.config.config_file import load_config
 from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.config.section import Section, keys
 from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit, Supervisor, consequences
 from hermes_trio.host.home.state_file import read_status
 from hermes_trio.state.tables.turns import END_EFFECTS, Outcome
+from hermes_trio.tools.tool import ENTRY_POINTS
 from tests.machine import HERMES, PATIENCE, UP
 
 pytestmark = pytest.mark.timeout(180)
@@ -245,13 +247,25 @@ def test_a_message_in_the_page_about_trouble_is_one_of_the_code(symptom: str) ->
     assert symptom.strip("… ") in texts_of_the_code()
 
 
-BY_HAND = [path for path in PAGES if path not in made()]
+BY_HAND = [path for path in PAGES if str(path.relative_to(DOCS)) not in MADE_PAGES]
+ROOT_PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md")]
+OTHER_PAGES = [*ROOT_PAGES, ROOT / "platforms/README.md"]
+"""Pages outside of the site."""
+
+
+def _written_by_hand() -> str:
+    """The texts in which names are checked. Of the changelog only the part that is not released: the others
+    may name what is gone."""
+    unreleased = (
+        (ROOT / "CHANGELOG.md").read_text("utf-8").partition("## Unreleased\n")[2].partition("\n## ")[0]
+    )
+    pages = [path for path in (*BY_HAND, *OTHER_PAGES) if path != DOCS / "run/hermes-agent.md"]
+    return "\n".join([*(path.read_text("utf-8") for path in pages), unreleased])
 
 
 def _named(pattern: str) -> list[str]:
     """What the pages that are written by hand name in this way."""
-    texts = "\n".join(path.read_text("utf-8") for path in BY_HAND if path.name != "hermes-agent.md")
-    return sorted(set(re.findall(pattern, texts)))
+    return sorted(set(re.findall(pattern, _written_by_hand())))
 
 
 def _takes(path: list[str], section: type[Section]) -> bool:
@@ -264,7 +278,8 @@ def _takes(path: list[str], section: type[Section]) -> bool:
     return key.section is not None and _takes(path[1:], key.section)
 
 
-_NO_KEYS = {"gateway.control.current", "gateway.db", "gateway.lock"}
+_NO_KEYS = {"gateway.control.current", "gateway.db", "gateway.lock", "terminal.backend"}
+"""Other names that are written like a key; the last is one of hermes-agent."""
 _SECTIONS = "|".join(key.name for key in keys(GatewayConfig))
 
 
@@ -273,9 +288,21 @@ def test_a_configuration_key_in_a_page_is_there(name: str) -> None:
     assert name in _NO_KEYS or _takes(name.split("."), GatewayConfig)
 
 
-@pytest.mark.parametrize("name", _named(r"\b(hermes_trio(?:\.[A-Za-z_]\w*)+)"))
-def test_a_public_name_in_a_page_is_there(name: str) -> None:
-    assert resolve_name(name) is not None
+def _entry_points() -> set[str]:
+    """The groups of entry points, which are written like modules."""
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        return {*tomllib.load(file)["project"]["entry-points"], ENTRY_POINTS}
+
+
+@pytest.mark.parametrize("name", _named(r"\b(hermes_(?:trio|platforms)(?:\.[A-Za-z_]\w*)+)"))
+def test_a_module_or_a_name_of_the_code_in_a_page_is_there(name: str) -> None:
+    if name not in _entry_points() and not (ROOT / name).exists():
+        assert resolve_name(name) is not None
+
+
+@pytest.mark.parametrize("path", _named(r"(?<![\w/])((?:hermes_trio|platforms|tests|docs|bench)/[\w./-]*\w)"))
+def test_a_path_of_the_repository_in_a_page_is_there(path: str) -> None:
+    assert (ROOT / path).exists()
 
 
 @pytest.mark.parametrize("route", _named(r"`((?:GET|POST|PATCH|DELETE) /[^`? ]*)"))
@@ -292,7 +319,7 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[-\s]+", "-", plain)
 
 
-@pytest.mark.parametrize("path", [*PAGES, ROOT / "README.md"], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*PAGES, *OTHER_PAGES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_link_in_a_page_leads_somewhere(path: Path) -> None:
     text = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):

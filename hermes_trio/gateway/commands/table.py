@@ -32,3 +32,4 @@ COMMANDS = {
     "restart": CommandInfo("restarts the gateway"),
     "start": CommandInfo(),
 }
+"""Every command of a chat by its name, without the slash. A command without help is not listed to people."""

@@ -1,0 +1,1 @@
+"""The makers of the pages: one module for each page, and the Markdown that they share."""
