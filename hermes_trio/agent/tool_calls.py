@@ -14,7 +14,7 @@ from itertools import groupby
 
 import trio
 
-from ..base.errors import GatewayError, said_by
+from ..base.errors import GatewayError, error_text
 from ..base.events import ToolCompleted, ToolStarted
 from ..log import Log
 from ..state.db.column_text import storable
@@ -140,7 +140,7 @@ async def _made(place: Workplace, tool: Tool, call: ToolCall) -> Result:
         problem = f"{tool.name} failed: {error}"
     except Exception as error:  # a tool is anybody's code
         log.warning("a tool raised", tool=tool.name, exc_info=True)
-        problem = f"{tool.name} failed ({type(error).__name__}: {said_by(error)})."
+        problem = f"{tool.name} failed ({type(error).__name__}: {error_text(error)})."
     return _fit(Result(problem, is_error=True), tool, place)
 
 

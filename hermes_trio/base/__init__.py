@@ -1,1 +1,1 @@
-"""Values that every room may use: errors, ids, messages, events, and the doors of time and TLS."""
+"""Values that every room may use: errors, ids, messages, events, the time of day and TLS."""

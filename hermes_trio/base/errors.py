@@ -1,8 +1,8 @@
-"""Errors are types that tell the remedy.
+"""The errors of hermes-trio: each is a type, and its text holds a remedy.
 
     GatewayError                    exit code 1
-    ├─ ConfigInvalid                exit code 78: wrong keys, types or values, all of them at once
-    ├─ AgentInvalid                 exit code 78: an agent that is no async function of a turn
+    ├─ ConfigInvalid                exit code 78: wrong keys, types or values, all in one error
+    ├─ AgentInvalid                 exit code 78: the agent is no async function of a turn
     ├─ InvalidId                    an id that could leave its directory or break a key
     ├─ HomeError                    something about the home directory
     │  ├─ HomeBusy                  another gateway works in it
@@ -18,12 +18,12 @@
     │  ├─ StoreReplaced             its files were removed or replaced while the gateway ran
     │  └─ StoreClosed               used after its block ended
     └─ JournalError                 something about one run journal
-       ├─ JournalBusy               a second writer for a run: there is exactly one
-       ├─ JournalClosed             an append behind the terminal record or after the block
+       ├─ JournalBusy               a second writer for a run; only one is allowed
+       ├─ JournalClosed             an append after the terminal record or after the block
        └─ JournalUnwritable         disk full, read-only, not a file
 
-Each carries fields for code and one sentence for people that says what to do next. A library's own
-errors are translated once, where we call it, with `raise ... from`.
+Each has fields for code, and a text for people with the next thing to do. The errors of a library are
+translated once, where the library is called, with `raise ... from`.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ from pathlib import Path
 
 EXIT_FAILURE = 1
 EXIT_RESTART = 75
-"""Says to a supervisor: start me again (EX_TEMPFAIL)."""
+"""Tells a supervisor to start the gateway again (EX_TEMPFAIL)."""
 EXIT_CONFIG = 78
-"""Says: starting me again changes nothing (EX_CONFIG)."""
+"""Tells a supervisor that another start would fail in the same way (EX_CONFIG)."""
 
 
 class GatewayError(Exception):
-    """Anything this program reports to a person instead of a traceback."""
+    """An error that is reported to a person as a sentence, without a traceback."""
 
     exit_code = EXIT_FAILURE
 
 
 def gateway_errors(error: BaseException) -> list[GatewayError]:
-    """Return the errors of ours that this one, which may be a group, consists of; empty if there is anything
-    else in it."""
+    """Return the `GatewayError`s of an error, which may be a group. Return an empty list if the group holds
+    an error of another type."""
     if isinstance(error, BaseExceptionGroup):
         parts = [gateway_errors(each) for each in error.exceptions]
         return [one for part in parts for one in part] if all(parts) else []
     return [error] if isinstance(error, GatewayError) else []
 
 
-def said_by(error: BaseException) -> str:
-    """What an error says. One that is not ours may not even be able to say it."""
+def error_text(error: BaseException) -> str:
+    """Return the text of an error. The `__str__` of a foreign error may itself fail."""
     try:
         return str(error)
-    except Exception:  # whatever its `__str__` does wrong
-        return f"a {type(error).__name__} without words"
+    except Exception:  # `__str__` may raise anything
+        return f"a {type(error).__name__} without a text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,17 @@ class ConfigFinding:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Return whether an error, or each one in a group, is a `GatewayError`: its text says all there is to
-    say, and a traceback adds nothing."""
+    """Return whether an error, or each error of a group, is a `GatewayError`. A traceback adds nothing to its
+    text."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_expected, error.exceptions))
     return isinstance(error, GatewayError)
 
 
 class ConfigInvalid(GatewayError):
-    """The configuration has mistakes. `findings` holds all that could be found; `key`, `problem` and `remedy`
-    are those of the first one. The text has one line for each finding. `warnings` is odd, and no mistake."""
+    """The configuration has mistakes. `findings` holds every mistake; `key`, `problem` and `remedy` are those
+    of the first one. The text has one line for each finding. `warnings` are about keys that are no
+    mistakes."""
 
     exit_code = EXIT_CONFIG
 
@@ -97,13 +98,13 @@ class ConfigInvalid(GatewayError):
 
     @classmethod
     def of(cls, findings: Sequence[ConfigFinding]) -> ConfigInvalid:
-        """One error with all of these findings; there is at least one."""
+        """Return one error with all these findings, of which there is at least one."""
         first, *more = findings
         return cls(first.key, first.problem, first.remedy, more)
 
 
 class AgentInvalid(GatewayError, TypeError):
-    """An agent that cannot answer any turn."""
+    """The agent cannot be called with a turn."""
 
     exit_code = EXIT_CONFIG
 
@@ -125,7 +126,7 @@ class InvalidId(GatewayError, ValueError):
 
 
 class HomeError(GatewayError):
-    """The home directory cannot be used as it was meant to be."""
+    """The home directory cannot be used."""
 
     def __init__(self, home: Path, problem: str, remedy: str) -> None:
         super().__init__(f"{home}: {problem}. {remedy}")
@@ -133,13 +134,13 @@ class HomeError(GatewayError):
 
 
 class HomeBusy(HomeError):
-    """Another gateway has this home; its pid where that is known."""
+    """Another gateway uses this home. `pid` is its process, or None if that is unknown."""
 
     def __init__(self, home: Path, pid: int | None) -> None:
-        who = f"the gateway with pid {pid}" if pid else "another gateway"
+        other = f"the gateway with pid {pid}" if pid else "another gateway"
         super().__init__(
             home,
-            f"{who} works in this home",
+            f"{other} works in this home",
             "Stop it with `hermes-trio stop`, or set HERMES_HOME to another directory.",
         )
         self.pid = pid
@@ -153,21 +154,22 @@ class HomeUnusable(HomeError):
 
 
 class HomeFull(HomeError):
-    """No mistake of anybody's, so whoever starts us again may try: space comes back."""
+    """The disk of the home is full. This is no wrong configuration, so a supervisor may start us again."""
 
     def __init__(self, home: Path, problem: str) -> None:
         super().__init__(home, problem, "Free some space on its disk.")
 
 
 def home_error(home: Path, error: OSError, what: str = "") -> HomeError:
-    """The error of ours for what the system said about the home, or about `what` in it."""
-    said = error.strerror or str(error)
-    full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-    return (HomeFull if full else HomeUnusable)(home, f"{what} cannot be written ({said})" if what else said)
+    """Return our error for an `OSError` about the home, or about the file `what` in it."""
+    reason = error.strerror or str(error)
+    is_full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+    problem = f"{what} cannot be written ({reason})" if what else reason
+    return (HomeFull if is_full else HomeUnusable)(home, problem)
 
 
 class StoreError(GatewayError):
-    """`gateway.db` could not do what it was asked; nothing acknowledged is lost."""
+    """An operation on `gateway.db` failed. No acknowledged write is lost."""
 
     def __init__(self, path: Path, problem: str, remedy: str) -> None:
         super().__init__(f"{path.name}: {problem}. {remedy}")
@@ -203,7 +205,7 @@ class StoreReplaced(StoreError):
         super().__init__(
             path,
             "was removed or replaced by another program while the gateway ran",
-            "The gateway saves a copy and ends: its log says where. Stop it before you move its files.",
+            "The gateway saves a copy and ends; its log names the copy. Stop it before you move its files.",
         )
 
 

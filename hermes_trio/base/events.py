@@ -1,8 +1,8 @@
-"""What happens in a run, as values.
+"""The events of a run, as values.
 
-These are the events of a run journal and of the API alike: one name, one shape, from the agent to the
-page. An event gets its seq when it happens; a name that is not known here is kept and passed over, so
-that an older program can read what a newer one wrote.
+A run journal, the API and the page use the same events, with the same names and fields. An event gets its
+`seq` when it happens. An event with an unknown name is kept and skipped, so an older program can read the
+journal of a newer one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Something that happened in a run. The subclass says what."""
+    """Something that happened in a run; each subclass is one kind of event."""
 
     event: ClassVar[str]
 
@@ -27,14 +27,14 @@ class MessageDelta(Event, frozen=True):
 
 
 class ReasoningAvailable(Event, frozen=True):
-    """A piece of what the model thought before it answered; shown, never sent to a model again."""
+    """A piece of the reasoning of the model. It is shown, and never sent to a model again."""
 
     event: ClassVar[str] = "reasoning.available"
     text: str
 
 
 class ToolStarted(Event, frozen=True):
-    """A tool call began. The call id joins it to its end."""
+    """A tool call began. Its end has the same call id."""
 
     event: ClassVar[str] = "tool.started"
     tool: str = "tool"
@@ -56,14 +56,14 @@ class ToolCompleted(Event, frozen=True):
 
 
 class ApprovalRequest(Event, frozen=True, omit_defaults=False):
-    """A person's yes is needed before something is done. The run waits for it. Clients read each field."""
+    """A person has to allow something first, and the run waits for that. Clients need every field."""
 
     event: ClassVar[str] = "approval.request"
     approval_id: str
     command: str = ""
-    """What would be done, every character of it; what cannot be seen is written as ⟨U+202E⟩."""
+    """The whole command or change. An invisible character is written as its number, such as ⟨U+202E⟩."""
     description: str = ""
-    """Why that needs a yes."""
+    """The reason for which a person has to allow it."""
     cwd: str = ""
     """The directory in which the command would run, or the file that would be changed."""
     choices: Sequence[str] = ("once", "session", "always", "deny")
@@ -71,7 +71,7 @@ class ApprovalRequest(Event, frozen=True, omit_defaults=False):
 
 
 class QuestionRequest(Event, frozen=True):
-    """A person is asked something. The run waits for the answer."""
+    """A question to a person. The run waits for the answer."""
 
     event: ClassVar[str] = "question.request"
     question_id: str
@@ -80,7 +80,7 @@ class QuestionRequest(Event, frozen=True):
 
 
 class RequestClosed(Event, frozen=True):
-    """Nobody waits for this answer any more: it was given, or patience ended."""
+    """An answer is no longer waited for: it was given, or its deadline passed."""
 
     event: ClassVar[str] = "request.closed"
     request_id: str
@@ -88,7 +88,7 @@ class RequestClosed(Event, frozen=True):
 
 
 class RunCompleted(Event, frozen=True):
-    """The run gave its answer."""
+    """The run ended with an answer."""
 
     event: ClassVar[str] = "run.completed"
     output: str = ""
@@ -96,14 +96,14 @@ class RunCompleted(Event, frozen=True):
 
 
 class RunFailed(Event, frozen=True):
-    """The run ended without an answer: it failed, timed out, or, with code `interrupted`, was cut. Where the
-    model did not answer, the code is that of its error."""
+    """The run ended without an answer: it failed, timed out, or was cut (code `interrupted`). If the model
+    did not answer, the code is that of the model's error."""
 
     event: ClassVar[str] = "run.failed"
     error: str = ""
     code: str = "failed"
     retry_after: float | None = None
-    """Seconds after which the model's server wants to be asked again."""
+    """Seconds after which the server of the model allows another request."""
 
 
 class RunCancelled(Event, frozen=True):

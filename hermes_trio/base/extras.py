@@ -11,8 +11,8 @@ _OF_EXTRA = re.compile(r"(?P<package>[^;]+);\s*extra\s*==\s*['\"](?P<extra>[\w-]
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs what an extra names, for the Python that runs now. It names the
-    packages themselves: hermes-trio may come from a directory, and from no package index."""
+    """Return the command that installs the packages of an extra for the Python that runs now. It names the
+    packages, not the extra, because hermes-trio may come from a directory and not from a package index."""
     found = (_OF_EXTRA.fullmatch(text) for text in requires("hermes-trio") or [])
     packages = [one["package"].strip() for one in found if one and one["extra"] == extra]
     if not packages:

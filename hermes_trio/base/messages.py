@@ -1,13 +1,12 @@
-"""What people say and where they say it, as values: frozen, made once at the door, never changed.
+"""Messages and their sources, as frozen values. The adapter that receives a message makes them.
 
-A platform's payload ends in its adapter. What goes inwards is a `MessageEvent`; what is not in it
-is lost, so it holds everything an answer may need. Sources and events become JSON in the store and
-are read back equal.
+Only the adapter sees the payload of its platform. The gateway gets a `MessageEvent`, which therefore holds
+everything that an answer may need. Sources and events are stored as JSON and read back equal.
 
-The session key is made from a source here and nowhere else, and nothing ever reads a key: whoever
-needs the parts keeps the source. A key must give the same people the same conversation, and never
-give two chats one. Ids contain separators (`!room:server`), so each part is percent-encoded, and
-the parts that may be absent cannot be taken for one another:
+The session key is made from a source here and nowhere else, and is never parsed: code that needs the
+parts keeps the source. A key must give the same people the same conversation, and two chats must never
+have the same key. Ids contain separators (`!room:server`), so each part is percent-encoded, and an absent
+part cannot be taken for another one:
 
     direct chat                      agent:main:telegram:dm:<chat>
     the same, by another bot of ours agent:main:telegram@second:dm:<chat>
@@ -17,9 +16,9 @@ the parts that may be absent cannot be taken for one another:
     thread, each person apart        agent:main:telegram:group:<chat>:<thread>:<person>
     thread, all together             agent:main:telegram:group:<chat>:<thread>:
 
-The colon at the end is the empty place of the person. Without it a topic and a person of the same
-number would share a conversation. Where ids have several spellings (a phone number with and without
-its country), the platform chooses one before it builds the source.
+The colon at the end is the empty part of the person. Without it a topic and a person with the same number
+would share a conversation. If an id has several spellings (a phone number with and without its country),
+the platform chooses one before it builds the source.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ ChatType = Literal["dm", "group", "channel", "thread"]
 AttachmentKind = Literal["photo", "document", "voice", "audio", "video", "sticker"]
 EventKind = Literal["text", "command", "callback", "internal", "unreadable"]
 
-# Data of the original has two more; what they stand for are these.
+# Two more types occur in data of the original; each is one of ours.
 _CHAT_TYPE_ALIASES = {"forum": "group", "webhook": "channel"}
 
-# Common in ids and harmless in a key. A colon is not: it separates.
+# Common in ids and harmless in a key. A colon is not harmless: it separates the parts.
 _PLAIN_IN_IDS = "!#+/=@"
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -51,8 +50,8 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that a message brings or an answer takes along, found by the first of `path`, `url`
-    and `file_id` that is there."""
+    """A file of a message or of an answer. It is found by the first of `path`, `url` and `file_id` that is
+    set."""
 
     kind: AttachmentKind
     name: str | None = None
@@ -61,47 +60,47 @@ class Attachment:
     path: str | None = None
     url: str | None = None
     file_id: str | None = None
-    """The platform's own name for a file that was not fetched yet. Where the address of a file
-    holds our token, this is stored instead of it."""
+    """The id that the platform gave to a file that was not fetched yet. If the address of the file holds our
+    token, this id is stored instead of the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSource:
-    """Where a conversation lives, and who speaks there."""
+    """The place of a conversation, and the person who speaks there."""
 
     platform: str
     chat_id: str
-    """Empty where the platform knows only who speaks."""
+    """Empty if the platform knows only the person."""
     chat_type: ChatType = "dm"
     user_id: str | None = None
     user_id_alt: str | None = None
-    """A better id of the same person, where a platform has one that never changes."""
+    """Another id of the same person, which never changes, if the platform has one."""
     user_name: str | None = None
     chat_name: str | None = None
     thread_id: str | None = None
     scope_id: str | None = None
-    """What the chat is a part of: a guild, a workspace. Not part of the key: within an account the
-    id of a chat is unique, and this one is not always known."""
+    """The guild or workspace of the chat. Not a part of the key: the id of a chat is unique within an
+    account, and the scope is not always known."""
     account: str = "main"
-    """Which of our accounts on the platform it is. One person talking to two bots has two chats,
-    and often with one id."""
+    """The name of our account on the platform. A person who talks to two bots has two chats, which often
+    have the same id."""
 
     def __post_init__(self) -> None:
         _mend(self)
 
     @property
     def participant(self) -> str | None:
-        """The id by which the person who speaks is told from the others."""
+        """The id that distinguishes the person who speaks from others."""
         return self.user_id_alt or self.user_id or None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values. The scope has its old name too, for those who know only that."""
+        """Return plain JSON values. The scope has its old name too, for programs that know only that name."""
         return {**_plain(self), "guild_id": self.scope_id}
 
     @classmethod
     def from_dict(cls, data: object) -> SessionSource:
-        """Read a source back, older or newer, ours or the original's. ValueError says what is wrong
-        with anything else."""
+        """Read a source from JSON values of any version of hermes-trio or hermes-agent. Raise `ValueError`
+        for other data, with the reason."""
         if isinstance(data, Mapping):
             data = dict(data)
             if data.get("scope_id") is None:
@@ -114,49 +113,49 @@ class SessionSource:
 
 @dataclass(frozen=True, slots=True)
 class MessageEvent:
-    """One message as a platform delivered it."""
+    """One message, as the platform delivered it."""
 
     source: SessionSource
     text: str = ""
-    """What was said. Of what is unreadable: why, and then all of it as it came."""
+    """The text of the message. If the message is unreadable: the reason, and then the payload."""
     message_id: str | None = None
-    """The platform's id of the message; of the press, if it is a button that was pressed."""
+    """The id that the platform gave to the message, or to the press of a button."""
     kind: EventKind = "text"
     attachments: tuple[Attachment, ...] = ()
     reply_to: str | None = None
     reply_to_text: str | None = None
-    """The message replied to, as the platform quotes it: it may be older than all we stored."""
+    """The text of the message replied to, as the platform quotes it: that message may not be stored here."""
     sent_at: float | None = None
-    """When it was sent; when it was changed, if it was edited."""
+    """The time of sending, or of the edit if the message was edited."""
     edited: bool = False
     idempotency_key: str | None = None
-    """What a caller gave so that its request, repeated, is one message: for doors without message
-    ids."""
+    """The key with which a caller marks a repeated request as the same message, if it has no message ids."""
     run_id: str | None = None
-    """What the run that answers it is called, where its door has to say so before it begins."""
+    """The id of the run that will answer the message, if the caller needs it before the run begins."""
     fingerprint: str | None = None
-    """Of the request it came with, so that another one with the same idempotency key is found out."""
+    """The fingerprint of the request, to detect another request with the same idempotency key."""
 
     def __post_init__(self) -> None:
         _mend(self)
 
     @property
     def message_key(self) -> str | None:
-        """What this is called within its (platform, account, chat): seen twice, it is one message.
-        An edit keeps the id of its message and is another one all the same; a caller's key is no
-        message id, whatever it looks like. None where the door gives no name: it gets ours."""
+        """The name of the message within its (platform, account, chat): two events with the same name are one
+        message. An edit keeps the id of its message but is another message. An idempotency key is never
+        equal to a message id. None if there is neither; the inbox then makes a name."""
         if self.message_id:
-            name = f"edit:{self.sent_at}" if self.edited else "id"
-            return f"{name}:{self.message_id}"
+            prefix = f"edit:{self.sent_at}" if self.edited else "id"
+            return f"{prefix}:{self.message_id}"
         return f"key:{self.idempotency_key}" if self.idempotency_key else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {**_plain(self), "source": self.source.to_dict()}
 
     @classmethod
     def from_dict(cls, data: object) -> MessageEvent:
-        """Read an event back, older or newer. ValueError says what is wrong with anything else."""
+        """Read an event from JSON values of any version. Raise `ValueError` for other data, with the
+        reason."""
         if isinstance(data, Mapping) and "source" in data:
             data = {**data, "source": SessionSource.from_dict(data["source"])}
         return _read(data, cls, "message event")
@@ -164,7 +163,7 @@ class MessageEvent:
 
 @dataclass(frozen=True, slots=True)
 class HomeChannel:
-    """The chat of a platform that hears what is addressed to nobody in particular."""
+    """The chat of a platform that gets announcements, such as that of a restart."""
 
     platform: str
     chat_id: str
@@ -178,8 +177,8 @@ def is_shared(
     group_sessions_per_user: bool = True,
     thread_sessions_per_user: bool = False,
 ) -> bool:
-    """Whether several people talk in one session, so that the agent has to be told who speaks. A
-    person without an id cannot be kept apart from others; a direct chat has only one."""
+    """Return whether several people share a session, so that the agent has to be told who speaks. People
+    without an id always share one; a direct chat has only one person."""
     if source.chat_type == "dm":
         return False
     in_thread = bool(source.thread_id) or source.chat_type == "thread"
@@ -194,7 +193,7 @@ def build_session_key(
     group_sessions_per_user: bool = True,
     thread_sessions_per_user: bool = False,
 ) -> str:
-    """The key of the conversation that this source belongs to; InvalidId if it is too long."""
+    """Return the key of the conversation of a source. Raise `InvalidId` if it is too long."""
     address = _part(source.platform, plain="")
     if source.account != "main":
         address += "@" + _part(source.account)
@@ -217,8 +216,8 @@ def build_session_key(
 
 
 def _direct(source: SessionSource) -> list[str]:
-    """A direct chat is the person in it, so the person's id serves where the chat has none. Nothing
-    known at all is one common lane rather than a lost message."""
+    """Return the parts for a direct chat. The id of the person replaces a missing id of the chat. If both are
+    missing, all such messages share one session, so that none is lost."""
     parts = [_part(source.chat_id or source.participant)]
     if source.thread_id:
         parts.append(_part(source.thread_id))
@@ -226,13 +225,13 @@ def _direct(source: SessionSource) -> list[str]:
 
 
 def _part(value: str | None, plain: str = _PLAIN_IN_IDS) -> str:
-    # Two dots are legal in an id and refused in a key: they are how a path leaves its directory.
+    # Two dots are legal in an id and refused in a key, because a path with them can leave its directory.
     return quote(value or "", safe=plain).replace("..", "%2E%2E")
 
 
 def _mend(value: SessionSource | MessageEvent) -> None:
-    """Half a character, as a platform makes when it cuts a text in the middle of an emoji, can neither
-    be stored nor sent on. It becomes the sign for what could not be read."""
+    """Replace lone surrogates, which can be neither stored nor sent. A platform makes one when it cuts a text
+    in the middle of an emoji."""
     for name in value.__slots__:
         text = getattr(value, name)
         if isinstance(text, str) and not text.isascii() and _HALF.search(text):

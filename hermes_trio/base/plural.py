@@ -1,4 +1,4 @@
-"""Numbers of things in words."""
+"""Numbers with their nouns."""
 
 from __future__ import annotations
 

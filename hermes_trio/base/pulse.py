@@ -1,10 +1,10 @@
-"""Two events that can happen again and again. `trio.Event` happens once; these take the place of a
-`trio.Event` attribute that is replaced by hand.
+"""Two events that can happen repeatedly. A `trio.Event` happens once; these replace an attribute that holds
+a new `trio.Event` after each use.
 
 | class    | `set()` while no task waits | for                                                            |
 |----------|-----------------------------|----------------------------------------------------------------|
 | `Pulse`  | is forgotten                | any number of tasks, each of which rechecks its own condition   |
-| `Wakeup` | is remembered until cleared | one task that works off what there is, then waits for more      |
+| `Wakeup` | is remembered until cleared | one task that does all the work there is, then waits for more   |
 
 Neither is safe to use from other threads.
 """

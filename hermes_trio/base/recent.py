@@ -10,14 +10,14 @@ V = TypeVar("V")
 
 
 class Recent(UserDict[K, V]):
-    """A mapping of at most `most` entries. Setting a key makes it the latest; the oldest one is dropped."""
+    """A mapping of at most `limit` entries. Setting a key makes it the latest; the oldest one is dropped."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
-        self.most = most
+        self.limit = limit
 
     def __setitem__(self, key: K, value: V) -> None:
         self.data.pop(key, None)
         self.data[key] = value
-        if len(self.data) > self.most:
+        if len(self.data) > self.limit:
             del self.data[next(iter(self.data))]

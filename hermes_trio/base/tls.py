@@ -1,7 +1,7 @@
-"""The HTTP library, and whom we trust by TLS.
+"""The HTTP library, and the certificates that we trust.
 
-Whoever needs the library has it from here, so that another one of this shape is a change of one line. It
-takes a while to load: who may not need it imports it where it is used.
+Every module imports the HTTP library from here, so it can be replaced in one place. It loads slowly: a
+module that may not need it imports this one inside a function.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import httpx as httpx  # noqa: ASYNC127
 
 from .errors import ConfigInvalid
 
-# It writes a line with the whole address, secrets and all, for each request.
+# At INFO the library logs the whole address of each request, including secrets.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
-def trusted() -> ssl.SSLContext:
-    """A context that trusts whom everybody does, and whom this machine does. Making one takes 20 ms."""
+def tls_context() -> ssl.SSLContext:
+    """Return a context that trusts the usual certificates and those of this machine. It takes 20 ms."""
     try:
         context = httpx.create_ssl_context()
     except (OSError, ssl.SSLError) as error:
         raise ConfigInvalid(
             "SSL_CERT_FILE", "it names no certificates that can be read", "Correct or unset it."
         ) from error
-    context.load_default_certs()  # what this machine trusts besides, such as a company's own
+    context.load_default_certs()  # further certificates of this machine, such as those of a company
     return context

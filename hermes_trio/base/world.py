@@ -1,7 +1,7 @@
-"""Time, names and chance come in by one door.
+"""The time of day, new ids and random numbers.
 
-A `World` is built once, by whoever starts a gateway, and handed down. Tests build one that stands
-still. Waiting is not in here: waits use Trio's clock, which tests replace.
+The code that starts a gateway makes one `World` and hands it down. Tests make one with a fixed time. Waiting
+is not a part of it: waits use Trio's clock, which tests replace.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from datetime import UTC, datetime, tzinfo
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the gateway may know of the outside: the time of day, fresh ids, and dice."""
+    """The sources of the time of day, of new ids and of random numbers."""
 
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     new_id: Callable[[], str] = field(default=lambda: uuid.uuid4().hex)
     jitter: Callable[[], float] = random.random
     zone: tzinfo | None = None
-    """Where "four in the morning" is; None means this machine's zone."""
+    """The time zone of the daily reset; None is the time zone of this machine."""
 
     def time(self) -> float:
-        """Now, as the seconds since 1970 that rows and journal records hold."""
+        """Return the time now in seconds since 1970, as rows and journal records hold it."""
         return self.now().timestamp()

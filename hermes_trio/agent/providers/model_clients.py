@@ -15,7 +15,7 @@ from functools import cached_property
 
 from ...base.errors import ConfigInvalid
 from ...base.tls import httpx as httpx
-from ...base.tls import trusted
+from ...base.tls import tls_context
 from .endpoint import Endpoint
 
 CONNECT_SECONDS = 30.0
@@ -86,7 +86,7 @@ class Http:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        return trusted()
+        return tls_context()
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from functools import partial
 
 import trio
 
-from ...base.errors import is_expected, said_by
+from ...base.errors import error_text, is_expected
 from ...base.messages import HomeChannel, MessageEvent
 from ...log import Log
 from ...state.rules.undo import UndoneExchange, undo
@@ -269,7 +269,7 @@ class Commands:
                 log.warning(
                     "agent failed",
                     session=entry.session_id,
-                    error=said_by(error),
+                    error=error_text(error),
                     exc_info=not is_expected(error),
                 )
                 given.reply(texts.failed(error, home.masking))

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import trio
 
-from ...base.errors import GatewayError, InvalidId, StoreError, is_expected, said_by
+from ...base.errors import GatewayError, InvalidId, StoreError, error_text, is_expected
 from ...base.messages import MessageEvent
 from ...base.pulse import Pulse
 from ...base.world import World
@@ -64,7 +64,7 @@ class Connection:
     def problem(self, error: BaseException) -> str:
         """The message of an error of this platform, without secrets: addresses with a token in them, above
         all."""
-        return self._secrets.masking(said_by(error))
+        return self._secrets.masking(error_text(error))
 
     async def up(self) -> Link:
         """The link, as soon as there is one."""
@@ -171,7 +171,7 @@ def _cancelled_apart(connection: Connection) -> Iterator[None]:
         log.warning(
             "an adapter failed while cancelled",
             platform=connection.adapter.name,
-            error=said_by(mistakes),
+            error=error_text(mistakes),
             exc_info=None if is_expected(mistakes) else mistakes,
         )
         raise rest from None
@@ -226,7 +226,7 @@ async def keep_connected(
                 connection.becomes(PlatformState.FATAL, trouble=str(refusal))
                 return
             lost = _within(error, LinkLost)
-            why = said_by(lost or error)
+            why = error_text(lost or error)
             log.warning(
                 "a link is lost",
                 platform=connection.adapter.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...base.errors import GatewayError, said_by
+from ...base.errors import GatewayError, error_text
 from ...base.plural import counted
 from ...config.schema import ModelConfig
 from ...masking.redaction import Redact
@@ -99,7 +99,7 @@ def nothing_said() -> str:
 
 def failed(error: BaseException, redact: Redact) -> str:
     """What an agent raised. Whatever it is and says, no secret of ours gets into a chat by it."""
-    text = redact(said_by(error))
+    text = redact(error_text(error))
     if not isinstance(error, GatewayError):
         said = f"{type(error).__name__}: {text[:500]}".rstrip(": ")
         text = f"⚠ The agent failed ({said}). Send the message again to try once more."

@@ -19,7 +19,7 @@ from functools import partial
 import trio
 
 from ...agent.providers.model_errors import ModelError
-from ...base.errors import JournalError, is_expected, said_by
+from ...base.errors import JournalError, error_text, is_expected
 from ...journal.writer import RunWriter
 from ...log import Log
 from ...state.db.column_text import storable
@@ -169,7 +169,7 @@ class Turns:
                 if isinstance(error, ModelError):
                     run.refusal = error
                 log.warning(
-                    "agent failed", run=run.run_id, error=said_by(error), exc_info=not is_expected(error)
+                    "agent failed", run=run.run_id, error=error_text(error), exc_info=not is_expected(error)
                 )
                 run.outcome, run.trouble = Outcome.FAILED, texts.failed(error, self.home.masking)
         if turn.patience.cancelled_caught:

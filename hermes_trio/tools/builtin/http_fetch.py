@@ -17,7 +17,7 @@ from functools import cached_property, partial
 
 import trio
 
-from ...base.tls import httpx, trusted
+from ...base.tls import httpx, tls_context
 from ..tool import ToolFailed
 from .addresses import Address, AddressRefused, Lookup, look_up, public_addresses
 
@@ -95,7 +95,7 @@ class Fetcher:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        return trusted()
+        return tls_context()
 
 
 def _why(error: BaseException) -> str:

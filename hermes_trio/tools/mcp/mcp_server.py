@@ -28,7 +28,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...base.errors import GatewayError
 from ...base.pulse import Wakeup
-from ...base.tls import trusted
+from ...base.tls import tls_context
 from ...config.schema import McpServerConfig
 from ...host.loop.scoped_task import beside
 from ...host.processes.process_groups import ChildProcess
@@ -228,7 +228,7 @@ async def _http_connection(
         httpx2.AsyncClient(
             headers=dict(config.headers),
             timeout=httpx2.Timeout(None, connect=30.0),
-            verify=trusted() if url.startswith("https:") else False,
+            verify=tls_context() if url.startswith("https:") else False,
             trust_env=not local,
             event_hooks={"response": [on_response]},
         ) as client,
