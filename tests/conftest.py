@@ -3,16 +3,20 @@ store and the real run journals in it."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.base.world import World
@@ -83,13 +87,28 @@ SLOW = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that `make check` leaves out, so that it stays quick. `make test` runs all of them."""
+    """Run each test on the clock of its fixtures, and mark the tests that `make check` leaves out so that it
+    stays quick. `make test` runs all of them."""
     for item in items:
-        virtual = "autojump_clock" in getattr(item, "fixturenames", ())
+        virtual = _is_virtual(item)
+        if isinstance(item, pytest.Function) and virtual:
+            item.add_marker(pytest.mark.trio(run=partial(_run_on_its_clock, item)), append=False)
         if item.nodeid.startswith(REAL) and not virtual:
             item.add_marker("real")
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")
+
+
+def _is_virtual(item: pytest.Item) -> bool:
+    """Return whether an asynchronous test has the virtual clock, itself or through one of its fixtures."""
+    asynchronous = inspect.iscoroutinefunction(getattr(item, "function", None))
+    return asynchronous and "autojump_clock" in getattr(item, "fixturenames", ())
+
+
+def _run_on_its_clock(item: pytest.Function, test: Callable[[], Awaitable[object]], **options: Any) -> None:
+    """Run a test on the virtual clock of its fixtures. pytest-trio looks for a clock only among the arguments
+    of the test itself, and calls the runner of the `trio` marker."""
+    trio.run(test, **{**options, "clock": item.funcargs["autojump_clock"]})
 
 
 @dataclass
@@ -198,9 +217,18 @@ def somebody() -> SessionSource:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    """A gateway that can be played. Tests ask for `autojump_clock` beside it, and the time of day goes
-    with that clock."""
+def stage(tmp_path: Path, autojump_clock: MockClock) -> Stage:
+    """A gateway that can be played, with its clock: Trio's, which jumps, and the time of day goes with it."""
+    return _set_up(tmp_path)
+
+
+@pytest.fixture
+def real_stage(tmp_path: Path) -> Stage:
+    """A gateway that can be played, on the real clock: for stories with processes, sockets or threads."""
+    return _set_up(tmp_path)
+
+
+def _set_up(tmp_path: Path) -> Stage:
     start = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
     ids = itertools.count(1)
     world = World(

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hermes_trio.agent.demo_model import ABOUT
 from hermes_trio.agent.model_agent import open_agent
@@ -61,9 +60,7 @@ def last(stage: Stage) -> str:
     return stage.platform.chat("42").last or ""
 
 
-async def test_it_says_what_it_is_and_how_a_real_one_is_connected(
-    demo: Demo, autojump_clock: MockClock
-) -> None:
+async def test_it_says_what_it_is_and_how_a_real_one_is_connected(demo: Demo) -> None:
     told: list[str] = []
     stage = demo(told=told.append)
     async with stage.life():
@@ -73,7 +70,7 @@ async def test_it_says_what_it_is_and_how_a_real_one_is_connected(
     assert told == ["The demo answers, because config.yaml says so."]
 
 
-async def test_it_repeats_a_few_words_at_a_time(demo: Demo, autojump_clock: MockClock) -> None:
+async def test_it_repeats_a_few_words_at_a_time(demo: Demo) -> None:
     stage = demo()
     async with stage.life():
         await stage.says("the quick brown fox " * 20)
@@ -83,7 +80,7 @@ async def test_it_repeats_a_few_words_at_a_time(demo: Demo, autojump_clock: Mock
         assert last(stage) == f"You said: {'the quick brown fox ' * 20}".strip()
 
 
-async def test_it_counts_slowly_and_can_be_stopped(demo: Demo, autojump_clock: MockClock) -> None:
+async def test_it_counts_slowly_and_can_be_stopped(demo: Demo) -> None:
     stage = demo()
     async with stage.life():
         await stage.says("count to 3")
@@ -99,7 +96,7 @@ async def test_it_counts_slowly_and_can_be_stopped(demo: Demo, autojump_clock: M
         assert any(words.cut_off("1\n2\n3\n4\n5\n6\n") in text for text in stage.platform.chat("42").texts)
 
 
-async def test_it_works_for_a_minute(demo: Demo, autojump_clock: MockClock) -> None:
+async def test_it_works_for_a_minute(demo: Demo) -> None:
     stage = demo()
     async with stage.life():
         await stage.says("work")
@@ -109,7 +106,7 @@ async def test_it_works_for_a_minute(demo: Demo, autojump_clock: MockClock) -> N
         assert last(stage) == "Working for a minute" + " ." * 12 + " done."
 
 
-async def test_a_cut_one_is_taken_up_again(demo: Demo, autojump_clock: MockClock) -> None:
+async def test_a_cut_one_is_taken_up_again(demo: Demo) -> None:
     stage = demo()
     async with stage.life() as gateway:
         await stage.says("count to 4")
@@ -121,7 +118,7 @@ async def test_a_cut_one_is_taken_up_again(demo: Demo, autojump_clock: MockClock
         assert last(stage) == "Where was I? 4\nDone.", "it knows what it had said"
 
 
-async def test_it_runs_a_tool_and_tells_what_came_of_it(demo: Demo, autojump_clock: MockClock) -> None:
+async def test_it_runs_a_tool_and_tells_what_came_of_it(demo: Demo) -> None:
     stage = demo(*TOOLS)
     async with stage.life() as gateway:
         await stage.says("run")
@@ -133,7 +130,7 @@ async def test_it_runs_a_tool_and_tells_what_came_of_it(demo: Demo, autojump_clo
         assert json.loads(rows[1].tool_calls[0].arguments).keys() == {"command"}
 
 
-async def test_it_asks_and_needs_a_yes(demo: Demo, autojump_clock: MockClock) -> None:
+async def test_it_asks_and_needs_a_yes(demo: Demo) -> None:
     stage = demo(*TOOLS)
     async with stage.life():
         await stage.says("ask")
@@ -153,7 +150,7 @@ async def test_it_asks_and_needs_a_yes(demo: Demo, autojump_clock: MockClock) ->
             assert any(f"```\n{outcome}\n```" in text for text in texts)
 
 
-async def test_without_the_tool_it_says_so(demo: Demo, autojump_clock: MockClock) -> None:
+async def test_without_the_tool_it_says_so(demo: Demo) -> None:
     stage = demo()
     async with stage.life():
         for said, tool in (("run", "terminal"), ("ask", "clarify"), ("danger", "terminal")):
@@ -162,7 +159,7 @@ async def test_without_the_tool_it_says_so(demo: Demo, autojump_clock: MockClock
             assert f"I need the tool '{tool}'" in last(stage)
 
 
-async def test_it_has_nothing_to_shorten(demo: Demo, autojump_clock: MockClock) -> None:
+async def test_it_has_nothing_to_shorten(demo: Demo) -> None:
     stage = demo()
     async with stage.life():
         await stage.says("x")
@@ -172,9 +169,7 @@ async def test_it_has_nothing_to_shorten(demo: Demo, autojump_clock: MockClock) 
         assert last(stage) == words.nothing_to_compress()
 
 
-async def test_what_was_said_in_several_messages_is_taken_up_whole(
-    demo: Demo, autojump_clock: MockClock
-) -> None:
+async def test_what_was_said_in_several_messages_is_taken_up_whole(demo: Demo) -> None:
     stage = demo()
     async with stage.life() as gateway:
         await stage.says("count to 2")

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from trio.testing import MockClock
 
 from hermes_trio.agent.loop import GO_ON, NO_MORE_TOOLS, NOTHING_YET
 from hermes_trio.config.schema import (
@@ -156,9 +155,7 @@ async def test_what_people_say_meanwhile_goes_behind_the_next_result(tmp_path: P
 
 
 @pytest.mark.parametrize("moment", ["it speaks", "its calls are stored"])
-async def test_a_stop_while_something_is_written_loses_and_doubles_nothing(
-    stage: Stage, autojump_clock: MockClock, moment: str
-) -> None:
+async def test_a_stop_while_something_is_written_loses_and_doubles_nothing(stage: Stage, moment: str) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.say("Let ")
         task = turn._handle

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import pytest
 import trio
 import trio.testing
-from trio.testing import MockClock
 
 from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.gateway.turn.system_notes import with_note
@@ -74,112 +73,107 @@ async def used_once(stage: Stage) -> None:
         await trio.sleep(10)
 
 
-async def test_startup_auto_resume_uses_transcript_timestamp_over_fresh_marker(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    await used_once(stage)
-    left_behind(stage, ASKED, CALLED, at=6 * 7 * 86400)
-    async with stage.life():
+async def test_startup_auto_resume_uses_transcript_timestamp_over_fresh_marker(real_stage: Stage) -> None:
+    await used_once(real_stage)
+    left_behind(real_stage, ASKED, CALLED, at=6 * 7 * 86400)
+    async with real_stage.life():
         await trio.sleep(10)
-        assert len(stage.agent.began) == 1, "six weeks old: only the first hello was run"
-        assert stage.entry().mark is None
+        assert len(real_stage.agent.began) == 1, "six weeks old: only the first hello was run"
+        assert real_stage.entry().mark is None
 
 
-async def test_startup_auto_resume_clears_stale_marker_when_tail_already_answered(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    await used_once(stage)
-    left_behind(stage, ASKED, ANSWERED)
-    async with stage.life():
+async def test_startup_auto_resume_clears_stale_marker_when_tail_already_answered(real_stage: Stage) -> None:
+    await used_once(real_stage)
+    left_behind(real_stage, ASKED, ANSWERED)
+    async with real_stage.life():
         await trio.sleep(10)
-        assert len(stage.agent.began) == 1
-        assert stage.entry().mark is None
+        assert len(real_stage.agent.began) == 1
+        assert real_stage.entry().mark is None
 
 
 async def test_drain_timeout_clears_pre_mark_for_session_that_finished_during_drain(
-    stage: Stage, autojump_clock: MockClock
+    real_stage: Stage,
 ) -> None:
-    stage.agent.on("quick", Script().takes(0.05).says("Done."))
-    stage.agent.on("slow", Script().says("I begin.").hangs())
-    async with stage.life() as gateway:
-        await stage.says("quick", "1")
-        await stage.says("slow", "2")
+    real_stage.agent.on("quick", Script().takes(0.05).says("Done."))
+    real_stage.agent.on("slow", Script().says("I begin.").hangs())
+    async with real_stage.life() as gateway:
+        await real_stage.says("quick", "1")
+        await real_stage.says("slow", "2")
         gateway.stop(grace=0.3)
-    assert stage.entry("1").mark is None
-    assert stage.entry("2").resume_pending is True
+    assert real_stage.entry("1").mark is None
+    assert real_stage.entry("2").resume_pending is True
 
 
-async def test_recovery_note_tail_is_cleared_and_not_run(stage: Stage, autojump_clock: MockClock) -> None:
-    await used_once(stage)
-    left_behind(stage, TranscriptRow("user", f"{NOTE_OPENING} The previous turn was interrupted.]", 0))
-    async with stage.life():
+async def test_recovery_note_tail_is_cleared_and_not_run(real_stage: Stage) -> None:
+    await used_once(real_stage)
+    left_behind(real_stage, TranscriptRow("user", f"{NOTE_OPENING} The previous turn was interrupted.]", 0))
+    async with real_stage.life():
         await trio.sleep(10)
-        assert len(stage.agent.began) == 1
-        assert stage.entry().mark is None
+        assert len(real_stage.agent.began) == 1
+        assert real_stage.entry().mark is None
 
 
-async def test_clarify_tail_waits_for_the_person(stage: Stage, autojump_clock: MockClock) -> None:
-    await used_once(stage)
+async def test_clarify_tail_waits_for_the_person(real_stage: Stage) -> None:
+    await used_once(real_stage)
     asked = TranscriptRow("assistant", "", 0, tool_calls=(ToolCall("q1", "clarify", "{}"),))
     left_behind(
-        stage, ASKED, asked, TranscriptRow("tool", "no answer", 0, tool_call_id="q1", status="unanswered")
+        real_stage,
+        ASKED,
+        asked,
+        TranscriptRow("tool", "no answer", 0, tool_call_id="q1", status="unanswered"),
     )
-    async with stage.life():
+    async with real_stage.life():
         await trio.sleep(10)
-        assert len(stage.agent.began) == 1, "it waits: nothing runs in the person's place"
-        await stage.says("What is the weather?")
+        assert len(real_stage.agent.began) == 1, "it waits: nothing runs in the person's place"
+        await real_stage.says("What is the weather?")
         await trio.sleep(10)
-        assert stage.agent.prompts[-1] == "What is the weather?", "an unrelated message carries no note"
+        assert real_stage.agent.prompts[-1] == "What is the weather?", "an unrelated message carries no note"
 
 
-async def test_stored_transcript_times_decide_freshness(stage: Stage, autojump_clock: MockClock) -> None:
-    await used_once(stage)
-    left_behind(stage, ASKED, CALLED, marked_ago=0, at=3601)
-    async with stage.life():
+async def test_stored_transcript_times_decide_freshness(real_stage: Stage) -> None:
+    await used_once(real_stage)
+    left_behind(real_stage, ASKED, CALLED, marked_ago=0, at=3601)
+    async with real_stage.life():
         await trio.sleep(10)
-        assert len(stage.agent.began) == 1, "more than an hour ago, whatever the mark says"
-    left_behind(stage, ASKED, CALLED, at=3600)
-    async with stage.life():
+        assert len(real_stage.agent.began) == 1, "more than an hour ago, whatever the mark says"
+    left_behind(real_stage, ASKED, CALLED, at=3600)
+    async with real_stage.life():
         await trio.sleep(10)
-        assert stage.agent.began[-1][0] == "Deploy it."
+        assert real_stage.agent.began[-1][0] == "Deploy it."
 
 
-async def test_no_notice_from_an_outer_turn_after_a_follow_up(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    stage.config = everyone(busy="queue")
-    stage.agent.on("long", Script().takes(170).says("First."))
-    stage.agent.on("short", Script().takes(100).says("Second."))
-    async with stage.life():
-        await stage.says("long")
-        await stage.says("short")
+async def test_no_notice_from_an_outer_turn_after_a_follow_up(real_stage: Stage) -> None:
+    real_stage.config = everyone(busy="queue")
+    real_stage.agent.on("long", Script().takes(170).says("First."))
+    real_stage.agent.on("short", Script().takes(100).says("Second."))
+    async with real_stage.life():
+        await real_stage.says("long")
+        await real_stage.says("short")
         await trio.sleep(400)
-        texts = stage.platform.chat("42").texts
+        texts = real_stage.platform.chat("42").texts
         assert texts == [words.queued(), "First.", "Second."], "nobody was at it for 180 s"
 
 
-async def test_progress_helpers_end_with_their_turn(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.agent.on("work", Script().takes(200).says("Done."))
-    async with stage.life():
-        await stage.says("work")
+async def test_progress_helpers_end_with_their_turn(real_stage: Stage) -> None:
+    real_stage.agent.on("work", Script().takes(200).says("Done."))
+    async with real_stage.life():
+        await real_stage.says("work")
         await trio.sleep(1000)
-        chat = stage.platform.chat("42")
+        chat = real_stage.platform.chat("42")
         assert max(chat.typing_at) <= 200
         assert [m.edited_at for m in chat.messages if "Worked" in m.text] == [200.0]
 
 
-async def test_queued_messages_are_consumed_in_order_none_lost(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    stage.config = everyone(busy="queue")
-    stage.agent.on("long", Script().takes(60).says("First."))
-    async with stage.life():
-        await stage.says("long")
+async def test_queued_messages_are_consumed_in_order_none_lost(real_stage: Stage) -> None:
+    real_stage.config = everyone(busy="queue")
+    real_stage.agent.on("long", Script().takes(60).says("First."))
+    async with real_stage.life():
+        await real_stage.says("long")
         for number in range(1, 6):
             await trio.sleep(2)
-            await stage.says(f"message {number}")
+            await real_stage.says(f"message {number}")
         await trio.sleep(100)
-        assert stage.platform.chat("42").texts == [
+        assert real_stage.platform.chat("42").texts == [
             words.queued(),
             "First.",
             *(f"You said: message {number}" for number in range(1, 6)),
@@ -215,16 +209,16 @@ async def say(bench: Bench, line: str, *, of: str = "42") -> None:
 
 
 @posix
-async def test_match_carries_run_generation(stage: Stage, mine: str) -> None:
+async def test_match_carries_run_generation(real_stage: Stage, mine: str) -> None:
     """Ours carries no number: it goes to the turn that asked for it and to no other, whatever else runs."""
-    bench = Bench(stage)
+    bench = Bench(real_stage)
     async with bench.life() as gateway:
         await bench.begin({"sleep": 300}, chat="43")
         await bench.until(lambda: gateway.work.running)
         await bench.begin(waits_for_a_line(mine), {"until": "READY"})
         await bench.until(lambda: alive_in(bench))
         await say(bench, "one")
-        await bench.until(lambda: (stage.platform.chat("42").last or "").startswith("Made"))
+        await bench.until(lambda: (real_stage.platform.chat("42").last or "").startswith("Made"))
         (match,) = bench.within
         assert match.startswith("Background process proc_")
         where = bench.rows("SELECT session_key FROM messages JOIN sessions USING (session_id) "
@@ -233,13 +227,13 @@ async def test_match_carries_run_generation(stage: Stage, mine: str) -> None:
 
 
 @posix
-async def test_same_turn_watch_match_does_not_reenter_session(stage: Stage, mine: str) -> None:
-    bench = Bench(stage)
+async def test_same_turn_watch_match_does_not_reenter_session(real_stage: Stage, mine: str) -> None:
+    bench = Bench(real_stage)
     async with bench.life():
         await bench.begin(waits_for_a_line(mine), {"sleep": 1.5})
         await bench.until(lambda: alive_in(bench))
         await say(bench, "one")
-        await bench.until(lambda: (stage.platform.chat("42").last or "").startswith("Made"))
+        await bench.until(lambda: (real_stage.platform.chat("42").last or "").startswith("Made"))
         await trio.sleep(0.5)
         await bench.quiet()
         assert len(bench.within) == 1
@@ -248,10 +242,10 @@ async def test_same_turn_watch_match_does_not_reenter_session(stage: Stage, mine
 
 
 @posix
-async def test_set_session_env_sets_contextvars(stage: Stage, mine: str) -> None:
+async def test_set_session_env_sets_contextvars(real_stage: Stage, mine: str) -> None:
     """There it is a variable that tells a tool which run it works for. Here it is the place that the tool
     is given: two sessions at work at the same time never see what is the other's."""
-    bench = Bench(stage)
+    bench = Bench(real_stage)
     async with bench.life():
         for chat in ("42", "43"):
             cd: dict[str, object] = {"command": f"cd /{'usr' if chat == '42' else 'dev'}"}
@@ -268,8 +262,8 @@ async def test_set_session_env_sets_contextvars(stage: Stage, mine: str) -> None
 
 
 @posix
-async def test_stale_watch_match_generation_is_dropped(stage: Stage, mine: str) -> None:
-    bench = Bench(stage)
+async def test_stale_watch_match_generation_is_dropped(real_stage: Stage, mine: str) -> None:
+    bench = Bench(real_stage)
     async with bench.life():
         await bench.do(waits_for_a_line(mine))
         await bench.do({"action": "list"})  # the next turn has begun: the watch was the one before's
@@ -283,8 +277,8 @@ async def test_stale_watch_match_generation_is_dropped(stage: Stage, mine: str) 
 
 @posix
 @pytest.mark.parametrize("has_ended", [False, True])
-async def test_kill_consumes_the_completion(stage: Stage, mine: str, has_ended: bool) -> None:
-    bench = Bench(stage)
+async def test_kill_consumes_the_completion(real_stage: Stage, mine: str, has_ended: bool) -> None:
+    bench = Bench(real_stage)
     command = "true" if has_ended else f"exec sleep {mine}"
     async with bench.life():
         await bench.do(
@@ -301,20 +295,21 @@ async def test_kill_consumes_the_completion(stage: Stage, mine: str, has_ended: 
 
 
 @posix
-async def test_killed_notify_process_stays_silent(stage: Stage, mine: str) -> None:
-    bench = Bench(stage)
+async def test_killed_notify_process_stays_silent(real_stage: Stage, mine: str) -> None:
+    bench = Bench(real_stage)
     async with bench.life():
         await bench.do({"command": f"exec sleep {mine}", "background": True, "notify_on_complete": True})
         await bench.do({"action": "kill", "process_id": "last"})
         await trio.sleep(0.5)
         await bench.quiet()
         assert bench.heard == []
-        assert stage.platform.chat("42").texts == ["Made 1 calls.", "Made 2 calls."], "nor is the person told"
+        texts = real_stage.platform.chat("42").texts
+        assert texts == ["Made 1 calls.", "Made 2 calls."], "nor is the person told"
 
 
 @posix
-async def test_match_of_another_session_still_arrives(stage: Stage, mine: str) -> None:
-    bench = Bench(stage)
+async def test_match_of_another_session_still_arrives(real_stage: Stage, mine: str) -> None:
+    bench = Bench(real_stage)
     async with bench.life():
         await bench.do(waits_for_a_line(mine), chat="43")
         await bench.do(waits_for_a_line(mine))
@@ -324,7 +319,7 @@ async def test_match_of_another_session_still_arrives(stage: Stage, mine: str) -
         await bench.quiet()
         (heard,) = bench.heard
         assert heard.endswith("READY one")
-        assert (stage.platform.chat("43").last or "").startswith("Heard: Background process")
+        assert (real_stage.platform.chat("43").last or "").startswith("Heard: Background process")
 
 
 def alive_in(bench: Bench) -> bool:

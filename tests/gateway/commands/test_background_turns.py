@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from trio.testing import MockClock
 
 from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.testing import Script
@@ -19,54 +18,54 @@ NOTHING = words.stopped(was_running=False, dropped=0)
 # --- background ----------------------------------------------------------------------------------------
 
 
-async def test_background_works_beside_the_conversation(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.agent.on("report", Script().takes(20).says("The report."))
-    async with stage.life():
-        await stage.says("/background report", thread_id="7")
-        await stage.says("hello", thread_id="7")
+async def test_background_works_beside_the_conversation(real_stage: Stage) -> None:
+    real_stage.agent.on("report", Script().takes(20).says("The report."))
+    async with real_stage.life():
+        await real_stage.says("/background report", thread_id="7")
+        await real_stage.says("hello", thread_id="7")
         await trio.sleep(5)
-        assert stage.platform.chat("42").texts == [words.works_beside(), "You said: hello"]
-        await stage.says("/status", thread_id="7")
-        assert "In the background: 1 turn is running" in (stage.platform.chat("42").last or "")
+        assert real_stage.platform.chat("42").texts == [words.works_beside(), "You said: hello"]
+        await real_stage.says("/status", thread_id="7")
+        assert "In the background: 1 turn is running" in (real_stage.platform.chat("42").last or "")
         await trio.sleep(60)
-        assert [(m.text, m.thread_id) for m in stage.platform.chat("42").messages[-1:]] == [
+        assert [(m.text, m.thread_id) for m in real_stage.platform.chat("42").messages[-1:]] == [
             ("The report.", "7")
         ]
 
 
-async def test_background_is_taken_up_after_a_cut(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.agent.on("report", Script().says("It begins.").hangs())
-    async with stage.life():
-        await stage.says("/background report")
+async def test_background_is_taken_up_after_a_cut(real_stage: Stage) -> None:
+    real_stage.agent.on("report", Script().says("It begins.").hangs())
+    async with real_stage.life():
+        await real_stage.says("/background report")
         await trio.sleep(5)
-    stage.agent.on("report", Script().says("The report."))
-    async with stage.life():
+    real_stage.agent.on("report", Script().says("The report."))
+    async with real_stage.life():
         await trio.sleep(5)
-        assert stage.platform.chat("42").last == "The report."
+        assert real_stage.platform.chat("42").last == "The report."
 
 
 @pytest.mark.parametrize("state", ["running", "waiting", "cut"])
 async def test_stop_all_ends_what_works_beside_this_conversation_and_no_other(
-    stage: Stage, autojump_clock: MockClock, state: str
+    real_stage: Stage, state: str
 ) -> None:
     group: dict[str, Any] = {"chat": "g", "chat_type": "group"}
     for who in "12":
-        stage.agent.on(f"report {who}", Script().takes(20).says(f"The report for {who}."))
+        real_stage.agent.on(f"report {who}", Script().takes(20).says(f"The report for {who}."))
 
     async def begin() -> None:
         for who in "12":
-            await stage.says(f"/background report {who}", user=who, **group)
+            await real_stage.says(f"/background report {who}", user=who, **group)
 
     async def stop_all(reply: str) -> None:
-        await stage.says("/stop", user="1", **group)
-        assert stage.platform.chat("g").last == NOTHING
-        await stage.says("/stop all", user="1", **group)
-        assert stage.platform.chat("g").last == reply
+        await real_stage.says("/stop", user="1", **group)
+        assert real_stage.platform.chat("g").last == NOTHING
+        await real_stage.says("/stop all", user="1", **group)
+        assert real_stage.platform.chat("g").last == reply
 
     if state == "cut":
-        async with stage.life():
+        async with real_stage.life():
             await begin()
-    async with stage.life() as gateway:
+    async with real_stage.life() as gateway:
         gateway.control.hold(state != "running")
         await trio.testing.wait_all_tasks_blocked()
         if state != "cut":
@@ -74,6 +73,6 @@ async def test_stop_all_ends_what_works_beside_this_conversation_and_no_other(
         await stop_all(words.stopped(state != "waiting", dropped=state == "waiting"))
         gateway.control.hold(False)
         await trio.sleep(60)
-        texts = stage.platform.chat("g").texts
+        texts = real_stage.platform.chat("g").texts
         assert "The report for 1." not in texts
         assert texts[-1] == "The report for 2."

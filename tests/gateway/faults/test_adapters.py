@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeVar
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.platform.contract import Link, Outgoing, Traits
@@ -37,19 +36,19 @@ class Wordless(Exception):
 
 @pytest.mark.parametrize("call", ["connect", "send", "edit"])
 async def test_an_error_that_cannot_be_told_hurts_nobody(
-    stage: Stage, autojump_clock: MockClock, call: Literal["connect", "send", "edit"]
+    real_stage: Stage, call: Literal["connect", "send", "edit"]
 ) -> None:
-    stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
-    async with stage.life():
+    real_stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
+    async with real_stage.life():
         await trio.sleep(1)  # it is connected
-        stage.platform.fails(call, Wordless())
+        real_stage.platform.fails(call, Wordless())
         if call == "connect":
-            stage.platform.drop()
-        await stage.says("work")
+            real_stage.platform.drop()
+        await real_stage.says("work")
         await trio.sleep(300)
-        await stage.says("hello", chat="7")
+        await real_stage.says("hello", chat="7")
         await trio.sleep(5)
-        assert stage.platform.chat("7").texts == ["You said: hello"]
+        assert real_stage.platform.chat("7").texts == ["You said: hello"]
 
 
 class Hooked:
@@ -100,15 +99,15 @@ class WithCalls(MemoryPlatform):
 
 @pytest.mark.parametrize("call", ["send", "edit", "typing"])
 async def test_a_task_of_a_call_that_fails_when_the_call_takes_too_long_hurts_nobody(
-    stage: Stage, autojump_clock: MockClock, call: str
+    real_stage: Stage, call: str
 ) -> None:
-    platform = stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
+    platform = real_stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
     platform.slow = call
-    stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
-    async with stage.life():
-        await stage.says("work")
+    real_stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
+    async with real_stage.life():
+        await real_stage.says("work")
         await trio.sleep(300)
-        await stage.says("hello", chat="7")
+        await real_stage.says("hello", chat="7")
         await trio.sleep(5)
         assert platform.chat("7").texts == ["You said: hello"]
         assert platform.chat("42").texts[-1].endswith("Two.")
@@ -116,16 +115,16 @@ async def test_a_task_of_a_call_that_fails_when_the_call_takes_too_long_hurts_no
 
 @pytest.mark.parametrize("call", ["send", "edit", "typing"])
 async def test_a_task_of_a_call_that_fails_when_the_gateway_stops_keeps_it_from_nothing(
-    stage: Stage, autojump_clock: MockClock, call: str
+    real_stage: Stage, call: str
 ) -> None:
-    platform = stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
+    platform = real_stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
     platform.slow = call
-    stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).hangs())
-    async with stage.life() as gateway:
-        await stage.says("work")
+    real_stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).hangs())
+    async with real_stage.life() as gateway:
+        await real_stage.says("work")
         await trio.sleep(5)
         gateway.stop(grace=0)
-    assert [turn.outcome for turn in stage.turns()] == ["cut"]
+    assert [turn.outcome for turn in real_stage.turns()] == ["cut"]
 
 
 class WithTasks(MemoryPlatform):
@@ -139,14 +138,14 @@ class WithTasks(MemoryPlatform):
 
 
 async def test_a_connection_that_fails_while_it_is_closed_does_not_make_a_stop_a_crash(
-    stage: Stage, autojump_clock: MockClock
+    real_stage: Stage,
 ) -> None:
-    stage.platform = WithTasks(traits=Traits(edits=True, typing=True))
-    async with stage.life() as gateway:
-        await stage.says("hello")
+    real_stage.platform = WithTasks(traits=Traits(edits=True, typing=True))
+    async with real_stage.life() as gateway:
+        await real_stage.says("hello")
         await trio.sleep(5)
         gateway.stop(grace=0)
-    assert stage.platform.chat("42").texts == ["You said: hello"]
+    assert real_stage.platform.chat("42").texts == ["You said: hello"]
 
 
 class Receiving(Hooked):
@@ -203,12 +202,12 @@ def said(text: object = "hi", chat: object = "42", **more: object) -> object:
     ],
 )
 async def test_what_nobody_can_have_received_is_trouble_of_its_adapter_alone(
-    stage: Stage, autojump_clock: MockClock, what: object
+    real_stage: Stage, what: object
 ) -> None:
-    stage.platform = Mistaken(what)
-    async with stage.life():
+    real_stage.platform = Mistaken(what)
+    async with real_stage.life():
         await trio.sleep(100)
-        await stage.says("hello", chat="7")
+        await real_stage.says("hello", chat="7")
         await trio.sleep(5)
-        assert stage.platform.chat("7").texts == ["You said: hello"]
-        assert stage.pending() == []
+        assert real_stage.platform.chat("7").texts == ["You said: hello"]
+        assert real_stage.pending() == []

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hermes_trio.config.schema import AgentConfig, RetentionConfig, SessionReset
 from hermes_trio.gateway.ending.endings_table import Cause, Ending
@@ -127,9 +126,9 @@ def flat(sizes: dict[int, Size], what: Callable[[Size], int], *, slack: float) -
     ],
 )
 async def test_a_month_leaves_no_more_behind_than_a_week(
-    stage: Stage, autojump_clock: MockClock, days: int, chats_a_day: int
+    real_stage: Stage, days: int, chats_a_day: int
 ) -> None:
-    sizes = await played(stage, days=days, chats_a_day=chats_a_day)
+    sizes = await played(real_stage, days=days, chats_a_day=chats_a_day)
     print(*(f"day {day}: {size}" for day, size in sizes.items()), sep="\n")  # shown where it fails
     flat(sizes, lambda size: size.files, slack=0.2)
     flat(sizes, lambda size: size.rows, slack=0.2)

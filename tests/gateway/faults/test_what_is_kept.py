@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 import trio
 import trio.testing
-from trio.testing import MockClock
 
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.journal.reader import read_run
@@ -35,21 +34,21 @@ async def read(gateway: Gateway, stage: Stage) -> SessionSnapshot:
     ],
 )
 async def test_every_end_is_journaled_and_keeps_what_was_said_and_shown(
-    stage: Stage, autojump_clock: MockClock, how: str, outcome: str, state: str
+    real_stage: Stage, how: str, outcome: str, state: str
 ) -> None:
     script = Script().says(SHOWN)
     script = {"it answers": script, "it raises": script.raises(ValueError("no"))}.get(how, script.hangs())
-    stage.agent.on("work", script)
-    async with stage.life() as gateway:
-        await stage.says("work")
-        session_id = stage.entry().session_id
+    real_stage.agent.on("work", script)
+    async with real_stage.life() as gateway:
+        await real_stage.says("work")
+        session_id = real_stage.entry().session_id
         await trio.sleep(2)
         if how == "a person stops it":
-            await stage.says("/stop")
+            await real_stage.says("/stop")
         elif how == "another message takes its place":
-            await stage.says("something else")
+            await real_stage.says("something else")
         elif how == "a new session is begun":
-            await stage.says("/new")
+            await real_stage.says("/new")
         await trio.sleep(2)
         session = await gateway.home.reader.get_session(session_id)
         assert session is not None
@@ -57,7 +56,7 @@ async def test_every_end_is_journaled_and_keeps_what_was_said_and_shown(
         assert turn.outcome == outcome
         told = [(row.role, row.content) for row in session.rows if row.turn_id == turn.turn_id]
         assert told == [("user", "work"), ("assistant", SHOWN)]
-    reading = read_run(stage.home / "journal", session_id, turn.run_id)
+    reading = read_run(real_stage.home / "journal", session_id, turn.run_id)
     assert reading.complete
     assert reading.terminal is reading.records[-1]
     assert reading.terminal.terminal_state == state
@@ -65,17 +64,17 @@ async def test_every_end_is_journaled_and_keeps_what_was_said_and_shown(
 
 
 async def test_what_a_cut_turn_had_shown_is_recovered_with_a_marker_and_no_answer_is_invented(
-    stage: Stage, autojump_clock: MockClock
+    real_stage: Stage,
 ) -> None:
-    stage.agent.on("work", Script().says(SHOWN).calls("terminal", seconds=100, preview="make"))
-    async with stage.life() as gateway:
-        await stage.says("work")
+    real_stage.agent.on("work", Script().says(SHOWN).calls("terminal", seconds=100, preview="make"))
+    async with real_stage.life() as gateway:
+        await real_stage.says("work")
         await trio.sleep(2)
         gateway.stop(grace=0)
-    stage.agent.on("work", Script().hangs())
-    async with stage.life() as gateway:
+    real_stage.agent.on("work", Script().hangs())
+    async with real_stage.life() as gateway:
         await trio.sleep(2)
-        session = await read(gateway, stage)
+        session = await read(gateway, real_stage)
         asked, shown, marker, *_ = session.messages
         assert (asked.content, shown.content, shown.recovered) == ("work", SHOWN, True)
         [card] = shown.cards

@@ -8,7 +8,6 @@ from contextlib import closing, nullcontext
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.outbound import texts as words
@@ -19,34 +18,32 @@ from tests.stage import PHOTO_NOT_FETCHED, Stage, everyone
 # --- the three modes -----------------------------------------------------------------------------------
 
 
-async def test_interrupt_cuts_the_turn_and_the_last_message_is_answered(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    stage.config = everyone(busy="interrupt")
+async def test_interrupt_cuts_the_turn_and_the_last_message_is_answered(real_stage: Stage) -> None:
+    real_stage.config = everyone(busy="interrupt")
     for said in ("one", "two"):
-        stage.agent.on(said, Script().says(f"On {said}.").hangs())
-    async with stage.life():
-        await stage.says("one", message_id="m1")
+        real_stage.agent.on(said, Script().says(f"On {said}.").hangs())
+    async with real_stage.life():
+        await real_stage.says("one", message_id="m1")
         await trio.sleep(10)
-        await stage.says("two", message_id="m2")
+        await real_stage.says("two", message_id="m2")
         await trio.sleep(10)
-        await stage.says("three", message_id="m3")
+        await real_stage.says("three", message_id="m3")
         await trio.sleep(5)
-        assert stage.agent.left == [
+        assert real_stage.agent.left == [
             ("one", "cancelled", 10.0),
             ("two", "cancelled", 20.0),
             ("three", "answered", 20.0),
         ]
-        assert stage.outcomes() == ["superseded", "superseded", "answered"]
-        assert stage.pending() == []
-        chat = stage.platform.chat("42")
+        assert real_stage.outcomes() == ["superseded", "superseded", "answered"]
+        assert real_stage.pending() == []
+        chat = real_stage.platform.chat("42")
         assert [(m.text, m.reply_to) for m in chat.messages] == [
             ("On one.\n\n(interrupted)", "m1"),
             (words.interrupting(), "m2"),  # and of the third nothing is said: that was ten seconds ago
             ("On two.\n\n(interrupted)", "m2"),
             ("You said: three", "m3"),
         ]
-        assert stage.transcript() == [
+        assert real_stage.transcript() == [
             ("user", "one"),
             ("assistant", "On one."),
             ("user", "two"),
@@ -54,30 +51,28 @@ async def test_interrupt_cuts_the_turn_and_the_last_message_is_answered(
             ("user", "three"),
             ("assistant", "You said: three"),
         ]
-    async with stage.life():
+    async with real_stage.life():
         await trio.sleep(5)
-        assert len(stage.turns()) == 3, "what a message took the place of is not taken up again"
+        assert len(real_stage.turns()) == 3, "what a message took the place of is not taken up again"
 
 
-async def test_queue_answers_each_in_its_turn_and_says_so_once_in_a_while(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    stage.config = everyone(busy="queue")
-    stage.agent.on("one", Script().takes(60).says("First."))
-    async with stage.life():
-        await stage.says("one")
+async def test_queue_answers_each_in_its_turn_and_says_so_once_in_a_while(real_stage: Stage) -> None:
+    real_stage.config = everyone(busy="queue")
+    real_stage.agent.on("one", Script().takes(60).says("First."))
+    async with real_stage.life():
+        await real_stage.says("one")
         await trio.sleep(5)
-        await stage.says("two")
+        await real_stage.says("two")
         await trio.sleep(29.9)
-        await stage.says("three")
+        await real_stage.says("three")
         await trio.sleep(0.1)
-        await stage.says("four")
-        assert stage.platform.chat("42").texts == [words.queued()] * 2, "at most one in thirty seconds"
-        assert stage.pending() == ["two", "three", "four"]
+        await real_stage.says("four")
+        assert real_stage.platform.chat("42").texts == [words.queued()] * 2, "at most one in thirty seconds"
+        assert real_stage.pending() == ["two", "three", "four"]
         await trio.sleep(60)
-        assert stage.platform.chat("42").texts[2:] == ["First.", "You said: two", "You said: three four"]
-        assert stage.outcomes() == ["answered"] * 3
-        assert stage.pending() == []
+        assert real_stage.platform.chat("42").texts[2:] == ["First.", "You said: two", "You said: three four"]
+        assert real_stage.outcomes() == ["answered"] * 3
+        assert real_stage.pending() == []
 
 
 def steering(stage: Stage, *, takes: float, looks: bool = True) -> list[list[str]]:
@@ -96,52 +91,48 @@ def steering(stage: Stage, *, takes: float, looks: bool = True) -> list[list[str
     return taken
 
 
-async def test_steer_goes_into_the_turn_that_runs_and_is_of_it(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    stage.config = everyone(busy="steer")
-    taken = steering(stage, takes=20)
-    async with stage.life():
-        await stage.says("one")
+async def test_steer_goes_into_the_turn_that_runs_and_is_of_it(real_stage: Stage) -> None:
+    real_stage.config = everyone(busy="steer")
+    taken = steering(real_stage, takes=20)
+    async with real_stage.life():
+        await real_stage.says("one")
         await trio.sleep(5)
-        await stage.says("two")
+        await real_stage.says("two")
         await trio.sleep(5)
-        await stage.says("three")
-        assert stage.pending() == ["two", "three"], "until it is taken it waits"
+        await real_stage.says("three")
+        assert real_stage.pending() == ["two", "three"], "until it is taken it waits"
         await trio.sleep(30)
         assert taken == [["two", "three"]]
-        assert stage.outcomes() == ["answered"]
-        assert stage.pending() == []
-        assert stage.transcript() == [
+        assert real_stage.outcomes() == ["answered"]
+        assert real_stage.pending() == []
+        assert real_stage.transcript() == [
             ("user", "one"),
             ("user", "two"),
             ("user", "three"),
             ("assistant", "Done: one, two, three"),
         ]
-        assert stage.platform.chat("42").texts == ["Done: one, two, three", words.steered()]
-        with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+        assert real_stage.platform.chat("42").texts == ["Done: one, two, three", words.steered()]
+        with closing(sqlite3.connect(real_stage.home / "gateway.db")) as db:
             held = db.execute("SELECT state, turn_id FROM inbox").fetchall()
-        assert held == [("done", stage.turns()[0].turn_id)] * 3
+        assert held == [("done", real_stage.turns()[0].turn_id)] * 3
 
 
-async def test_what_was_not_taken_begins_the_next_turn(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.config = everyone(busy="steer")
-    steering(stage, takes=20, looks=False)
-    async with stage.life():
-        await stage.says("one")
+async def test_what_was_not_taken_begins_the_next_turn(real_stage: Stage) -> None:
+    real_stage.config = everyone(busy="steer")
+    steering(real_stage, takes=20, looks=False)
+    async with real_stage.life():
+        await real_stage.says("one")
         await trio.sleep(5)
-        await stage.says("two")
+        await real_stage.says("two")
         await trio.sleep(60)
-        assert stage.outcomes() == ["answered", "answered"]
-        assert [text for role, text in stage.transcript() if role == "user"] == ["one", "two"]
-        assert stage.platform.chat("42").last == "Done: two"
+        assert real_stage.outcomes() == ["answered", "answered"]
+        assert [text for role, text in real_stage.transcript() if role == "user"] == ["one", "two"]
+        assert real_stage.platform.chat("42").last == "Done: two"
 
 
 @pytest.mark.parametrize("taken", [False, True])
-async def test_a_cut_between_steering_and_taking_loses_nothing(
-    stage: Stage, autojump_clock: MockClock, *, taken: bool
-) -> None:
-    stage.config = everyone(busy="steer")
+async def test_a_cut_between_steering_and_taking_loses_nothing(real_stage: Stage, *, taken: bool) -> None:
+    real_stage.config = everyone(busy="steer")
     prompts = []
 
     async def agent(turn: TurnContext) -> str:
@@ -153,36 +144,36 @@ async def test_a_cut_between_steering_and_taking_loses_nothing(
             await trio.sleep_forever()
         return "Done."
 
-    stage.opened_agent = nullcontext(agent)
-    async with stage.life():
-        await stage.says("one")
+    real_stage.opened_agent = nullcontext(agent)
+    async with real_stage.life():
+        await real_stage.says("one")
         await trio.sleep(5)
-        await stage.says("two")
+        await real_stage.says("two")
         await trio.sleep(20 if taken else 5)
-    async with stage.life():
+    async with real_stage.life():
         await trio.sleep(100)
-        users = [text for role, text in stage.transcript() if role == "user"]
+        users = [text for role, text in real_stage.transcript() if role == "user"]
         assert users == ["one", "two"], "neither is lost, and neither is there twice"
         if taken:
-            assert stage.outcomes() == ["cut", "answered"]
+            assert real_stage.outcomes() == ["cut", "answered"]
             assert prompts[1] == ["one", "two"], "the turn that was taken up knows both"
         else:
-            assert stage.outcomes() == ["cut", "answered", "answered"]
+            assert real_stage.outcomes() == ["cut", "answered", "answered"]
             assert prompts[2] == ["two"]
-        assert stage.pending() == []
+        assert real_stage.pending() == []
 
 
-async def test_who_steers_a_picture_is_not_left_without_it(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_who_steers_a_picture_is_not_left_without_it(real_stage: Stage) -> None:
     """What goes behind a tool result is text."""
-    stage.config = everyone(busy="steer")
-    taken = steering(stage, takes=20)
-    async with stage.life():
-        await stage.says("one")
+    real_stage.config = everyone(busy="steer")
+    taken = steering(real_stage, takes=20)
+    async with real_stage.life():
+        await real_stage.says("one")
         await trio.sleep(5)
-        await stage.sends_photo("look")
+        await real_stage.sends_photo("look")
         await trio.sleep(60)
         assert taken[0] == []
-        assert stage.platform.chat("42").texts == [
+        assert real_stage.platform.chat("42").texts == [
             "Done: one",
             words.queued(),
             f"Done: look\n{PHOTO_NOT_FETCHED}",
@@ -192,10 +183,8 @@ async def test_who_steers_a_picture_is_not_left_without_it(stage: Stage, autojum
 # --- parts that must not be cut ------------------------------------------------------------------------
 
 
-async def test_an_interruption_waits_while_a_part_must_not_be_cut(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    stage.config = everyone(busy="interrupt")
+async def test_an_interruption_waits_while_a_part_must_not_be_cut(real_stage: Stage) -> None:
+    real_stage.config = everyone(busy="interrupt")
 
     async def agent(turn: TurnContext) -> str:
         await turn.requesting()
@@ -208,21 +197,21 @@ async def test_an_interruption_waits_while_a_part_must_not_be_cut(
         await trio.sleep(20)
         return "Done: one"
 
-    stage.opened_agent = nullcontext(agent)
-    async with stage.life():
-        await stage.says("one")
+    real_stage.opened_agent = nullcontext(agent)
+    async with real_stage.life():
+        await real_stage.says("one")
         await trio.sleep(5)
-        await stage.says("two")
+        await real_stage.says("two")
         await trio.sleep(10)
-        await stage.says("three")
-        chat = stage.platform.chat("42")
+        await real_stage.says("three")
+        chat = real_stage.platform.chat("42")
         assert chat.texts == [words.not_now("the history is being shortened")]
         assert "/stop" in chat.texts[0]
-        assert stage.outcomes() == [None], "the inner part is over, the outer one is not"
+        assert real_stage.outcomes() == [None], "the inner part is over, the outer one is not"
         await trio.sleep(10)
-        await stage.says("four")
-        assert stage.outcomes() == ["superseded", "answered", "answered", "answered"]
-        assert [text for role, text in stage.transcript() if role == "user"] == [
+        await real_stage.says("four")
+        assert real_stage.outcomes() == ["superseded", "answered", "answered", "answered"]
+        assert [text for role, text in real_stage.transcript() if role == "user"] == [
             "one",
             "two",
             "three",
@@ -230,45 +219,43 @@ async def test_an_interruption_waits_while_a_part_must_not_be_cut(
         ]
 
 
-async def test_stop_does_not_wait_for_such_a_part(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_stop_does_not_wait_for_such_a_part(real_stage: Stage) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         with turn.not_now("something"):
             await trio.sleep_forever()
         raise AssertionError
 
-    stage.opened_agent = nullcontext(agent)
-    async with stage.life():
-        await stage.says("one")
-        await stage.says("/stop")
-        assert stage.outcomes() == ["stopped"]
+    real_stage.opened_agent = nullcontext(agent)
+    async with real_stage.life():
+        await real_stage.says("one")
+        await real_stage.says("/stop")
+        assert real_stage.outcomes() == ["stopped"]
 
 
 # --- how many may wait ---------------------------------------------------------------------------------
 
 
-async def test_thirty_two_may_wait_and_everybody_behind_them_is_told(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    stage.config = everyone(AgentConfig(gateway_timeout=0, gateway_notify_interval=0), busy="queue")
-    stage.agent.on("work", Script().takes(300).says("Done."))
-    async with stage.life():
-        await stage.says("work")
+async def test_thirty_two_may_wait_and_everybody_behind_them_is_told(real_stage: Stage) -> None:
+    real_stage.config = everyone(AgentConfig(gateway_timeout=0, gateway_notify_interval=0), busy="queue")
+    real_stage.agent.on("work", Script().takes(300).says("Done."))
+    async with real_stage.life():
+        await real_stage.says("work")
         for number in range(34):
             await trio.sleep(2)
-            await stage.says(f"m{number}")
-        texts = stage.platform.chat("42").texts
+            await real_stage.says(f"m{number}")
+        texts = real_stage.platform.chat("42").texts
         assert texts.count(words.crowded_out(32)) == 2, "each of the two, at whatever distance"
-        assert stage.pending() == [f"m{number}" for number in range(32)]
+        assert real_stage.pending() == [f"m{number}" for number in range(32)]
         await trio.sleep(300)
-        assert [turn.outcome for turn in stage.turns()] == ["answered"] * 33
-        assert [said for said, _ in stage.agent.began[1:]] == [f"m{number}" for number in range(32)]
-        await stage.says("now there is room")
-        assert stage.platform.chat("42").last == "You said: now there is room"
+        assert [turn.outcome for turn in real_stage.turns()] == ["answered"] * 33
+        assert [said for said, _ in real_stage.agent.began[1:]] == [f"m{number}" for number in range(32)]
+        await real_stage.says("now there is room")
+        assert real_stage.platform.chat("42").last == "You said: now there is room"
 
 
-async def test_an_answer_is_taken_however_many_wait(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.config = everyone(busy="queue")
+async def test_an_answer_is_taken_however_many_wait(real_stage: Stage) -> None:
+    real_stage.config = everyone(busy="queue")
     got = []
 
     async def agent(turn: TurnContext) -> str:
@@ -279,12 +266,12 @@ async def test_an_answer_is_taken_however_many_wait(stage: Stage, autojump_clock
         got.append(await turn.ask("Which one?"))
         return "Done."
 
-    stage.opened_agent = nullcontext(agent)
-    async with stage.life():
-        await stage.says("work")
+    real_stage.opened_agent = nullcontext(agent)
+    async with real_stage.life():
+        await real_stage.says("work")
         for number in range(32):
             await trio.sleep(2)
-            await stage.says(f"m{number}")
+            await real_stage.says(f"m{number}")
         await trio.sleep(40)
-        await stage.says("blue")
+        await real_stage.says("blue")
         assert got == ["blue"]

@@ -7,7 +7,6 @@ from contextlib import closing
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.gateway.facade import Gateway
@@ -58,9 +57,7 @@ def conversations(gateway: Gateway, created: list[str]) -> Conversations:
     )
 
 
-async def test_removing_a_session_ends_its_turn_and_deletes_its_rows_and_journals(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
+async def test_removing_a_session_ends_its_turn_and_deletes_its_rows_and_journals(stage: Stage) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     async with stage.life() as gateway:
         await stage.says("hang")
@@ -73,9 +70,7 @@ async def test_removing_a_session_ends_its_turn_and_deletes_its_rows_and_journal
             assert sessions.by_id(db, entry.session_id) is None
 
 
-async def test_stopping_a_run_ends_its_turn_and_its_state_is_cancelled(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
+async def test_stopping_a_run_ends_its_turn_and_its_state_is_cancelled(stage: Stage) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     async with stage.life() as gateway:
         runs = Runs(gateway.home.database, gateway.home.world, gateway.home.journals, gateway.work.running)
@@ -127,7 +122,7 @@ async def test_an_idempotency_key_belongs_to_one_request(stage: Stage) -> None:
             await entered.enter(ConversationInput("one"), RequestTarget(None, "another", "a"))
 
 
-async def test_a_history_for_a_chat_session_is_refused(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_a_history_for_a_chat_session_is_refused(stage: Stage) -> None:
     async with stage.life() as gateway:
         await stage.says("hello")
         chat = RequestTarget(stage.entry().session_id, None, "")

@@ -7,7 +7,6 @@ import pytest
 import trio
 import trio.lowlevel
 import trio.testing
-from trio.testing import MockClock
 
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import serve
@@ -26,7 +25,7 @@ def ended_well(stage: Stage) -> None:
 
 
 async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next_life(
-    stage: Stage, autojump_clock: MockClock
+    real_stage: Stage,
 ) -> None:
     async def slow_door(gateway: Gateway, task_status: trio.TaskStatus[None]) -> None:
         """As the web is while somebody is being given the last of it."""
@@ -36,14 +35,14 @@ async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next
 
     async def served(task_status: trio.TaskStatus[Gateway]) -> None:
         await serve(
-            stage.home,
-            stage.config,
-            agent=stage.agent,
-            adapters=[stage.platform],
+            real_stage.home,
+            real_stage.config,
+            agent=real_stage.agent,
+            adapters=[real_stage.platform],
             doors=[slow_door],
-            world=stage.world,
-            worker=stage.worker,
-            guarded=stage.guarded,
+            world=real_stage.world,
+            worker=real_stage.worker,
+            guarded=real_stage.guarded,
             task_status=task_status,
         )
 
@@ -52,54 +51,54 @@ async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next
         await trio.sleep(1)
         gateway.stop(grace=0)
         await trio.sleep(1)
-        await stage.says("hello")
-    ended_well(stage)
-    assert stage.pending() == ["hello"]
+        await real_stage.says("hello")
+    ended_well(real_stage)
+    assert real_stage.pending() == ["hello"]
 
 
 @pytest.mark.parametrize("said", SAID)
 async def test_what_is_said_just_before_a_stop_at_any_moment_makes_no_crash_of_it(
-    stage: Stage, autojump_clock: MockClock, said: str
+    real_stage: Stage, said: str
 ) -> None:
-    root = stage.home
+    root = real_stage.home
     for moment in range(MOMENTS):
-        stage.home = root / str(moment)
-        async with stage.life() as gateway:
-            stage.platform.deliver(stage.platform.event(said, chat=str(moment)))
+        real_stage.home = root / str(moment)
+        async with real_stage.life() as gateway:
+            real_stage.platform.deliver(real_stage.platform.event(said, chat=str(moment)))
             for _ in range(moment):
                 await trio.lowlevel.checkpoint()
             gateway.stop(grace=0)
-        ended_well(stage)
+        ended_well(real_stage)
 
 
 @pytest.mark.parametrize("said", SAID)
 async def test_what_is_said_just_after_a_stop_at_any_moment_makes_no_crash_of_it(
-    stage: Stage, autojump_clock: MockClock, said: str
+    real_stage: Stage, said: str
 ) -> None:
-    root = stage.home
+    root = real_stage.home
     for moment in range(MOMENTS):
-        stage.home = root / str(moment)
-        async with stage.life() as gateway:
+        real_stage.home = root / str(moment)
+        async with real_stage.life() as gateway:
             await trio.testing.wait_all_tasks_blocked()
             gateway.stop(grace=0)
             for _ in range(moment):
                 await trio.lowlevel.checkpoint()
-            stage.platform.deliver(stage.platform.event(said, chat=str(moment)))
-        ended_well(stage)
+            real_stage.platform.deliver(real_stage.platform.event(said, chat=str(moment)))
+        ended_well(real_stage)
 
 
 @pytest.mark.parametrize("command", ["/queue", "/steer", "/background"])
 async def test_what_stands_behind_a_command_is_not_lost_if_the_gateway_goes_in_the_middle_of_it(
-    stage: Stage, autojump_clock: MockClock, command: str
+    real_stage: Stage, command: str
 ) -> None:
-    root = stage.home
+    root = real_stage.home
     for moment in range(MOMENTS):
-        stage.home = root / str(moment)
-        async with stage.life() as gateway:
-            stage.platform.deliver(stage.platform.event(f"{command} thing {moment}"))
+        real_stage.home = root / str(moment)
+        async with real_stage.life() as gateway:
+            real_stage.platform.deliver(real_stage.platform.event(f"{command} thing {moment}"))
             for _ in range(moment):
                 await trio.lowlevel.checkpoint()
             gateway.stop(grace=0)
-        async with stage.life():
+        async with real_stage.life():
             await trio.sleep(20)
-        assert stage.platform.chat("42").texts.count(f"You said: thing {moment}") == 1
+        assert real_stage.platform.chat("42").texts.count(f"You said: thing {moment}") == 1

@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hermes_trio.embed import open_gateway, serve
 from hermes_trio.host.loop.worker import inline_worker
@@ -16,25 +15,25 @@ from tests.stage import Stage, no_guard
 
 @pytest.mark.parametrize("asked", [None, "stop", "restart"])
 async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_five_seconds(
-    stage: Stage, autojump_clock: MockClock, asked: str | None
+    real_stage: Stage, asked: str | None
 ) -> None:
-    trouble = Trouble(stage, EVERYTHING)
+    trouble = Trouble(real_stage, EVERYTHING)
     body_left_at = None
     with trio.move_on_after(20) as outer:
         async with (
             trio.open_nursery() as nursery,
             open_gateway(
-                stage.home,
-                stage.config,
+                real_stage.home,
+                real_stage.config,
                 agent=trouble.agent(),
-                adapters=[stage.platform],
-                world=stage.world,
-                worker=stage.worker,
+                adapters=[real_stage.platform],
+                world=real_stage.world,
+                worker=real_stage.worker,
                 guarded=no_guard,
             ) as gateway,
         ):
             try:
-                await stage.says("hang")
+                await real_stage.says("hang")
                 nursery.start_soon(trouble.begins, 10)
                 await trio.sleep_until(12)
                 if asked:
@@ -45,30 +44,28 @@ async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_five_se
     assert outer.cancelled_caught
     assert body_left_at == 20
     assert trio.current_time() <= 25
-    await answered_by_the_next_life(stage)
+    await answered_by_the_next_life(real_stage)
 
 
-async def test_cancelling_ends_the_grace_of_an_ending_that_was_asked_for_before(
-    stage: Stage, autojump_clock: MockClock
-) -> None:
-    stage.agent.on("hang", BEGINS.hangs())
+async def test_cancelling_ends_the_grace_of_an_ending_that_was_asked_for_before(real_stage: Stage) -> None:
+    real_stage.agent.on("hang", BEGINS.hangs())
     async with trio.open_nursery() as nursery:
         gateway = await nursery.start(
             partial(
                 serve,
-                stage.home,
-                stage.config,
-                agent=stage.agent,
-                adapters=[stage.platform],
-                world=stage.world,
+                real_stage.home,
+                real_stage.config,
+                agent=real_stage.agent,
+                adapters=[real_stage.platform],
+                world=real_stage.world,
                 worker=inline_worker,
                 guarded=no_guard,
             )
         )
-        await stage.says("hang")
+        await real_stage.says("hang")
         gateway.stop(grace=600)
         await trio.sleep_until(5)
         nursery.cancel_scope.cancel()
     assert trio.current_time() == 5
-    assert stage.entry().resume_reason == "shutdown_timeout"
-    assert stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
+    assert real_stage.entry().resume_reason == "shutdown_timeout"
+    assert real_stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"

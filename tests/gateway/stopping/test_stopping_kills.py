@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.testing import Script
@@ -32,66 +31,66 @@ async def killed_while_it_drains(stage: Stage, said: str | None = None, *, drops
 
 
 async def test_three_kills_while_it_drains_suspend_the_session_and_its_person_is_told(
-    stage: Stage, autojump_clock: MockClock
+    real_stage: Stage,
 ) -> None:
     """Invariant 6."""
-    stage.agent.on("hang", Script().says("I begin.").hangs())
+    real_stage.agent.on("hang", Script().says("I begin.").hangs())
     for life in range(3):
-        await killed_while_it_drains(stage, "hang" if life == 0 else None)
-        assert len(stage.agent.began) == life + 1
+        await killed_while_it_drains(real_stage, "hang" if life == 0 else None)
+        assert len(real_stage.agent.began) == life + 1
     for _ in range(2):
-        async with stage.life():
+        async with real_stage.life():
             await trio.sleep(5)
-            texts = stage.platform.chat("42").texts
+            texts = real_stage.platform.chat("42").texts
             assert sum("several times in a row" in text for text in texts) == 1
-    assert len(stage.agent.began) == 3, "it is not taken up a fourth time"
-    assert stage.entry().suspended
+    assert len(real_stage.agent.began) == 3, "it is not taken up a fourth time"
+    assert real_stage.entry().suspended
 
 
 @pytest.mark.parametrize("before_asking", [0, 1000])
 @pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize("down", [0, 2 * 3600])
 async def test_who_is_not_answered_because_the_resume_was_killed_too_is_told_once(
-    stage: Stage, autojump_clock: MockClock, before_asking: float, down: float, *, drops: bool
+    real_stage: Stage, before_asking: float, down: float, *, drops: bool
 ) -> None:
     """Also if the gateway stays down for so long that the mark has become stale."""
-    stage.agent.on("hang", Script().hangs())
-    await killed_while_it_drains(stage, "hang")
-    stage.agent.before_asking = before_asking
-    await killed_while_it_drains(stage, drops=drops)
-    assert len(stage.agent.began) == 2
+    real_stage.agent.on("hang", Script().hangs())
+    await killed_while_it_drains(real_stage, "hang")
+    real_stage.agent.before_asking = before_asking
+    await killed_while_it_drains(real_stage, drops=drops)
+    assert len(real_stage.agent.began) == 2
     await trio.sleep(down)
-    stage.agent.before_asking = 0
+    real_stage.agent.before_asking = 0
     for _ in range(2):
-        async with stage.life():
+        async with real_stage.life():
             for _ in range(2):
                 await trio.sleep(5)
-                assert stage.platform.chat("42").texts.count(words.left_alone()) == 1
-                stage.platform.drop()
+                assert real_stage.platform.chat("42").texts.count(words.left_alone()) == 1
+                real_stage.platform.drop()
                 await trio.sleep(100)
-            assert len(stage.agent.began) == 2, "it has had its one automatic run"
-    stage.agent.on("hang", Script().says("Here you are."))
-    async with stage.life():
-        await stage.says("/retry")
+            assert len(real_stage.agent.began) == 2, "it has had its one automatic run"
+    real_stage.agent.on("hang", Script().says("Here you are."))
+    async with real_stage.life():
+        await real_stage.says("/retry")
         await trio.sleep(5)
-        assert stage.platform.chat("42").texts[-1] == "Here you are."
+        assert real_stage.platform.chat("42").texts[-1] == "Here you are."
 
 
 async def test_beside_a_turn_that_is_taken_up_others_are_served_and_stop_works_at_once(
-    stage: Stage, autojump_clock: MockClock
+    real_stage: Stage,
 ) -> None:
     """Invariant 8."""
-    stage.agent.on("hang", Script().says("I begin.").hangs())
-    await killed_while_it_drains(stage, "hang")
-    async with stage.life():
+    real_stage.agent.on("hang", Script().says("I begin.").hangs())
+    await killed_while_it_drains(real_stage, "hang")
+    async with real_stage.life():
         await trio.sleep(5)
-        await stage.says("hello", chat="43")
+        await real_stage.says("hello", chat="43")
         await trio.sleep(1)
-        assert stage.platform.chat("43").texts == ["You said: hello"]
+        assert real_stage.platform.chat("43").texts == ["You said: hello"]
         began = trio.current_time()
-        await stage.says("/stop")
-        assert stage.agent.left[-1] == ("hang", "cancelled", began)
-    assert [turn.outcome for turn in stage.turns()] == ["cut", "stopped"]
-    async with stage.life():
+        await real_stage.says("/stop")
+        assert real_stage.agent.left[-1] == ("hang", "cancelled", began)
+    assert [turn.outcome for turn in real_stage.turns()] == ["cut", "stopped"]
+    async with real_stage.life():
         await trio.sleep(5)
-        assert len(stage.turns()) == 2
+        assert len(real_stage.turns()) == 2

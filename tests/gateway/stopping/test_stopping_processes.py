@@ -144,7 +144,7 @@ def lives(process: psutil.Process) -> bool:
 
 
 async def test_a_command_that_ignores_every_signal_it_may_ends_with_a_gateway_in_which_all_hangs(
-    stage: Stage,
+    real_stage: Stage,
 ) -> None:
     stubborn = "trap '' TERM INT HUP QUIT; echo ready; while :; do sleep 300; done"
     journal = Disk(only=("journal-writer", "journal-reader"), usual=worker_thread)
@@ -163,27 +163,28 @@ async def test_a_command_that_ignores_every_signal_it_may_ends_with_a_gateway_in
             await process.wait()
         return "It ended."
 
-    stage.world = World()
-    stage.opened_agent, stage.guarded, stage.worker = nullcontext(agent), open_guard, journal.worker
+    real_stage.world = World()
+    real_stage.opened_agent = nullcontext(agent)
+    real_stage.guarded, real_stage.worker = open_guard, journal.worker
     with trio.fail_after(50):
-        async with stage.life() as gateway:
-            await stage.platform.says("work")
+        async with real_stage.life() as gateway:
+            await real_stage.platform.says("work")
             await works.wait()
-            await stage.platform.until(lambda: stage.platform.chat("42").texts != [])
+            await real_stage.platform.until(lambda: real_stage.platform.chat("42").texts != [])
             journal.hangs = True
-            stage.platform.hangs("send", times=99)
-            stage.platform.hangs("edit", times=99)
-            stage.platform.disconnect_takes = 0.5
+            real_stage.platform.hangs("send", times=99)
+            real_stage.platform.hangs("edit", times=99)
+            real_stage.platform.disconnect_takes = 0.5
             asked_at = trio.current_time()
             gateway.stop(grace=1)
-    assert stage.ended_at is not None
-    assert stage.ended_at - asked_at < 20, "six seconds, and what a slow machine adds"
+    assert real_stage.ended_at is not None
+    assert real_stage.ended_at - asked_at < 20, "six seconds, and what a slow machine adds"
     assert not any(map(lives, commands))
-    assert not is_locked(stage.home)
+    assert not is_locked(real_stage.home)
 
-    stage.platform = MemoryPlatform(traits=stage.platform.traits)
-    stage.worker = worker_thread
+    real_stage.platform = MemoryPlatform(traits=real_stage.platform.traits)
+    real_stage.worker = worker_thread
     with trio.fail_after(50):
-        async with stage.life():
-            await stage.platform.until(lambda: stage.platform.chat("42").last == "All done.")
-    assert [turn.outcome for turn in stage.turns()] == ["cut", "answered"]
+        async with real_stage.life():
+            await real_stage.platform.until(lambda: real_stage.platform.chat("42").last == "All done.")
+    assert [turn.outcome for turn in real_stage.turns()] == ["cut", "answered"]

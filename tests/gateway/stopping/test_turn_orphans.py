@@ -67,7 +67,7 @@ def nothing_is_collected() -> Iterator[None]:
 
 
 @pytest.fixture
-def imagined(tmp_path: Path) -> Scene:
+def imagined(tmp_path: Path, autojump_clock: MockClock) -> Scene:
     """On the clock that jumps, and to the step: nothing has a moment more than it needs."""
     return Scene(
         tmp_path,
@@ -210,24 +210,18 @@ async def life_that_ends(
     return cut
 
 
-async def test_a_stop_at_any_checkpoint_leaves_what_was_there(
-    imagined: Scene, autojump_clock: MockClock
-) -> None:
+async def test_a_stop_at_any_checkpoint_leaves_what_was_there(imagined: Scene) -> None:
     seen = await sweep_of_stops(imagined, halts("all"))
     assert seen.keys() == {"answered", "stopped"}
 
 
 @pytest.mark.parametrize("way", ENDS_OF_A_GATEWAY)
-async def test_an_end_of_the_gateway_at_any_checkpoint_leaves_nothing(
-    imagined: Scene, autojump_clock: MockClock, way: str
-) -> None:
+async def test_an_end_of_the_gateway_at_any_checkpoint_leaves_nothing(imagined: Scene, way: str) -> None:
     seen = await sweep_of_lives(imagined, way, halts("all"))
     assert {"cut", "answered"} <= seen.keys() <= {None, "unstarted", "cut", "answered"}
 
 
-async def test_cancelled_from_outside_at_any_step_of_its_start_it_leaves_nothing(
-    imagined: Scene, autojump_clock: MockClock
-) -> None:
+async def test_cancelled_from_outside_at_any_step_of_its_start_it_leaves_nothing(imagined: Scene) -> None:
     before = held()
     for halt in range(1, MOST_HALTS):
         home = imagined.home / f"halt-{halt}"

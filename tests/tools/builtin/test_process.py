@@ -28,9 +28,9 @@ def mine() -> Iterator[str]:
 
 
 @pytest.fixture
-def bench(stage: Stage) -> Bench:
-    stage.config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(timeout=20))
-    return Bench(stage)
+def bench(real_stage: Stage) -> Bench:
+    real_stage.config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(timeout=20))
+    return Bench(real_stage)
 
 
 def background(command: str, **how: object) -> dict[str, object]:

@@ -31,11 +31,11 @@ def mine() -> Iterator[str]:
 
 
 @pytest.fixture
-def bench(stage: Stage, tmp_path: Path) -> Bench:
+def bench(real_stage: Stage, tmp_path: Path) -> Bench:
     work = tmp_path / "work"
     work.mkdir()
-    stage.config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(cwd=str(work)))
-    return Bench(stage)
+    real_stage.config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(cwd=str(work)))
+    return Bench(real_stage)
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,10 @@ def work(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def bench(stage: Stage, work: Path) -> Bench:
+def bench(real_stage: Stage, work: Path) -> Bench:
     config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(cwd=str(work)))
-    stage.config = msgspec.structs.replace(config, approvals=ApprovalsConfig(timeout=60))
-    return Bench(stage)
+    real_stage.config = msgspec.structs.replace(config, approvals=ApprovalsConfig(timeout=60))
+    return Bench(real_stage)
 
 
 async def deletes(bench: Bench, work: Path, answer: str | None, *, chat: str = "42") -> bool:

@@ -31,9 +31,11 @@ def work(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def bench(stage: Stage, work: Path) -> Bench:
-    stage.config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(cwd=str(work), timeout=20))
-    return Bench(stage)
+def bench(real_stage: Stage, work: Path) -> Bench:
+    real_stage.config = msgspec.structs.replace(
+        everyone(), terminal=TerminalConfig(cwd=str(work), timeout=20)
+    )
+    return Bench(real_stage)
 
 
 @asynccontextmanager
