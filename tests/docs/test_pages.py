@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import subprocess
 import sys
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,8 +27,10 @@ from hermes_trio.config.config_file import load_config
 from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.config.section import Section, keys
 from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit, Supervisor, consequences
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.state_file import read_status
 from hermes_trio.state.tables.turns import END_EFFECTS, Outcome
+from hermes_trio.tools import Workplace
 from hermes_trio.tools.tool import ENTRY_POINTS
 from tests.machine import HERMES, PATIENCE, UP
 
@@ -112,6 +116,58 @@ def test_a_configuration_in_a_page_is_taken_without_a_warning(block: Block, tmp_
 @pytest.mark.parametrize("block", [one for one in blocks() if one.language == "text"], ids=str)
 def test_a_drawing_fits_the_width_of_the_page(block: Block) -> None:
     assert max(map(len, block.text.splitlines())) <= 78
+
+
+# --- examples that are files ---
+
+
+def titled(path: Path) -> dict[str, str]:
+    """The files of a page: the blocks that have a title."""
+    found = (
+        (re.search(r'title="([^"]+)"', block.language), block) for block in blocks() if block.page == path
+    )
+    return {match[1]: block.text for match, block in found if match is not None}
+
+
+WITH_TESTS = [path for path in PAGES if any(name.startswith("test_") for name in titled(path))]
+
+
+def test_there_are_pages_whose_examples_are_tested() -> None:
+    assert DOCS / "change/tool.md" in WITH_TESTS
+
+
+@pytest.mark.parametrize("path", WITH_TESTS, ids=lambda path: path.stem)
+def test_the_tests_of_a_page_pass_with_the_files_of_the_page(path: Path, tmp_path: Path) -> None:
+    for name, text in titled(path).items():
+        (tmp_path / name).write_text(text, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "trio_mode=true", "."],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "CONNECTIONS": "50"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in PAGES if "pyproject.toml" in titled(path)], ids=lambda path: path.stem
+)
+def test_the_entry_points_of_a_page_lead_to_names_of_its_files(path: Path) -> None:
+    files = titled(path)
+    for group, points in tomllib.loads(files["pyproject.toml"])["project"]["entry-points"].items():
+        assert group in _entry_points()
+        for point in points.values():
+            module, _, name = point.partition(":")
+            defined = {
+                target.id if isinstance(target, ast.Name) else None
+                for node in ast.parse(files[f"{module}.py"]).body
+                for target in (node.targets if isinstance(node, ast.Assign) else [])
+            } | {getattr(node, "name", None) for node in ast.parse(files[f"{module}.py"]).body}
+            assert name in defined
 
 
 # --- with a gateway -------------------------------------------------------------------------------
@@ -286,6 +342,27 @@ _SECTIONS = "|".join(key.name for key in keys(GatewayConfig))
 @pytest.mark.parametrize("name", _named(rf"`((?:{_SECTIONS})\.\w+(?:\.\w+)*)(?::[^`]*)?`"))
 def test_a_configuration_key_in_a_page_is_there(name: str) -> None:
     assert name in _NO_KEYS or _takes(name.split("."), GatewayConfig)
+
+
+def _members(kind: type) -> set[str]:
+    """The members of a class: those of its body, and what its `__init__` sets."""
+    source = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    set_there = {
+        node.attr
+        for node in ast.walk(source)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    }
+    return set_there | set(dir(kind))
+
+
+@pytest.mark.parametrize("name", _named(r"`turn\.(\w+)"))
+def test_a_member_of_a_turn_in_a_page_is_there(name: str) -> None:
+    assert name in _members(TurnContext)
+
+
+@pytest.mark.parametrize("name", _named(r"`place\.(\w+)"))
+def test_a_member_of_a_workplace_in_a_page_is_there(name: str) -> None:
+    assert name in dir(Workplace)
 
 
 def _entry_points() -> set[str]:
