@@ -53,47 +53,45 @@ async def test_two_gateways_in_one_program_are_two_homes(tmp_path: Path) -> None
             await two.until(lambda: two.chat("42").last == "You said: second")
 
 
-async def test_cancelling_around_it_cuts_its_turns_with_their_last_words(real_stage: Stage) -> None:
-    real_stage.agent.on("hang", Script().says("I begin.").hangs())
+async def test_cancelling_around_it_cuts_its_turns_with_their_last_words(stage: Stage) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
     with trio.move_on_after(5):
         async with open_gateway(
-            real_stage.home,
-            real_stage.config,
-            agent=real_stage.agent,
-            adapters=[real_stage.platform],
-            world=real_stage.world,
+            stage.home,
+            stage.config,
+            agent=stage.agent,
+            adapters=[stage.platform],
+            world=stage.world,
             worker=inline_worker,
             guarded=no_guard,
         ):
-            await real_stage.says("hang")
+            await stage.says("hang")
             await trio.sleep_forever()
     assert trio.current_time() == 5
-    assert real_stage.entry().resume_reason == "shutdown_timeout"
-    assert real_stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
+    assert stage.entry().resume_reason == "shutdown_timeout"
+    assert stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
 
 
-async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_its_margin(
-    real_stage: Stage,
-) -> None:
-    real_stage.platform = MemoryPlatform(traits=Traits(edits=True))
-    real_stage.agent.on("hang", Script().says("I begin.").hangs(resists=60))
+async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_its_margin(stage: Stage) -> None:
+    stage.platform = MemoryPlatform(traits=Traits(edits=True))
+    stage.agent.on("hang", Script().says("I begin.").hangs(resists=60))
     async with trio.open_nursery() as nursery:
         await nursery.start(
             lambda task_status: serve(
-                real_stage.home,
-                real_stage.config,
-                agent=real_stage.agent,
-                adapters=[real_stage.platform],
-                world=real_stage.world,
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=[stage.platform],
+                world=stage.world,
                 worker=inline_worker,
                 guarded=no_guard,
                 task_status=task_status,
             )
         )
-        await real_stage.says("hang")
-        real_stage.platform.hangs("send", times=100)
-        real_stage.platform.hangs("edit", times=100)
-        real_stage.platform.disconnect_takes = 60
+        await stage.says("hang")
+        stage.platform.hangs("send", times=100)
+        stage.platform.hangs("edit", times=100)
+        stage.platform.disconnect_takes = 60
         await trio.sleep(1)
         nursery.cancel_scope.cancel()
     # What resists under a shield of its own is not ours to break; everything of ours is over by then.

@@ -14,12 +14,12 @@ def rich_stage(stage: Stage) -> Stage:
     return stage
 
 
-async def test_a_stage_brings_the_virtual_clock_and_the_time_of_day_goes_with_it(real_stage: Stage) -> None:
-    before = real_stage.world.time()
-    async with real_stage.life():
+async def test_a_stage_brings_the_virtual_clock_and_the_time_of_day_goes_with_it(stage: Stage) -> None:
+    before = stage.world.time()
+    async with stage.life():
         await trio.sleep(86400)
     assert trio.current_time() == 86400
-    assert real_stage.world.time() - before == 86400
+    assert stage.world.time() - before == 86400
 
 
 async def test_a_fixture_that_takes_a_stage_brings_its_clock(rich_stage: Stage) -> None:

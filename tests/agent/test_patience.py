@@ -30,48 +30,42 @@ def asking(stage: Stage, server: ModelServer) -> None:
     stage.opened_agent = open_agent(loaded, {}, stage.world, tools={})
 
 
-async def test_a_person_hears_at_once_that_a_silent_model_is_asked_again(real_stage: Stage) -> None:
+async def test_a_person_hears_at_once_that_a_silent_model_is_asked_again(stage: Stage) -> None:
     async with open_model_server() as server:
         server.answers(silent(70), silent(70), Reply().says("Here I am."))
-        asking(real_stage, server)
+        asking(stage, server)
         heard: list[tuple[float, str]] = []
-        async with real_stage.life():
+        async with stage.life():
             began = trio.current_time()
-            await real_stage.platform.says("hello")
-            while "Here I am." not in real_stage.platform.chat("42").texts:
-                await real_stage.platform.until(
-                    lambda: len(real_stage.platform.chat("42").texts) > len(heard)
-                )
-                heard.append((trio.current_time() - began, real_stage.platform.chat("42").texts[len(heard)]))
+            await stage.platform.says("hello")
+            while "Here I am." not in stage.platform.chat("42").texts:
+                await stage.platform.until(lambda: len(stage.platform.chat("42").texts) > len(heard))
+                heard.append((trio.current_time() - began, stage.platform.chat("42").texts[len(heard)]))
     waits = "⏳ The model: the connection ended before the answer did; asking again in {} s."
     told = [(round(at), text) for at, text in heard if text.startswith("⏳ The model")]
     assert told == [(70, waits.format(2)), (142, waits.format(4))]
 
 
-async def test_a_model_that_stays_silent_is_given_up(real_stage: Stage) -> None:
+async def test_a_model_that_stays_silent_is_given_up(stage: Stage) -> None:
     async with open_model_server() as server:
         server.otherwise = silent(200)
-        asking(real_stage, server)
-        async with real_stage.life() as gateway:
+        asking(stage, server)
+        async with stage.life() as gateway:
             began = trio.current_time()
-            await real_stage.platform.says("hello")
-            await real_stage.platform.until(
-                lambda: "Try again." in (real_stage.platform.chat("42").last or "")
-            )
+            await stage.platform.says("hello")
+            await stage.platform.until(lambda: "Try again." in (stage.platform.chat("42").last or ""))
             assert trio.current_time() - began == pytest.approx(402, abs=2)
             assert gateway.work.outcomes[Outcome.FAILED] == 1
         assert len(server.requests) == 2
 
 
-async def test_what_fails_at_once_is_asked_again_as_often_as_configured(real_stage: Stage) -> None:
+async def test_what_fails_at_once_is_asked_again_as_often_as_configured(stage: Stage) -> None:
     async with open_model_server() as server:
         server.otherwise = Reply().breaks()
-        asking(real_stage, server)
-        async with real_stage.life():
-            await real_stage.platform.says("hello")
-            await real_stage.platform.until(
-                lambda: "Try again." in (real_stage.platform.chat("42").last or "")
-            )
-            told = [text for text in real_stage.platform.chat("42").texts if text.startswith("⏳ The model")]
-        assert len(server.requests) == 1 + real_stage.config.agent.api_max_retries
+        asking(stage, server)
+        async with stage.life():
+            await stage.platform.says("hello")
+            await stage.platform.until(lambda: "Try again." in (stage.platform.chat("42").last or ""))
+            told = [text for text in stage.platform.chat("42").texts if text.startswith("⏳ The model")]
+        assert len(server.requests) == 1 + stage.config.agent.api_max_retries
         assert len(told) == 1, "waiting for two seconds, or for four, is nothing to speak of"

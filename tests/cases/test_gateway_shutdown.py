@@ -35,145 +35,145 @@ from hermes_trio.testing.stage import What
 from tests.stage import Stage
 
 
-async def test_cancel_background_tasks_cancels_inflight_message_processing(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_cancel_background_tasks_cancels_inflight_message_processing(stage: Stage) -> None:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(grace=0)
-    assert real_stage.agent.left == [("work", "cancelled", 0.0)]
+    assert stage.agent.left == [("work", "cancelled", 0.0)]
     assert not gateway.work.running
-    assert not real_stage.platform.connected
+    assert not stage.platform.connected
 
 
-async def test_cleanup_agent_resources_reaps_stale_aux_clients(real_stage: Stage) -> None:
+async def test_cleanup_agent_resources_reaps_stale_aux_clients(stage: Stage) -> None:
     """An agent may be a context: what it holds is closed once, after its last turn."""
     closed: list[str] = []
 
     @asynccontextmanager
     async def agent() -> AsyncIterator[Callable[[TurnContext], Awaitable[str]]]:
         try:
-            yield real_stage.agent
+            yield stage.agent
         finally:
             closed.append("memory, clients and caches")
 
-    real_stage.opened_agent = agent()
-    real_stage.agent.on("work", Script().takes(3).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    stage.opened_agent = agent()
+    stage.agent.on("work", Script().takes(3).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(grace=10)
         assert closed == []
     assert closed == ["memory, clients and caches"]
-    assert real_stage.agent.left == [("work", "answered", 3.0)]
+    assert stage.agent.left == [("work", "answered", 3.0)]
 
 
-async def test_gateway_stop_interrupts_running_agents_and_cancels_adapter_tasks(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_gateway_stop_interrupts_running_agents_and_cancels_adapter_tasks(stage: Stage) -> None:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(grace=0)
-    assert real_stage.agent.left == [("work", "cancelled", 0.0)]
-    assert real_stage.turns()[0].reason == "shutdown_timeout"
-    assert [step.what for step in real_stage.platform.history].count("disconnect") == 1
-    assert real_stage.ended_at == 0
+    assert stage.agent.left == [("work", "cancelled", 0.0)]
+    assert stage.turns()[0].reason == "shutdown_timeout"
+    assert [step.what for step in stage.platform.history].count("disconnect") == 1
+    assert stage.ended_at == 0
 
 
-async def test_gateway_stop_drains_running_agents_before_disconnect(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().takes(0.05).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_gateway_stop_drains_running_agents_before_disconnect(stage: Stage) -> None:
+    stage.agent.on("work", Script().takes(0.05).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(grace=5)
-    assert real_stage.agent.left == [("work", "answered", 0.05)]
-    assert real_stage.platform.history[-1].what == "disconnect"
-    assert real_stage.ended_at == 0.05
+    assert stage.agent.left == [("work", "answered", 0.05)]
+    assert stage.platform.history[-1].what == "disconnect"
+    assert stage.ended_at == 0.05
 
 
-async def test_gateway_stop_interrupts_after_drain_timeout(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_gateway_stop_interrupts_after_drain_timeout(stage: Stage) -> None:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(grace=0.05)
-    assert real_stage.agent.left == [("work", "cancelled", 0.05)]
-    assert real_stage.platform.history[-1].what == "disconnect"
+    assert stage.agent.left == [("work", "cancelled", 0.05)]
+    assert stage.platform.history[-1].what == "disconnect"
 
 
 TOPIC = {"thread_id": "7"}
 
 
 async def test_restart_shutdown_warning_uses_restart_command_reply_anchor_for_active_session(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    real_stage.allow(home_channel=HomeChannel("memory", "42", thread_id="7"))
-    real_stage.agent.on("work", Script().hangs())
-    async with real_stage.life():
-        await real_stage.says("work", **TOPIC)
-        await real_stage.says("/restart", message_id="restart-1", **TOPIC)
-    notices = [m for m in real_stage.platform.chat("42").messages if "Gateway restarting" in m.text]
+    stage.allow(home_channel=HomeChannel("memory", "42", thread_id="7"))
+    stage.agent.on("work", Script().hangs())
+    async with stage.life():
+        await stage.says("work", **TOPIC)
+        await stage.says("/restart", message_id="restart-1", **TOPIC)
+    notices = [m for m in stage.platform.chat("42").messages if "Gateway restarting" in m.text]
     assert [(m.thread_id, m.reply_to) for m in notices] == [("7", "restart-1")]
 
 
-async def test_in_chat_restart_skips_home_shutdown_even_with_active_session(real_stage: Stage) -> None:
-    real_stage.allow(home_channel=HomeChannel("memory", "home"))
-    real_stage.agent.on("work", Script().hangs())
-    async with real_stage.life():
-        await real_stage.says("work", **TOPIC)
-        await real_stage.says("/restart", message_id="restart-1", **TOPIC)
-    assert real_stage.platform.chat("home").texts == []
-    notices = [m for m in real_stage.platform.chat("42").messages if "Gateway restarting" in m.text]
+async def test_in_chat_restart_skips_home_shutdown_even_with_active_session(stage: Stage) -> None:
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    stage.agent.on("work", Script().hangs())
+    async with stage.life():
+        await stage.says("work", **TOPIC)
+        await stage.says("/restart", message_id="restart-1", **TOPIC)
+    assert stage.platform.chat("home").texts == []
+    notices = [m for m in stage.platform.chat("42").messages if "Gateway restarting" in m.text]
     assert [m.reply_to for m in notices] == ["restart-1"]
 
 
-async def test_idle_in_chat_restart_does_not_send_interruption_warning(real_stage: Stage) -> None:
-    real_stage.allow(home_channel=HomeChannel("memory", "home"))
-    async with real_stage.life():
-        await real_stage.says("/restart")
-    assert not any("interrupted" in text for text in real_stage.platform.chat("42").texts)
-    assert real_stage.platform.chat("home").texts == []
+async def test_idle_in_chat_restart_does_not_send_interruption_warning(stage: Stage) -> None:
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    async with stage.life():
+        await stage.says("/restart")
+    assert not any("interrupted" in text for text in stage.platform.chat("42").texts)
+    assert stage.platform.chat("home").texts == []
 
 
-async def test_in_chat_restart_does_not_write_home_startup_marker(real_stage: Stage) -> None:
-    async with real_stage.life():
-        await real_stage.says("/restart")
-    assert not (real_stage.home / RESTART_PENDING).exists()
-    async with real_stage.life() as gateway:
+async def test_in_chat_restart_does_not_write_home_startup_marker(stage: Stage) -> None:
+    async with stage.life():
+        await stage.says("/restart")
+    assert not (stage.home / RESTART_PENDING).exists()
+    async with stage.life() as gateway:
         gateway.stop(restart=True)
-    assert (real_stage.home / RESTART_PENDING).exists(), "a restart that no chat asked for"
+    assert (stage.home / RESTART_PENDING).exists(), "a restart that no chat asked for"
 
 
-async def test_drain_active_agents_throttles_status_updates(real_stage: Stage) -> None:
-    real_stage.agent.on("quick", Script().takes(0.12).says("Done."))
-    real_stage.agent.on("slow", Script().takes(0.24).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("quick", "1")
-        await real_stage.says("slow", "2")
+async def test_drain_active_agents_throttles_status_updates(stage: Stage) -> None:
+    stage.agent.on("quick", Script().takes(0.12).says("Done."))
+    stage.agent.on("slow", Script().takes(0.24).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("quick", "1")
+        await stage.says("slow", "2")
         await trio.lowlevel.checkpoint()
         began = trio.current_time()
-        written = real_stage.status_writes
+        written = stage.status_writes
         before = len(written)
         gateway.stop(grace=5)
     during = [at - began for at in written[before:]]
     assert 3 <= len(during) <= 4
 
 
-async def test_signal_initiated_shutdown_persists_running_not_stopped(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
+async def test_signal_initiated_shutdown_persists_running_not_stopped(stage: Stage) -> None:
+    async with stage.life() as gateway:
         gateway.control.ask(Ending(Cause.SIGNAL, grace=0))
-    status = read_status(real_stage.home)
+    status = read_status(stage.home)
     assert status is not None
     assert status.gateway_state == "running"
 
 
-async def test_operator_initiated_stop_persists_stopped(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
+async def test_operator_initiated_stop_persists_stopped(stage: Stage) -> None:
+    async with stage.life() as gateway:
         gateway.stop()
-    status = read_status(real_stage.home)
+    status = read_status(stage.home)
     assert status is not None
     assert status.gateway_state == "stopped"
 
 
-async def test_signal_initiated_restart_still_persists_stopped(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
+async def test_signal_initiated_restart_still_persists_stopped(stage: Stage) -> None:
+    async with stage.life() as gateway:
         gateway.control.ask(Ending(Cause.RESTART, grace=0, asked_by="SIGUSR1"))
-    status = read_status(real_stage.home)
+    status = read_status(stage.home)
     assert status is not None
     assert status.gateway_state == "stopped"
 
@@ -208,25 +208,25 @@ async def restarted(stage: Stage) -> int:
     return exit_code(gateway.shutdown.consequences(ending).exit)
 
 
-async def test_gateway_stop_systemd_service_restart_exits_cleanly(real_stage: Stage, systemctl: Path) -> None:
-    assert await restarted(real_stage) == 0
+async def test_gateway_stop_systemd_service_restart_exits_cleanly(stage: Stage, systemctl: Path) -> None:
+    assert await restarted(stage) == 0
     assert systemctl.read_text().splitlines() == ["--user --no-block restart hermes-trio.service"]
-    assert (real_stage.home / RESTART_PENDING).exists()
+    assert (stage.home / RESTART_PENDING).exists()
 
 
 async def test_a_restart_that_systemd_does_not_queue_is_asked_for_by_exit_code(
-    real_stage: Stage, systemctl: Path
+    stage: Stage, systemctl: Path
 ) -> None:
     (systemctl.parent / "refuses").touch()
-    assert await restarted(real_stage) == GATEWAY_SERVICE_RESTART_EXIT_CODE == 75
+    assert await restarted(stage) == GATEWAY_SERVICE_RESTART_EXIT_CODE == 75
 
 
 async def test_gateway_stop_launchd_service_restart_keeps_nonzero_exit(
-    real_stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("INVOCATION_ID", raising=False)
     monkeypatch.setenv("XPC_SERVICE_NAME", "ai.hermes.gateway")
-    assert await restarted(real_stage) == 75
+    assert await restarted(stage) == 75
 
 
 # --- processes: real ones, on the real clock ---------------------------------------------------------

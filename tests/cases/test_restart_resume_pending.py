@@ -299,63 +299,63 @@ class TestStuckLoopEscalation:
 # --- the drain ---------------------------------------------------------------------------------------
 
 
-async def test_drain_timeout_marks_resume_pending(real_stage: Stage) -> None:
+async def test_drain_timeout_marks_resume_pending(stage: Stage) -> None:
     for chat in ("1", "2"):
-        real_stage.agent.on(f"work {chat}", Script().says("I begin.").hangs())
-    async with real_stage.life() as gateway:
+        stage.agent.on(f"work {chat}", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
         for chat in ("1", "2"):
-            await real_stage.says(f"work {chat}", chat)
+            await stage.says(f"work {chat}", chat)
         gateway.stop(grace=0.05)
-    assert [real_stage.entry(chat).resume_reason for chat in ("1", "2")] == ["shutdown_timeout"] * 2
+    assert [stage.entry(chat).resume_reason for chat in ("1", "2")] == ["shutdown_timeout"] * 2
 
 
-async def test_drain_timeout_uses_restart_reason_when_restarting(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_drain_timeout_uses_restart_reason_when_restarting(stage: Stage) -> None:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(restart=True, grace=0.05)
-    assert real_stage.entry().resume_reason == "restart_timeout"
+    assert stage.entry().resume_reason == "restart_timeout"
 
 
-async def test_clean_drain_does_not_mark_resume_pending(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().takes(2).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_clean_drain_does_not_mark_resume_pending(stage: Stage) -> None:
+    stage.agent.on("work", Script().takes(2).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(grace=10)
         await trio.sleep(10)
-        assert real_stage.ended_at == 2
-    assert real_stage.agent.left == [("work", "answered", 2.0)], "it was not interrupted"
-    assert real_stage.entry().mark is None
+        assert stage.ended_at == 2
+    assert stage.agent.left == [("work", "answered", 2.0)], "it was not interrupted"
+    assert stage.entry().mark is None
 
 
-async def test_drain_timeout_only_marks_still_running_sessions(real_stage: Stage) -> None:
-    real_stage.agent.on("quick", Script().takes(0.05).says("Done."))
-    real_stage.agent.on("slow", Script().hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("quick", "1")
-        await real_stage.says("slow", "2")
+async def test_drain_timeout_only_marks_still_running_sessions(stage: Stage) -> None:
+    stage.agent.on("quick", Script().takes(0.05).says("Done."))
+    stage.agent.on("slow", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("quick", "1")
+        await stage.says("slow", "2")
         gateway.stop(grace=0.3)
-    assert real_stage.entry("1").mark is None
-    assert real_stage.entry("2").resume_pending is True
+    assert stage.entry("1").mark is None
+    assert stage.entry("2").resume_pending is True
 
 
-async def test_drain_timeout_skips_pending_sentinel_sessions(real_stage: Stage) -> None:
+async def test_drain_timeout_skips_pending_sentinel_sessions(stage: Stage) -> None:
     """A turn whose agent has not asked its model yet has interrupted nothing: it leaves no mark, and
     its message waits for the next life."""
-    real_stage.agent.before_asking = 5
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello")
+    stage.agent.before_asking = 5
+    async with stage.life() as gateway:
+        await stage.says("hello")
         gateway.stop(grace=0.3)
-    assert real_stage.entry().mark is None
-    assert [turn.outcome for turn in real_stage.turns()] == ["unstarted"]
-    assert real_stage.pending() == ["hello"]
+    assert stage.entry().mark is None
+    assert [turn.outcome for turn in stage.turns()] == ["unstarted"]
+    assert stage.pending() == ["hello"]
 
 
-async def test_restart_banner_uses_try_to_resume_wording(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_restart_banner_uses_try_to_resume_wording(stage: Stage) -> None:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(restart=True, grace=0.3)
-    [banner] = real_stage.platform.chat("42").texts
+    [banner] = stage.platform.chat("42").texts
     assert "restarting" in banner
     assert "try to resume" in banner

@@ -73,107 +73,102 @@ async def used_once(stage: Stage) -> None:
         await trio.sleep(10)
 
 
-async def test_startup_auto_resume_uses_transcript_timestamp_over_fresh_marker(real_stage: Stage) -> None:
-    await used_once(real_stage)
-    left_behind(real_stage, ASKED, CALLED, at=6 * 7 * 86400)
-    async with real_stage.life():
+async def test_startup_auto_resume_uses_transcript_timestamp_over_fresh_marker(stage: Stage) -> None:
+    await used_once(stage)
+    left_behind(stage, ASKED, CALLED, at=6 * 7 * 86400)
+    async with stage.life():
         await trio.sleep(10)
-        assert len(real_stage.agent.began) == 1, "six weeks old: only the first hello was run"
-        assert real_stage.entry().mark is None
+        assert len(stage.agent.began) == 1, "six weeks old: only the first hello was run"
+        assert stage.entry().mark is None
 
 
-async def test_startup_auto_resume_clears_stale_marker_when_tail_already_answered(real_stage: Stage) -> None:
-    await used_once(real_stage)
-    left_behind(real_stage, ASKED, ANSWERED)
-    async with real_stage.life():
+async def test_startup_auto_resume_clears_stale_marker_when_tail_already_answered(stage: Stage) -> None:
+    await used_once(stage)
+    left_behind(stage, ASKED, ANSWERED)
+    async with stage.life():
         await trio.sleep(10)
-        assert len(real_stage.agent.began) == 1
-        assert real_stage.entry().mark is None
+        assert len(stage.agent.began) == 1
+        assert stage.entry().mark is None
 
 
-async def test_drain_timeout_clears_pre_mark_for_session_that_finished_during_drain(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.on("quick", Script().takes(0.05).says("Done."))
-    real_stage.agent.on("slow", Script().says("I begin.").hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("quick", "1")
-        await real_stage.says("slow", "2")
+async def test_drain_timeout_clears_pre_mark_for_session_that_finished_during_drain(stage: Stage) -> None:
+    stage.agent.on("quick", Script().takes(0.05).says("Done."))
+    stage.agent.on("slow", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
+        await stage.says("quick", "1")
+        await stage.says("slow", "2")
         gateway.stop(grace=0.3)
-    assert real_stage.entry("1").mark is None
-    assert real_stage.entry("2").resume_pending is True
+    assert stage.entry("1").mark is None
+    assert stage.entry("2").resume_pending is True
 
 
-async def test_recovery_note_tail_is_cleared_and_not_run(real_stage: Stage) -> None:
-    await used_once(real_stage)
-    left_behind(real_stage, TranscriptRow("user", f"{NOTE_OPENING} The previous turn was interrupted.]", 0))
-    async with real_stage.life():
+async def test_recovery_note_tail_is_cleared_and_not_run(stage: Stage) -> None:
+    await used_once(stage)
+    left_behind(stage, TranscriptRow("user", f"{NOTE_OPENING} The previous turn was interrupted.]", 0))
+    async with stage.life():
         await trio.sleep(10)
-        assert len(real_stage.agent.began) == 1
-        assert real_stage.entry().mark is None
+        assert len(stage.agent.began) == 1
+        assert stage.entry().mark is None
 
 
-async def test_clarify_tail_waits_for_the_person(real_stage: Stage) -> None:
-    await used_once(real_stage)
+async def test_clarify_tail_waits_for_the_person(stage: Stage) -> None:
+    await used_once(stage)
     asked = TranscriptRow("assistant", "", 0, tool_calls=(ToolCall("q1", "clarify", "{}"),))
     left_behind(
-        real_stage,
-        ASKED,
-        asked,
-        TranscriptRow("tool", "no answer", 0, tool_call_id="q1", status="unanswered"),
+        stage, ASKED, asked, TranscriptRow("tool", "no answer", 0, tool_call_id="q1", status="unanswered")
     )
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(10)
-        assert len(real_stage.agent.began) == 1, "it waits: nothing runs in the person's place"
-        await real_stage.says("What is the weather?")
+        assert len(stage.agent.began) == 1, "it waits: nothing runs in the person's place"
+        await stage.says("What is the weather?")
         await trio.sleep(10)
-        assert real_stage.agent.prompts[-1] == "What is the weather?", "an unrelated message carries no note"
+        assert stage.agent.prompts[-1] == "What is the weather?", "an unrelated message carries no note"
 
 
-async def test_stored_transcript_times_decide_freshness(real_stage: Stage) -> None:
-    await used_once(real_stage)
-    left_behind(real_stage, ASKED, CALLED, marked_ago=0, at=3601)
-    async with real_stage.life():
+async def test_stored_transcript_times_decide_freshness(stage: Stage) -> None:
+    await used_once(stage)
+    left_behind(stage, ASKED, CALLED, marked_ago=0, at=3601)
+    async with stage.life():
         await trio.sleep(10)
-        assert len(real_stage.agent.began) == 1, "more than an hour ago, whatever the mark says"
-    left_behind(real_stage, ASKED, CALLED, at=3600)
-    async with real_stage.life():
+        assert len(stage.agent.began) == 1, "more than an hour ago, whatever the mark says"
+    left_behind(stage, ASKED, CALLED, at=3600)
+    async with stage.life():
         await trio.sleep(10)
-        assert real_stage.agent.began[-1][0] == "Deploy it."
+        assert stage.agent.began[-1][0] == "Deploy it."
 
 
-async def test_no_notice_from_an_outer_turn_after_a_follow_up(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
-    real_stage.agent.on("long", Script().takes(170).says("First."))
-    real_stage.agent.on("short", Script().takes(100).says("Second."))
-    async with real_stage.life():
-        await real_stage.says("long")
-        await real_stage.says("short")
+async def test_no_notice_from_an_outer_turn_after_a_follow_up(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("long", Script().takes(170).says("First."))
+    stage.agent.on("short", Script().takes(100).says("Second."))
+    async with stage.life():
+        await stage.says("long")
+        await stage.says("short")
         await trio.sleep(400)
-        texts = real_stage.platform.chat("42").texts
+        texts = stage.platform.chat("42").texts
         assert texts == [words.queued(), "First.", "Second."], "nobody was at it for 180 s"
 
 
-async def test_progress_helpers_end_with_their_turn(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().takes(200).says("Done."))
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_progress_helpers_end_with_their_turn(stage: Stage) -> None:
+    stage.agent.on("work", Script().takes(200).says("Done."))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(1000)
-        chat = real_stage.platform.chat("42")
+        chat = stage.platform.chat("42")
         assert max(chat.typing_at) <= 200
         assert [m.edited_at for m in chat.messages if "Worked" in m.text] == [200.0]
 
 
-async def test_queued_messages_are_consumed_in_order_none_lost(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
-    real_stage.agent.on("long", Script().takes(60).says("First."))
-    async with real_stage.life():
-        await real_stage.says("long")
+async def test_queued_messages_are_consumed_in_order_none_lost(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("long", Script().takes(60).says("First."))
+    async with stage.life():
+        await stage.says("long")
         for number in range(1, 6):
             await trio.sleep(2)
-            await real_stage.says(f"message {number}")
+            await stage.says(f"message {number}")
         await trio.sleep(100)
-        assert real_stage.platform.chat("42").texts == [
+        assert stage.platform.chat("42").texts == [
             words.queued(),
             "First.",
             *(f"You said: message {number}" for number in range(1, 6)),

@@ -46,8 +46,8 @@ def contents(home: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in files}
 
 
-async def test_a_run_is_shown_event_by_event(real_stage: Stage, cli: Cli) -> None:
-    one, _ = await told(real_stage)
+async def test_a_run_is_shown_event_by_event(stage: Stage, cli: Cli) -> None:
+    one, _ = await told(stage)
     head, *lines = cli("show", one.stem).stdout.splitlines()
     assert head == f"{one.stem}  of session {one.parent.name}: {len(lines)} events, completed"
     assert "message.delta" in lines[0]
@@ -58,20 +58,20 @@ async def test_a_run_is_shown_event_by_event(real_stage: Stage, cli: Cli) -> Non
     assert run["findings"] == []
 
 
-async def test_what_is_not_there_or_must_not_be_asked_for(real_stage: Stage, cli: Cli) -> None:
-    await told(real_stage)
+async def test_what_is_not_there_or_must_not_be_asked_for(stage: Stage, cli: Cli) -> None:
+    await told(stage)
     assert cli("show", "nothing").stderr.startswith("error: no run and no session 'nothing' has a journal.")
     for name in ("../gateway", "a/b", ".."):
         result = cli("show", name)
         assert (result.exit_code, "is refused" in result.stderr) == (1, True)
 
 
-async def test_sound_journals_are_sound(real_stage: Stage, cli: Cli) -> None:
-    await told(real_stage)
-    before = contents(real_stage.home)
+async def test_sound_journals_are_sound(stage: Stage, cli: Cli) -> None:
+    await told(stage)
+    before = contents(stage.home)
     result = cli("check")
     assert (result.exit_code, result.stdout) == (0, "2 journals read, nothing found to be wrong.\n")
-    assert contents(real_stage.home) == before
+    assert contents(stage.home) == before
 
 
 def lose_a_line(path: Path) -> None:
@@ -101,52 +101,52 @@ def tear_the_tail(path: Path) -> None:
     ],
 )
 async def test_damage_is_told_with_its_place_and_left_as_it_is(
-    real_stage: Stage, cli: Cli, damage: Callable[[Path], object], kinds: list[str]
+    stage: Stage, cli: Cli, damage: Callable[[Path], object], kinds: list[str]
 ) -> None:
-    one, two = await told(real_stage)
+    one, two = await told(stage)
     damage(two)
-    before = contents(real_stage.home)
+    before = contents(stage.home)
     result = cli("check", "--json")
     assert result.exit_code == 1
     report = json.loads(result.stdout)
     assert list(dict.fromkeys(finding["kind"] for finding in report["findings"])) == kinds
     assert {finding["session_id"] for finding in report["findings"]} == {two.parent.name}
-    assert contents(real_stage.home) == before
+    assert contents(stage.home) == before
     text = cli("check")
     assert text.exit_code == 1
     assert text.stdout.splitlines()[0].startswith(f"{two.parent.name}/")
     assert cli("show", one.stem).exit_code == 0
 
 
-async def test_a_gap_names_what_is_missing(real_stage: Stage, cli: Cli) -> None:
-    one, _ = await told(real_stage)
+async def test_a_gap_names_what_is_missing(stage: Stage, cli: Cli) -> None:
+    one, _ = await told(stage)
     lines = one.read_bytes().splitlines(keepends=True)
     one.write_bytes(lines[0] + lines[3])
     assert "gap: event 2 to 3 missing" in cli("check").stdout
     assert "gap: event 2 to 3 missing" in cli("show", one.stem).stdout
 
 
-async def test_what_retention_removed_is_not_missed(real_stage: Stage, cli: Cli) -> None:
-    one, _ = await told(real_stage)
-    (real_stage.home / "config.yaml").write_text("retention: {journal_days: 1}")
+async def test_what_retention_removed_is_not_missed(stage: Stage, cli: Cli) -> None:
+    one, _ = await told(stage)
+    (stage.home / "config.yaml").write_text("retention: {journal_days: 1}")
     one.unlink()
     assert cli("check").exit_code == 0
 
 
-async def test_a_run_that_is_being_written_is_no_damage(real_stage: Stage, cli: Cli) -> None:
-    real_stage.agent.on("hang", Script().says("I begin.").hangs())
-    async with real_stage.life():
-        await real_stage.says("hang")
+async def test_a_run_that_is_being_written_is_no_damage(stage: Stage, cli: Cli) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("hang")
         await trio.sleep(1)
-        [path] = (real_stage.home / "journal").glob("*/*.jsonl")
+        [path] = (stage.home / "journal").glob("*/*.jsonl")
         with path.open("ab") as file:
             file.write(b'{"version":1,"event_id')
         assert cli("check").exit_code == 0
     assert cli("check").exit_code == 1, "now it is over, and nobody will finish the line"
 
 
-async def test_an_empty_journal_without_a_turn_is_one_that_never_began(real_stage: Stage, cli: Cli) -> None:
-    one, _ = await told(real_stage)
+async def test_an_empty_journal_without_a_turn_is_one_that_never_began(stage: Stage, cli: Cli) -> None:
+    one, _ = await told(stage)
     one.with_name("r9.jsonl").touch()
     assert cli("check").exit_code == 0
 

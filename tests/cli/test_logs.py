@@ -74,19 +74,19 @@ def test_no_secret_reaches_the_file_whatever_it_hides_in(tmp_path: Path) -> None
     assert len(content.splitlines()) == 5
 
 
-async def test_an_adapter_and_an_agent_that_speak_of_their_tokens(real_stage: Stage) -> None:
+async def test_an_adapter_and_an_agent_that_speak_of_their_tokens(stage: Stage) -> None:
     """The whole gateway, with errors as libraries make them."""
-    real_stage.platform.fails("connect", LinkLost(f"GET https://api/bot{TOKEN}/getMe: {SECRET}"))
-    real_stage.platform.fails("send", NotSent(f"403 for token={SECRET}"))
-    real_stage.agent.on("hello", Script().raises(RuntimeError(f"401: Incorrect API key provided: {SECRET}")))
-    with log_to_file(real_stage.home, CONFIG, {}):
-        async with real_stage.life():
-            await real_stage.platform.says("hello")
-            await real_stage.platform.until(lambda: real_stage.platform.chat("42").texts != [])
-        real_stage.platform.fails("connect", CredentialsRefused("memory", SECRET), times=1)
-        async with real_stage.life() as gateway:
+    stage.platform.fails("connect", LinkLost(f"GET https://api/bot{TOKEN}/getMe: {SECRET}"))
+    stage.platform.fails("send", NotSent(f"403 for token={SECRET}"))
+    stage.agent.on("hello", Script().raises(RuntimeError(f"401: Incorrect API key provided: {SECRET}")))
+    with log_to_file(stage.home, CONFIG, {}):
+        async with stage.life():
+            await stage.platform.says("hello")
+            await stage.platform.until(lambda: stage.platform.chat("42").texts != [])
+        stage.platform.fails("connect", CredentialsRefused("memory", SECRET), times=1)
+        async with stage.life() as gateway:
             await gateway.control.ending()
-    content = text(real_stage.home)
+    content = text(stage.home)
     assert "agent failed" in content
     assert "***" in content
     assert SECRET not in content

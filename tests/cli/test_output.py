@@ -61,27 +61,27 @@ def test_a_stream_lets_nothing_by_and_a_style_of_ours_goes_around_it() -> None:
     assert unescaped(outer) is inner  # type: ignore[arg-type]
 
 
-async def test_no_command_passes_on_what_somebody_wrote(real_stage: Stage) -> None:
-    real_stage.agent.on(EVIL.strip(), Script().says(EVIL).calls("terminal", preview=EVIL))
-    real_stage.platform.fails("connect", LinkLost(EVIL), times=1)
-    async with real_stage.life():
+async def test_no_command_passes_on_what_somebody_wrote(stage: Stage) -> None:
+    stage.agent.on(EVIL.strip(), Script().says(EVIL).calls("terminal", preview=EVIL))
+    stage.platform.fails("connect", LinkLost(EVIL), times=1)
+    async with stage.life():
         await trio.sleep(60)
-        event = real_stage.platform.event(EVIL)
+        event = stage.platform.event(EVIL)
         source = replace(event.source, user_name=EVIL, chat_name=EVIL)
-        await real_stage.platform.deliver(replace(event, source=source)).wait()
+        await stage.platform.deliver(replace(event, source=source)).wait()
         await trio.sleep(5)
-        real_stage.platform.fails("connect", LinkLost(EVIL), times=9)
-        real_stage.platform.drop()
+        stage.platform.fails("connect", LinkLost(EVIL), times=9)
+        stage.platform.drop()
         await trio.sleep(5)
-        entry = real_stage.entry()
-        (run,) = (real_stage.home / "journal" / entry.session_id).glob("*.jsonl")
-        state = (real_stage.home / "gateway_state.json").read_bytes()
-    (real_stage.home / "gateway_state.json").write_bytes(state)  # as a gateway leaves it that is killed now
-    with closing(sqlite3.connect(real_stage.home / "gateway.db")) as db:
+        entry = stage.entry()
+        (run,) = (stage.home / "journal" / entry.session_id).glob("*.jsonl")
+        state = (stage.home / "gateway_state.json").read_bytes()
+    (stage.home / "gateway_state.json").write_bytes(state)  # as a gateway leaves it that is killed now
+    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
         person = Person("telegram", "42\x1b[2J", EVIL, World().time())
         pairing.ask(db, person, pairing.sealed(pairing.new_code()))
         db.commit()
-    (real_stage.home / "config.yaml").write_text(f"platforms: {{x: {{label: {json.dumps(EVIL)}}}}}\n")
+    (stage.home / "config.yaml").write_text(f"platforms: {{x: {{label: {json.dumps(EVIL)}}}}}\n")
     commands = [
         ["sessions", "list"], ["sessions", "list", "--search", EVIL], ["sessions", "show", entry.session_id],
         ["sessions", "show", f"{entry.session_id}{EVIL}"], ["sessions", "export", entry.session_id],
@@ -93,7 +93,7 @@ async def test_no_command_passes_on_what_somebody_wrote(real_stage: Stage) -> No
     ]  # fmt: skip
     shown = ""
     for command in commands:
-        result = CliRunner().invoke(main, command, env={"HERMES_HOME": str(real_stage.home)})
+        result = CliRunner().invoke(main, command, env={"HERMES_HOME": str(stage.home)})
         assert not obeyed(result.stdout), command
         if command != [EVIL]:  # what was typed is echoed by click
             assert not obeyed(result.stderr), command

@@ -60,8 +60,8 @@ async def talked(stage: Stage) -> tuple[str, str]:
     return stage.entry("2").session_id, stage.entry("1").session_id
 
 
-async def test_the_list_has_the_newest_first_with_its_state(real_stage: Stage, cli: Cli) -> None:
-    new, old = await talked(real_stage)
+async def test_the_list_has_the_newest_first_with_its_state(stage: Stage, cli: Cli) -> None:
+    new, old = await talked(stage)
     head, first, second = cli("list").stdout.splitlines()
     assert head.split() == ["SESSION", "CHAT", "LAST", "USED", "TURNS", "STATE"]
     assert first.split() == [new, "memory", "2", "2026-05-20", "12:01:01", "1", "interrupted"]
@@ -69,12 +69,12 @@ async def test_the_list_has_the_newest_first_with_its_state(real_stage: Stage, c
 
 
 async def test_it_is_the_same_while_the_gateway_runs_and_nothing_is_changed_by_looking(
-    real_stage: Stage, cli: Cli
+    stage: Stage, cli: Cli
 ) -> None:
-    real_stage.agent.on("work", Script().takes(50).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
-        session_id = real_stage.entry().session_id
+    stage.agent.on("work", Script().takes(50).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        session_id = stage.entry().session_id
         before = await gateway.home.database.read(everything)
         assert cli("list").stdout.splitlines()[1].endswith("answering")
         for command in (["list", "--search", "work"], ["show", session_id], ["export", session_id]):
@@ -82,12 +82,12 @@ async def test_it_is_the_same_while_the_gateway_runs_and_nothing_is_changed_by_l
         assert await gateway.home.database.read(everything) == before
 
 
-async def test_a_turn_that_a_kill_left_behind_does_not_run(real_stage: Stage, tmp_path: Path) -> None:
+async def test_a_turn_that_a_kill_left_behind_does_not_run(stage: Stage, tmp_path: Path) -> None:
     killed = tmp_path / "killed"
-    real_stage.agent.on("work", Script().takes(50).says("Done."))
-    async with real_stage.life():
-        await real_stage.says("work")
-        shutil.copytree(real_stage.home, killed)  # what a kill leaves, but for the lock
+    stage.agent.on("work", Script().takes(50).says("Done."))
+    async with stage.life():
+        await stage.says("work")
+        shutil.copytree(stage.home, killed)  # what a kill leaves, but for the lock
     (killed / LOCK_FILE).unlink(missing_ok=True)
     listed = CliRunner().invoke(main, ["sessions", "list"], env={"HERMES_HOME": str(killed)}).stdout
     assert listed.splitlines()[1].endswith("interrupted")
@@ -97,19 +97,19 @@ async def test_a_turn_that_a_kill_left_behind_does_not_run(real_stage: Stage, tm
     assert found["running"] is False
 
 
-async def test_what_was_interrupted_and_is_taken_up_is_being_answered(real_stage: Stage, cli: Cli) -> None:
-    real_stage.agent.on("work", Script().takes(50).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_what_was_interrupted_and_is_taken_up_is_being_answered(stage: Stage, cli: Cli) -> None:
+    stage.agent.on("work", Script().takes(50).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(grace=0)
     assert cli("list").stdout.splitlines()[1].endswith("interrupted")
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(10)
         assert cli("list").stdout.splitlines()[1].endswith("answering")
 
 
-async def test_a_search_finds_what_was_said_and_shows_it(real_stage: Stage, cli: Cli) -> None:
-    _, old = await talked(real_stage)
+async def test_a_search_finds_what_was_said_and_shows_it(stage: Stage, cli: Cli) -> None:
+    _, old = await talked(stage)
     found = cli("list", "--search", "umbrella blue").stdout.splitlines()
     assert len(found) == 2
     assert found[1].startswith(old)
@@ -118,18 +118,16 @@ async def test_a_search_finds_what_was_said_and_shows_it(real_stage: Stage, cli:
     assert cli("list", "--search", '" OR *').exit_code == 0
 
 
-async def test_a_long_list_says_that_it_is_cut(real_stage: Stage, cli: Cli) -> None:
-    await talked(real_stage)
+async def test_a_long_list_says_that_it_is_cut(stage: Stage, cli: Cli) -> None:
+    await talked(stage)
     result = cli("list", "--limit", "1")
     assert len(result.stdout.splitlines()) == 2
     assert result.stderr == "... and 1 more: --limit 2 shows all, --search finds.\n"
     assert cli("list", "--limit", "9" * 30).exit_code == 2, "a usage error, and no traceback"
 
 
-async def test_show_tells_the_conversation_and_what_is_known_of_a_cut_answer(
-    real_stage: Stage, cli: Cli
-) -> None:
-    new, _ = await talked(real_stage)
+async def test_show_tells_the_conversation_and_what_is_known_of_a_cut_answer(stage: Stage, cli: Cli) -> None:
+    new, _ = await talked(stage)
     shown = cli("show", new).stdout
     assert f"{new}  memory 2\n" in shown
     assert "1 turn, 0 tokens. interrupted\n" in shown
@@ -137,20 +135,20 @@ async def test_show_tells_the_conversation_and_what_is_known_of_a_cut_answer(
     assert "Response interrupted before this turn finished." in shown
 
 
-async def test_what_strangers_write_moves_no_cursor(real_stage: Stage, cli: Cli) -> None:
-    async with real_stage.life():
-        await real_stage.says("\x1b[2J\x9b31m\rhello")
-    session_id = real_stage.entry().session_id
+async def test_what_strangers_write_moves_no_cursor(stage: Stage, cli: Cli) -> None:
+    async with stage.life():
+        await stage.says("\x1b[2J\x9b31m\rhello")
+    session_id = stage.entry().session_id
     for command in (["list"], ["show", session_id], ["list", "--search", "hello"], ["export", session_id]):
         assert all(line.isprintable() for line in cli(*command).stdout.split("\n"))
     markdown = cli("export", session_id, "--format", "markdown").stdout
     assert all(line.isprintable() for line in markdown.split("\n"))
 
 
-async def test_an_export_has_all_of_it(real_stage: Stage, cli: Cli) -> None:
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello")
-        turn = real_stage.turns()[0]
+async def test_an_export_has_all_of_it(stage: Stage, cli: Cli) -> None:
+    async with stage.life() as gateway:
+        await stage.says("hello")
+        turn = stage.turns()[0]
         row = TranscriptRow(
             "assistant",
             "Let me see.",
@@ -159,8 +157,8 @@ async def test_an_export_has_all_of_it(real_stage: Stage, cli: Cli) -> None:
             place=9,
             tool_calls=(ToolCall("c1", "terminal", '{"command": "ls"}'),),
         )
-        await gateway.home.database.write(transcript.append, real_stage.entry().session_id, row)
-    lines = [json.loads(line) for line in cli("export", real_stage.entry().session_id).stdout.splitlines()]
+        await gateway.home.database.write(transcript.append, stage.entry().session_id, row)
+    lines = [json.loads(line) for line in cli("export", stage.entry().session_id).stdout.splitlines()]
     assert [line["type"] for line in lines] == ["session", "message", "message", "message"]
     assert lines[0]["session_key"] == "agent:main:memory:dm:42"
     assert [(line["role"], line["content"]) for line in lines[1:]] == [
@@ -170,14 +168,14 @@ async def test_an_export_has_all_of_it(real_stage: Stage, cli: Cli) -> None:
     ]
     assert lines[3]["tool_calls"] == [{"id": "c1", "name": "terminal", "arguments": '{"command": "ls"}'}]
     assert lines[1]["run_id"] == turn.run_id
-    markdown = cli("export", real_stage.entry().session_id, "--format", "markdown").stdout
+    markdown = cli("export", stage.entry().session_id, "--format", "markdown").stdout
     assert markdown.startswith("# memory 42\n")
     assert "## 2026-05-20 12:00:00 person\n\nhello\n" in markdown
     assert "[calls terminal" in markdown
 
 
-async def test_for_programs(real_stage: Stage, cli: Cli) -> None:
-    new, old = await talked(real_stage)
+async def test_for_programs(stage: Stage, cli: Cli) -> None:
+    new, old = await talked(stage)
     listed = json.loads(cli("list", "--json").stdout)
     assert [one["session_id"] for one in listed] == [new, old]
     assert listed[0]["resume_pending"] is True
@@ -197,8 +195,8 @@ def test_a_home_without_anything(cli: Cli) -> None:
         assert "hermes-trio chat" in result.stderr
 
 
-async def test_an_id_that_is_not_there(real_stage: Stage, cli: Cli) -> None:
-    await talked(real_stage)
+async def test_an_id_that_is_not_there(stage: Stage, cli: Cli) -> None:
+    await talked(stage)
     for command in ("show", "export", "delete"):
         result = cli(command, "../x")
         assert result.exit_code == 1
@@ -223,20 +221,20 @@ async def aside(cli: Cli, *arguments: str, said: str = "") -> Result:
     return await trio.to_thread.run_sync(lambda: cli(*arguments, said=said))
 
 
-async def test_delete_removes_the_session_and_all_that_is_its_own(real_stage: Stage, cli: Cli) -> None:
-    new, old = await talked(real_stage)
+async def test_delete_removes_the_session_and_all_that_is_its_own(stage: Stage, cli: Cli) -> None:
+    new, old = await talked(stage)
     assert cli("delete", old, said="n\n").exit_code == 1
     assert cli("show", old).exit_code == 0
     result = await aside(cli, "delete", old, said="y\n")
     assert result.stdout == f"Delete {old} (memory 1, 1 turns) for ever? [y/N]: y\nDeleted.\n"
     assert cli("show", old).exit_code == 1
     assert cli("show", new).exit_code == 0
-    assert [path.name for path in (real_stage.home / "journal").iterdir()] == [new]
+    assert [path.name for path in (stage.home / "journal").iterdir()] == [new]
 
 
-async def test_delete_is_refused_while_the_gateway_runs(real_stage: Stage, cli: Cli) -> None:
-    _, old = await talked(real_stage)
-    with locked_home(real_stage.home):
+async def test_delete_is_refused_while_the_gateway_runs(stage: Stage, cli: Cli) -> None:
+    _, old = await talked(stage)
+    with locked_home(stage.home):
         result = cli("delete", old, "--yes")
     assert result.exit_code == 1
     assert "its gateway runs" in result.stderr
@@ -244,25 +242,25 @@ async def test_delete_is_refused_while_the_gateway_runs(real_stage: Stage, cli: 
     assert cli("show", old).exit_code == 0
 
 
-async def test_delete_is_refused_while_a_command_of_it_runs(real_stage: Stage, cli: Cli) -> None:
+async def test_delete_is_refused_while_a_command_of_it_runs(stage: Stage, cli: Cli) -> None:
     """Its row is all that knows of it: without it nobody would end the command."""
-    _, old = await talked(real_stage)
+    _, old = await talked(stage)
     me = own()
-    async with real_stage.life() as gateway:
+    async with stage.life() as gateway:
         row = ProcessRow("p1", old, "life", me.pid, me.started, "serve", True, 0.0)
         await gateway.home.database.write(processes.add, row)
         await gateway.home.database.write(
             processes.add, ProcessRow("p2", old, "life", 2**30, 1.0, "ls", True, 0.0)
         )
-    (real_stage.home / "spools").mkdir()
-    (real_stage.home / "spools" / "p2").write_text("output")
+    (stage.home / "spools").mkdir()
+    (stage.home / "spools" / "p2").write_text("output")
     result = await aside(cli, "delete", old, "--yes")
     assert result.exit_code == 1
     assert f"(pid {me.pid})" in result.stderr
-    async with real_stage.life() as gateway:
+    async with stage.life() as gateway:
         await gateway.home.database.write(processes.end, "p1", 0, 1.0)
     assert (await aside(cli, "delete", old, "--yes")).exit_code == 0
-    assert not (real_stage.home / "spools" / "p2").exists()
+    assert not (stage.home / "spools" / "p2").exists()
 
 
 # --- as a program ---
@@ -288,28 +286,28 @@ def on_a_terminal(home: Path, *arguments: str, columns: int = 120) -> str:
     return seen.decode()
 
 
-async def test_at_a_terminal_it_is_drawn_and_what_people_wrote_is_no_markup(real_stage: Stage) -> None:
-    async with real_stage.life():
-        await real_stage.says("hello", chat="[red]kim[/red]")
-    seen = on_a_terminal(real_stage.home, "sessions", "list")
+async def test_at_a_terminal_it_is_drawn_and_what_people_wrote_is_no_markup(stage: Stage) -> None:
+    async with stage.life():
+        await stage.says("hello", chat="[red]kim[/red]")
+    seen = on_a_terminal(stage.home, "sessions", "list")
     assert "[red]kim[/red]" in seen
     assert "\x1b[1m" in seen
 
 
-async def test_in_a_narrow_terminal_the_id_that_other_commands_ask_for_is_whole(real_stage: Stage) -> None:
-    async with real_stage.life():
-        await real_stage.says("hello")
-    seen = on_a_terminal(real_stage.home, "sessions", "list", columns=40)
-    assert real_stage.entry().session_id in seen
+async def test_in_a_narrow_terminal_the_id_that_other_commands_ask_for_is_whole(stage: Stage) -> None:
+    async with stage.life():
+        await stage.says("hello")
+    seen = on_a_terminal(stage.home, "sessions", "list", columns=40)
+    assert stage.entry().session_id in seen
     assert "2026-05-20 12:00:00" in seen, "what does not fit is for the terminal to wrap"
 
 
-async def test_in_a_usual_terminal_a_session_is_a_line(real_stage: Stage) -> None:
-    async with real_stage.life():
+async def test_in_a_usual_terminal_a_session_is_a_line(stage: Stage) -> None:
+    async with stage.life():
         for chat in ("short", "名前" * 20):
-            await real_stage.says("hello", chat=chat)
-            await real_stage.says("/new", chat=chat)
-    head, first, second = on_a_terminal(real_stage.home, "sessions", "list", columns=80).splitlines()
+            await stage.says("hello", chat=chat)
+            await stage.says("/new", chat=chat)
+    head, first, second = on_a_terminal(stage.home, "sessions", "list", columns=80).splitlines()
     assert head.split()[0] == "\x1b[1mSESSION"
     assert cell_len(first) <= 80 >= cell_len(second)
     assert "memory 名…" in first

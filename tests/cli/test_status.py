@@ -38,18 +38,18 @@ def test_where_no_gateway_ever_ran(tmp_path: Path) -> None:
     assert json.loads(status(tmp_path, "--json")) == {"running": False}
 
 
-async def test_one_that_runs_and_cannot_say_how_it_is(real_stage: Stage) -> None:
+async def test_one_that_runs_and_cannot_say_how_it_is(stage: Stage) -> None:
     """On a full disk, say: what lies there is of the life before, or nothing."""
-    async with real_stage.life():
+    async with stage.life():
         pass
-    with locked_home(real_stage.home) as lock:
-        let(real_stage.home)
+    with locked_home(stage.home) as lock:
+        let(stage.home)
         for _ in range(2):
-            said = status(real_stage.home)
+            said = status(stage.home)
             holder = f"pid {lock.process.pid}"
             assert said == f"A gateway has this home ({holder}), and {STATUS_FILE} does not say how it is.\n"
-            assert json.loads(status(real_stage.home, "--json")) == {"running": True}
-            (real_stage.home / STATUS_FILE).unlink(missing_ok=True)
+            assert json.loads(status(stage.home, "--json")) == {"running": True}
+            (stage.home / STATUS_FILE).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -61,93 +61,85 @@ async def test_one_that_runs_and_cannot_say_how_it_is(real_stage: Stage) -> None
         (Cause.NOTHING_SERVES, "It ended because every platform had refused it at 2026-05-20 "),
     ],
 )
-async def test_how_it_ended_who_asked_and_how_long_it_took(
-    real_stage: Stage, cause: Cause, words: str
-) -> None:
-    real_stage.agent.on("work", Script().takes(3).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_how_it_ended_who_asked_and_how_long_it_took(stage: Stage, cause: Cause, words: str) -> None:
+    stage.agent.on("work", Script().takes(3).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.control.ask(Ending(cause, grace=10, asked_by="kim"))
-    let(real_stage.home)
-    said = status(real_stage.home)
+    let(stage.home)
+    said = status(stage.home)
     assert said.startswith(f"No gateway is running. {words}")
     assert said.endswith(", asked for by kim; that took 3.0 s.\n")
 
 
-async def test_one_that_was_killed(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
+async def test_one_that_was_killed(stage: Stage) -> None:
+    async with stage.life() as gateway:
         gateway.stop(asked_by="kim")
-    let(real_stage.home, gateway_state=GatewayState.RUNNING, exit_reason=None)
-    assert "It was killed or crashed while it ran, some time after 2026-05-20 " in status(real_stage.home)
-    assert "kim" not in status(real_stage.home), "that was the life before"
-    let(real_stage.home, gateway_state=GatewayState.STARTING)
-    assert "crashed while it started" in status(real_stage.home)
+    let(stage.home, gateway_state=GatewayState.RUNNING, exit_reason=None)
+    assert "It was killed or crashed while it ran, some time after 2026-05-20 " in status(stage.home)
+    assert "kim" not in status(stage.home), "that was the life before"
+    let(stage.home, gateway_state=GatewayState.STARTING)
+    assert "crashed while it started" in status(stage.home)
 
 
-async def test_one_that_was_killed_while_it_was_held(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
+async def test_one_that_was_killed_while_it_was_held(stage: Stage) -> None:
+    async with stage.life() as gateway:
         gateway.stop(asked_by="kim")
-    async with real_stage.life() as gateway:
+    async with stage.life() as gateway:
         gateway.control.hold(True)
-        await real_stage.platform.until(
-            lambda: gateway.home.board.status.gateway_state is GatewayState.DRAINING
-        )
+        await stage.platform.until(lambda: gateway.home.board.status.gateway_state is GatewayState.DRAINING)
         held = gateway.home.board.status
-        (real_stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
-        assert "\n  held: nothing begins until `hermes-trio drain cancel`\n" in status(real_stage.home)
-    (real_stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
-    let(real_stage.home)
-    assert "It was killed or crashed while it was held, some time after 2026-05-20 " in status(
-        real_stage.home
-    )
-    assert "kim" not in status(real_stage.home), "that was the life before"
+        (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
+        assert "\n  held: nothing begins until `hermes-trio drain cancel`\n" in status(stage.home)
+    (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
+    let(stage.home)
+    assert "It was killed or crashed while it was held, some time after 2026-05-20 " in status(stage.home)
+    assert "kim" not in status(stage.home), "that was the life before"
 
 
-async def test_the_row_of_another_ending_is_not_told(real_stage: Stage) -> None:
+async def test_the_row_of_another_ending_is_not_told(stage: Stage) -> None:
     """A disk that hung may have kept out the row, and never the state file."""
-    async with real_stage.life() as gateway:
+    async with stage.life() as gateway:
         gateway.stop(asked_by="kim")
-    let(real_stage.home, exit_reason="signal")
-    assert "nobody had announced" in status(real_stage.home)
-    assert "kim" not in status(real_stage.home)
+    let(stage.home, exit_reason="signal")
+    assert "nobody had announced" in status(stage.home)
+    assert "kim" not in status(stage.home)
 
 
-async def test_one_that_was_killed_while_it_was_ending(real_stage: Stage) -> None:
-    real_stage.config = everyone(AgentConfig(restart_drain_timeout=60))
+async def test_one_that_was_killed_while_it_was_ending(stage: Stage) -> None:
+    stage.config = everyone(AgentConfig(restart_drain_timeout=60))
     left: list[Status | None] = []
-    real_stage.agent.on("work", Script().takes(50).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    stage.agent.on("work", Script().takes(50).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(asked_by="kim")
-        await real_stage.platform.until(
-            lambda: gateway.home.board.status.gateway_state is GatewayState.DRAINING
-        )
+        await stage.platform.until(lambda: gateway.home.board.status.gateway_state is GatewayState.DRAINING)
         left.append(gateway.home.board.status)
     assert left[0] is not None
-    (real_stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(left[0]))
-    let(real_stage.home)
-    assert "It was killed while it was ending, after 2026-05-20 " in status(real_stage.home)
-    assert "asked for by kim" in status(real_stage.home)
+    (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(left[0]))
+    let(stage.home)
+    assert "It was killed while it was ending, after 2026-05-20 " in status(stage.home)
+    assert "asked for by kim" in status(stage.home)
 
 
 @pytest.mark.parametrize(
     "broken", [lambda path: path.unlink(), lambda path: path.write_bytes(b"no database")]
 )
 async def test_without_its_database_it_says_what_the_state_file_knows(
-    real_stage: Stage, broken: Callable[[Path], object]
+    stage: Stage, broken: Callable[[Path], object]
 ) -> None:
-    async with real_stage.life() as gateway:
+    async with stage.life() as gateway:
         gateway.stop(asked_by="kim")
-    let(real_stage.home)
-    broken(real_stage.home / "gateway.db")
-    assert "It was stopped at 2026-05-20 " in status(real_stage.home)
-    assert not status(real_stage.home).count("kim")
+    let(stage.home)
+    broken(stage.home / "gateway.db")
+    assert "It was stopped at 2026-05-20 " in status(stage.home)
+    assert not status(stage.home).count("kim")
 
 
-async def test_for_programs_it_is_the_state_file(real_stage: Stage) -> None:
-    async with real_stage.life():
+async def test_for_programs_it_is_the_state_file(stage: Stage) -> None:
+    async with stage.life():
         pass
-    let(real_stage.home)
-    report = json.loads(status(real_stage.home, "--json"))
-    file = json.loads((real_stage.home / STATUS_FILE).read_bytes())
+    let(stage.home)
+    report = json.loads(status(stage.home, "--json"))
+    file = json.loads((stage.home / STATUS_FILE).read_bytes())
     assert report == {"running": False, **file}

@@ -18,54 +18,54 @@ NOTHING = words.stopped(was_running=False, dropped=0)
 # --- background ----------------------------------------------------------------------------------------
 
 
-async def test_background_works_beside_the_conversation(real_stage: Stage) -> None:
-    real_stage.agent.on("report", Script().takes(20).says("The report."))
-    async with real_stage.life():
-        await real_stage.says("/background report", thread_id="7")
-        await real_stage.says("hello", thread_id="7")
+async def test_background_works_beside_the_conversation(stage: Stage) -> None:
+    stage.agent.on("report", Script().takes(20).says("The report."))
+    async with stage.life():
+        await stage.says("/background report", thread_id="7")
+        await stage.says("hello", thread_id="7")
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").texts == [words.works_beside(), "You said: hello"]
-        await real_stage.says("/status", thread_id="7")
-        assert "In the background: 1 turn is running" in (real_stage.platform.chat("42").last or "")
+        assert stage.platform.chat("42").texts == [words.works_beside(), "You said: hello"]
+        await stage.says("/status", thread_id="7")
+        assert "In the background: 1 turn is running" in (stage.platform.chat("42").last or "")
         await trio.sleep(60)
-        assert [(m.text, m.thread_id) for m in real_stage.platform.chat("42").messages[-1:]] == [
+        assert [(m.text, m.thread_id) for m in stage.platform.chat("42").messages[-1:]] == [
             ("The report.", "7")
         ]
 
 
-async def test_background_is_taken_up_after_a_cut(real_stage: Stage) -> None:
-    real_stage.agent.on("report", Script().says("It begins.").hangs())
-    async with real_stage.life():
-        await real_stage.says("/background report")
+async def test_background_is_taken_up_after_a_cut(stage: Stage) -> None:
+    stage.agent.on("report", Script().says("It begins.").hangs())
+    async with stage.life():
+        await stage.says("/background report")
         await trio.sleep(5)
-    real_stage.agent.on("report", Script().says("The report."))
-    async with real_stage.life():
+    stage.agent.on("report", Script().says("The report."))
+    async with stage.life():
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").last == "The report."
+        assert stage.platform.chat("42").last == "The report."
 
 
 @pytest.mark.parametrize("state", ["running", "waiting", "cut"])
 async def test_stop_all_ends_what_works_beside_this_conversation_and_no_other(
-    real_stage: Stage, state: str
+    stage: Stage, state: str
 ) -> None:
     group: dict[str, Any] = {"chat": "g", "chat_type": "group"}
     for who in "12":
-        real_stage.agent.on(f"report {who}", Script().takes(20).says(f"The report for {who}."))
+        stage.agent.on(f"report {who}", Script().takes(20).says(f"The report for {who}."))
 
     async def begin() -> None:
         for who in "12":
-            await real_stage.says(f"/background report {who}", user=who, **group)
+            await stage.says(f"/background report {who}", user=who, **group)
 
     async def stop_all(reply: str) -> None:
-        await real_stage.says("/stop", user="1", **group)
-        assert real_stage.platform.chat("g").last == NOTHING
-        await real_stage.says("/stop all", user="1", **group)
-        assert real_stage.platform.chat("g").last == reply
+        await stage.says("/stop", user="1", **group)
+        assert stage.platform.chat("g").last == NOTHING
+        await stage.says("/stop all", user="1", **group)
+        assert stage.platform.chat("g").last == reply
 
     if state == "cut":
-        async with real_stage.life():
+        async with stage.life():
             await begin()
-    async with real_stage.life() as gateway:
+    async with stage.life() as gateway:
         gateway.control.hold(state != "running")
         await trio.testing.wait_all_tasks_blocked()
         if state != "cut":
@@ -73,6 +73,6 @@ async def test_stop_all_ends_what_works_beside_this_conversation_and_no_other(
         await stop_all(words.stopped(state != "waiting", dropped=state == "waiting"))
         gateway.control.hold(False)
         await trio.sleep(60)
-        texts = real_stage.platform.chat("g").texts
+        texts = stage.platform.chat("g").texts
         assert "The report for 1." not in texts
         assert texts[-1] == "The report for 2."

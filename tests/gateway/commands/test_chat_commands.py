@@ -132,13 +132,13 @@ async def agent(turn: TurnContext) -> str:
 
 @pytest.mark.parametrize("state", [IDLE, BUSY, DRAINING, DRAINED])
 @pytest.mark.parametrize("command", list(TABLE))
-async def test_every_command_in_every_state(real_stage: Stage, command: str, state: str) -> None:
-    real_stage.config = everyone(AgentConfig(restart_drain_timeout=GRACE))
-    real_stage.opened_agent = nullcontext(agent)
-    async with real_stage.life() as gateway:
-        await real_stage.says("before")
+async def test_every_command_in_every_state(stage: Stage, command: str, state: str) -> None:
+    stage.config = everyone(AgentConfig(restart_drain_timeout=GRACE))
+    stage.opened_agent = nullcontext(agent)
+    async with stage.life() as gateway:
+        await stage.says("before")
         if state != IDLE:
-            await real_stage.says("work")
+            await stage.says("work")
         await trio.sleep(5)
         if state == DRAINING:
             gateway.stop(grace=GRACE)
@@ -146,11 +146,9 @@ async def test_every_command_in_every_state(real_stage: Stage, command: str, sta
         if state == DRAINED:
             gateway.control.hold(True)
             await trio.testing.wait_all_tasks_blocked()
-        known = len(real_stage.platform.chat("42").messages)
-        await real_stage.says(command, message_id="the command")
-        replies = [
-            m.text for m in real_stage.platform.chat("42").messages[known:] if m.reply_to == "the command"
-        ]
+        known = len(stage.platform.chat("42").messages)
+        await stage.says(command, message_id="the command")
+        replies = [m.text for m in stage.platform.chat("42").messages[known:] if m.reply_to == "the command"]
         replies = [said for said in replies if not said.startswith(("You said: ", "⚠ Gateway restarting"))]
         expected, becomes = TABLE[command]
         wanted = expected[state] if state in expected else expected[""]
@@ -162,10 +160,10 @@ async def test_every_command_in_every_state(real_stage: Stage, command: str, sta
         await trio.sleep(5)
         if state != IDLE:
             # The session may have been ended: what became of the turn is looked for in all of them.
-            assert turn_of(real_stage, "work") == becomes.get(state)
+            assert turn_of(stage, "work") == becomes.get(state)
         await trio.sleep(40)
-        assert turn_of(real_stage, "work") == becomes.get(state, ONGOING[state])
-        open_rows = states(real_stage)
+        assert turn_of(stage, "work") == becomes.get(state, ONGOING[state])
+        open_rows = states(stage)
         kept = state in KEPT and command in GOES_ON_BY_ITSELF
         assert open_rows == (["pending"] if kept else []), "a command is done when it is stored"
 
@@ -217,36 +215,36 @@ def test_what_is_a_command(stage: Stage, said: str, name: str | None, rest: str 
     assert (given and given.name, given and given.rest) == (name, rest)
 
 
-async def test_a_path_is_said_to_the_agent(real_stage: Stage) -> None:
-    async with real_stage.life():
-        await real_stage.says("/etc/hosts looks wrong")
-        assert real_stage.platform.chat("42").last == "You said: /etc/hosts looks wrong"
+async def test_a_path_is_said_to_the_agent(stage: Stage) -> None:
+    async with stage.life():
+        await stage.says("/etc/hosts looks wrong")
+        assert stage.platform.chat("42").last == "You said: /etc/hosts looks wrong"
 
 
-async def test_a_command_in_a_group_goes_to_the_session_of_who_gave_it(real_stage: Stage) -> None:
+async def test_a_command_in_a_group_goes_to_the_session_of_who_gave_it(stage: Stage) -> None:
     for who in "12":
-        real_stage.agent.on(f"work {who}", Script().hangs())
-    async with real_stage.life() as gateway:
+        stage.agent.on(f"work {who}", Script().hangs())
+    async with stage.life() as gateway:
         for who in "12":
-            await real_stage.says(f"work {who}", chat="g", user=who, chat_type="group")
-        await real_stage.says("/stop@hermes_bot", chat="g", user="2", chat_type="group")
-        assert real_stage.agent.left == [("work 2", "cancelled", 0.0)]
+            await stage.says(f"work {who}", chat="g", user=who, chat_type="group")
+        await stage.says("/stop@hermes_bot", chat="g", user="2", chat_type="group")
+        assert stage.agent.left == [("work 2", "cancelled", 0.0)]
         assert len(gateway.work.running) == 1
 
 
-async def test_only_admins_may_do_what_concerns_everybody(real_stage: Stage) -> None:
-    real_stage.allow(allow_admin_from=["1"])
-    async with real_stage.life() as gateway:
+async def test_only_admins_may_do_what_concerns_everybody(stage: Stage) -> None:
+    stage.allow(allow_admin_from=["1"])
+    async with stage.life() as gateway:
         for name in ("model", "restart", "sethome"):
-            await real_stage.says(f"/{name}")
-            assert real_stage.platform.chat("42").last == words.only_admins(name, "memory")
-        await real_stage.says("/approve")
-        assert real_stage.platform.chat("42").last == words.may_not_approve("memory")
+            await stage.says(f"/{name}")
+            assert stage.platform.chat("42").last == words.only_admins(name, "memory")
+        await stage.says("/approve")
+        assert stage.platform.chat("42").last == words.may_not_approve("memory")
         assert gateway.control.current is None
         assert home_channels(gateway) == []
-        await real_stage.says("/stop")
-        assert real_stage.platform.chat("42").last == NOTHING, "what is one's own is nobody else's business"
-        await real_stage.says("/sethome", chat="1")
+        await stage.says("/stop")
+        assert stage.platform.chat("42").last == NOTHING, "what is one's own is nobody else's business"
+        await stage.says("/sethome", chat="1")
         assert home_channels(gateway) == ["1"]
 
 
@@ -254,39 +252,39 @@ async def test_only_admins_may_do_what_concerns_everybody(real_stage: Stage) -> 
 
 
 @pytest.mark.parametrize("lives", [1, 2])
-async def test_a_command_that_comes_twice_happens_once(real_stage: Stage, lives: int) -> None:
+async def test_a_command_that_comes_twice_happens_once(stage: Stage, lives: int) -> None:
     async def deliver_again() -> None:
         for event in (restart, background, queue):
-            real_stage.platform.deliver(event)
+            stage.platform.deliver(event)
             await trio.testing.wait_all_tasks_blocked()
 
-    restart = real_stage.platform.event("/restart")
-    background = real_stage.platform.event("/background report")
-    queue = real_stage.platform.event("/queue later")
-    async with real_stage.life() as gateway:
+    restart = stage.platform.event("/restart")
+    background = stage.platform.event("/background report")
+    queue = stage.platform.event("/queue later")
+    async with stage.life() as gateway:
         for event in (background, queue):
-            real_stage.platform.deliver(event)
+            stage.platform.deliver(event)
             await trio.testing.wait_all_tasks_blocked()
         if lives == 1:
-            await real_stage.says("/undo", message_id="u")
-            await real_stage.says("/undo", message_id="u")
-            texts = real_stage.platform.chat("42").texts
+            await stage.says("/undo", message_id="u")
+            await stage.says("/undo", message_id="u")
+            texts = stage.platform.chat("42").texts
             assert texts.count(words.taken_back("later")) == 1
             assert words.nothing_to_take_back() not in texts
-        real_stage.platform.deliver(restart)
+        stage.platform.deliver(restart)
         await trio.testing.wait_all_tasks_blocked()
         assert gateway.control.current is not None
     if lives == 2:
-        async with real_stage.life() as gateway:
+        async with stage.life() as gateway:
             await deliver_again()
             assert gateway.control.current is None
-            assert sorted(said for said, _ in real_stage.agent.began) == ["later", "report"]
-            assert sum(text.startswith("♻ Restarted") for text in real_stage.platform.chat("42").texts) == 1
+            assert sorted(said for said, _ in stage.agent.began) == ["later", "report"]
+            assert sum(text.startswith("♻ Restarted") for text in stage.platform.chat("42").texts) == 1
 
 
-async def test_a_door_without_names_for_its_messages_may_be_asked_twice(real_stage: Stage) -> None:
-    async with real_stage.life():
+async def test_a_door_without_names_for_its_messages_may_be_asked_twice(stage: Stage) -> None:
+    async with stage.life():
         for _ in range(2):
-            real_stage.platform.deliver(replace(real_stage.platform.event("/queue again"), message_id=None))
+            stage.platform.deliver(replace(stage.platform.event("/queue again"), message_id=None))
             await trio.sleep(5)
-        assert [said for said, _ in real_stage.agent.began] == ["again", "again"]
+        assert [said for said, _ in stage.agent.began] == ["again", "again"]

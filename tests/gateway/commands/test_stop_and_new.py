@@ -20,82 +20,82 @@ STOP = words.stopped(was_running=True, dropped=0)
 # --- stop, new -----------------------------------------------------------------------------------------
 
 
-async def test_stop_replies_first_drops_what_waits_and_keeps_the_session(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
-    real_stage.agent.on("work", Script().says("I begin.").hangs())
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_stop_replies_first_drops_what_waits_and_keeps_the_session(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("work")
         for said in ("two", "three"):
             await trio.sleep(2)
-            await real_stage.says(said)
-        before = real_stage.entry().session_id
-        known = len(real_stage.platform.history)
-        await real_stage.says("/stop")
-        did = [(step.what, step.text) for step in real_stage.platform.history[known:]]
+            await stage.says(said)
+        before = stage.entry().session_id
+        known = len(stage.platform.history)
+        await stage.says("/stop")
+        did = [(step.what, step.text) for step in stage.platform.history[known:]]
         did = [one for one in did if one[0] in ("send", "edit")]
         assert did == [
             ("send", words.stopped(was_running=True, dropped=2)),
             ("edit", "I begin.\n\n(interrupted)"),
         ]
-        assert real_stage.pending() == []
+        assert stage.pending() == []
         await trio.sleep(60)
-        assert len(real_stage.turns()) == 1
-        await real_stage.says("hello")
-        assert real_stage.entry().session_id == before
-        assert real_stage.platform.chat("42").last == "You said: hello"
+        assert len(stage.turns()) == 1
+        await stage.says("hello")
+        assert stage.entry().session_id == before
+        assert stage.platform.chat("42").last == "You said: hello"
 
 
-async def test_stop_of_a_session_that_waits_to_be_taken_up_is_obeyed(real_stage: Stage) -> None:
+async def test_stop_of_a_session_that_waits_to_be_taken_up_is_obeyed(stage: Stage) -> None:
     """After a restart at most so many turns are taken up at a time; who waits for that can be stopped."""
     for chat in "123456789":
-        real_stage.agent.on(f"work {chat}", Script().takes(20).says("Done."))
-    async with real_stage.life():
+        stage.agent.on(f"work {chat}", Script().takes(20).says("Done."))
+    async with stage.life():
         for chat in "123456789":
-            await real_stage.says(f"work {chat}", chat=chat)
-    async with real_stage.life() as gateway:
+            await stage.says(f"work {chat}", chat=chat)
+    async with stage.life() as gateway:
         await trio.testing.wait_all_tasks_blocked()
         assert len(gateway.work.running) == 8
-        [waits] = [chat for chat in "123456789" if len(real_stage.turns(chat)) == 1]
-        await real_stage.says("/stop", chat=waits)
-        assert real_stage.platform.chat(waits).last == STOP
+        [waits] = [chat for chat in "123456789" if len(stage.turns(chat)) == 1]
+        await stage.says("/stop", chat=waits)
+        assert stage.platform.chat(waits).last == STOP
         await trio.sleep(100)
-        assert real_stage.outcomes(waits) == ["cut"]
-        assert real_stage.entry(waits).mark is None
-        await real_stage.says("hello", chat=waits)
-        assert real_stage.platform.chat(waits).last == "You said: hello"
+        assert stage.outcomes(waits) == ["cut"]
+        assert stage.entry(waits).mark is None
+        await stage.says("hello", chat=waits)
+        assert stage.platform.chat(waits).last == "You said: hello"
 
 
-async def test_new_in_the_middle_of_a_turn_begins_a_session_and_drops_what_waits(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
-    real_stage.agent.on("work", Script().hangs())
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_new_in_the_middle_of_a_turn_begins_a_session_and_drops_what_waits(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("work", Script().hangs())
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-        await real_stage.says("two")
-        before = real_stage.entry().session_id
-        await real_stage.says("/new")
-        assert real_stage.platform.chat("42").last == words.new_session(1)
-        await real_stage.says("hello")
-        assert real_stage.entry().session_id != before
-        assert real_stage.transcript() == [("user", "hello"), ("assistant", "You said: hello")]
-    async with real_stage.life():
+        await stage.says("two")
+        before = stage.entry().session_id
+        await stage.says("/new")
+        assert stage.platform.chat("42").last == words.new_session(1)
+        await stage.says("hello")
+        assert stage.entry().session_id != before
+        assert stage.transcript() == [("user", "hello"), ("assistant", "You said: hello")]
+    async with stage.life():
         await trio.sleep(60)
-        assert [said for said, _ in real_stage.agent.began] == ["work", "hello"]
+        assert [said for said, _ in stage.agent.began] == ["work", "hello"]
 
 
 # --- restart -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("grace", [0.0, 30.0])
-async def test_restart_promises_no_grace_that_there_is_not(real_stage: Stage, grace: float) -> None:
-    real_stage.config = everyone(AgentConfig(restart_drain_timeout=grace))
-    real_stage.agent.on("work", Script().takes(10).says("Done."))
-    async with real_stage.life():
-        await real_stage.says("work", chat="1")
-        await real_stage.says("/restart")
+async def test_restart_promises_no_grace_that_there_is_not(stage: Stage, grace: float) -> None:
+    stage.config = everyone(AgentConfig(restart_drain_timeout=grace))
+    stage.agent.on("work", Script().takes(10).says("Done."))
+    async with stage.life():
+        await stage.says("work", chat="1")
+        await stage.says("/restart")
         await trio.sleep(60)
-        assert real_stage.ended_at == min(grace, 10)
-    said = real_stage.platform.chat("42").texts[0]
+        assert stage.ended_at == min(grace, 10)
+    said = stage.platform.chat("42").texts[0]
     assert said == (
         "♻ Restarting. 1 turn is running and may take 30 s to finish." if grace else "♻ Restarting."
     )

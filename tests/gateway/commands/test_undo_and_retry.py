@@ -16,91 +16,89 @@ from tests.stage import PHOTO_NOT_FETCHED, Stage, everyone
 # --- undo, retry ---------------------------------------------------------------------------------------
 
 
-async def test_undo_forgets_one_exchange_after_the_other(real_stage: Stage) -> None:
-    async with real_stage.life():
+async def test_undo_forgets_one_exchange_after_the_other(stage: Stage) -> None:
+    async with stage.life():
         for said in ("one", "two"):
-            await real_stage.says(said)
+            await stage.says(said)
         for left in (["one", "You said: one"], []):
-            await real_stage.says("/undo")
-            assert [text for _, text in real_stage.transcript()] == left
-        await real_stage.says("/undo")
-        assert real_stage.platform.chat("42").texts[2:] == [
+            await stage.says("/undo")
+            assert [text for _, text in stage.transcript()] == left
+        await stage.says("/undo")
+        assert stage.platform.chat("42").texts[2:] == [
             words.taken_back("two"),
             words.taken_back("one"),
             words.nothing_to_take_back(),
         ]
 
 
-async def test_undo_takes_back_what_waits_before_what_runs(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
-    real_stage.agent.on("work", Script().takes(20).says("Done."))
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_undo_takes_back_what_waits_before_what_runs(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("work", Script().takes(20).says("Done."))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-        await real_stage.says("two")
-        await real_stage.says("/undo")
+        await stage.says("two")
+        await stage.says("/undo")
         await trio.sleep(60)
-        assert real_stage.platform.chat("42").texts == [words.queued(), words.taken_back("two"), "Done."]
-        assert real_stage.outcomes() == ["answered"]
+        assert stage.platform.chat("42").texts == [words.queued(), words.taken_back("two"), "Done."]
+        assert stage.outcomes() == ["answered"]
 
 
 @pytest.mark.parametrize("again", ["no", "answered", "cut at once", "cut after a word"])
-async def test_undo_of_a_cut_turn_forgets_it_with_what_took_it_up_for_ever(
-    real_stage: Stage, again: str
-) -> None:
-    real_stage.agent.on("work", Script().says("I begin.").hangs())
-    async with real_stage.life():
-        await real_stage.says("hello")
-        await real_stage.says("work")
+async def test_undo_of_a_cut_turn_forgets_it_with_what_took_it_up_for_ever(stage: Stage, again: str) -> None:
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("hello")
+        await stage.says("work")
         await trio.sleep(5)
     if again == "cut at once":
-        real_stage.agent.on("work", Script().hangs())
+        stage.agent.on("work", Script().hangs())
     elif again == "answered":
-        real_stage.agent.on("work", Script().says("Done."))
+        stage.agent.on("work", Script().says("Done."))
     if again != "no":
-        async with real_stage.life():
+        async with stage.life():
             await trio.sleep(5)
-            assert len(real_stage.turns()) == 3
-    real_stage.agent.on("work", Script().says("It came back."))
-    async with real_stage.life() as gateway:
+            assert len(stage.turns()) == 3
+    stage.agent.on("work", Script().says("It came back."))
+    async with stage.life() as gateway:
         gateway.control.hold(True)  # so that it is not taken up before anybody can say a word
-        await real_stage.says("/undo")
-        assert real_stage.platform.chat("42").last == words.taken_back("work")
-        assert real_stage.entry().mark is None
+        await stage.says("/undo")
+        assert stage.platform.chat("42").last == words.taken_back("work")
+        assert stage.entry().mark is None
         gateway.control.hold(False)
         await trio.sleep(60)
     for _ in range(2):
-        async with real_stage.life() as gateway:
+        async with stage.life() as gateway:
             await trio.sleep(60)
-            session = await gateway.home.reader.get_session(real_stage.entry().session_id)
+            session = await gateway.home.reader.get_session(stage.entry().session_id)
             assert session is not None
             assert [row.content for row in session.messages] == ["hello", "You said: hello"]
-            assert "It came back." not in real_stage.platform.chat("42").texts
+            assert "It came back." not in stage.platform.chat("42").texts
 
 
-async def test_retry_says_it_anew_and_the_first_answer_is_forgotten(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().says("Badly done."))
-    async with real_stage.life():
-        await real_stage.says("work")
-        real_stage.agent.on("work", Script().says("Well done."))
-        await real_stage.says("/retry")
-        await real_stage.says("/retry")
-        assert real_stage.transcript() == [("user", "work"), ("assistant", "Well done.")]
-        assert real_stage.platform.chat("42").texts == ["Badly done.", "Well done.", "Well done."]
+async def test_retry_says_it_anew_and_the_first_answer_is_forgotten(stage: Stage) -> None:
+    stage.agent.on("work", Script().says("Badly done."))
+    async with stage.life():
+        await stage.says("work")
+        stage.agent.on("work", Script().says("Well done."))
+        await stage.says("/retry")
+        await stage.says("/retry")
+        assert stage.transcript() == [("user", "work"), ("assistant", "Well done.")]
+        assert stage.platform.chat("42").texts == ["Badly done.", "Well done.", "Well done."]
 
 
-async def test_retry_in_the_middle_of_a_turn_ends_it_first(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().says("Badly ").hangs())
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_retry_in_the_middle_of_a_turn_ends_it_first(stage: Stage) -> None:
+    stage.agent.on("work", Script().says("Badly ").hangs())
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-        real_stage.agent.on("work", Script().says("Well done."))
-        await real_stage.says("/retry")
-        assert real_stage.outcomes() == ["stopped", "answered"]
-        assert real_stage.transcript() == [("user", "work"), ("assistant", "Well done.")]
+        stage.agent.on("work", Script().says("Well done."))
+        await stage.says("/retry")
+        assert stage.outcomes() == ["stopped", "answered"]
+        assert stage.transcript() == [("user", "work"), ("assistant", "Well done.")]
 
 
-async def test_retry_brings_the_pictures_along(real_stage: Stage) -> None:
+async def test_retry_brings_the_pictures_along(stage: Stage) -> None:
     seen: list[list[Attachment]] = []
 
     async def agent(turn: TurnContext) -> str:
@@ -108,31 +106,31 @@ async def test_retry_brings_the_pictures_along(real_stage: Stage) -> None:
         seen.append([file for event in turn.said for file in event.attachments])
         return turn.prompt
 
-    real_stage.opened_agent = nullcontext(agent)
-    async with real_stage.life():
+    stage.opened_agent = nullcontext(agent)
+    async with stage.life():
         for text in ("", "what are these?"):
-            await real_stage.sends_photo(text)
+            await stage.sends_photo(text)
         await trio.sleep(5)
-        await real_stage.says("/retry")
+        await stage.says("/retry")
         await trio.sleep(5)
-        await real_stage.says("/retry")
+        await stage.says("/retry")
         await trio.sleep(5)
         assert [len(files) for files in seen] == [2, 2, 2]
         assert seen[0] == seen[1] == seen[2]
         assert (
-            real_stage.platform.chat("42").texts
+            stage.platform.chat("42").texts
             == [f"{PHOTO_NOT_FETCHED}\n\nwhat are these?\n{PHOTO_NOT_FETCHED}"] * 3
         )
 
 
-async def test_a_retry_during_the_drain_is_answered_by_the_next_life(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().takes(20).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello")
+async def test_a_retry_during_the_drain_is_answered_by_the_next_life(stage: Stage) -> None:
+    stage.agent.on("work", Script().takes(20).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("hello")
         gateway.control.hold(True)
-        await real_stage.says("/retry")
-        assert real_stage.platform.chat("42").last == words.after_drain()
-        assert real_stage.transcript() == []
-    async with real_stage.life():
+        await stage.says("/retry")
+        assert stage.platform.chat("42").last == words.after_drain()
+        assert stage.transcript() == []
+    async with stage.life():
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").last == "You said: hello"
+        assert stage.platform.chat("42").last == "You said: hello"

@@ -36,19 +36,19 @@ class Wordless(Exception):
 
 @pytest.mark.parametrize("call", ["connect", "send", "edit"])
 async def test_an_error_that_cannot_be_told_hurts_nobody(
-    real_stage: Stage, call: Literal["connect", "send", "edit"]
+    stage: Stage, call: Literal["connect", "send", "edit"]
 ) -> None:
-    real_stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
-    async with real_stage.life():
+    stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
+    async with stage.life():
         await trio.sleep(1)  # it is connected
-        real_stage.platform.fails(call, Wordless())
+        stage.platform.fails(call, Wordless())
         if call == "connect":
-            real_stage.platform.drop()
-        await real_stage.says("work")
+            stage.platform.drop()
+        await stage.says("work")
         await trio.sleep(300)
-        await real_stage.says("hello", chat="7")
+        await stage.says("hello", chat="7")
         await trio.sleep(5)
-        assert real_stage.platform.chat("7").texts == ["You said: hello"]
+        assert stage.platform.chat("7").texts == ["You said: hello"]
 
 
 class Hooked:
@@ -99,15 +99,15 @@ class WithCalls(MemoryPlatform):
 
 @pytest.mark.parametrize("call", ["send", "edit", "typing"])
 async def test_a_task_of_a_call_that_fails_when_the_call_takes_too_long_hurts_nobody(
-    real_stage: Stage, call: str
+    stage: Stage, call: str
 ) -> None:
-    platform = real_stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
+    platform = stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
     platform.slow = call
-    real_stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(300)
-        await real_stage.says("hello", chat="7")
+        await stage.says("hello", chat="7")
         await trio.sleep(5)
         assert platform.chat("7").texts == ["You said: hello"]
         assert platform.chat("42").texts[-1].endswith("Two.")
@@ -115,16 +115,16 @@ async def test_a_task_of_a_call_that_fails_when_the_call_takes_too_long_hurts_no
 
 @pytest.mark.parametrize("call", ["send", "edit", "typing"])
 async def test_a_task_of_a_call_that_fails_when_the_gateway_stops_keeps_it_from_nothing(
-    real_stage: Stage, call: str
+    stage: Stage, call: str
 ) -> None:
-    platform = real_stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
+    platform = stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
     platform.slow = call
-    real_stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
         await trio.sleep(5)
         gateway.stop(grace=0)
-    assert [turn.outcome for turn in real_stage.turns()] == ["cut"]
+    assert [turn.outcome for turn in stage.turns()] == ["cut"]
 
 
 class WithTasks(MemoryPlatform):
@@ -137,15 +137,13 @@ class WithTasks(MemoryPlatform):
             yield link
 
 
-async def test_a_connection_that_fails_while_it_is_closed_does_not_make_a_stop_a_crash(
-    real_stage: Stage,
-) -> None:
-    real_stage.platform = WithTasks(traits=Traits(edits=True, typing=True))
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello")
+async def test_a_connection_that_fails_while_it_is_closed_does_not_make_a_stop_a_crash(stage: Stage) -> None:
+    stage.platform = WithTasks(traits=Traits(edits=True, typing=True))
+    async with stage.life() as gateway:
+        await stage.says("hello")
         await trio.sleep(5)
         gateway.stop(grace=0)
-    assert real_stage.platform.chat("42").texts == ["You said: hello"]
+    assert stage.platform.chat("42").texts == ["You said: hello"]
 
 
 class Receiving(Hooked):
@@ -202,12 +200,12 @@ def said(text: object = "hi", chat: object = "42", **more: object) -> object:
     ],
 )
 async def test_what_nobody_can_have_received_is_trouble_of_its_adapter_alone(
-    real_stage: Stage, what: object
+    stage: Stage, what: object
 ) -> None:
-    real_stage.platform = Mistaken(what)
-    async with real_stage.life():
+    stage.platform = Mistaken(what)
+    async with stage.life():
         await trio.sleep(100)
-        await real_stage.says("hello", chat="7")
+        await stage.says("hello", chat="7")
         await trio.sleep(5)
-        assert real_stage.platform.chat("7").texts == ["You said: hello"]
-        assert real_stage.pending() == []
+        assert stage.platform.chat("7").texts == ["You said: hello"]
+        assert stage.pending() == []

@@ -70,110 +70,106 @@ HANDS = (
 
 @pytest.mark.parametrize("hand", HANDS)
 async def test_a_gateway_whose_database_is_gone_saves_it_and_ends_and_the_next_life_has_all(
-    real_stage: Stage, hand: object
+    stage: Stage, hand: object
 ) -> None:
     assert callable(hand)
-    async with real_stage.life() as gateway:
+    async with stage.life() as gateway:
         for number in range(3):
-            await real_stage.says(f"before {number}")
+            await stage.says(f"before {number}")
         await trio.sleep(1)
-        hand(real_stage.home)
-        real_stage.platform.post("after")
+        hand(stage.home)
+        stage.platform.post("after")
         await trio.sleep(1)
-        assert real_stage.platform.chat("42").texts[-1] == "You said: before 2", "it is not accepted"
+        assert stage.platform.chat("42").texts[-1] == "You said: before 2", "it is not accepted"
         assert not gateway.control.takes_turns
         ending = gateway.control.current
         assert ending is not None
         assert ending.cause is Cause.STORE_REPLACED
         assert consequences(ending, Supervisor.NONE).exit is Exit.FAILURE
         await trio.sleep(5)
-        assert real_stage.ended_at is not None
-    status = read_status(real_stage.home)
+        assert stage.ended_at is not None
+    status = read_status(stage.home)
     if hand is not rename_home:
         assert status is not None
         assert (is_wanted(status), status.exit_reason) == (True, "database replaced")
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(60)
-        assert real_stage.platform.chat("42").texts[-1] == "You said: after"
-        assert [turn.outcome for turn in real_stage.turns()] == ["answered"] * 4
-    assert said(real_stage.home / "gateway.db") == ["before 0", "before 1", "before 2", "after"]
-    assert not list(real_stage.home.glob("*.part"))
+        assert stage.platform.chat("42").texts[-1] == "You said: after"
+        assert [turn.outcome for turn in stage.turns()] == ["answered"] * 4
+    assert said(stage.home / "gateway.db") == ["before 0", "before 1", "before 2", "after"]
+    assert not list(stage.home.glob("*.part"))
 
 
 @pytest.mark.parametrize("with_logs", [False, True])
 async def test_a_database_that_is_put_in_its_place_stays_untouched_and_a_copy_lies_beside_it(
-    real_stage: Stage, *, with_logs: bool
+    stage: Stage, *, with_logs: bool
 ) -> None:
-    old = real_stage.home.with_name("old")
-    async with real_stage.life():
-        await real_stage.says("old")
+    old = stage.home.with_name("old")
+    async with stage.life():
+        await stage.says("old")
         await trio.sleep(1)
-        shutil.copytree(real_stage.home, old)
-        await real_stage.says("before")
+        shutil.copytree(stage.home, old)
+        await stage.says("before")
         await trio.sleep(1)
         for name in ("gateway.db", *(LOGS if with_logs else ())):
-            (old / name).replace(real_stage.home / name)
-        real_stage.platform.post("after")
+            (old / name).replace(stage.home / name)
+        stage.platform.post("after")
         await trio.sleep(5)
-        assert real_stage.ended_at is not None
-    [saved] = real_stage.home.glob("gateway.db.saved-*")
+        assert stage.ended_at is not None
+    [saved] = stage.home.glob("gateway.db.saved-*")
     assert said(saved) == ["old", "before", "after"]
     if with_logs:
-        assert said(real_stage.home / "gateway.db") == ["old"]
+        assert said(stage.home / "gateway.db") == ["old"]
     else:
-        assert not any((real_stage.home / name).exists() for name in LOGS), (
-            "a log of ours would be mixed into it"
-        )
-    async with real_stage.life():
+        assert not any((stage.home / name).exists() for name in LOGS), "a log of ours would be mixed into it"
+    async with stage.life():
         await trio.sleep(60)
-        assert real_stage.platform.chat("42").texts.count("You said: after") == 1
+        assert stage.platform.chat("42").texts.count("You said: after") == 1
     assert said(saved) == ["old", "before", "after"]
 
 
-async def test_a_turn_that_runs_is_told_of_the_ending_and_taken_up_by_the_next_life(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.on("work", Script().says("I begin.").hangs())
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_a_turn_that_runs_is_told_of_the_ending_and_taken_up_by_the_next_life(stage: Stage) -> None:
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(1)
-        remove_database_and_log(real_stage.home)
-        await real_stage.platform.until(lambda: True)
-        real_stage.platform.post("hello", chat="43")
+        remove_database_and_log(stage.home)
+        await stage.platform.until(lambda: True)
+        stage.platform.post("hello", chat="43")
         await trio.sleep(10)
-        assert real_stage.ended_at is not None
-    assert any("shutting down" in text for text in real_stage.platform.chat("42").texts)
-    real_stage.agent.on("work", Script().says("All done."))
-    async with real_stage.life():
+        assert stage.ended_at is not None
+    assert any("shutting down" in text for text in stage.platform.chat("42").texts)
+    stage.agent.on("work", Script().says("All done."))
+    async with stage.life():
         await trio.sleep(60)
-        assert real_stage.platform.chat("42").texts[-1] == "All done."
-        assert real_stage.platform.chat("43").texts == ["You said: hello"]
+        assert stage.platform.chat("42").texts[-1] == "All done."
+        assert stage.platform.chat("43").texts == ["You said: hello"]
 
 
-async def test_a_copy_that_cannot_be_saved_keeps_the_gateway_there_and_refusing(real_stage: Stage) -> None:
+async def test_a_copy_that_cannot_be_saved_keeps_the_gateway_there_and_refusing(stage: Stage) -> None:
     """The open file is all there is, and is gone with the process."""
-    async with real_stage.life() as gateway:
-        await real_stage.says("before")
+    async with stage.life() as gateway:
+        await stage.says("before")
         await trio.sleep(1)
-        (real_stage.home / "gateway.db.saved.part").mkdir()  # stands for a full disk
-        remove_database_and_log(real_stage.home)
-        real_stage.platform.post("after")
+        (stage.home / "gateway.db.saved.part").mkdir()  # stands for a full disk
+        remove_database_and_log(stage.home)
+        stage.platform.post("after")
         await trio.sleep(600)
         assert gateway.control.current is None
         assert not gateway.control.takes_turns
-        assert real_stage.platform.chat("42").texts == ["You said: before"]
-        (real_stage.home / "gateway.db.saved.part").rmdir()
+        assert stage.platform.chat("42").texts == ["You said: before"]
+        (stage.home / "gateway.db.saved.part").rmdir()
         await trio.sleep(60)
-        assert real_stage.ended_at is not None
-    async with real_stage.life():
+        assert stage.ended_at is not None
+    async with stage.life():
         await trio.sleep(600)
-        assert real_stage.platform.chat("42").texts == ["You said: before", "You said: after"]
+        assert stage.platform.chat("42").texts == ["You said: before", "You said: after"]
 
 
-async def test_a_stop_of_an_idle_gateway_saves_a_database_that_was_removed(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
-        await real_stage.says("before")
+async def test_a_stop_of_an_idle_gateway_saves_a_database_that_was_removed(stage: Stage) -> None:
+    async with stage.life() as gateway:
+        await stage.says("before")
         await trio.sleep(1)
-        remove_database_and_log(real_stage.home)
+        remove_database_and_log(stage.home)
         gateway.stop()
-    assert said(real_stage.home / "gateway.db") == ["before"]
+    assert said(stage.home / "gateway.db") == ["before"]

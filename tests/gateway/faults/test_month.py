@@ -125,10 +125,8 @@ def flat(sizes: dict[int, Size], what: Callable[[Size], int], *, slack: float) -
         pytest.param(30, 240, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]),
     ],
 )
-async def test_a_month_leaves_no_more_behind_than_a_week(
-    real_stage: Stage, days: int, chats_a_day: int
-) -> None:
-    sizes = await played(real_stage, days=days, chats_a_day=chats_a_day)
+async def test_a_month_leaves_no_more_behind_than_a_week(stage: Stage, days: int, chats_a_day: int) -> None:
+    sizes = await played(stage, days=days, chats_a_day=chats_a_day)
     print(*(f"day {day}: {size}" for day, size in sizes.items()), sep="\n")  # shown where it fails
     flat(sizes, lambda size: size.files, slack=0.2)
     flat(sizes, lambda size: size.rows, slack=0.2)

@@ -83,89 +83,87 @@ def answered(texts: list[str], words: str) -> bool:
 
 @pytest.mark.parametrize("traits", TRAITS)
 @pytest.mark.parametrize("number", range(1, 15))
-async def test_of_a_turn(real_stage: Stage, disk: Disk, number: int, traits: str) -> None:
-    real_stage.platform = MemoryPlatform(traits=TRAITS[traits])
-    real_stage.agent.on(
-        "work", Script().says("One. ", pieces=2, seconds=2).calls("tool", seconds=1).says("Two.")
-    )
-    async with real_stage.life() as gateway:
+async def test_of_a_turn(stage: Stage, disk: Disk, number: int, traits: str) -> None:
+    stage.platform = MemoryPlatform(traits=TRAITS[traits])
+    stage.agent.on("work", Script().says("One. ", pieces=2, seconds=2).calls("tool", seconds=1).says("Two."))
+    async with stage.life() as gateway:
         await disk.fails(gateway.home.database, number)
-        real_stage.platform.post("work")
+        stage.platform.post("work")
         await trio.sleep(2000)
-        assert answered(real_stage.platform.chat("42").texts, "Two.")
-        await real_stage.says("again")
+        assert answered(stage.platform.chat("42").texts, "Two.")
+        await stage.says("again")
         await trio.sleep(2000)
-        assert answered(real_stage.platform.chat("42").texts, "You said: again")
-        assert real_stage.pending() == []
+        assert answered(stage.platform.chat("42").texts, "You said: again")
+        assert stage.pending() == []
 
 
 @pytest.mark.parametrize("number", range(1, 12))
-async def test_of_a_run_that_was_promised(real_stage: Stage, disk: Disk, number: int) -> None:
-    async with real_stage.life() as gateway:
+async def test_of_a_run_that_was_promised(stage: Stage, disk: Disk, number: int) -> None:
+    async with stage.life() as gateway:
         await disk.fails(gateway.home.database, number)
         try:
-            await post(gateway.mailbox, KEY.format("42"), real_stage.platform.event("work"))
+            await post(gateway.mailbox, KEY.format("42"), stage.platform.event("work"))
         except StoreError:
             assert number == 1, "it was not accepted, and whoever asked knows"
             return
         await trio.sleep(2000)
-        assert answered(real_stage.platform.chat("42").texts, "You said: work")
+        assert answered(stage.platform.chat("42").texts, "You said: work")
 
 
 @pytest.mark.parametrize("number", range(1, 12))
-async def test_of_a_turn_that_is_taken_up(real_stage: Stage, disk: Disk, number: int) -> None:
-    real_stage.agent.on("work", Script().says("I begin.").hangs())
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_of_a_turn_that_is_taken_up(stage: Stage, disk: Disk, number: int) -> None:
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-    real_stage.agent.on("work", Script().says("All done."))
-    real_stage.platform.hangs("connect", 10)
-    async with real_stage.life() as gateway:
+    stage.agent.on("work", Script().says("All done."))
+    stage.platform.hangs("connect", 10)
+    async with stage.life() as gateway:
         await trio.sleep(5)
         await disk.fails(gateway.home.database, number)
         await trio.sleep(2000)
-        assert answered(real_stage.platform.chat("42").texts, "All done.")
+        assert answered(stage.platform.chat("42").texts, "All done.")
 
 
 @pytest.mark.parametrize(
     "command", ["/new", "/undo", "/retry", "/stop", "/queue more", "/background more", "/steer more"]
 )
 @pytest.mark.parametrize("number", range(1, 8))
-async def test_of_a_command(real_stage: Stage, disk: Disk, number: int, command: str) -> None:
-    real_stage.agent.on("work", Script().says("One. ").takes(50).says("Two."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_of_a_command(stage: Stage, disk: Disk, number: int, command: str) -> None:
+    stage.agent.on("work", Script().says("One. ").takes(50).says("Two."))
+    async with stage.life() as gateway:
+        await stage.says("work")
         await trio.sleep(5)
         await disk.fails(gateway.home.database, number)
-        real_stage.platform.post(command)
+        stage.platform.post(command)
         await trio.sleep(2000)
-        texts = real_stage.platform.chat("42").texts
+        texts = stage.platform.chat("42").texts
         if command.endswith("more"):
             assert answered(texts, "You said: more")
         if command == "/retry":
             assert sum("Two." in text or "cannot be written" in text for text in texts) == 1
         if command in SAYS:
             assert sum(text.startswith((SAYS[command], "⚠ /")) for text in texts) == 1, "one word about it"
-        await real_stage.says("again")
+        await stage.says("again")
         await trio.sleep(2000)
-        assert real_stage.platform.chat("42").texts[-1] == "You said: again"
-        assert real_stage.pending() == []
+        assert stage.platform.chat("42").texts[-1] == "You said: again"
+        assert stage.pending() == []
 
 
 @pytest.mark.parametrize("presses", [False, True])
 @pytest.mark.parametrize("number", range(1, 6))
-async def test_of_an_answer(real_stage: Stage, disk: Disk, number: int, *, presses: bool) -> None:
+async def test_of_an_answer(stage: Stage, disk: Disk, number: int, *, presses: bool) -> None:
     """What is stored and not yet given to the turn that asked is given to it later, and begins no other."""
-    real_stage.platform = MemoryPlatform(traits=Traits(edits=True, buttons=True))
-    real_stage.agent = Asking()
-    async with real_stage.life() as gateway:
-        await real_stage.says("which")
+    stage.platform = MemoryPlatform(traits=Traits(edits=True, buttons=True))
+    stage.agent = Asking()
+    async with stage.life() as gateway:
+        await stage.says("which")
         await trio.sleep(5)
         await disk.fails(gateway.home.database, number)
         if presses:
-            real_stage.platform.deliver(real_stage.platform.press("blue"))
+            stage.platform.deliver(stage.platform.press("blue"))
         else:
-            real_stage.platform.post("blue")
+            stage.platform.post("blue")
         await trio.sleep(2000)
-        assert answered(real_stage.platform.chat("42").texts, "It was blue.")
-        assert len(real_stage.turns()) == 1
+        assert answered(stage.platform.chat("42").texts, "It was blue.")
+        assert len(stage.turns()) == 1

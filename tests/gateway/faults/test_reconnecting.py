@@ -14,21 +14,21 @@ def pauses(stage: Stage) -> list[float]:
     return [begun - ended for ended, begun in zip(ends, attempts[1:], strict=False)]
 
 
-async def test_a_link_that_is_thrown_out_a_moment_after_each_connect_backs_off(real_stage: Stage) -> None:
-    async with real_stage.life():
+async def test_a_link_that_is_thrown_out_a_moment_after_each_connect_backs_off(stage: Stage) -> None:
+    async with stage.life():
         for _ in range(7):
-            await real_stage.platform.until(lambda: real_stage.platform.connected)
+            await stage.platform.until(lambda: stage.platform.connected)
             await trio.sleep(5)
-            real_stage.platform.drop()
-        await real_stage.platform.until(lambda: real_stage.platform.connected)
-    assert pauses(real_stage) == [30, 60, 120, 240, 300, 300, 300]
+            stage.platform.drop()
+        await stage.platform.until(lambda: stage.platform.connected)
+    assert pauses(stage) == [30, 60, 120, 240, 300, 300, 300]
 
 
-async def test_a_link_that_has_held_is_back_after_the_first_pause(real_stage: Stage) -> None:
-    async with real_stage.life():
+async def test_a_link_that_has_held_is_back_after_the_first_pause(stage: Stage) -> None:
+    async with stage.life():
         for held in (5, 5, 5, 119, 300):
-            await real_stage.platform.until(lambda: real_stage.platform.connected)
+            await stage.platform.until(lambda: stage.platform.connected)
             await trio.sleep(held)
-            real_stage.platform.drop()
-        await real_stage.platform.until(lambda: real_stage.platform.connected)
-    assert pauses(real_stage) == [30, 60, 120, 240, 30]
+            stage.platform.drop()
+        await stage.platform.until(lambda: stage.platform.connected)
+    assert pauses(stage) == [30, 60, 120, 240, 30]

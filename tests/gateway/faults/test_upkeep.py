@@ -44,18 +44,18 @@ def journals(stage: Stage) -> list[str]:
     return sorted(path.name for path in (stage.home / "journal").glob("*"))
 
 
-async def test_each_thing_is_kept_for_its_time_and_no_longer(real_stage: Stage) -> None:
-    real_stage.config = keeping(real_stage.config)
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_each_thing_is_kept_for_its_time_and_no_longer(stage: Stage) -> None:
+    stage.config = keeping(stage.config)
+    async with stage.life():
+        await stage.says("hello")
         seen = []
         for _ in range(8):
             seen.append(
                 (
-                    rows(real_stage, "inbox"),
-                    rows(real_stage, "outbox") > 0,
-                    len(journals(real_stage)),
-                    rows(real_stage, "sessions"),
+                    rows(stage, "inbox"),
+                    rows(stage, "outbox") > 0,
+                    len(journals(stage)),
+                    rows(stage, "sessions"),
                 )
             )
             await trio.sleep(DAY + 120)
@@ -70,92 +70,92 @@ async def test_each_thing_is_kept_for_its_time_and_no_longer(real_stage: Stage) 
         (0, False, 0, 0),
     ]
     for table in ("turns", "messages", "messages_text", "processes", "approvals"):
-        assert rows(real_stage, table) == 0
+        assert rows(stage, table) == 0
 
 
-async def test_a_session_that_is_used_keeps_what_was_said_long_ago(real_stage: Stage) -> None:
-    real_stage.config = keeping(real_stage.config)
-    async with real_stage.life():
+async def test_a_session_that_is_used_keeps_what_was_said_long_ago(stage: Stage) -> None:
+    stage.config = keeping(stage.config)
+    async with stage.life():
         for day in range(14):
-            await real_stage.says(f"day {day}")
+            await stage.says(f"day {day}")
             await trio.sleep(DAY)
-        assert rows(real_stage, "sessions") == 1
-        assert rows(real_stage, "messages") == 28
-        [directory] = (real_stage.home / "journal").glob("*")
+        assert rows(stage, "sessions") == 1
+        assert rows(stage, "messages") == 28
+        [directory] = (stage.home / "journal").glob("*")
         assert 4 <= len(list(directory.iterdir())) <= 6
 
 
-async def test_a_turn_that_runs_keeps_its_journal_and_its_session(real_stage: Stage) -> None:
-    real_stage.platform = MemoryPlatform(traits=Traits(edits=True))
+async def test_a_turn_that_runs_keeps_its_journal_and_its_session(stage: Stage) -> None:
+    stage.platform = MemoryPlatform(traits=Traits(edits=True))
     one_day = RetentionConfig(journal_days=1, session_days=1)
     agent = AgentConfig(gateway_timeout=0, gateway_notify_interval=0, gateway_timeout_warning=0)
-    real_stage.config = msgspec.structs.replace(everyone(agent), retention=one_day)
-    real_stage.agent.on("work", Script().says("I begin.").takes(9 * DAY).says(" Done."))
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.config = msgspec.structs.replace(everyone(agent), retention=one_day)
+    stage.agent.on("work", Script().says("I begin.").takes(9 * DAY).says(" Done."))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(HOUR)
-        [journal] = (real_stage.home / "journal").glob("*/*.jsonl")
+        [journal] = (stage.home / "journal").glob("*/*.jsonl")
         os.utime(journal, (0, 0))  # it has been silent for long
         await trio.sleep(8 * DAY)
-        assert len(journals(real_stage)) == rows(real_stage, "sessions") == 1
+        assert len(journals(stage)) == rows(stage, "sessions") == 1
         await trio.sleep(DAY + HOUR)
-        assert real_stage.platform.chat("42").last == "I begin. Done."
+        assert stage.platform.chat("42").last == "I begin. Done."
 
 
-async def test_files_that_no_row_knows_go_when_they_are_old_themselves(real_stage: Stage) -> None:
+async def test_files_that_no_row_knows_go_when_they_are_old_themselves(stage: Stage) -> None:
     """A kill may come between the row and the file."""
-    real_stage.config = keeping(real_stage.config)
+    stage.config = keeping(stage.config)
 
     def file(name: str, age: float) -> Path:
-        path = real_stage.home / name
+        path = stage.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
-        at = real_stage.world.time() - age
+        at = stage.world.time() - age
         os.utime(path, (at, at))
         return path
 
-    real_stage.home.mkdir()
+    stage.home.mkdir()
     old = [file("journal/gone/r1.jsonl", 5 * DAY), file("spools/p1", 4 * DAY)]
     young = [file("journal/new/r1.jsonl", 3 * DAY), file("spools/p2", 2 * DAY)]
     theirs = [file("journal/notes.txt", 99 * DAY), file("journal/gone too/r1.txt", 99 * DAY)]
-    async with real_stage.life() as gateway:
-        await real_stage.says("start the server")
-        row = in_background(real_stage, "p3", started_at=real_stage.world.time())
+    async with stage.life() as gateway:
+        await stage.says("start the server")
+        row = in_background(stage, "p3", started_at=stage.world.time())
         await gateway.home.database.write(processes.add, row)
         silent = file("spools/p3", 99 * DAY)
         await trio.sleep(HOUR)
         assert [path.exists() for path in (*old, *young, *theirs)] == [False] * 2 + [True] * 4
         assert silent.exists()
-        assert not (real_stage.home / "journal/gone").exists()
+        assert not (stage.home / "journal/gone").exists()
         await trio.sleep(2 * DAY)
         assert [path.exists() for path in (*young, *theirs)] == [False] * 2 + [True] * 2
 
 
 async def test_trouble_with_one_thing_keeps_nothing_else_from_being_done(
-    real_stage: Stage, caplog: pytest.LogCaptureFixture
+    stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    real_stage.config = keeping(real_stage.config)
-    async with real_stage.life():
-        await real_stage.says("hello")
-        (real_stage.home / "spools").write_text("no directory")
+    stage.config = keeping(stage.config)
+    async with stage.life():
+        await stage.says("hello")
+        (stage.home / "spools").write_text("no directory")
         await trio.sleep(7 * DAY)
-        assert rows(real_stage, "sessions") == len(journals(real_stage)) == 0
-        await real_stage.says("hello again")
-        assert real_stage.platform.chat("42").last == "You said: hello again"
+        assert rows(stage, "sessions") == len(journals(stage)) == 0
+        await stage.says("hello again")
+        assert stage.platform.chat("42").last == "You said: hello again"
     assert "_forget_outputs" in caplog.text
 
 
-async def test_a_long_stop_is_caught_up_with_a_minute_after_the_start(real_stage: Stage) -> None:
-    real_stage.config = keeping(real_stage.config)
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_a_long_stop_is_caught_up_with_a_minute_after_the_start(stage: Stage) -> None:
+    stage.config = keeping(stage.config)
+    async with stage.life():
+        await stage.says("hello")
     await trio.sleep(100 * DAY)
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(59)
-        assert rows(real_stage, "sessions") == 1
+        assert rows(stage, "sessions") == 1
         await trio.sleep(2)
-        assert rows(real_stage, "sessions") == rows(real_stage, "inbox") == len(journals(real_stage)) == 0
-        assert rows(real_stage, "endings") == 1, "how the life before this one ended"
+        assert rows(stage, "sessions") == rows(stage, "inbox") == len(journals(stage)) == 0
+        assert rows(stage, "endings") == 1, "how the life before this one ended"
 
 
 # --- resets: decided when the session is used next ---
@@ -165,22 +165,22 @@ def in_background(stage: Stage, name: str, *, started_at: float, pid: int = 1) -
     return ProcessRow(name, stage.entry().session_id, "a life", pid, 1.0, "serve", True, started_at)
 
 
-async def test_a_session_whose_process_lives_is_reset_when_that_was_forgotten(real_stage: Stage) -> None:
+async def test_a_session_whose_process_lives_is_reset_when_that_was_forgotten(stage: Stage) -> None:
     reset = SessionReset(mode="idle", idle_minutes=60, bg_process_max_age_hours=24)
-    real_stage.config = keeping(real_stage.config, session_reset=reset)
-    async with real_stage.life() as gateway:
-        await real_stage.says("start the server")
-        first = real_stage.entry().session_id
+    stage.config = keeping(stage.config, session_reset=reset)
+    async with stage.life() as gateway:
+        await stage.says("start the server")
+        first = stage.entry().session_id
         await gateway.home.database.write(
-            processes.add, in_background(real_stage, "p1", started_at=real_stage.world.time())
+            processes.add, in_background(stage, "p1", started_at=stage.world.time())
         )
         await trio.sleep(23 * HOUR)
-        await real_stage.says("is it up?")
-        assert real_stage.entry().session_id == first
+        await stage.says("is it up?")
+        assert stage.entry().session_id == first
         await trio.sleep(2 * HOUR)
-        await real_stage.says("and now?")
-        assert real_stage.entry().session_id != first
-        assert real_stage.entry().auto_reset_reason == "idle"
+        await stage.says("and now?")
+        assert stage.entry().session_id != first
+        assert stage.entry().auto_reset_reason == "idle"
 
 
 class Watching:
@@ -196,25 +196,25 @@ async def watched() -> AsyncIterator[Guard]:
     yield cast(Guard, Watching())
 
 
-async def test_a_process_that_ended_unnoticed_does_not_keep_its_session(real_stage: Stage) -> None:
-    real_stage.guarded = watched
+async def test_a_process_that_ended_unnoticed_does_not_keep_its_session(stage: Stage) -> None:
+    stage.guarded = watched
     reset = SessionReset(mode="idle", idle_minutes=60, bg_process_max_age_hours=100_000)
-    real_stage.config = keeping(real_stage.config, session_reset=reset)
+    stage.config = keeping(stage.config, session_reset=reset)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as server:
         living = process_identity.find(server.pid)
         assert living is not None
-        async with real_stage.life() as gateway:
+        async with stage.life() as gateway:
             ids = {}
             for chat, pid in (("42", 2**30), ("43", living.pid)):
-                await real_stage.says("hello", chat=chat)
-                ids[chat] = real_stage.entry(chat).session_id
+                await stage.says("hello", chat=chat)
+                ids[chat] = stage.entry(chat).session_id
                 row = ProcessRow(
                     f"p{chat}", ids[chat], gateway.home.life, pid, living.started, "serve", True, time.time()
                 )
                 await gateway.home.database.write(processes.add, row)
             await trio.sleep(3 * HOUR)
             for chat in ids:
-                await real_stage.says("hello again", chat=chat)
-            assert real_stage.entry("42").session_id != ids["42"]
-            assert real_stage.entry("43").session_id == ids["43"]
+                await stage.says("hello again", chat=chat)
+            assert stage.entry("42").session_id != ids["42"]
+            assert stage.entry("43").session_id == ids["43"]
         server.communicate(b"\n")

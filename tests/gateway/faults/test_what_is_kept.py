@@ -34,21 +34,21 @@ async def read(gateway: Gateway, stage: Stage) -> SessionSnapshot:
     ],
 )
 async def test_every_end_is_journaled_and_keeps_what_was_said_and_shown(
-    real_stage: Stage, how: str, outcome: str, state: str
+    stage: Stage, how: str, outcome: str, state: str
 ) -> None:
     script = Script().says(SHOWN)
     script = {"it answers": script, "it raises": script.raises(ValueError("no"))}.get(how, script.hangs())
-    real_stage.agent.on("work", script)
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
-        session_id = real_stage.entry().session_id
+    stage.agent.on("work", script)
+    async with stage.life() as gateway:
+        await stage.says("work")
+        session_id = stage.entry().session_id
         await trio.sleep(2)
         if how == "a person stops it":
-            await real_stage.says("/stop")
+            await stage.says("/stop")
         elif how == "another message takes its place":
-            await real_stage.says("something else")
+            await stage.says("something else")
         elif how == "a new session is begun":
-            await real_stage.says("/new")
+            await stage.says("/new")
         await trio.sleep(2)
         session = await gateway.home.reader.get_session(session_id)
         assert session is not None
@@ -56,7 +56,7 @@ async def test_every_end_is_journaled_and_keeps_what_was_said_and_shown(
         assert turn.outcome == outcome
         told = [(row.role, row.content) for row in session.rows if row.turn_id == turn.turn_id]
         assert told == [("user", "work"), ("assistant", SHOWN)]
-    reading = read_run(real_stage.home / "journal", session_id, turn.run_id)
+    reading = read_run(stage.home / "journal", session_id, turn.run_id)
     assert reading.complete
     assert reading.terminal is reading.records[-1]
     assert reading.terminal.terminal_state == state
@@ -64,17 +64,17 @@ async def test_every_end_is_journaled_and_keeps_what_was_said_and_shown(
 
 
 async def test_what_a_cut_turn_had_shown_is_recovered_with_a_marker_and_no_answer_is_invented(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    real_stage.agent.on("work", Script().says(SHOWN).calls("terminal", seconds=100, preview="make"))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    stage.agent.on("work", Script().says(SHOWN).calls("terminal", seconds=100, preview="make"))
+    async with stage.life() as gateway:
+        await stage.says("work")
         await trio.sleep(2)
         gateway.stop(grace=0)
-    real_stage.agent.on("work", Script().hangs())
-    async with real_stage.life() as gateway:
+    stage.agent.on("work", Script().hangs())
+    async with stage.life() as gateway:
         await trio.sleep(2)
-        session = await read(gateway, real_stage)
+        session = await read(gateway, stage)
         asked, shown, marker, *_ = session.messages
         assert (asked.content, shown.content, shown.recovered) == ("work", SHOWN, True)
         [card] = shown.cards

@@ -358,14 +358,14 @@ async def test_a_refused_message_that_the_platform_repeats_gets_one_code(
         assert len(strict.platform.chat("42").texts) == 1
 
 
-async def test_admin_commands_are_for_admins_and_others_are_told_so(real_stage: Stage) -> None:
-    real_stage.allow(allow_from="all", allow_admin_from=("1",))
-    async with real_stage.life() as gateway:
-        await real_stage.says("/restart", chat="42")
+async def test_admin_commands_are_for_admins_and_others_are_told_so(stage: Stage) -> None:
+    stage.allow(allow_from="all", allow_admin_from=("1",))
+    async with stage.life() as gateway:
+        await stage.says("/restart", chat="42")
         await trio.sleep(5)
         assert gateway.control.current is None
-        assert "platforms.memory.allow_admin_from" in (real_stage.platform.chat("42").last or "")
-        await real_stage.says("/help", chat="42")
-        assert "/stop" in (real_stage.platform.chat("42").last or ""), "the others are for all"
-        await real_stage.says("/restart", chat="1")
+        assert "platforms.memory.allow_admin_from" in (stage.platform.chat("42").last or "")
+        await stage.says("/help", chat="42")
+        assert "/stop" in (stage.platform.chat("42").last or ""), "the others are for all"
+        await stage.says("/restart", chat="1")
         assert gateway.control.current is not None

@@ -14,78 +14,76 @@ from tests.stage import PHOTO_NOT_FETCHED, Stage, everyone
 # --- what belongs together -----------------------------------------------------------------------------
 
 
-async def test_an_album_is_one_turn_and_the_text_behind_it_joins(real_stage: Stage) -> None:
-    async with real_stage.life():
+async def test_an_album_is_one_turn_and_the_text_behind_it_joins(stage: Stage) -> None:
+    async with stage.life():
         for _ in range(3):
-            await real_stage.sends_photo()
+            await stage.sends_photo()
             await trio.sleep(0.8)
-        await real_stage.says("what are these?")
+        await stage.says("what are these?")
         await trio.sleep(0.9)
-        assert real_stage.agent.began == [], "more may come"
+        assert stage.agent.began == [], "more may come"
         await trio.sleep(0.2)
-        [(said, at)] = real_stage.agent.began
+        [(said, at)] = stage.agent.began
         assert at == pytest.approx(3.4)
         assert said == f"{PHOTO_NOT_FETCHED} {PHOTO_NOT_FETCHED} {PHOTO_NOT_FETCHED} what are these?"
-        assert real_stage.agent.prompts == [
+        assert stage.agent.prompts == [
             f"{PHOTO_NOT_FETCHED}\n\n{PHOTO_NOT_FETCHED}\n\n{PHOTO_NOT_FETCHED}\n\nwhat are these?"
         ]
-        assert real_stage.outcomes() == ["answered"]
+        assert stage.outcomes() == ["answered"]
 
 
-async def test_a_stop_does_not_wait_for_the_rest_of_an_album(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
-        await real_stage.sends_photo("look")
+async def test_a_stop_does_not_wait_for_the_rest_of_an_album(stage: Stage) -> None:
+    async with stage.life() as gateway:
+        await stage.sends_photo("look")
         await trio.sleep(0.5)
         gateway.stop(grace=60)
         await trio.sleep(10)
-        assert real_stage.ended_at == 0.5
-        assert real_stage.pending() == ["look"]
+        assert stage.ended_at == 0.5
+        assert stage.pending() == ["look"]
 
 
-async def test_nobody_waits_longer_than_five_seconds_for_the_rest_of_an_album(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
-    async with real_stage.life():
+async def test_nobody_waits_longer_than_five_seconds_for_the_rest_of_an_album(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    async with stage.life():
         for number in range(10):
-            await real_stage.sends_photo(f"p{number}")
+            await stage.sends_photo(f"p{number}")
             await trio.sleep(0.9)
         await trio.sleep(10)
-        assert [(said.replace(f"\n{PHOTO_NOT_FETCHED}", ""), at) for said, at in real_stage.agent.began] == [
+        assert [(said.replace(f"\n{PHOTO_NOT_FETCHED}", ""), at) for said, at in stage.agent.began] == [
             ("p0 p1 p2 p3 p4 p5", 5.0),
             ("p6 p7 p8 p9", pytest.approx(9.1)),
         ]
 
 
-async def test_plain_text_in_an_idle_chat_begins_at_once(real_stage: Stage) -> None:
-    async with real_stage.life():
+async def test_plain_text_in_an_idle_chat_begins_at_once(stage: Stage) -> None:
+    async with stage.life():
         await trio.sleep(7)
-        await real_stage.says("hello")
-        assert real_stage.agent.began == [("hello", 7.0)]
+        await stage.says("hello")
+        assert stage.agent.began == [("hello", 7.0)]
 
 
-async def test_a_second_message_just_after_the_first_takes_its_place_without_a_word(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.on("hello", Script().hangs())
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_a_second_message_just_after_the_first_takes_its_place_without_a_word(stage: Stage) -> None:
+    stage.agent.on("hello", Script().hangs())
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(3)
-        await real_stage.says("I mean, good morning")
+        await stage.says("I mean, good morning")
         await trio.sleep(1)
-        assert real_stage.platform.chat("42").texts == ["You said: I mean, good morning"]
-        assert [text for role, text in real_stage.transcript() if role == "user"] == [
+        assert stage.platform.chat("42").texts == ["You said: I mean, good morning"]
+        assert [text for role, text in stage.transcript() if role == "user"] == [
             "hello",
             "I mean, good morning",
         ]
 
 
-async def test_two_people_in_one_session_are_not_merged(real_stage: Stage) -> None:
-    real_stage.config = msgspec.structs.replace(everyone(busy="queue"), group_sessions_per_user=False)
-    real_stage.agent.on("[1] first", Script().takes(10).says("Done."))
-    async with real_stage.life():
+async def test_two_people_in_one_session_are_not_merged(stage: Stage) -> None:
+    stage.config = msgspec.structs.replace(everyone(busy="queue"), group_sessions_per_user=False)
+    stage.agent.on("[1] first", Script().takes(10).says("Done."))
+    async with stage.life():
         for who, said in (("1", "first"), ("1", "kim a"), ("1", "kim b"), ("2", "lee"), ("1", "kim c")):
-            await real_stage.says(said, chat="g", user=who, chat_type="group")
+            await stage.says(said, chat="g", user=who, chat_type="group")
         await trio.sleep(20)
-        assert [said for said, _ in real_stage.agent.began] == [
+        assert [said for said, _ in stage.agent.began] == [
             "[1] first",
             "[1] kim a [1] kim b",
             "[2] lee",
@@ -93,12 +91,12 @@ async def test_two_people_in_one_session_are_not_merged(real_stage: Stage) -> No
         ]
 
 
-async def test_a_message_from_inside_interrupts_nobody(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().takes(10).says("Done."))
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_a_message_from_inside_interrupts_nobody(stage: Stage) -> None:
+    stage.agent.on("work", Script().takes(10).says("Done."))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-        real_stage.platform.deliver(replace(real_stage.platform.event("/stop"), kind="internal"))
+        stage.platform.deliver(replace(stage.platform.event("/stop"), kind="internal"))
         await trio.sleep(10)
-        assert real_stage.outcomes() == ["answered", "answered"]
-        assert real_stage.platform.chat("42").texts == ["Done.", "You said: /stop"]
+        assert stage.outcomes() == ["answered", "answered"]
+        assert stage.platform.chat("42").texts == ["Done.", "You said: /stop"]

@@ -18,32 +18,32 @@ from tests.stage import PHOTO_NOT_FETCHED, Stage, everyone
 # --- the three modes -----------------------------------------------------------------------------------
 
 
-async def test_interrupt_cuts_the_turn_and_the_last_message_is_answered(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="interrupt")
+async def test_interrupt_cuts_the_turn_and_the_last_message_is_answered(stage: Stage) -> None:
+    stage.config = everyone(busy="interrupt")
     for said in ("one", "two"):
-        real_stage.agent.on(said, Script().says(f"On {said}.").hangs())
-    async with real_stage.life():
-        await real_stage.says("one", message_id="m1")
+        stage.agent.on(said, Script().says(f"On {said}.").hangs())
+    async with stage.life():
+        await stage.says("one", message_id="m1")
         await trio.sleep(10)
-        await real_stage.says("two", message_id="m2")
+        await stage.says("two", message_id="m2")
         await trio.sleep(10)
-        await real_stage.says("three", message_id="m3")
+        await stage.says("three", message_id="m3")
         await trio.sleep(5)
-        assert real_stage.agent.left == [
+        assert stage.agent.left == [
             ("one", "cancelled", 10.0),
             ("two", "cancelled", 20.0),
             ("three", "answered", 20.0),
         ]
-        assert real_stage.outcomes() == ["superseded", "superseded", "answered"]
-        assert real_stage.pending() == []
-        chat = real_stage.platform.chat("42")
+        assert stage.outcomes() == ["superseded", "superseded", "answered"]
+        assert stage.pending() == []
+        chat = stage.platform.chat("42")
         assert [(m.text, m.reply_to) for m in chat.messages] == [
             ("On one.\n\n(interrupted)", "m1"),
             (words.interrupting(), "m2"),  # and of the third nothing is said: that was ten seconds ago
             ("On two.\n\n(interrupted)", "m2"),
             ("You said: three", "m3"),
         ]
-        assert real_stage.transcript() == [
+        assert stage.transcript() == [
             ("user", "one"),
             ("assistant", "On one."),
             ("user", "two"),
@@ -51,28 +51,28 @@ async def test_interrupt_cuts_the_turn_and_the_last_message_is_answered(real_sta
             ("user", "three"),
             ("assistant", "You said: three"),
         ]
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(5)
-        assert len(real_stage.turns()) == 3, "what a message took the place of is not taken up again"
+        assert len(stage.turns()) == 3, "what a message took the place of is not taken up again"
 
 
-async def test_queue_answers_each_in_its_turn_and_says_so_once_in_a_while(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
-    real_stage.agent.on("one", Script().takes(60).says("First."))
-    async with real_stage.life():
-        await real_stage.says("one")
+async def test_queue_answers_each_in_its_turn_and_says_so_once_in_a_while(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("one", Script().takes(60).says("First."))
+    async with stage.life():
+        await stage.says("one")
         await trio.sleep(5)
-        await real_stage.says("two")
+        await stage.says("two")
         await trio.sleep(29.9)
-        await real_stage.says("three")
+        await stage.says("three")
         await trio.sleep(0.1)
-        await real_stage.says("four")
-        assert real_stage.platform.chat("42").texts == [words.queued()] * 2, "at most one in thirty seconds"
-        assert real_stage.pending() == ["two", "three", "four"]
+        await stage.says("four")
+        assert stage.platform.chat("42").texts == [words.queued()] * 2, "at most one in thirty seconds"
+        assert stage.pending() == ["two", "three", "four"]
         await trio.sleep(60)
-        assert real_stage.platform.chat("42").texts[2:] == ["First.", "You said: two", "You said: three four"]
-        assert real_stage.outcomes() == ["answered"] * 3
-        assert real_stage.pending() == []
+        assert stage.platform.chat("42").texts[2:] == ["First.", "You said: two", "You said: three four"]
+        assert stage.outcomes() == ["answered"] * 3
+        assert stage.pending() == []
 
 
 def steering(stage: Stage, *, takes: float, looks: bool = True) -> list[list[str]]:
@@ -91,48 +91,48 @@ def steering(stage: Stage, *, takes: float, looks: bool = True) -> list[list[str
     return taken
 
 
-async def test_steer_goes_into_the_turn_that_runs_and_is_of_it(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="steer")
-    taken = steering(real_stage, takes=20)
-    async with real_stage.life():
-        await real_stage.says("one")
+async def test_steer_goes_into_the_turn_that_runs_and_is_of_it(stage: Stage) -> None:
+    stage.config = everyone(busy="steer")
+    taken = steering(stage, takes=20)
+    async with stage.life():
+        await stage.says("one")
         await trio.sleep(5)
-        await real_stage.says("two")
+        await stage.says("two")
         await trio.sleep(5)
-        await real_stage.says("three")
-        assert real_stage.pending() == ["two", "three"], "until it is taken it waits"
+        await stage.says("three")
+        assert stage.pending() == ["two", "three"], "until it is taken it waits"
         await trio.sleep(30)
         assert taken == [["two", "three"]]
-        assert real_stage.outcomes() == ["answered"]
-        assert real_stage.pending() == []
-        assert real_stage.transcript() == [
+        assert stage.outcomes() == ["answered"]
+        assert stage.pending() == []
+        assert stage.transcript() == [
             ("user", "one"),
             ("user", "two"),
             ("user", "three"),
             ("assistant", "Done: one, two, three"),
         ]
-        assert real_stage.platform.chat("42").texts == ["Done: one, two, three", words.steered()]
-        with closing(sqlite3.connect(real_stage.home / "gateway.db")) as db:
+        assert stage.platform.chat("42").texts == ["Done: one, two, three", words.steered()]
+        with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
             held = db.execute("SELECT state, turn_id FROM inbox").fetchall()
-        assert held == [("done", real_stage.turns()[0].turn_id)] * 3
+        assert held == [("done", stage.turns()[0].turn_id)] * 3
 
 
-async def test_what_was_not_taken_begins_the_next_turn(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="steer")
-    steering(real_stage, takes=20, looks=False)
-    async with real_stage.life():
-        await real_stage.says("one")
+async def test_what_was_not_taken_begins_the_next_turn(stage: Stage) -> None:
+    stage.config = everyone(busy="steer")
+    steering(stage, takes=20, looks=False)
+    async with stage.life():
+        await stage.says("one")
         await trio.sleep(5)
-        await real_stage.says("two")
+        await stage.says("two")
         await trio.sleep(60)
-        assert real_stage.outcomes() == ["answered", "answered"]
-        assert [text for role, text in real_stage.transcript() if role == "user"] == ["one", "two"]
-        assert real_stage.platform.chat("42").last == "Done: two"
+        assert stage.outcomes() == ["answered", "answered"]
+        assert [text for role, text in stage.transcript() if role == "user"] == ["one", "two"]
+        assert stage.platform.chat("42").last == "Done: two"
 
 
 @pytest.mark.parametrize("taken", [False, True])
-async def test_a_cut_between_steering_and_taking_loses_nothing(real_stage: Stage, *, taken: bool) -> None:
-    real_stage.config = everyone(busy="steer")
+async def test_a_cut_between_steering_and_taking_loses_nothing(stage: Stage, *, taken: bool) -> None:
+    stage.config = everyone(busy="steer")
     prompts = []
 
     async def agent(turn: TurnContext) -> str:
@@ -144,36 +144,36 @@ async def test_a_cut_between_steering_and_taking_loses_nothing(real_stage: Stage
             await trio.sleep_forever()
         return "Done."
 
-    real_stage.opened_agent = nullcontext(agent)
-    async with real_stage.life():
-        await real_stage.says("one")
+    stage.opened_agent = nullcontext(agent)
+    async with stage.life():
+        await stage.says("one")
         await trio.sleep(5)
-        await real_stage.says("two")
+        await stage.says("two")
         await trio.sleep(20 if taken else 5)
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(100)
-        users = [text for role, text in real_stage.transcript() if role == "user"]
+        users = [text for role, text in stage.transcript() if role == "user"]
         assert users == ["one", "two"], "neither is lost, and neither is there twice"
         if taken:
-            assert real_stage.outcomes() == ["cut", "answered"]
+            assert stage.outcomes() == ["cut", "answered"]
             assert prompts[1] == ["one", "two"], "the turn that was taken up knows both"
         else:
-            assert real_stage.outcomes() == ["cut", "answered", "answered"]
+            assert stage.outcomes() == ["cut", "answered", "answered"]
             assert prompts[2] == ["two"]
-        assert real_stage.pending() == []
+        assert stage.pending() == []
 
 
-async def test_who_steers_a_picture_is_not_left_without_it(real_stage: Stage) -> None:
+async def test_who_steers_a_picture_is_not_left_without_it(stage: Stage) -> None:
     """What goes behind a tool result is text."""
-    real_stage.config = everyone(busy="steer")
-    taken = steering(real_stage, takes=20)
-    async with real_stage.life():
-        await real_stage.says("one")
+    stage.config = everyone(busy="steer")
+    taken = steering(stage, takes=20)
+    async with stage.life():
+        await stage.says("one")
         await trio.sleep(5)
-        await real_stage.sends_photo("look")
+        await stage.sends_photo("look")
         await trio.sleep(60)
         assert taken[0] == []
-        assert real_stage.platform.chat("42").texts == [
+        assert stage.platform.chat("42").texts == [
             "Done: one",
             words.queued(),
             f"Done: look\n{PHOTO_NOT_FETCHED}",
@@ -183,8 +183,8 @@ async def test_who_steers_a_picture_is_not_left_without_it(real_stage: Stage) ->
 # --- parts that must not be cut ------------------------------------------------------------------------
 
 
-async def test_an_interruption_waits_while_a_part_must_not_be_cut(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="interrupt")
+async def test_an_interruption_waits_while_a_part_must_not_be_cut(stage: Stage) -> None:
+    stage.config = everyone(busy="interrupt")
 
     async def agent(turn: TurnContext) -> str:
         await turn.requesting()
@@ -197,21 +197,21 @@ async def test_an_interruption_waits_while_a_part_must_not_be_cut(real_stage: St
         await trio.sleep(20)
         return "Done: one"
 
-    real_stage.opened_agent = nullcontext(agent)
-    async with real_stage.life():
-        await real_stage.says("one")
+    stage.opened_agent = nullcontext(agent)
+    async with stage.life():
+        await stage.says("one")
         await trio.sleep(5)
-        await real_stage.says("two")
+        await stage.says("two")
         await trio.sleep(10)
-        await real_stage.says("three")
-        chat = real_stage.platform.chat("42")
+        await stage.says("three")
+        chat = stage.platform.chat("42")
         assert chat.texts == [words.not_now("the history is being shortened")]
         assert "/stop" in chat.texts[0]
-        assert real_stage.outcomes() == [None], "the inner part is over, the outer one is not"
+        assert stage.outcomes() == [None], "the inner part is over, the outer one is not"
         await trio.sleep(10)
-        await real_stage.says("four")
-        assert real_stage.outcomes() == ["superseded", "answered", "answered", "answered"]
-        assert [text for role, text in real_stage.transcript() if role == "user"] == [
+        await stage.says("four")
+        assert stage.outcomes() == ["superseded", "answered", "answered", "answered"]
+        assert [text for role, text in stage.transcript() if role == "user"] == [
             "one",
             "two",
             "three",
@@ -219,43 +219,43 @@ async def test_an_interruption_waits_while_a_part_must_not_be_cut(real_stage: St
         ]
 
 
-async def test_stop_does_not_wait_for_such_a_part(real_stage: Stage) -> None:
+async def test_stop_does_not_wait_for_such_a_part(stage: Stage) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         with turn.not_now("something"):
             await trio.sleep_forever()
         raise AssertionError
 
-    real_stage.opened_agent = nullcontext(agent)
-    async with real_stage.life():
-        await real_stage.says("one")
-        await real_stage.says("/stop")
-        assert real_stage.outcomes() == ["stopped"]
+    stage.opened_agent = nullcontext(agent)
+    async with stage.life():
+        await stage.says("one")
+        await stage.says("/stop")
+        assert stage.outcomes() == ["stopped"]
 
 
 # --- how many may wait ---------------------------------------------------------------------------------
 
 
-async def test_thirty_two_may_wait_and_everybody_behind_them_is_told(real_stage: Stage) -> None:
-    real_stage.config = everyone(AgentConfig(gateway_timeout=0, gateway_notify_interval=0), busy="queue")
-    real_stage.agent.on("work", Script().takes(300).says("Done."))
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_thirty_two_may_wait_and_everybody_behind_them_is_told(stage: Stage) -> None:
+    stage.config = everyone(AgentConfig(gateway_timeout=0, gateway_notify_interval=0), busy="queue")
+    stage.agent.on("work", Script().takes(300).says("Done."))
+    async with stage.life():
+        await stage.says("work")
         for number in range(34):
             await trio.sleep(2)
-            await real_stage.says(f"m{number}")
-        texts = real_stage.platform.chat("42").texts
+            await stage.says(f"m{number}")
+        texts = stage.platform.chat("42").texts
         assert texts.count(words.crowded_out(32)) == 2, "each of the two, at whatever distance"
-        assert real_stage.pending() == [f"m{number}" for number in range(32)]
+        assert stage.pending() == [f"m{number}" for number in range(32)]
         await trio.sleep(300)
-        assert [turn.outcome for turn in real_stage.turns()] == ["answered"] * 33
-        assert [said for said, _ in real_stage.agent.began[1:]] == [f"m{number}" for number in range(32)]
-        await real_stage.says("now there is room")
-        assert real_stage.platform.chat("42").last == "You said: now there is room"
+        assert [turn.outcome for turn in stage.turns()] == ["answered"] * 33
+        assert [said for said, _ in stage.agent.began[1:]] == [f"m{number}" for number in range(32)]
+        await stage.says("now there is room")
+        assert stage.platform.chat("42").last == "You said: now there is room"
 
 
-async def test_an_answer_is_taken_however_many_wait(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
+async def test_an_answer_is_taken_however_many_wait(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
     got = []
 
     async def agent(turn: TurnContext) -> str:
@@ -266,12 +266,12 @@ async def test_an_answer_is_taken_however_many_wait(real_stage: Stage) -> None:
         got.append(await turn.ask("Which one?"))
         return "Done."
 
-    real_stage.opened_agent = nullcontext(agent)
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.opened_agent = nullcontext(agent)
+    async with stage.life():
+        await stage.says("work")
         for number in range(32):
             await trio.sleep(2)
-            await real_stage.says(f"m{number}")
+            await stage.says(f"m{number}")
         await trio.sleep(40)
-        await real_stage.says("blue")
+        await stage.says("blue")
         assert got == ["blue"]

@@ -28,114 +28,112 @@ def calls(stage: Stage, *, chat: str = "42", what: tuple[str, ...] = SENT) -> li
     return [(one.at, one.text or "") for one in history if one.what in what and one.chat_id == chat]
 
 
-async def test_the_first_message_of_an_answer_is_refused_and_the_answer_waits_too(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().says("I begin.").takes(1).says(" Done."))
-    real_stage.platform.fails("send", FloodWait(3))
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_the_first_message_of_an_answer_is_refused_and_the_answer_waits_too(stage: Stage) -> None:
+    stage.agent.on("work", Script().says("I begin.").takes(1).says(" Done."))
+    stage.platform.fails("send", FloodWait(3))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(10)
-        assert calls(real_stage) == [(0, "I begin."), (3, "I begin. Done.")]
-        assert real_stage.platform.chat("42").texts == ["I begin. Done."]
+        assert calls(stage) == [(0, "I begin."), (3, "I begin. Done.")]
+        assert stage.platform.chat("42").texts == ["I begin. Done."]
 
 
-async def test_an_edit_is_refused_and_the_last_one_waits_too(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().says("One").takes(1).says(" two").takes(1).says(" three."))
-    real_stage.platform.fails("edit", FloodWait(5))
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_an_edit_is_refused_and_the_last_one_waits_too(stage: Stage) -> None:
+    stage.agent.on("work", Script().says("One").takes(1).says(" two").takes(1).says(" three."))
+    stage.platform.fails("edit", FloodWait(5))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(20)
-        cursor = real_stage.config.streaming.cursor
+        cursor = stage.config.streaming.cursor
         refused_at = 0.8
-        assert calls(real_stage) == [
+        assert calls(stage) == [
             (0, "One"),
             (refused_at, f"One{cursor}"),
             (refused_at + 5, "One two three."),
         ]
 
 
-async def test_an_owed_row_is_refused_and_notices_wait_too_and_are_not_lost(real_stage: Stage) -> None:
-    real_stage.platform.fails("send", FloodWait(30))
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_an_owed_row_is_refused_and_notices_wait_too_and_are_not_lost(stage: Stage) -> None:
+    stage.platform.fails("send", FloodWait(30))
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(10)
-        await real_stage.says("/sethome")
+        await stage.says("/sethome")
         await trio.sleep(50)
-        asked = calls(real_stage)
+        asked = calls(stage)
         assert [at for at, _ in asked] == [0, 30, 30]
         assert sorted(text for _, text in asked[1:]) == sorted([texts.home_is_here(), "You said: hello"])
 
 
-async def test_a_notice_is_refused_and_comes_after_the_wait(real_stage: Stage) -> None:
-    real_stage.platform.fails("send", FloodWait(3))
-    async with real_stage.life():
-        await real_stage.says("/sethome")
+async def test_a_notice_is_refused_and_comes_after_the_wait(stage: Stage) -> None:
+    stage.platform.fails("send", FloodWait(3))
+    async with stage.life():
+        await stage.says("/sethome")
         await trio.sleep(1)
-        await real_stage.says("hello")
+        await stage.says("hello")
         await trio.sleep(9)
-        assert calls(real_stage) == [
+        assert calls(stage) == [
             (0, texts.home_is_here()),
             (3, texts.home_is_here()),
             (3, "You said: hello"),
         ]
 
 
-async def test_a_second_flood_after_the_first_holds_again(real_stage: Stage) -> None:
-    real_stage.platform.fails("send", FloodWait(3))
-    real_stage.platform.fails("send", FloodWait(0.5))
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_a_second_flood_after_the_first_holds_again(stage: Stage) -> None:
+    stage.platform.fails("send", FloodWait(3))
+    stage.platform.fails("send", FloodWait(0.5))
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(10)
-        assert [at for at, _ in calls(real_stage)] == [0, 3, 3.5]
+        assert [at for at, _ in calls(stage)] == [0, 3, 3.5]
 
 
-async def test_another_chat_is_not_held(real_stage: Stage) -> None:
-    real_stage.platform.fails("send", FloodWait(30), chat="42")
-    async with real_stage.life():
-        await real_stage.says("hello")
-        await real_stage.says("hello", chat="43")
+async def test_another_chat_is_not_held(stage: Stage) -> None:
+    stage.platform.fails("send", FloodWait(30), chat="42")
+    async with stage.life():
+        await stage.says("hello")
+        await stage.says("hello", chat="43")
         await trio.sleep(60)
-        assert {at for at, _ in calls(real_stage)} == {0, 30}
-        assert {at for at, _ in calls(real_stage, chat="43")} == {0}
-        assert real_stage.platform.chat("43").texts == ["You said: hello"]
+        assert {at for at, _ in calls(stage)} == {0, 30}
+        assert {at for at, _ in calls(stage, chat="43")} == {0}
+        assert stage.platform.chat("43").texts == ["You said: hello"]
 
 
-async def test_a_lost_link_does_not_end_the_wait(real_stage: Stage) -> None:
-    real_stage.platform.fails("send", FloodWait(600))
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_a_lost_link_does_not_end_the_wait(stage: Stage) -> None:
+    stage.platform.fails("send", FloodWait(600))
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(10)
-        real_stage.platform.drop()
+        stage.platform.drop()
         await trio.sleep(990)
-        assert [at for at, _ in calls(real_stage)] == [0, 600]
+        assert [at for at, _ in calls(stage)] == [0, 600]
 
 
-async def test_typing_is_not_shown_in_the_wait_and_a_flood_of_typing_holds_the_chat(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.on("work", Script().takes(5).says("Done."))
-    real_stage.platform.fails("typing", FloodWait(7))
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_typing_is_not_shown_in_the_wait_and_a_flood_of_typing_holds_the_chat(stage: Stage) -> None:
+    stage.agent.on("work", Script().takes(5).says("Done."))
+    stage.platform.fails("typing", FloodWait(7))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(20)
-        assert calls(real_stage, what=("typing",)) == [(0, "")]
-        assert [at for at, _ in calls(real_stage)] == [7]
-        real_stage.platform.fails("send", FloodWait(3))
-        real_stage.agent.on("again", Script().says("I begin.").takes(7).says(" Done."))
-        await real_stage.says("again")
+        assert calls(stage, what=("typing",)) == [(0, "")]
+        assert [at for at, _ in calls(stage)] == [7]
+        stage.platform.fails("send", FloodWait(3))
+        stage.agent.on("again", Script().says("I begin.").takes(7).says(" Done."))
+        await stage.says("again")
         await trio.sleep(20)
-        typing = [at for at, _ in calls(real_stage, what=("typing",))][1:]
+        typing = [at for at, _ in calls(stage, what=("typing",))][1:]
         assert [at - 20 for at in typing if at > 20] == [4, 6], "none at 22, within the wait"
 
 
-async def test_a_growing_message_that_was_too_fast_grows_at_half_the_pace(real_stage: Stage) -> None:
+async def test_a_growing_message_that_was_too_fast_grows_at_half_the_pace(stage: Stage) -> None:
     """Deltas come eight times a second; an edit goes every 0.8 s, and every 1.6 s after a flood wait."""
-    real_stage.agent.on("work", Script().says("word " * 80, pieces=80, seconds=20))
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.agent.on("work", Script().says("word " * 80, pieces=80, seconds=20))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(4.1)
-        real_stage.platform.fails("edit", FloodWait(3))
+        stage.platform.fails("edit", FloodWait(3))
         await trio.sleep(30)
-    times = [at for at, _ in calls(real_stage)]
+    times = [at for at, _ in calls(stage)]
     steps = [round(after - before, 3) for before, after in pairwise(times)]
     refused = steps.index(3.0)
     assert set(steps[:refused]) == {0.8}
@@ -143,20 +141,18 @@ async def test_a_growing_message_that_was_too_fast_grows_at_half_the_pace(real_s
     assert len(steps) - refused > 5
 
 
-async def test_while_stopping_nothing_is_sent_within_the_wait_and_nobody_waits_for_it(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.on("work", Script().says("I begin.").hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_while_stopping_nothing_is_sent_within_the_wait_and_nobody_waits_for_it(stage: Stage) -> None:
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
         await trio.sleep(5)
-        real_stage.platform.fails("edit", FloodWait(600))
-        real_stage.platform.fails("send", FloodWait(600))
-        before = len(calls(real_stage))
+        stage.platform.fails("edit", FloodWait(600))
+        stage.platform.fails("send", FloodWait(600))
+        before = len(calls(stage))
         gateway.stop(grace=1)
         await trio.sleep(60)
-        assert real_stage.ended_at == 6
-        assert len(calls(real_stage)) == before + 1, "the notice was refused, and nothing came after it"
-    async with real_stage.life():
+        assert stage.ended_at == 6
+        assert len(calls(stage)) == before + 1, "the notice was refused, and nothing came after it"
+    async with stage.life():
         await trio.sleep(10)
-        assert len(real_stage.platform.chat("42").texts) > 0, "what is owed comes in the next life"
+        assert len(stage.platform.chat("42").texts) > 0, "what is owed comes in the next life"

@@ -8,29 +8,29 @@ import trio
 from tests.stage import Stage, everyone
 
 
-async def test_a_message_whose_sender_lost_access_begins_no_turn(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
+async def test_a_message_whose_sender_lost_access_begins_no_turn(stage: Stage) -> None:
+    async with stage.life() as gateway:
         gateway.control.hold(True)
         await trio.sleep(1)
-        await real_stage.says("hello")
-    assert real_stage.pending() == ["hello"]
-    real_stage.allow(allow_from=["1"])
-    async with real_stage.life():
+        await stage.says("hello")
+    assert stage.pending() == ["hello"]
+    stage.allow(allow_from=["1"])
+    async with stage.life():
         await trio.sleep(20)
-        assert real_stage.agent.began == []
-        assert real_stage.pending() == [], "and it waits for no later life"
+        assert stage.agent.began == []
+        assert stage.pending() == [], "and it waits for no later life"
 
 
-async def test_of_two_in_a_session_the_one_who_is_still_let_in_is_answered(real_stage: Stage) -> None:
-    real_stage.config = msgspec.structs.replace(everyone(busy="queue"), group_sessions_per_user=False)
-    async with real_stage.life() as gateway:
+async def test_of_two_in_a_session_the_one_who_is_still_let_in_is_answered(stage: Stage) -> None:
+    stage.config = msgspec.structs.replace(everyone(busy="queue"), group_sessions_per_user=False)
+    async with stage.life() as gateway:
         gateway.control.hold(True)
         await trio.sleep(1)
         for number, user in enumerate("121"):
-            await real_stage.says(f"thing {number}", chat="g", user=user, chat_type="group")
+            await stage.says(f"thing {number}", chat="g", user=user, chat_type="group")
             await trio.sleep(2)
-    real_stage.allow(allow_from=["1"])
-    async with real_stage.life():
+    stage.allow(allow_from=["1"])
+    async with stage.life():
         await trio.sleep(20)
-        begun = [said for said, _ in real_stage.agent.began]
+        begun = [said for said, _ in stage.agent.began]
         assert ["thing 0" in begun[0], "thing 2" in begun[1], len(begun)] == [True, True, 2]

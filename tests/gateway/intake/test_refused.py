@@ -64,20 +64,18 @@ async def test_one_platform_that_serves_is_reason_enough(tmp_path: Path, autojum
     assert serving.history[-1].what == "disconnect"
 
 
-async def test_a_token_revoked_while_a_turn_runs_cuts_it_and_the_next_life_takes_it_up(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.on("hang", Script().says("I begin.").hangs())
-    async with real_stage.life():
-        await real_stage.says("hang")
+async def test_a_token_revoked_while_a_turn_runs_cuts_it_and_the_next_life_takes_it_up(stage: Stage) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("hang")
         await trio.sleep(5)
-        real_stage.platform.fails("connect", CredentialsRefused("memory"))
-        real_stage.platform.drop()
+        stage.platform.fails("connect", CredentialsRefused("memory"))
+        stage.platform.drop()
         await trio.sleep(600)
-        assert real_stage.ended_at is not None
-    assert left(real_stage.home).gateway_state == "startup_failed"
-    assert real_stage.entry().resume_reason == "shutdown_timeout"
-    real_stage.agent.on("hang", Script().says("All done."))
-    async with real_stage.life():
+        assert stage.ended_at is not None
+    assert left(stage.home).gateway_state == "startup_failed"
+    assert stage.entry().resume_reason == "shutdown_timeout"
+    stage.agent.on("hang", Script().says("All done."))
+    async with stage.life():
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").last == "All done."
+        assert stage.platform.chat("42").last == "All done."

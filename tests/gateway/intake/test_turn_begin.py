@@ -21,135 +21,131 @@ READS_AND_WRITES = [(0.5, 0.0), (0.0, 0.5), (0.5, 0.2), (0.2, 0.5)]
 @pytest.mark.parametrize("mode", ["interrupt", "queue", "steer"])
 @pytest.mark.parametrize(("reads", "writes"), READS_AND_WRITES)
 async def test_a_message_never_cuts_the_turn_that_it_begins(
-    real_stage: Stage, mode: Busy, reads: float, writes: float
+    stage: Stage, mode: Busy, reads: float, writes: float
 ) -> None:
-    real_stage.config = everyone(busy=mode)
+    stage.config = everyone(busy=mode)
     async with trio.open_nursery() as nursery:
         reader = Disk(nursery, only=("store-reader",), reports_late=True)
         writer = Disk(nursery, only=("store-writer",), reports_late=True)
-        real_stage.worker = lambda name: (reader if name == "store-reader" else writer).worker(name)
-        async with real_stage.life():
+        stage.worker = lambda name: (reader if name == "store-reader" else writer).worker(name)
+        async with stage.life():
             reader.seconds, writer.seconds = reads, writes
-            await real_stage.platform.says("one")
+            await stage.platform.says("one")
             await trio.sleep(60)
-            await real_stage.platform.says("two")
+            await stage.platform.says("two")
             await trio.sleep(60)
-            assert real_stage.platform.chat("42").texts == ["You said: one", "You said: two"]
+            assert stage.platform.chat("42").texts == ["You said: one", "You said: two"]
             reader.seconds = writer.seconds = 0
             await trio.sleep(5)
-            assert real_stage.outcomes() == ["answered", "answered"]
+            assert stage.outcomes() == ["answered", "answered"]
 
 
 @pytest.mark.parametrize("tenths", range(1, 40, 2))
 @pytest.mark.parametrize("mode", ["interrupt", "queue", "steer"])
 async def test_a_second_message_at_any_moment_of_the_begin_is_answered_and_nothing_is_lost(
-    real_stage: Stage, tenths: int, mode: Busy
+    stage: Stage, tenths: int, mode: Busy
 ) -> None:
     """Each commit and each look into the database takes half a second, the turn itself takes a minute."""
-    real_stage.config = everyone(busy=mode)
-    real_stage.agent.on("one", Script().takes(60).says("First."))
+    stage.config = everyone(busy=mode)
+    stage.agent.on("one", Script().takes(60).says("First."))
     async with trio.open_nursery() as nursery:
         disk = Disk(nursery, only=("store-reader", "store-writer"), reports_late=True)
-        real_stage.worker = disk.worker
-        async with real_stage.life():
+        stage.worker = disk.worker
+        async with stage.life():
             disk.seconds = 0.5
-            real_stage.platform.post("one")
+            stage.platform.post("one")
             await trio.sleep(tenths / 10)
-            real_stage.platform.post("two")
+            stage.platform.post("two")
             await trio.sleep(30)
-            early = real_stage.platform.chat("42").last
+            early = stage.platform.chat("42").last
             await trio.sleep(120)
             disk.seconds = 0
             await trio.sleep(5)
-            assert real_stage.pending() == []
-            assert [text for role, text in real_stage.transcript() if role == "user"] == ["one", "two"]
+            assert stage.pending() == []
+            assert [text for role, text in stage.transcript() if role == "user"] == ["one", "two"]
             if mode == "interrupt":
                 assert early in ("You said: two", "You said: one two"), "it does not wait for the minute"
             else:
-                assert "answered" in real_stage.outcomes()
-                assert "superseded" not in real_stage.outcomes()
+                assert "answered" in stage.outcomes()
+                assert "superseded" not in stage.outcomes()
 
 
 @pytest.mark.parametrize("tenths", range(1, 40, 2))
 @pytest.mark.parametrize("command", ["/stop", "/new", "/undo"])
-async def test_a_command_at_any_moment_of_the_begin_ends_it(
-    real_stage: Stage, tenths: int, command: str
-) -> None:
-    real_stage.agent.on("one", Script().takes(60).says("First."))
+async def test_a_command_at_any_moment_of_the_begin_ends_it(stage: Stage, tenths: int, command: str) -> None:
+    stage.agent.on("one", Script().takes(60).says("First."))
     async with trio.open_nursery() as nursery:
         disk = Disk(nursery, only=("store-reader", "store-writer"), reports_late=True)
-        real_stage.worker = disk.worker
-        async with real_stage.life():
+        stage.worker = disk.worker
+        async with stage.life():
             disk.seconds = 0.5
-            real_stage.platform.post("one")
+            stage.platform.post("one")
             await trio.sleep(tenths / 10)
-            real_stage.platform.post(command)
+            stage.platform.post(command)
             await trio.sleep(150)
             disk.seconds = 0
             await trio.sleep(5)
-            assert "First." not in real_stage.platform.chat("42").texts
-            assert "answered" not in {how for _, how, _ in real_stage.agent.left}
-            assert real_stage.pending() == []
-            assert not real_stage.gateway or not real_stage.gateway.work.running
-            await real_stage.says("two")
-            assert real_stage.platform.chat("42").last == "You said: two"
+            assert "First." not in stage.platform.chat("42").texts
+            assert "answered" not in {how for _, how, _ in stage.agent.left}
+            assert stage.pending() == []
+            assert not stage.gateway or not stage.gateway.work.running
+            await stage.says("two")
+            assert stage.platform.chat("42").last == "You said: two"
             if command == "/undo":
-                assert [text for role, text in real_stage.transcript() if role == "user"] == ["two"]
+                assert [text for role, text in stage.transcript() if role == "user"] == ["two"]
 
 
-async def test_who_is_woken_in_the_moment_in_which_an_idle_session_leaves_is_answered(
-    real_stage: Stage,
-) -> None:
+async def test_who_is_woken_in_the_moment_in_which_an_idle_session_leaves_is_answered(stage: Stage) -> None:
     """Which of the two comes first within that moment is chance, so it is tried some times."""
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello")
-        key = gateway.home.store.key_of(real_stage.platform.event("").source)
+    async with stage.life() as gateway:
+        await stage.says("hello")
+        key = gateway.home.store.key_of(stage.platform.event("").source)
         for number in range(12):
             leaves_at = trio.current_time() + 300
             await trio.sleep_until(leaves_at - 1)
-            event = real_stage.platform.event(f"again {number}")
+            event = stage.platform.event(f"again {number}")
             await gateway.home.database.write(
                 inbox.store, event, session_key=key, own_key="", at=gateway.home.world.time()
             )
             await trio.sleep_until(leaves_at)
             gateway.work.sessions.wake(key)
             await trio.testing.wait_all_tasks_blocked()
-            assert real_stage.platform.chat("42").last == f"You said: again {number}"
+            assert stage.platform.chat("42").last == f"You said: again {number}"
 
 
-async def test_a_turn_that_takes_long_to_end_was_stopped_by_who_came_first(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().hangs(resists=5))
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_a_turn_that_takes_long_to_end_was_stopped_by_who_came_first(stage: Stage) -> None:
+    stage.agent.on("work", Script().hangs(resists=5))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(1)
-        await real_stage.says("/stop")
-        await real_stage.says("hello")
+        await stage.says("/stop")
+        await stage.says("hello")
         await trio.sleep(10)
-        assert real_stage.outcomes() == ["stopped", "answered"]
+        assert stage.outcomes() == ["stopped", "answered"]
 
 
-async def test_what_waits_is_kept_when_the_gateway_is_killed(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
-    real_stage.agent.on("one", Script().takes(20).says("First."))
-    async with real_stage.life():
-        await real_stage.says("one")
+async def test_what_waits_is_kept_when_the_gateway_is_killed(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("one", Script().takes(20).says("First."))
+    async with stage.life():
+        await stage.says("one")
         for said in ("two", "three"):
             await trio.sleep(2)
-            await real_stage.says(said)
-    async with real_stage.life():
+            await stage.says(said)
+    async with stage.life():
         await trio.sleep(60)
-        texts = real_stage.platform.chat("42").texts
+        texts = stage.platform.chat("42").texts
         assert texts[-3:] == ["First.", "You said: two", "You said: three"]
 
 
-async def test_a_message_whose_turn_was_cut_before_it_began_is_said_once(real_stage: Stage) -> None:
-    real_stage.agent.before_asking = 10
-    async with real_stage.life():
-        await real_stage.says("one")
+async def test_a_message_whose_turn_was_cut_before_it_began_is_said_once(stage: Stage) -> None:
+    stage.agent.before_asking = 10
+    async with stage.life():
+        await stage.says("one")
         await trio.sleep(5)
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(60)
-        assert real_stage.outcomes() == ["unstarted", "answered"]
-        assert real_stage.transcript() == [("user", "one"), ("assistant", "You said: one")]
-        await real_stage.says("/undo")
-        assert real_stage.transcript() == []
+        assert stage.outcomes() == ["unstarted", "answered"]
+        assert stage.transcript() == [("user", "one"), ("assistant", "You said: one")]
+        await stage.says("/undo")
+        assert stage.transcript() == []

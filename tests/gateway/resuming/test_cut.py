@@ -26,37 +26,37 @@ from tests.stage import Stage, everyone
 T = TypeVar("T")
 
 
-async def test_many_that_are_cut_at_once_have_each_an_end_a_mark_and_a_last_record(real_stage: Stage) -> None:
+async def test_many_that_are_cut_at_once_have_each_an_end_a_mark_and_a_last_record(stage: Stage) -> None:
     chats = [str(number) for number in range(30)]
-    real_stage.agent.on("work", Script().says("I begin.").hangs())
-    async with real_stage.life() as gateway:
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
         for chat in chats:
-            await real_stage.says("work", chat=chat)
+            await stage.says("work", chat=chat)
         await trio.sleep(5)
         gateway.stop(grace=0)
-    assert real_stage.ended_at == 5, "nothing hung, so the last end is the end of all"
+    assert stage.ended_at == 5, "nothing hung, so the last end is the end of all"
     for chat in chats:
-        [turn] = real_stage.turns(chat)
-        assert (turn.outcome, real_stage.entry(chat).resume_pending) == ("cut", True)
-        reading = read_run(real_stage.home / "journal", turn.session_id, turn.run_id)
+        [turn] = stage.turns(chat)
+        assert (turn.outcome, stage.entry(chat).resume_pending) == ("cut", True)
+        reading = read_run(stage.home / "journal", turn.session_id, turn.run_id)
         assert reading.terminal is reading.records[-1]
         assert reading.terminal.terminal_state == "cut"
 
 
-async def test_a_journal_that_hangs_keeps_no_cut_turn_waiting(real_stage: Stage) -> None:
+async def test_a_journal_that_hangs_keeps_no_cut_turn_waiting(stage: Stage) -> None:
     """What counts is the commit. The journals are given their two seconds once, when they are closed."""
     disk = Disk(only=("journal-writer",))
-    real_stage.worker = disk.worker
-    real_stage.agent.on("work", Script().says("I begin.").hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    stage.worker = disk.worker
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
+        await stage.says("work")
         disk.hangs = True
         gateway.stop(grace=0)
-    assert real_stage.ended_at == 2
-    assert (real_stage.turns()[0].outcome, real_stage.entry().resume_pending) == ("cut", True)
+    assert stage.ended_at == 2
+    assert (stage.turns()[0].outcome, stage.entry().resume_pending) == ("cut", True)
 
 
-async def test_who_is_cut_before_it_learns_that_it_has_a_row_ends_that_row(real_stage: Stage) -> None:
+async def test_who_is_cut_before_it_learns_that_it_has_a_row_ends_that_row(stage: Stage) -> None:
     """The disk has taken the row, and says so only when the grace is over."""
     held: list[Callable[[], object]] = []
 
@@ -66,28 +66,26 @@ async def test_who_is_cut_before_it_learns_that_it_has_a_row_ends_that_row(real_
 
             def runner(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
                 result = outcome.capture(job)
-                if name == "store-writer" and not held and _a_turn_began(real_stage.home / "gateway.db"):
+                if name == "store-writer" and not held and _a_turn_began(stage.home / "gateway.db"):
                     held.append(partial(done, result))
                 else:
                     at_once(result.unwrap, done)
 
             yield runner
 
-    real_stage.worker = worker
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello")
+    stage.worker = worker
+    async with stage.life() as gateway:
+        await stage.says("hello")
         gateway.stop(grace=0)
         await trio.sleep(1.5)  # a second for its ending to be stored; then the turn is cut
         [answer] = held
         answer()
-    assert [turn.outcome for turn in real_stage.turns()] == ["unstarted"], (
-        "no model was asked: nothing is lost"
-    )
-    assert real_stage.pending() == ["hello"]
-    real_stage.worker = inline_worker
-    async with real_stage.life():
+    assert [turn.outcome for turn in stage.turns()] == ["unstarted"], "no model was asked: nothing is lost"
+    assert stage.pending() == ["hello"]
+    stage.worker = inline_worker
+    async with stage.life():
         await trio.sleep(1)
-    assert real_stage.platform.chat("42").texts.count("You said: hello") == 1
+    assert stage.platform.chat("42").texts.count("You said: hello") == 1
 
 
 def _a_turn_began(path: Path) -> bool:
@@ -97,25 +95,25 @@ def _a_turn_began(path: Path) -> bool:
         return bool(db.execute("SELECT 1 FROM turns").fetchall())
 
 
-async def test_what_a_crash_suspends_a_planned_stop_does_not(real_stage: Stage) -> None:
+async def test_what_a_crash_suspends_a_planned_stop_does_not(stage: Stage) -> None:
     """`crash_recovery: suspend`."""
-    real_stage.config = everyone(AgentConfig(crash_recovery="suspend"))
-    async with real_stage.life():
-        await real_stage.says("hello")
+    stage.config = everyone(AgentConfig(crash_recovery="suspend"))
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(5)
-        first = real_stage.entry().session_id
-    left = real_stage.home.with_name("left")
-    async with real_stage.life():
-        await real_stage.says("again")
+        first = stage.entry().session_id
+    left = stage.home.with_name("left")
+    async with stage.life():
+        await stage.says("again")
         await trio.sleep(5)
-        assert real_stage.entry().session_id == first, "it was stopped"
-        shutil.copytree(real_stage.home, left)
-        real_stage.platform.drop()
-    real_stage.home = left
-    async with real_stage.life():
-        await real_stage.says("once more")
+        assert stage.entry().session_id == first, "it was stopped"
+        shutil.copytree(stage.home, left)
+        stage.platform.drop()
+    stage.home = left
+    async with stage.life():
+        await stage.says("once more")
         await trio.sleep(5)
-        assert real_stage.entry().session_id != first, "it was killed"
+        assert stage.entry().session_id != first, "it was killed"
 
 
 class Killed(BaseException):
@@ -124,9 +122,9 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("asks_first", [True, False])
 async def test_a_message_that_kills_the_gateway_does_so_a_few_times_and_not_for_ever(
-    real_stage: Stage, asks_first: bool
+    stage: Stage, asks_first: bool
 ) -> None:
-    ordinary = real_stage.agent
+    ordinary = stage.agent
 
     async def agent(turn: TurnContext) -> str:
         said = [event.text for event in turn.said] or [row.content for row in turn.history]
@@ -136,16 +134,16 @@ async def test_a_message_that_kills_the_gateway_does_so_a_few_times_and_not_for_
             await turn.requesting()
         raise Killed
 
-    real_stage.agent = agent  # type: ignore[assignment]
+    stage.agent = agent  # type: ignore[assignment]
     for life in range(12):
         try:
-            async with real_stage.life():
+            async with stage.life():
                 if life == 0:
-                    real_stage.platform.post("poison")
+                    stage.platform.post("poison")
                 await trio.sleep(100)
-                await real_stage.says("hello", chat="7")
+                await stage.says("hello", chat="7")
                 await trio.sleep(5)
-                assert real_stage.platform.chat("7").texts[-1] == "You said: hello"
+                assert stage.platform.chat("7").texts[-1] == "You said: hello"
                 break
         except* Killed:
             pass

@@ -24,9 +24,7 @@ def ended_well(stage: Stage) -> None:
     assert status.gateway_state == "stopped"
 
 
-async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next_life(
-    real_stage: Stage,
-) -> None:
+async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next_life(stage: Stage) -> None:
     async def slow_door(gateway: Gateway, task_status: trio.TaskStatus[None]) -> None:
         """As the web is while somebody is being given the last of it."""
         task_status.started()
@@ -35,14 +33,14 @@ async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next
 
     async def served(task_status: trio.TaskStatus[Gateway]) -> None:
         await serve(
-            real_stage.home,
-            real_stage.config,
-            agent=real_stage.agent,
-            adapters=[real_stage.platform],
+            stage.home,
+            stage.config,
+            agent=stage.agent,
+            adapters=[stage.platform],
             doors=[slow_door],
-            world=real_stage.world,
-            worker=real_stage.worker,
-            guarded=real_stage.guarded,
+            world=stage.world,
+            worker=stage.worker,
+            guarded=stage.guarded,
             task_status=task_status,
         )
 
@@ -51,54 +49,54 @@ async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next
         await trio.sleep(1)
         gateway.stop(grace=0)
         await trio.sleep(1)
-        await real_stage.says("hello")
-    ended_well(real_stage)
-    assert real_stage.pending() == ["hello"]
+        await stage.says("hello")
+    ended_well(stage)
+    assert stage.pending() == ["hello"]
 
 
 @pytest.mark.parametrize("said", SAID)
 async def test_what_is_said_just_before_a_stop_at_any_moment_makes_no_crash_of_it(
-    real_stage: Stage, said: str
+    stage: Stage, said: str
 ) -> None:
-    root = real_stage.home
+    root = stage.home
     for moment in range(MOMENTS):
-        real_stage.home = root / str(moment)
-        async with real_stage.life() as gateway:
-            real_stage.platform.deliver(real_stage.platform.event(said, chat=str(moment)))
+        stage.home = root / str(moment)
+        async with stage.life() as gateway:
+            stage.platform.deliver(stage.platform.event(said, chat=str(moment)))
             for _ in range(moment):
                 await trio.lowlevel.checkpoint()
             gateway.stop(grace=0)
-        ended_well(real_stage)
+        ended_well(stage)
 
 
 @pytest.mark.parametrize("said", SAID)
 async def test_what_is_said_just_after_a_stop_at_any_moment_makes_no_crash_of_it(
-    real_stage: Stage, said: str
+    stage: Stage, said: str
 ) -> None:
-    root = real_stage.home
+    root = stage.home
     for moment in range(MOMENTS):
-        real_stage.home = root / str(moment)
-        async with real_stage.life() as gateway:
+        stage.home = root / str(moment)
+        async with stage.life() as gateway:
             await trio.testing.wait_all_tasks_blocked()
             gateway.stop(grace=0)
             for _ in range(moment):
                 await trio.lowlevel.checkpoint()
-            real_stage.platform.deliver(real_stage.platform.event(said, chat=str(moment)))
-        ended_well(real_stage)
+            stage.platform.deliver(stage.platform.event(said, chat=str(moment)))
+        ended_well(stage)
 
 
 @pytest.mark.parametrize("command", ["/queue", "/steer", "/background"])
 async def test_what_stands_behind_a_command_is_not_lost_if_the_gateway_goes_in_the_middle_of_it(
-    real_stage: Stage, command: str
+    stage: Stage, command: str
 ) -> None:
-    root = real_stage.home
+    root = stage.home
     for moment in range(MOMENTS):
-        real_stage.home = root / str(moment)
-        async with real_stage.life() as gateway:
-            real_stage.platform.deliver(real_stage.platform.event(f"{command} thing {moment}"))
+        stage.home = root / str(moment)
+        async with stage.life() as gateway:
+            stage.platform.deliver(stage.platform.event(f"{command} thing {moment}"))
             for _ in range(moment):
                 await trio.lowlevel.checkpoint()
             gateway.stop(grace=0)
-        async with real_stage.life():
+        async with stage.life():
             await trio.sleep(20)
-        assert real_stage.platform.chat("42").texts.count(f"You said: thing {moment}") == 1
+        assert stage.platform.chat("42").texts.count(f"You said: thing {moment}") == 1

@@ -24,15 +24,15 @@ def last_ending(stage: Stage) -> EndingRow:
     return row
 
 
-async def test_a_stop_leaves_a_report_of_what_it_waited_for(real_stage: Stage) -> None:
-    real_stage.agent.on("short", Script().takes(3).says("Done."))
-    real_stage.agent.on("hang", Script().hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("short", chat="1")
-        await real_stage.says("hang", chat="2")
+async def test_a_stop_leaves_a_report_of_what_it_waited_for(stage: Stage) -> None:
+    stage.agent.on("short", Script().takes(3).says("Done."))
+    stage.agent.on("hang", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("short", chat="1")
+        await stage.says("hang", chat="2")
         gateway.stop(grace=10, asked_by="the story")
         await trio.sleep(60)
-    ending = last_ending(real_stage)
+    ending = last_ending(stage)
     assert ending.finished_at == ending.recorded_at + 10
     report = msgspec.json.decode(ending.report or "", type=Report)
     assert report.turns == 2
@@ -46,14 +46,14 @@ async def test_a_stop_leaves_a_report_of_what_it_waited_for(real_stage: Stage) -
     }
 
 
-async def test_of_many_turns_the_last_ones_are_named(real_stage: Stage) -> None:
+async def test_of_many_turns_the_last_ones_are_named(stage: Stage) -> None:
     for n in range(30):
-        real_stage.agent.on(f"work {n}", Script().takes(1 + n).says("Done."))
-    async with real_stage.life() as gateway:
+        stage.agent.on(f"work {n}", Script().takes(1 + n).says("Done."))
+    async with stage.life() as gateway:
         for n in range(30):
-            await real_stage.says(f"work {n}", chat=str(n))
+            await stage.says(f"work {n}", chat=str(n))
         gateway.stop(grace=100)
         await trio.sleep(200)
-    report = msgspec.json.decode(last_ending(real_stage).report or "", type=Report)
+    report = msgspec.json.decode(last_ending(stage).report or "", type=Report)
     assert report.turns == 30
     assert list(report.last_turns) == [KEY.format(n) for n in range(10, 30)]

@@ -79,18 +79,18 @@ class Trouble:
     ],
 )
 async def test_whatever_hangs_the_gateway_is_gone_five_seconds_after_the_grace(
-    real_stage: Stage, what: str, since: float, grace: float
+    stage: Stage, what: str, since: float, grace: float
 ) -> None:
-    trouble = Trouble(real_stage, what)
-    async with real_stage.life() as gateway, trio.open_nursery() as nursery:
-        await real_stage.says("hang")
+    trouble = Trouble(stage, what)
+    async with stage.life() as gateway, trio.open_nursery() as nursery:
+        await stage.says("hang")
         nursery.start_soon(trouble.begins, since)
         await trio.sleep_until(5)
         gateway.stop(grace=grace)
         await trio.sleep(60)
-        assert real_stage.ended_at is not None, "it hangs"
-        assert 5 + grace <= real_stage.ended_at <= 5 + grace + 5
-    await answered_by_the_next_life(real_stage)
+        assert stage.ended_at is not None, "it hangs"
+        assert 5 + grace <= stage.ended_at <= 5 + grace + 5
+    await answered_by_the_next_life(stage)
 
 
 async def answered_by_the_next_life(stage: Stage) -> None:
@@ -107,10 +107,10 @@ async def answered_by_the_next_life(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("since", [4, 6, 7])
-async def test_who_is_in_a_hurry_waits_five_seconds_and_no_more(real_stage: Stage, since: float) -> None:
-    trouble = Trouble(real_stage, EVERYTHING)
-    async with real_stage.life() as gateway, trio.open_nursery() as nursery:
-        await real_stage.says("hang")
+async def test_who_is_in_a_hurry_waits_five_seconds_and_no_more(stage: Stage, since: float) -> None:
+    trouble = Trouble(stage, EVERYTHING)
+    async with stage.life() as gateway, trio.open_nursery() as nursery:
+        await stage.says("hang")
         nursery.start_soon(trouble.begins, since)
         await trio.sleep_until(5)
         gateway.stop(grace=600)
@@ -119,46 +119,44 @@ async def test_who_is_in_a_hurry_waits_five_seconds_and_no_more(real_stage: Stag
         await trio.sleep_until(8)
         gateway.control.hurry()
         await trio.sleep(60)
-        assert real_stage.ended_at is not None
-        assert 7 <= real_stage.ended_at <= 12
+        assert stage.ended_at is not None
+        assert 7 <= stage.ended_at <= 12
 
 
-async def test_a_hurry_counts_although_the_ending_is_still_being_written_down(real_stage: Stage) -> None:
-    real_stage.agent.on("hang", Script().hangs())
+async def test_a_hurry_counts_although_the_ending_is_still_being_written_down(stage: Stage) -> None:
+    stage.agent.on("hang", Script().hangs())
     async with trio.open_nursery() as nursery:
         disk = Disk(nursery)
-        real_stage.worker = disk.worker
-        async with real_stage.life() as gateway:
-            await real_stage.says("hang")
+        stage.worker = disk.worker
+        async with stage.life() as gateway:
+            await stage.says("hang")
             disk.seconds = 0.5
             gateway.stop(grace=600)
             await trio.sleep(0.1)
             gateway.control.hurry()
             await trio.sleep(60)
-            assert real_stage.ended_at is not None
-            assert real_stage.ended_at < 5
+            assert stage.ended_at is not None
+            assert stage.ended_at < 5
 
 
-async def test_a_hurry_in_the_very_moment_in_which_the_ending_is_written_down_counts(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.on("hang", Script().hangs())
-    home = real_stage.home
+async def test_a_hurry_in_the_very_moment_in_which_the_ending_is_written_down_counts(stage: Stage) -> None:
+    stage.agent.on("hang", Script().hangs())
+    home = stage.home
     for attempt in range(20):  # Trio shuffles who comes first
-        real_stage.home = home.with_name(f"home-{attempt}")
+        stage.home = home.with_name(f"home-{attempt}")
         async with trio.open_nursery() as nursery:
             disk = Disk(nursery)
-            real_stage.worker = disk.worker
-            async with real_stage.life() as gateway:
-                await real_stage.says("hang")
+            stage.worker = disk.worker
+            async with stage.life() as gateway:
+                await stage.says("hang")
                 disk.seconds = 0.5
                 began = trio.current_time()
                 gateway.stop(grace=600)
                 await trio.sleep(0.5)
                 gateway.control.hurry()
                 await trio.sleep(60)
-                assert real_stage.ended_at is not None
-                assert real_stage.ended_at < began + 5
+                assert stage.ended_at is not None
+                assert stage.ended_at < began + 5
 
 
 async def gone(stage: Stage, turns: int, *, resists: float = 0, disk_takes: float = 0) -> float:
@@ -179,8 +177,8 @@ async def gone(stage: Stage, turns: int, *, resists: float = 0, disk_takes: floa
     return stage.ended_at - cut_at
 
 
-async def test_what_resists_holds_the_gateway_for_exactly_so_long(real_stage: Stage) -> None:
-    assert await gone(real_stage, 3, resists=1.5) == 1.5
+async def test_what_resists_holds_the_gateway_for_exactly_so_long(stage: Stage) -> None:
+    assert await gone(stage, 3, resists=1.5) == 1.5
 
 
 @pytest.mark.parametrize(
@@ -188,42 +186,40 @@ async def test_what_resists_holds_the_gateway_for_exactly_so_long(real_stage: St
     [("sends", 2), ("journal", 2), ("status", 0.5), ("disconnect", 0.5), ("agent", 2)],
 )
 async def test_what_hangs_alone_holds_the_gateway_for_exactly_so_long(
-    real_stage: Stage, what: str, seconds: float
+    stage: Stage, what: str, seconds: float
 ) -> None:
-    trouble = Trouble(real_stage, what)
-    async with real_stage.life() as gateway:
-        await real_stage.says("hang")
+    trouble = Trouble(stage, what)
+    async with stage.life() as gateway:
+        await stage.says("hang")
         await trio.sleep_until(5)
         gateway.stop(grace=10)
         await trouble.begins(14)
         await trio.sleep(60)
-        assert real_stage.ended_at == 15 + seconds
+        assert stage.ended_at == 15 + seconds
 
 
-async def test_with_nobody_at_work_a_disk_that_hangs_keeps_nobody_waiting_for_the_grace(
-    real_stage: Stage,
-) -> None:
-    trouble = Trouble(real_stage, "store, journal, status")
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello")
+async def test_with_nobody_at_work_a_disk_that_hangs_keeps_nobody_waiting_for_the_grace(stage: Stage) -> None:
+    trouble = Trouble(stage, "store, journal, status")
+    async with stage.life() as gateway:
+        await stage.says("hello")
         await trouble.begins(20)
         gateway.stop(grace=600)
         await trio.sleep(60)
-        assert real_stage.ended_at is not None
-        assert real_stage.ended_at < 30
+        assert stage.ended_at is not None
+        assert stage.ended_at < 30
 
 
-async def test_the_last_words_of_many_take_as_long_as_those_of_one(real_stage: Stage) -> None:
-    one = await gone(real_stage, 1, disk_takes=0.125)
+async def test_the_last_words_of_many_take_as_long_as_those_of_one(stage: Stage) -> None:
+    one = await gone(stage, 1, disk_takes=0.125)
     assert one > 0
-    assert await gone(real_stage, 30, disk_takes=0.125) == one
+    assert await gone(stage, 30, disk_takes=0.125) == one
 
 
-async def test_a_chat_that_wants_silence_for_long_keeps_nobody_waiting(real_stage: Stage) -> None:
-    real_stage.platform.fails("send", FloodWait(600), times=9)
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello")
+async def test_a_chat_that_wants_silence_for_long_keeps_nobody_waiting(stage: Stage) -> None:
+    stage.platform.fails("send", FloodWait(600), times=9)
+    async with stage.life() as gateway:
+        await stage.says("hello")
         await trio.sleep(20)
         gateway.stop(grace=100)
         await trio.sleep(60)
-        assert real_stage.ended_at == 20
+        assert stage.ended_at == 20

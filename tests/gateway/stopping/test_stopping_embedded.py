@@ -15,25 +15,25 @@ from tests.stage import Stage, no_guard
 
 @pytest.mark.parametrize("asked", [None, "stop", "restart"])
 async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_five_seconds(
-    real_stage: Stage, asked: str | None
+    stage: Stage, asked: str | None
 ) -> None:
-    trouble = Trouble(real_stage, EVERYTHING)
+    trouble = Trouble(stage, EVERYTHING)
     body_left_at = None
     with trio.move_on_after(20) as outer:
         async with (
             trio.open_nursery() as nursery,
             open_gateway(
-                real_stage.home,
-                real_stage.config,
+                stage.home,
+                stage.config,
                 agent=trouble.agent(),
-                adapters=[real_stage.platform],
-                world=real_stage.world,
-                worker=real_stage.worker,
+                adapters=[stage.platform],
+                world=stage.world,
+                worker=stage.worker,
                 guarded=no_guard,
             ) as gateway,
         ):
             try:
-                await real_stage.says("hang")
+                await stage.says("hang")
                 nursery.start_soon(trouble.begins, 10)
                 await trio.sleep_until(12)
                 if asked:
@@ -44,28 +44,28 @@ async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_five_se
     assert outer.cancelled_caught
     assert body_left_at == 20
     assert trio.current_time() <= 25
-    await answered_by_the_next_life(real_stage)
+    await answered_by_the_next_life(stage)
 
 
-async def test_cancelling_ends_the_grace_of_an_ending_that_was_asked_for_before(real_stage: Stage) -> None:
-    real_stage.agent.on("hang", BEGINS.hangs())
+async def test_cancelling_ends_the_grace_of_an_ending_that_was_asked_for_before(stage: Stage) -> None:
+    stage.agent.on("hang", BEGINS.hangs())
     async with trio.open_nursery() as nursery:
         gateway = await nursery.start(
             partial(
                 serve,
-                real_stage.home,
-                real_stage.config,
-                agent=real_stage.agent,
-                adapters=[real_stage.platform],
-                world=real_stage.world,
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=[stage.platform],
+                world=stage.world,
                 worker=inline_worker,
                 guarded=no_guard,
             )
         )
-        await real_stage.says("hang")
+        await stage.says("hang")
         gateway.stop(grace=600)
         await trio.sleep_until(5)
         nursery.cancel_scope.cancel()
     assert trio.current_time() == 5
-    assert real_stage.entry().resume_reason == "shutdown_timeout"
-    assert real_stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
+    assert stage.entry().resume_reason == "shutdown_timeout"
+    assert stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"

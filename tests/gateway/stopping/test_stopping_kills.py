@@ -30,67 +30,63 @@ async def killed_while_it_drains(stage: Stage, said: str | None = None, *, drops
     stage.home = left
 
 
-async def test_three_kills_while_it_drains_suspend_the_session_and_its_person_is_told(
-    real_stage: Stage,
-) -> None:
+async def test_three_kills_while_it_drains_suspend_the_session_and_its_person_is_told(stage: Stage) -> None:
     """Invariant 6."""
-    real_stage.agent.on("hang", Script().says("I begin.").hangs())
+    stage.agent.on("hang", Script().says("I begin.").hangs())
     for life in range(3):
-        await killed_while_it_drains(real_stage, "hang" if life == 0 else None)
-        assert len(real_stage.agent.began) == life + 1
+        await killed_while_it_drains(stage, "hang" if life == 0 else None)
+        assert len(stage.agent.began) == life + 1
     for _ in range(2):
-        async with real_stage.life():
+        async with stage.life():
             await trio.sleep(5)
-            texts = real_stage.platform.chat("42").texts
+            texts = stage.platform.chat("42").texts
             assert sum("several times in a row" in text for text in texts) == 1
-    assert len(real_stage.agent.began) == 3, "it is not taken up a fourth time"
-    assert real_stage.entry().suspended
+    assert len(stage.agent.began) == 3, "it is not taken up a fourth time"
+    assert stage.entry().suspended
 
 
 @pytest.mark.parametrize("before_asking", [0, 1000])
 @pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize("down", [0, 2 * 3600])
 async def test_who_is_not_answered_because_the_resume_was_killed_too_is_told_once(
-    real_stage: Stage, before_asking: float, down: float, *, drops: bool
+    stage: Stage, before_asking: float, down: float, *, drops: bool
 ) -> None:
     """Also if the gateway stays down for so long that the mark has become stale."""
-    real_stage.agent.on("hang", Script().hangs())
-    await killed_while_it_drains(real_stage, "hang")
-    real_stage.agent.before_asking = before_asking
-    await killed_while_it_drains(real_stage, drops=drops)
-    assert len(real_stage.agent.began) == 2
+    stage.agent.on("hang", Script().hangs())
+    await killed_while_it_drains(stage, "hang")
+    stage.agent.before_asking = before_asking
+    await killed_while_it_drains(stage, drops=drops)
+    assert len(stage.agent.began) == 2
     await trio.sleep(down)
-    real_stage.agent.before_asking = 0
+    stage.agent.before_asking = 0
     for _ in range(2):
-        async with real_stage.life():
+        async with stage.life():
             for _ in range(2):
                 await trio.sleep(5)
-                assert real_stage.platform.chat("42").texts.count(words.left_alone()) == 1
-                real_stage.platform.drop()
+                assert stage.platform.chat("42").texts.count(words.left_alone()) == 1
+                stage.platform.drop()
                 await trio.sleep(100)
-            assert len(real_stage.agent.began) == 2, "it has had its one automatic run"
-    real_stage.agent.on("hang", Script().says("Here you are."))
-    async with real_stage.life():
-        await real_stage.says("/retry")
+            assert len(stage.agent.began) == 2, "it has had its one automatic run"
+    stage.agent.on("hang", Script().says("Here you are."))
+    async with stage.life():
+        await stage.says("/retry")
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").texts[-1] == "Here you are."
+        assert stage.platform.chat("42").texts[-1] == "Here you are."
 
 
-async def test_beside_a_turn_that_is_taken_up_others_are_served_and_stop_works_at_once(
-    real_stage: Stage,
-) -> None:
+async def test_beside_a_turn_that_is_taken_up_others_are_served_and_stop_works_at_once(stage: Stage) -> None:
     """Invariant 8."""
-    real_stage.agent.on("hang", Script().says("I begin.").hangs())
-    await killed_while_it_drains(real_stage, "hang")
-    async with real_stage.life():
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    await killed_while_it_drains(stage, "hang")
+    async with stage.life():
         await trio.sleep(5)
-        await real_stage.says("hello", chat="43")
+        await stage.says("hello", chat="43")
         await trio.sleep(1)
-        assert real_stage.platform.chat("43").texts == ["You said: hello"]
+        assert stage.platform.chat("43").texts == ["You said: hello"]
         began = trio.current_time()
-        await real_stage.says("/stop")
-        assert real_stage.agent.left[-1] == ("hang", "cancelled", began)
-    assert [turn.outcome for turn in real_stage.turns()] == ["cut", "stopped"]
-    async with real_stage.life():
+        await stage.says("/stop")
+        assert stage.agent.left[-1] == ("hang", "cancelled", began)
+    assert [turn.outcome for turn in stage.turns()] == ["cut", "stopped"]
+    async with stage.life():
         await trio.sleep(5)
-        assert len(real_stage.turns()) == 2
+        assert len(stage.turns()) == 2

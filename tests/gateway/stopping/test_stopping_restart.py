@@ -30,73 +30,71 @@ BEGINS = Script().says("I begin.")
     [(Cause.PLANNED, "stopped", Exit.OK), (Cause.SIGNAL, "running", Exit.FAILURE)],
 )
 async def test_a_stop_during_a_restart_is_told_recorded_and_left_as_a_stop(
-    real_stage: Stage, cause: Cause, state: str, leaves: Exit
+    stage: Stage, cause: Cause, state: str, leaves: Exit
 ) -> None:
-    real_stage.agent.on("hang", BEGINS.hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("hang")
+    stage.agent.on("hang", BEGINS.hangs())
+    async with stage.life() as gateway:
+        await stage.says("hang")
         gateway.stop(restart=True, grace=30)
         await trio.sleep(4)
         assert gateway.control.ask(Ending(cause, grace=10))
         assert not gateway.stop(restart=True, grace=100), "and no restart comes back"
         await trio.sleep(1)
-        assert (status(real_stage).gateway_state, status(real_stage).after) == ("draining", state), (
-            "if we are killed"
-        )
-        assert recorded(real_stage).kind == "stop"
+        assert (status(stage).gateway_state, status(stage).after) == ("draining", state), "if we are killed"
+        assert recorded(stage).kind == "stop"
         await trio.sleep(60)
-        assert real_stage.ended_at == 10
-    assert (status(real_stage).gateway_state, status(real_stage).restart_requested) == (state, False)
-    assert recorded(real_stage).cause == cause
+        assert stage.ended_at == 10
+    assert (status(stage).gateway_state, status(stage).restart_requested) == (state, False)
+    assert recorded(stage).cause == cause
     assert gateway.control.current is not None
     assert gateway.shutdown.consequences(gateway.control.current).exit is leaves
-    assert not (real_stage.home / RESTART_PENDING).exists()
-    assert len(real_stage.platform.chat("42").texts) == 2, "what was begun, and one warning"
-    assert [turn.reason for turn in real_stage.turns()] == ["shutdown_timeout"]
+    assert not (stage.home / RESTART_PENDING).exists()
+    assert len(stage.platform.chat("42").texts) == 2, "what was begun, and one warning"
+    assert [turn.reason for turn in stage.turns()] == ["shutdown_timeout"]
 
 
-async def test_a_stop_during_a_restart_counts_also_on_a_disk_that_hangs(real_stage: Stage) -> None:
-    trouble = Trouble(real_stage, "store")
-    async with real_stage.life() as gateway, trio.open_nursery() as nursery:
-        await real_stage.says("hang")
+async def test_a_stop_during_a_restart_counts_also_on_a_disk_that_hangs(stage: Stage) -> None:
+    trouble = Trouble(stage, "store")
+    async with stage.life() as gateway, trio.open_nursery() as nursery:
+        await stage.says("hang")
         gateway.stop(restart=True, grace=600)
         nursery.start_soon(trouble.begins, 3)
         await trio.sleep_until(4)
         gateway.stop(grace=10)
         await trio.sleep(60)
-        assert real_stage.ended_at is not None
-        assert 10 <= real_stage.ended_at <= 15
+        assert stage.ended_at is not None
+        assert 10 <= stage.ended_at <= 15
 
 
-async def test_a_stop_whose_grace_is_over_already_cuts_with_last_words(real_stage: Stage) -> None:
-    real_stage.agent.on("hang", BEGINS.hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("hang")
+async def test_a_stop_whose_grace_is_over_already_cuts_with_last_words(stage: Stage) -> None:
+    stage.agent.on("hang", BEGINS.hangs())
+    async with stage.life() as gateway:
+        await stage.says("hang")
         gateway.stop(restart=True, grace=600)
         await trio.sleep_until(40)
         gateway.stop(grace=10)
         await trio.sleep(60)
-        assert real_stage.ended_at == 40
-    assert real_stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
-    assert [turn.outcome for turn in real_stage.turns()] == ["cut"]
+        assert stage.ended_at == 40
+    assert stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
+    assert [turn.outcome for turn in stage.turns()] == ["cut"]
 
 
-async def test_a_stop_in_the_very_moment_of_a_restart_is_what_counts(real_stage: Stage) -> None:
+async def test_a_stop_in_the_very_moment_of_a_restart_is_what_counts(stage: Stage) -> None:
     async def stops(gateway: Gateway) -> None:
         await trio.lowlevel.checkpoint()
         gateway.stop(grace=10)
 
     for attempt in range(20):  # Trio shuffles who comes first
-        real_stage.home = real_stage.home.with_name(f"home-{attempt}")
-        real_stage.agent.on("hang", BEGINS.hangs())
-        async with real_stage.life() as gateway, trio.open_nursery() as nursery:
-            await real_stage.says("hang")
+        stage.home = stage.home.with_name(f"home-{attempt}")
+        stage.agent.on("hang", BEGINS.hangs())
+        async with stage.life() as gateway, trio.open_nursery() as nursery:
+            await stage.says("hang")
             began = trio.current_time()
             gateway.stop(restart=True, grace=600)
             nursery.start_soon(stops, gateway)
             await trio.sleep(60)
-            assert real_stage.ended_at == began + 10
-        assert recorded(real_stage).kind == "stop"
+            assert stage.ended_at == began + 10
+        assert recorded(stage).kind == "stop"
 
 
 def status(stage: Stage) -> Status:
@@ -112,15 +110,15 @@ def recorded(stage: Stage) -> EndingRow:
     return found
 
 
-async def test_who_asked_for_a_restart_that_became_a_stop_is_not_told_of_one(real_stage: Stage) -> None:
-    real_stage.agent.on("hang", Script().hangs())
-    real_stage.config = everyone(AgentConfig(restart_drain_timeout=30))
-    async with real_stage.life() as gateway:
-        await real_stage.says("hang", chat="1")
-        await real_stage.says("/restart")
+async def test_who_asked_for_a_restart_that_became_a_stop_is_not_told_of_one(stage: Stage) -> None:
+    stage.agent.on("hang", Script().hangs())
+    stage.config = everyone(AgentConfig(restart_drain_timeout=30))
+    async with stage.life() as gateway:
+        await stage.says("hang", chat="1")
+        await stage.says("/restart")
         await trio.sleep(1)
         gateway.stop(grace=0)
         await trio.sleep(60)
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(10)
-        assert texts.restarted() not in real_stage.platform.chat("42").texts
+        assert texts.restarted() not in stage.platform.chat("42").texts

@@ -43,60 +43,58 @@ def asks_for_a_restart(stage: Stage, *, then_takes: float) -> list[float]:
     return asked
 
 
-async def test_a_turn_that_asks_for_a_restart_goes_on_within_the_grace_and_is_answered(
-    real_stage: Stage,
-) -> None:
-    real_stage.config = everyone(AgentConfig(restart_drain_timeout=10))
-    asked = asks_for_a_restart(real_stage, then_takes=3)
-    async with real_stage.life() as gateway:
-        await real_stage.says("restart yourself")
+async def test_a_turn_that_asks_for_a_restart_goes_on_within_the_grace_and_is_answered(stage: Stage) -> None:
+    stage.config = everyone(AgentConfig(restart_drain_timeout=10))
+    asked = asks_for_a_restart(stage, then_takes=3)
+    async with stage.life() as gateway:
+        await stage.says("restart yourself")
         await trio.sleep(60)
         assert asked == [0.0]
-        assert real_stage.ended_at == 3
+        assert stage.ended_at == 3
         assert gateway.control.current is not None
         assert gateway.control.current.kind == "restart"
-    assert real_stage.platform.chat("42").last == "I have asked for it."
-    assert [turn.outcome for turn in real_stage.turns()] == ["answered"]
-    assert (real_stage.home / RESTART_PENDING).exists()
-    async with real_stage.life():
+    assert stage.platform.chat("42").last == "I have asked for it."
+    assert [turn.outcome for turn in stage.turns()] == ["answered"]
+    assert (stage.home / RESTART_PENDING).exists()
+    async with stage.life():
         await trio.sleep(5)
-        assert len(real_stage.turns()) == 1, "it does not restart again"
+        assert len(stage.turns()) == 1, "it does not restart again"
 
 
 async def test_a_turn_that_asks_for_a_restart_without_grace_is_taken_up_by_the_next_life(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    asks_for_a_restart(real_stage, then_takes=3)
-    async with real_stage.life():
-        await real_stage.says("restart yourself")
+    asks_for_a_restart(stage, then_takes=3)
+    async with stage.life():
+        await stage.says("restart yourself")
         await trio.sleep(60)
-        assert real_stage.ended_at == 0
-    assert real_stage.entry().resume_reason == "restart_timeout"
-    asks_for_a_restart(real_stage, then_takes=3)
-    async with real_stage.life():
+        assert stage.ended_at == 0
+    assert stage.entry().resume_reason == "restart_timeout"
+    asks_for_a_restart(stage, then_takes=3)
+    async with stage.life():
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").last == "It has restarted."
-        assert [turn.outcome for turn in real_stage.turns()] == ["cut", "answered"]
+        assert stage.platform.chat("42").last == "It has restarted."
+        assert [turn.outcome for turn in stage.turns()] == ["cut", "answered"]
 
 
 async def test_a_chat_that_asks_for_a_restart_while_its_own_turn_runs_gets_that_answer_first(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    real_stage.config = everyone(AgentConfig(restart_drain_timeout=10))
-    real_stage.supervised_by = Supervisor.OTHER
-    real_stage.agent.on("work", Script().takes(4).says("Done."))
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.config = everyone(AgentConfig(restart_drain_timeout=10))
+    stage.supervised_by = Supervisor.OTHER
+    stage.agent.on("work", Script().takes(4).says("Done."))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(1)
-        await real_stage.says("/restart")
-        assert real_stage.platform.chat("42").texts[0].startswith("♻ Restarting"), "it is answered at once"
+        await stage.says("/restart")
+        assert stage.platform.chat("42").texts[0].startswith("♻ Restarting"), "it is answered at once"
         await trio.sleep(60)
-        assert real_stage.ended_at == 4
-    async with real_stage.life():
+        assert stage.ended_at == 4
+    async with stage.life():
         await trio.sleep(5)
-    texts = real_stage.platform.chat("42").texts
+    texts = stage.platform.chat("42").texts
     assert [text.split()[0] for text in texts] == ["♻", "⚠", "Done.", "♻"]
-    assert len(real_stage.turns()) == 1, "a command never replays"
+    assert len(stage.turns()) == 1, "a command never replays"
 
 
 # --- the deadline falls into the end of a turn ---------------------------------------------------------
@@ -109,10 +107,10 @@ SLOW_ONES = ("store-writer", "journal-writer")
 @pytest.mark.parametrize("reports_late", [False, True])
 @pytest.mark.parametrize("eighths", range(13))
 async def test_a_deadline_that_falls_into_the_end_of_a_turn_leaves_one_outcome(
-    real_stage: Stage, eighths: int, *, reports_late: bool, streams: bool
+    stage: Stage, eighths: int, *, reports_late: bool, streams: bool
 ) -> None:
     """Each commit of the end takes a quarter of a second; the deadline comes before it, in it, behind it."""
-    real_stage.platform = MemoryPlatform(traits=Traits(edits=streams))
+    stage.platform = MemoryPlatform(traits=Traits(edits=streams))
     runs = []
 
     async def agent(turn: TurnContext) -> str:
@@ -123,31 +121,31 @@ async def test_a_deadline_that_falls_into_the_end_of_a_turn_leaves_one_outcome(
             await turn.say("Done.")
         return "Done."
 
-    real_stage.opened_agent = nullcontext(agent)
+    stage.opened_agent = nullcontext(agent)
     with capture_logs() as logs:
         async with trio.open_nursery() as nursery:
             disk = Disk(nursery, only=SLOW_ONES, reports_late=reports_late)
-            real_stage.worker = disk.worker
-            async with real_stage.life() as gateway:
-                await real_stage.says("work")
+            stage.worker = disk.worker
+            async with stage.life() as gateway:
+                await stage.says("work")
                 disk.seconds = 0.25
                 await trio.sleep_until(10)
                 gateway.stop(grace=10 + eighths / 8)
                 await trio.sleep(60)
-                assert real_stage.ended_at is not None
-                assert real_stage.ended_at <= 25 + eighths / 8
-        answered = one_outcome(real_stage, runs[0])
+                assert stage.ended_at is not None
+                assert stage.ended_at <= 25 + eighths / 8
+        answered = one_outcome(stage, runs[0])
     assert [entry for entry in logs if entry["log_level"] == "error"] == []
-    shown = [text for text in real_stage.platform.chat("42").texts if text.endswith("Done.")]
+    shown = [text for text in stage.platform.chat("42").texts if text.endswith("Done.")]
     assert shown == ["Done."] * answered, "what is answered is shown before the gateway goes"
 
-    real_stage.worker, real_stage.opened_agent = inline_worker, nullcontext(agent)
+    stage.worker, stage.opened_agent = inline_worker, nullcontext(agent)
     for _ in range(2):
-        async with real_stage.life():
+        async with stage.life():
             await trio.sleep(10)
     assert len(runs) == (1 if answered else 2)
-    assert [text for text in real_stage.platform.chat("42").texts if text.endswith("Done.")] == ["Done."]
-    assert one_outcome(real_stage, runs[-1])
+    assert [text for text in stage.platform.chat("42").texts if text.endswith("Done.")] == ["Done."]
+    assert one_outcome(stage, runs[-1])
 
 
 ANSWERED = "done", None, "completed"
@@ -185,52 +183,52 @@ def one_outcome(stage: Stage, run_id: str) -> bool:
 
 
 async def test_every_chat_is_told_once_and_every_message_is_answered_once_by_the_next_life(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
     """In a chat with a turn, in one whose session is idle, and in one that was never heard of before."""
-    real_stage.agent.on("work", Script().takes(8).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello", chat="idle")
-        await real_stage.says("work", chat="busy")
+    stage.agent.on("work", Script().takes(8).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("hello", chat="idle")
+        await stage.says("work", chat="busy")
         gateway.stop(grace=10)
         for text in ("one", "two"):
             for chat in ("busy", "idle", "new"):
-                await real_stage.says(f"{text} in {chat}", chat=chat)
+                await stage.says(f"{text} in {chat}", chat=chat)
             await trio.sleep(3)
-        assert [said for said, _ in real_stage.agent.began] == ["hello", "work"], "none of them begins a turn"
-        await real_stage.says("one in another", chat="another")
+        assert [said for said, _ in stage.agent.began] == ["hello", "work"], "none of them begins a turn"
+        await stage.says("one in another", chat="another")
         await trio.sleep(60)
-        assert real_stage.ended_at == 8
+        assert stage.ended_at == 8
     chats = ("busy", "idle", "new", "another")
     for chat in chats:
-        assert sum("comes when it is back" in text for text in real_stage.platform.chat(chat).texts) == 1
+        assert sum("comes when it is back" in text for text in stage.platform.chat(chat).texts) == 1
     for _ in range(2):
-        async with real_stage.life():
+        async with stage.life():
             await trio.sleep(30)
     for chat in chats:
         said = [f"{text} in {chat}" for text in (("one",) if chat == "another" else ("one", "two"))]
-        answers = [text for text in real_stage.platform.chat(chat).texts if text.startswith("You said: ")]
+        answers = [text for text in stage.platform.chat(chat).texts if text.startswith("You said: ")]
         assert answers[-len(said) :] == [f"You said: {text}" for text in said]
         assert all(answers.count(f"You said: {text}") == 1 for text in said)
-        assert real_stage.pending(chat) == []
+        assert stage.pending(chat) == []
 
 
-async def test_a_message_that_was_not_stored_when_the_gateway_went_comes_again(real_stage: Stage) -> None:
+async def test_a_message_that_was_not_stored_when_the_gateway_went_comes_again(stage: Stage) -> None:
     """Its commit hangs until the end, so that its platform never hears that it was received."""
     async with trio.open_nursery() as nursery:
         disk = Disk(nursery, only=("store-writer",))
-        real_stage.worker = disk.worker
-        async with real_stage.life() as gateway:
-            await real_stage.says("hello")
+        stage.worker = disk.worker
+        async with stage.life() as gateway:
+            await stage.says("hello")
             await trio.sleep(5)
             disk.seconds = 3600
-            real_stage.platform.post("and now")
+            stage.platform.post("and now")
             await trio.sleep(1)
             gateway.stop(grace=0)
             await trio.sleep(20)
-            assert real_stage.ended_at is not None
+            assert stage.ended_at is not None
             nursery.cancel_scope.cancel()
-    real_stage.worker = inline_worker
-    async with real_stage.life():
+    stage.worker = inline_worker
+    async with stage.life():
         await trio.sleep(10)
-        assert real_stage.platform.chat("42").texts == ["You said: hello", "You said: and now"]
+        assert stage.platform.chat("42").texts == ["You said: hello", "You said: and now"]

@@ -27,81 +27,81 @@ ENDED_BY = {"/stop": "stopped", "/new": "reset", "another thing": "superseded"}
 
 @pytest.mark.parametrize("how", ENDED_BY)
 async def test_what_a_person_has_ended_is_not_cut_although_the_gateway_goes_while_it_tidies_up(
-    real_stage: Stage, how: str
+    stage: Stage, how: str
 ) -> None:
-    real_stage.agent.on("work", Script().says("I begin.").hangs(resists=2))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    stage.agent.on("work", Script().says("I begin.").hangs(resists=2))
+    async with stage.life() as gateway:
+        await stage.says("work")
         await trio.sleep(5)
-        await real_stage.platform.says(how)
+        await stage.platform.says(how)
         await trio.sleep(1)
         gateway.stop(grace=0)
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(5)
-        assert [said for said, _ in real_stage.agent.began].count("work") == 1, "it is not taken up again"
-    with closing(sqlite3.connect(real_stage.home / "gateway.db")) as db:
+        assert [said for said, _ in stage.agent.began].count("work") == 1, "it is not taken up again"
+    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
         assert db.execute("SELECT outcome FROM turns ORDER BY turn_id LIMIT 1").fetchall() == [
             (ENDED_BY[how],)
         ]
 
 
 async def test_what_a_person_has_stopped_is_not_taken_up_although_the_gateway_is_killed_while_it_tidies_up(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    real_stage.agent.on("work", Script().says("I begin.").hangs(resists=2))
-    left = real_stage.home.with_name("left")
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.agent.on("work", Script().says("I begin.").hangs(resists=2))
+    left = stage.home.with_name("left")
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-        await real_stage.platform.says("/stop")
+        await stage.platform.says("/stop")
         await trio.sleep(1)
-        assert [turn.outcome for turn in real_stage.turns()] == [None], "it still tidies up"
-        shutil.copytree(real_stage.home, left)
-        real_stage.platform.drop()
-    real_stage.home = left
-    async with real_stage.life() as gateway:
+        assert [turn.outcome for turn in stage.turns()] == [None], "it still tidies up"
+        shutil.copytree(stage.home, left)
+        stage.platform.drop()
+    stage.home = left
+    async with stage.life() as gateway:
         await trio.sleep(5)
-        assert [said for said, _ in real_stage.agent.began] == ["work"], "it is not taken up again"
-        assert [turn.outcome for turn in real_stage.turns()] == ["stopped"]
-        session = await gateway.home.reader.get_session(real_stage.entry().session_id)
+        assert [said for said, _ in stage.agent.began] == ["work"], "it is not taken up again"
+        assert [turn.outcome for turn in stage.turns()] == ["stopped"]
+        session = await gateway.home.reader.get_session(stage.entry().session_id)
         rows = session.rows if session is not None else ()
         assert any("I begin." in row.content for row in rows), "and what was shown is kept"
 
 
-async def test_an_agent_that_cannot_be_closed_makes_no_crash_of_a_stop(real_stage: Stage) -> None:
+async def test_an_agent_that_cannot_be_closed_makes_no_crash_of_a_stop(stage: Stage) -> None:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Agent]:
-        yield real_stage.agent
+        yield stage.agent
         raise ValueError("it cannot be closed")
 
-    real_stage.opened_agent = opened()
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello")
+    stage.opened_agent = opened()
+    async with stage.life() as gateway:
+        await stage.says("hello")
         await trio.sleep(5)
         gateway.stop(grace=0)
-    status = read_status(real_stage.home)
+    status = read_status(stage.home)
     assert status is not None
     assert status.gateway_state == "stopped"
 
 
-async def test_an_agent_that_cannot_be_opened_is_a_start_that_fails(real_stage: Stage) -> None:
+async def test_an_agent_that_cannot_be_opened_is_a_start_that_fails(stage: Stage) -> None:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Agent]:
-        if real_stage.opened_agent:
+        if stage.opened_agent:
             raise ValueError("there is no model")
-        yield real_stage.agent
+        yield stage.agent
 
-    real_stage.opened_agent = opened()
+    stage.opened_agent = opened()
     with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="no model"), flatten_subgroups=True):
-        async with real_stage.life():
+        async with stage.life():
             pytest.fail("it has started")
 
 
-async def test_a_crash_is_a_crash_although_the_agent_hangs_when_it_is_closed(real_stage: Stage) -> None:
+async def test_a_crash_is_a_crash_although_the_agent_hangs_when_it_is_closed(stage: Stage) -> None:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Agent]:
         try:
-            yield real_stage.agent
+            yield stage.agent
         finally:
             await trio.sleep_forever()
 
@@ -114,18 +114,18 @@ async def test_a_crash_is_a_crash_although_the_agent_hangs_when_it_is_closed(rea
         trio.fail_after(100),
     ):
         await serve(
-            real_stage.home,
-            real_stage.config,
+            stage.home,
+            stage.config,
             agent=opened(),
-            adapters=[real_stage.platform],
+            adapters=[stage.platform],
             doors=[door],
-            world=real_stage.world,
-            worker=real_stage.worker,
-            guarded=real_stage.guarded,
+            world=stage.world,
+            worker=stage.worker,
+            guarded=stage.guarded,
         )
 
 
-async def test_a_crash_waits_for_no_turn_that_cannot_be_cancelled(real_stage: Stage) -> None:
+async def test_a_crash_waits_for_no_turn_that_cannot_be_cancelled(stage: Stage) -> None:
     """As for one that waits for a thread: Trio waits too. `run` ends the process when it is time."""
 
     async def act(turn: TurnContext) -> object:
@@ -138,7 +138,7 @@ async def test_a_crash_waits_for_no_turn_that_cannot_be_cancelled(real_stage: St
         await trio.sleep(20)
         raise RuntimeError("a broken assumption")
 
-    real_stage.agent.does("work", act)
+    stage.agent.does("work", act)
     control = Control()
     armed: list[tuple[float, float]] = []
     began = trio.current_time()
@@ -146,15 +146,15 @@ async def test_a_crash_waits_for_no_turn_that_cannot_be_cancelled(real_stage: St
     async def crashes() -> None:
         with pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="broken"), flatten_subgroups=True):
             await serve(
-                real_stage.home,
-                real_stage.config,
-                agent=real_stage.agent,
-                adapters=[real_stage.platform],
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=[stage.platform],
                 doors=[door],
                 control=control,
-                world=real_stage.world,
-                worker=real_stage.worker,
-                guarded=real_stage.guarded,
+                world=stage.world,
+                worker=stage.worker,
+                guarded=stage.guarded,
             )
 
     async with trio.open_nursery() as beside:
@@ -163,6 +163,6 @@ async def test_a_crash_waits_for_no_turn_that_cannot_be_cancelled(real_stage: St
         )
         beside.start_soon(crashes)
         await trio.sleep(1)
-        real_stage.platform.post("work")
+        stage.platform.post("work")
     gc.enable()
     assert armed[0] == (20, 5)

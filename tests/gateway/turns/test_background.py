@@ -186,8 +186,8 @@ async def test_who_goes_on_tells_nothing_twice(written: Written, autojump_clock:
     assert [text[-2:] for _, text in written.told] == ["x0", "x1", "x2"]
 
 
-async def test_where_everything_matches_there_is_silence(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
+async def test_where_everything_matches_there_is_silence(stage: Stage) -> None:
+    async with stage.life() as gateway:
         for number in range(15):
             assert gateway.work.background.heard(str(number)) == str(number)
             await trio.sleep(0.5)

@@ -34,77 +34,75 @@ def outbox(stage: Stage) -> list[tuple[str, str]]:
 GONE = ChatGone("The person has blocked us.")
 
 
-async def test_what_is_owed_to_it_is_given_up_and_nothing_more_is_sent(real_stage: Stage) -> None:
-    real_stage.agent.on("long", Script().returns("word " * 4000))
-    real_stage.allow(home_channel=HomeChannel(platform="memory", chat_id="42", name="home"))
-    async with real_stage.life():
-        real_stage.platform.fails("send", GONE)
-        await real_stage.says("long")
+async def test_what_is_owed_to_it_is_given_up_and_nothing_more_is_sent(stage: Stage) -> None:
+    stage.agent.on("long", Script().returns("word " * 4000))
+    stage.allow(home_channel=HomeChannel(platform="memory", chat_id="42", name="home"))
+    async with stage.life():
+        stage.platform.fails("send", GONE)
+        await stage.says("long")
         await trio.sleep(60)
-        assert sent(real_stage).count("send") == 1, "the other chunks were not tried"
-    assert len(outbox(real_stage)) > 3
-    assert set(outbox(real_stage)) == {("given_up", "the chat is gone: The person has blocked us.")}
-    async with real_stage.life() as gateway:
+        assert sent(stage).count("send") == 1, "the other chunks were not tried"
+    assert len(outbox(stage)) > 3
+    assert set(outbox(stage)) == {("given_up", "the chat is gone: The person has blocked us.")}
+    async with stage.life() as gateway:
         await trio.sleep(10)
         gateway.stop(restart=True)
         await trio.sleep(10)
-        assert sent(real_stage) == [], "no notice of the restart goes to a home channel that is gone"
+        assert sent(stage) == [], "no notice of the restart goes to a home channel that is gone"
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_somebody_who_is_heard_from_there_is_answered(real_stage: Stage, restarts: bool) -> None:
-    async with real_stage.life():
-        real_stage.platform.fails("send", GONE)
-        await real_stage.says("hello")
+async def test_somebody_who_is_heard_from_there_is_answered(stage: Stage, restarts: bool) -> None:
+    async with stage.life():
+        stage.platform.fails("send", GONE)
+        await stage.says("hello")
         await trio.sleep(10)
         if not restarts:
-            await real_stage.says("me again")
+            await stage.says("me again")
             await trio.sleep(10)
     if restarts:
-        async with real_stage.life():
-            await real_stage.says("me again")
+        async with stage.life():
+            await stage.says("me again")
             await trio.sleep(10)
-    assert real_stage.platform.chat("42").texts == ["You said: me again"]
-    async with real_stage.life() as gateway:
+    assert stage.platform.chat("42").texts == ["You said: me again"]
+    async with stage.life() as gateway:
         assert not gateway.chats.gone.reasons, "that is remembered too"
 
 
-async def test_a_turn_that_was_cut_there_waits_until_somebody_is_heard(real_stage: Stage) -> None:
-    real_stage.agent.on("hang", Script().hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("hang")
+async def test_a_turn_that_was_cut_there_waits_until_somebody_is_heard(stage: Stage) -> None:
+    stage.agent.on("hang", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("hang")
         await trio.sleep(1)
-        real_stage.platform.fails("send", GONE)
-        gateway.chats.notice(real_stage.platform.event("x").source, "Are you there?")
+        stage.platform.fails("send", GONE)
+        gateway.chats.notice(stage.platform.event("x").source, "Are you there?")
         await trio.sleep(1)
-    real_stage.agent.on("hang", Script().says("All done."))
-    async with real_stage.life():
+    stage.agent.on("hang", Script().says("All done."))
+    async with stage.life():
         await trio.sleep(60)
-        assert len(real_stage.turns()) == 1, "nobody would hear of it"
-        assert real_stage.entry().resume_pending
-        await real_stage.says("what happened?")
+        assert len(stage.turns()) == 1, "nobody would hear of it"
+        assert stage.entry().resume_pending
+        await stage.says("what happened?")
         await trio.sleep(10)
-        assert real_stage.platform.chat("42").texts == ["You said: what happened?"]
-        assert "[System note:" in real_stage.agent.prompts[-1]
+        assert stage.platform.chat("42").texts == ["You said: what happened?"]
+        assert "[System note:" in stage.agent.prompts[-1]
 
 
-async def test_a_platform_that_refuses_one_text_has_not_lost_the_chat(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
-        real_stage.platform.fails("send", Refused("There is no such thread."), times=2)
-        await real_stage.says("hello")
+async def test_a_platform_that_refuses_one_text_has_not_lost_the_chat(stage: Stage) -> None:
+    async with stage.life() as gateway:
+        stage.platform.fails("send", Refused("There is no such thread."), times=2)
+        await stage.says("hello")
         await trio.sleep(10)
         assert not gateway.chats.gone.reasons
-        assert outbox(real_stage) == [("given_up", "the platform refuses it: There is no such thread.")]
+        assert outbox(stage) == [("given_up", "the platform refuses it: There is no such thread.")]
 
 
-async def test_a_growing_message_that_hits_a_closed_door_owes_nothing_either(real_stage: Stage) -> None:
-    real_stage.agent.on("tell", Script().says("One two three four.", pieces=4, seconds=8))
-    async with real_stage.life():
-        await real_stage.says("tell")
+async def test_a_growing_message_that_hits_a_closed_door_owes_nothing_either(stage: Stage) -> None:
+    stage.agent.on("tell", Script().says("One two three four.", pieces=4, seconds=8))
+    async with stage.life():
+        await stage.says("tell")
         await trio.sleep(3)
-        real_stage.platform.fails("edit", GONE)
+        stage.platform.fails("edit", GONE)
         await trio.sleep(60)
-        assert [turn.outcome for turn in real_stage.turns()] == ["answered"], (
-            "the turn itself is none the worse"
-        )
-    assert outbox(real_stage) == [("given_up", "the chat is gone: The person has blocked us.")]
+        assert [turn.outcome for turn in stage.turns()] == ["answered"], "the turn itself is none the worse"
+    assert outbox(stage) == [("given_up", "the chat is gone: The person has blocked us.")]

@@ -30,80 +30,76 @@ def on(stage: Stage, *, takes_keys: bool = False, finds: bool = False) -> Memory
     return stage.platform
 
 
-async def test_a_send_that_surely_failed_is_tried_again(real_stage: Stage) -> None:
-    platform = on(real_stage)
+async def test_a_send_that_surely_failed_is_tried_again(stage: Stage) -> None:
+    platform = on(stage)
     platform.fails("send", NotSent("connection refused"), times=2)
-    async with real_stage.life():
-        await real_stage.says("hello")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(10)
         assert platform.chat("42").texts == [ANSWER]
 
 
-async def test_a_send_that_never_works_is_given_up_and_the_next_answer_comes(real_stage: Stage) -> None:
-    platform = on(real_stage)
+async def test_a_send_that_never_works_is_given_up_and_the_next_answer_comes(stage: Stage) -> None:
+    platform = on(stage)
     platform.fails("send", NotSent("connection refused"), times=MAX_TRIES)
-    async with real_stage.life():
-        await real_stage.says("hello")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(1800)
         assert platform.chat("42").texts == [], "half an hour is no reason to give up"
-        await real_stage.says("and now")
+        await stage.says("and now")
         await trio.sleep(2400)
         assert platform.chat("42").texts == ["You said: and now"]
 
 
-async def test_a_platform_that_refuses_us_in_the_middle_ends_no_other(real_stage: Stage) -> None:
-    platform = on(real_stage)
+async def test_a_platform_that_refuses_us_in_the_middle_ends_no_other(stage: Stage) -> None:
+    platform = on(stage)
     platform.fails("send", CredentialsRefused("memory"))
-    async with real_stage.life():
-        await real_stage.says("hello")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(10)
         assert platform.chat("42").texts == [ANSWER], "it was surely not sent, so it is tried again"
 
 
 @pytest.mark.parametrize("edits", [False, True])
 @pytest.mark.parametrize("kind", ["bare", "in a group"])
-async def test_a_mistake_of_an_adapter_is_an_unknown_outcome(
-    real_stage: Stage, edits: bool, kind: str
-) -> None:
-    platform = real_stage.platform = MemoryPlatform(traits=Traits(edits=edits, typing=True))
+async def test_a_mistake_of_an_adapter_is_an_unknown_outcome(stage: Stage, edits: bool, kind: str) -> None:
+    platform = stage.platform = MemoryPlatform(traits=Traits(edits=edits, typing=True))
     mistake: Exception = KeyError("message_id")
     if kind == "in a group":
         mistake = ExceptionGroup("its nursery", [mistake])
     platform.fails("send", mistake)
     platform.fails("typing", mistake)
-    async with real_stage.life():
-        await real_stage.says("hello")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(UNSURE_AGAIN_AFTER + 10)
         (text,) = platform.chat("42").texts
         assert text.endswith(ANSWER)
         assert "repeat" in text
 
 
-async def test_what_was_refused_within_a_nursery_of_the_adapter_is_refused(real_stage: Stage) -> None:
-    platform = on(real_stage)
+async def test_what_was_refused_within_a_nursery_of_the_adapter_is_refused(stage: Stage) -> None:
+    platform = on(stage)
     platform.fails("send", ExceptionGroup("its nursery", [Refused("too rude")]))
-    async with real_stage.life():
-        await real_stage.says("hello")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(UNSURE_AGAIN_AFTER + 10)
         assert platform.chat("42").texts == []
 
 
-async def test_where_the_growing_message_was_deleted_the_answer_is_a_message_of_its_own(
-    real_stage: Stage,
-) -> None:
-    platform = real_stage.platform = MemoryPlatform(traits=Traits(edits=True))
+async def test_where_the_growing_message_was_deleted_the_answer_is_a_message_of_its_own(stage: Stage) -> None:
+    platform = stage.platform = MemoryPlatform(traits=Traits(edits=True))
     platform.fails("edit", Refused("message to edit not found"), times=1000)
-    async with real_stage.life():
-        await real_stage.says("count to 3")
+    async with stage.life():
+        await stage.says("count to 3")
         await trio.sleep(30)
         assert [text for text in platform.chat("42").texts if "3" in text] != []
 
 
-async def test_a_flood_is_waited_out(real_stage: Stage) -> None:
-    platform = on(real_stage)
+async def test_a_flood_is_waited_out(stage: Stage) -> None:
+    platform = on(stage)
     platform.fails("send", FloodWait(30))
-    async with real_stage.life():
-        await real_stage.says("hello")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(29)
         assert platform.chat("42").texts == []
         await trio.sleep(2)
@@ -111,78 +107,76 @@ async def test_a_flood_is_waited_out(real_stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("trait", ["takes_keys", "finds"])
-async def test_an_unknown_outcome_is_cleared_up_without_a_repeat(real_stage: Stage, trait: str) -> None:
-    platform = on(real_stage, takes_keys=trait == "takes_keys", finds=trait == "finds")
+async def test_an_unknown_outcome_is_cleared_up_without_a_repeat(stage: Stage, trait: str) -> None:
+    platform = on(stage, takes_keys=trait == "takes_keys", finds=trait == "finds")
     platform.loses_answer()
-    async with real_stage.life():
-        await real_stage.says("hello")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(120)
         assert platform.chat("42").texts == [ANSWER]
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_an_unknown_outcome_is_repeated_only_later_and_says_so(
-    real_stage: Stage, restarts: bool
-) -> None:
-    platform = on(real_stage)
+async def test_an_unknown_outcome_is_repeated_only_later_and_says_so(stage: Stage, restarts: bool) -> None:
+    platform = on(stage)
     platform.loses_answer()
-    async with real_stage.life():
-        await real_stage.says("hello")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(UNSURE_AGAIN_AFTER - 1)
         assert platform.chat("42").texts == [ANSWER], "never blindly, never within the same attempt"
         await trio.sleep(0 if restarts else 2)
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(10)
         first, second = platform.chat("42").texts
         assert first == ANSWER
         assert second.endswith(ANSWER)
         assert "repeat" in second
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(10)
         assert len(platform.chat("42").texts) == 2
 
 
-async def test_a_sure_failure_does_not_make_an_unknown_outcome_known(real_stage: Stage) -> None:
-    platform = on(real_stage)
+async def test_a_sure_failure_does_not_make_an_unknown_outcome_known(stage: Stage) -> None:
+    platform = on(stage)
     platform.loses_answer()
-    async with real_stage.life():
-        await real_stage.says("hello")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(120)
     platform.fails("send", NotSent("connection refused"))
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(120)
         assert "repeat" in platform.chat("42").texts[-1]
 
 
 @pytest.mark.parametrize("error", [Refused("too rude"), ChatGone("thrown out")])
-async def test_what_a_platform_refuses_is_given_up_at_once(real_stage: Stage, error: Refused) -> None:
-    platform = on(real_stage)
+async def test_what_a_platform_refuses_is_given_up_at_once(stage: Stage, error: Refused) -> None:
+    platform = on(stage)
     platform.fails("send", error)
-    async with real_stage.life():
-        await real_stage.says("hello")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(10)
-        await real_stage.says("and now")
+        await stage.says("and now")
         await trio.sleep(10)
         assert platform.chat("42").texts == ["You said: and now"]
 
 
-async def test_what_is_owed_when_the_link_is_down_comes_when_it_is_back(real_stage: Stage) -> None:
-    platform = on(real_stage, takes_keys=True)
-    async with real_stage.life():
-        await real_stage.says("one")
+async def test_what_is_owed_when_the_link_is_down_comes_when_it_is_back(stage: Stage) -> None:
+    platform = on(stage, takes_keys=True)
+    async with stage.life():
+        await stage.says("one")
         await trio.sleep(5)
         platform.hangs("connect", 100)
-        await real_stage.says("two")
+        await stage.says("two")
         platform.drop()
         await trio.sleep(400)
         assert platform.chat("42").texts == ["You said: one", "You said: two"]
 
 
-async def test_a_long_answer_comes_in_pieces_that_say_which_they_are(real_stage: Stage) -> None:
-    platform = real_stage.platform = MemoryPlatform(traits=Traits(limit=100, edits=True))
+async def test_a_long_answer_comes_in_pieces_that_say_which_they_are(stage: Stage) -> None:
+    platform = stage.platform = MemoryPlatform(traits=Traits(limit=100, edits=True))
     long = " ".join(f"word{number}" for number in range(60))
-    async with real_stage.life():
-        await real_stage.says(long)
+    async with stage.life():
+        await stage.says(long)
         await trio.sleep(10)
         texts = platform.chat("42").texts
         assert len(texts) > 1
@@ -190,9 +184,9 @@ async def test_a_long_answer_comes_in_pieces_that_say_which_they_are(real_stage:
         assert "▉" not in "".join(texts)
 
 
-async def test_the_same_message_delivered_twice_is_answered_once(real_stage: Stage) -> None:
-    platform = on(real_stage)
-    async with real_stage.life():
+async def test_the_same_message_delivered_twice_is_answered_once(stage: Stage) -> None:
+    platform = on(stage)
+    async with stage.life():
         event = platform.event("hello", message_id="77")
         await platform.deliver(event).wait()
         await platform.deliver(event).wait()
@@ -204,12 +198,12 @@ async def test_the_same_message_delivered_twice_is_answered_once(real_stage: Sta
 @pytest.mark.parametrize("times", [1, 2, 8])
 @pytest.mark.parametrize("placeholder", ["", "…"], ids=["streamed", "placeholder"])
 async def test_an_edit_of_which_nobody_knows_whether_it_arrived_is_made_again_until_it_has(
-    real_stage: Stage, placeholder: str, times: int, silent: bool
+    stage: Stage, placeholder: str, times: int, silent: bool
 ) -> None:
-    platform = real_stage.platform = MemoryPlatform(traits=Traits(edits=True, placeholder=placeholder))
-    real_stage.agent.on("work", Script().says("I begin. ").takes(5).says("Done."))
-    async with real_stage.life():
-        await real_stage.says("work")
+    platform = stage.platform = MemoryPlatform(traits=Traits(edits=True, placeholder=placeholder))
+    stage.agent.on("work", Script().says("I begin. ").takes(5).says("Done."))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(4)
         if silent:
             platform.hangs("edit", math.inf, times=times)

@@ -43,103 +43,94 @@ def is_held(gateway: Gateway) -> bool:
     return gateway.control.held
 
 
-async def test_what_runs_goes_on_nothing_begins_and_each_chat_is_told_once(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().takes(20).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work", chat="1")
+async def test_what_runs_goes_on_nothing_begins_and_each_chat_is_told_once(stage: Stage) -> None:
+    stage.agent.on("work", Script().takes(20).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work", chat="1")
         await hold(gateway, True)
         assert state_of(gateway) == GatewayState.DRAINING
         for said in ("one", "two", "three"):
             await trio.sleep(10)
             for chat in "12":
-                await real_stage.says(said, chat=chat)
-        assert real_stage.platform.chat("1").texts == [texts.after_drain(), "Done."]
-        assert real_stage.platform.chat("2").texts == [texts.after_drain()]
-        assert [said for said, _ in real_stage.agent.began] == ["work"]
-        assert real_stage.pending("1") == real_stage.pending("2") == ["one", "two", "three"]
+                await stage.says(said, chat=chat)
+        assert stage.platform.chat("1").texts == [texts.after_drain(), "Done."]
+        assert stage.platform.chat("2").texts == [texts.after_drain()]
+        assert [said for said, _ in stage.agent.began] == ["work"]
+        assert stage.pending("1") == stage.pending("2") == ["one", "two", "three"]
         await hold(gateway, False)
         assert state_of(gateway) == GatewayState.RUNNING
         await trio.sleep(5)
         answers = ["You said: one", "You said: two", "You said: three"]
-        assert real_stage.platform.chat("1").texts[2:] == answers
-        assert real_stage.platform.chat("2").texts[1:] == answers
-        assert [said for said, _ in real_stage.agent.began[1:]] == [
-            "one",
-            "one",
-            "two",
-            "two",
-            "three",
-            "three",
-        ]
+        assert stage.platform.chat("1").texts[2:] == answers
+        assert stage.platform.chat("2").texts[1:] == answers
+        assert [said for said, _ in stage.agent.began[1:]] == ["one", "one", "two", "two", "three", "three"]
         await hold(gateway, True)
-        await real_stage.says("again", chat="2")
-        assert real_stage.platform.chat("2").texts.count(texts.after_drain()) == 2, "this is another time"
+        await stage.says("again", chat="2")
+        assert stage.platform.chat("2").texts.count(texts.after_drain()) == 2, "this is another time"
 
 
-async def test_what_is_queued_in_a_busy_chat_waits_too(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
-    real_stage.agent.on("work", Script().takes(20).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_what_is_queued_in_a_busy_chat_waits_too(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("work", Script().takes(20).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
         await trio.sleep(5)
-        await real_stage.says("before")
+        await stage.says("before")
         await hold(gateway, True)
         await trio.sleep(60)
-        assert real_stage.outcomes() == ["answered"]
-        assert real_stage.pending() == ["before"]
+        assert stage.outcomes() == ["answered"]
+        assert stage.pending() == ["before"]
         await hold(gateway, False)
-        assert real_stage.platform.chat("42").last == "You said: before"
+        assert stage.platform.chat("42").last == "You said: before"
 
 
-async def test_a_cut_turn_whose_platform_comes_meanwhile_is_taken_up_when_it_goes_on(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.on("work", Script().says("I begin.").hangs())
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_a_cut_turn_whose_platform_comes_meanwhile_is_taken_up_when_it_goes_on(stage: Stage) -> None:
+    stage.agent.on("work", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-    real_stage.agent.on("work", Script().takes(5).says("Done."))
-    real_stage.platform.fails("connect", LinkLost("not there yet"))
-    async with real_stage.life() as gateway:
+    stage.agent.on("work", Script().takes(5).says("Done."))
+    stage.platform.fails("connect", LinkLost("not there yet"))
+    async with stage.life() as gateway:
         await hold(gateway, True)
         await trio.sleep(60)
-        assert real_stage.platform.connected
-        assert real_stage.outcomes() == ["cut"]
-        await real_stage.says("hello")
+        assert stage.platform.connected
+        assert stage.outcomes() == ["cut"]
+        await stage.says("hello")
         await hold(gateway, False)
         await trio.sleep(20)
-        assert real_stage.outcomes() == ["cut", "answered", "answered"]
-        assert real_stage.platform.chat("42").texts[-2:] == ["Done.", "You said: hello"]
-        assert real_stage.entry().mark is None
+        assert stage.outcomes() == ["cut", "answered", "answered"]
+        assert stage.platform.chat("42").texts[-2:] == ["Done.", "You said: hello"]
+        assert stage.entry().mark is None
 
 
 @pytest.mark.parametrize("released", [False, True])
-async def test_a_shutdown_in_between_wins(real_stage: Stage, *, released: bool) -> None:
-    real_stage.agent.on("work", Script().takes(20).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work", chat="1")
+async def test_a_shutdown_in_between_wins(stage: Stage, *, released: bool) -> None:
+    stage.agent.on("work", Script().takes(20).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work", chat="1")
         await hold(gateway, True)
-        await real_stage.says("hello")
+        await stage.says("hello")
         gateway.stop(grace=60)
         await trio.sleep(5)
         if released:
             await hold(gateway, False)
-        await real_stage.says("hello again", chat="3")
-        assert real_stage.platform.chat("3").texts == [texts.after_restart()]
+        await stage.says("hello again", chat="3")
+        assert stage.platform.chat("3").texts == [texts.after_restart()]
         assert state_of(gateway) == GatewayState.DRAINING
         await trio.sleep(60)
-        assert real_stage.ended_at == 20
-    assert real_stage.pending() == ["hello"]
-    status = read_status(real_stage.home)
+        assert stage.ended_at == 20
+    assert stage.pending() == ["hello"]
+    status = read_status(stage.home)
     assert status is not None
     assert status.gateway_state is GatewayState.STOPPED
-    async with real_stage.life():
+    async with stage.life():
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").last == "You said: hello"
+        assert stage.platform.chat("42").last == "You said: hello"
 
 
-async def test_held_again_while_it_goes_on_it_is_held(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
+async def test_held_again_while_it_goes_on_it_is_held(stage: Stage) -> None:
+    async with stage.life() as gateway:
         await hold(gateway, True)
         gateway.control.hold(False)
         gateway.control.hold(True)
@@ -196,30 +187,30 @@ def request(stage: Stage, *, quiet: bool = False) -> Path:
     return stage.home / DRAIN_REQUEST
 
 
-async def test_while_the_request_lies_there_the_gateway_is_held(real_stage: Stage) -> None:
-    async with watched(real_stage):
-        path = request(real_stage)
+async def test_while_the_request_lies_there_the_gateway_is_held(stage: Stage) -> None:
+    async with watched(stage):
+        path = request(stage)
         await trio.sleep(0.6)
-        await real_stage.says("hello")
-        assert real_stage.platform.chat("42").texts == [texts.after_drain()]
+        await stage.says("hello")
+        assert stage.platform.chat("42").texts == [texts.after_drain()]
         path.unlink()
         await trio.sleep(0.6)
-        assert real_stage.platform.chat("42").last == "You said: hello"
+        assert stage.platform.chat("42").last == "You said: hello"
 
 
-async def test_one_that_lies_there_at_the_start_counts_from_the_first_moment(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
+async def test_one_that_lies_there_at_the_start_counts_from_the_first_moment(stage: Stage) -> None:
+    async with stage.life() as gateway:
         await hold(gateway, True)
-        await real_stage.says("hello")
-    path = request(real_stage)
-    async with watched(real_stage) as gateway:
+        await stage.says("hello")
+    path = request(stage)
+    async with watched(stage) as gateway:
         assert is_held(gateway)
         await trio.sleep(5)
-        assert real_stage.agent.began == []
+        assert stage.agent.began == []
         assert state_of(gateway) == GatewayState.DRAINING
         path.unlink()
         await trio.sleep(1)
-        assert real_stage.platform.chat("42").last == "You said: hello"
+        assert stage.platform.chat("42").last == "You said: hello"
 
 
 @pytest.mark.parametrize(
@@ -234,13 +225,13 @@ async def test_one_that_lies_there_at_the_start_counts_from_the_first_moment(rea
     ],
 )
 async def test_one_that_cannot_be_read_counts_and_one_of_another_boot_does_not(
-    real_stage: Stage, content: bytes, held: bool | None
+    stage: Stage, content: bytes, held: bool | None
 ) -> None:
     with capture_logs() as logs:
-        async with watched(real_stage) as gateway:
-            path = real_stage.home / DRAIN_REQUEST
+        async with watched(stage) as gateway:
+            path = stage.home / DRAIN_REQUEST
             path.write_bytes(content)
-            since(real_stage, path)
+            since(stage, path)
             await trio.sleep(5)
             # Where a system tells no boots apart, one of another boot counts.
             assert is_held(gateway) is (held if held is not None else path.exists())
@@ -249,34 +240,30 @@ async def test_one_that_cannot_be_read_counts_and_one_of_another_boot_does_not(
     assert len(warned) <= 1, "what is wrong with it is said once, and not twice a second"
 
 
-async def test_one_that_was_forgotten_ends_after_a_day(real_stage: Stage) -> None:
-    async with watched(real_stage) as gateway:
-        request(real_stage)
+async def test_one_that_was_forgotten_ends_after_a_day(stage: Stage) -> None:
+    async with watched(stage) as gateway:
+        request(stage)
         await trio.sleep(23 * 3600)
         assert is_held(gateway)
         await trio.sleep(3601)
         assert not is_held(gateway)
-        assert not (real_stage.home / DRAIN_REQUEST).exists()
-        await real_stage.says("hello")
-        assert real_stage.platform.chat("42").last == "You said: hello"
+        assert not (stage.home / DRAIN_REQUEST).exists()
+        await stage.says("hello")
+        assert stage.platform.chat("42").last == "You said: hello"
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-async def test_a_quiet_one_silences_the_home_channels_and_nobody_else(
-    real_stage: Stage, *, quiet: bool
-) -> None:
-    real_stage.allow(home_channel=HomeChannel("memory", "home"))
-    real_stage.config = msgspec.structs.replace(real_stage.config, agent=AgentConfig(restart_drain_timeout=5))
-    real_stage.agent.on("work", Script().hangs())
-    async with watched(real_stage) as gateway:
-        await real_stage.says("work")
-        path = request(real_stage, quiet=quiet)
+async def test_a_quiet_one_silences_the_home_channels_and_nobody_else(stage: Stage, *, quiet: bool) -> None:
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    stage.config = msgspec.structs.replace(stage.config, agent=AgentConfig(restart_drain_timeout=5))
+    stage.agent.on("work", Script().hangs())
+    async with watched(stage) as gateway:
+        await stage.says("work")
+        path = request(stage, quiet=quiet)
         if quiet and not json.loads(path.read_bytes())["epoch"]:
             pytest.skip("this system tells no boots apart")
         await trio.sleep(1)
         gateway.stop(grace=5)
         await trio.sleep(1)
-    assert sum("shutting down" in text for text in real_stage.platform.chat("42").texts) == 1
-    assert sum("shutting down" in text for text in real_stage.platform.chat("home").texts) == (
-        0 if quiet else 1
-    )
+    assert sum("shutting down" in text for text in stage.platform.chat("42").texts) == 1
+    assert sum("shutting down" in text for text in stage.platform.chat("home").texts) == (0 if quiet else 1)

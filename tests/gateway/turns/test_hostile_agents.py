@@ -48,75 +48,69 @@ async def with_a_client_that_fails_when_it_is_cancelled(turn: TurnContext) -> No
         await trio.sleep_forever()
 
 
-async def test_a_task_of_the_agent_that_fails_while_its_turn_is_stopped_hurts_nobody(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_a_task_of_the_agent_that_fails_while_its_turn_is_stopped_hurts_nobody(stage: Stage) -> None:
+    stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-        await real_stage.says("/stop")
+        await stage.says("/stop")
         await trio.sleep(5)
-        assert [turn.outcome for turn in real_stage.turns()] == ["stopped"]
-        assert await answers(real_stage)
+        assert [turn.outcome for turn in stage.turns()] == ["stopped"]
+        assert await answers(stage)
 
 
-async def test_a_task_of_the_agent_that_fails_while_its_turn_times_out_hurts_nobody(
-    real_stage: Stage,
-) -> None:
-    real_stage.config = everyone(AgentConfig(gateway_timeout=100, gateway_timeout_warning=0))
-    real_stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_a_task_of_the_agent_that_fails_while_its_turn_times_out_hurts_nobody(stage: Stage) -> None:
+    stage.config = everyone(AgentConfig(gateway_timeout=100, gateway_timeout_warning=0))
+    stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(105)
-        assert [turn.outcome for turn in real_stage.turns()] == ["timed_out"]
-        assert await answers(real_stage)
+        assert [turn.outcome for turn in stage.turns()] == ["timed_out"]
+        assert await answers(stage)
 
 
 async def test_a_task_of_the_agent_that_fails_while_its_turn_is_cut_keeps_nothing_from_ending(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    real_stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
+    async with stage.life() as gateway:
+        await stage.says("work")
         await trio.sleep(5)
         gateway.stop(grace=1)
-    assert [turn.outcome for turn in real_stage.turns()] == ["cut"]
+    assert [turn.outcome for turn in stage.turns()] == ["cut"]
 
 
 @pytest.mark.parametrize("answer", [5, True, b"x", ["a"]], ids=repr)
-async def test_an_answer_that_is_no_text_is_a_failure_told_in_words(
-    real_stage: Stage, answer: object
-) -> None:
+async def test_an_answer_that_is_no_text_is_a_failure_told_in_words(stage: Stage, answer: object) -> None:
     async def act(turn: TurnContext) -> object:
         return answer
 
-    real_stage.agent.does("work", act)
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    stage.agent.does("work", act)
+    async with stage.life() as gateway:
+        await stage.says("work")
         await trio.sleep(5)
-        [turn] = real_stage.turns()
-        [text] = real_stage.platform.chat("42").texts
+        [turn] = stage.turns()
+        [text] = stage.platform.chat("42").texts
         assert turn.outcome == "failed"
         assert f"it answered with {type(answer).__name__}" in text
         assert (await gateway.home.journals.read(turn.session_id, turn.run_id)).terminal is not None
-        assert await answers(real_stage)
+        assert await answers(stage)
 
 
-async def test_half_a_character_at_the_end_of_an_answer_costs_that_character(real_stage: Stage) -> None:
+async def test_half_a_character_at_the_end_of_an_answer_costs_that_character(stage: Stage) -> None:
     async def act(turn: TurnContext) -> object:
         return f"Done {HALF}"
 
-    real_stage.agent.does("work", act)
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    stage.agent.does("work", act)
+    async with stage.life() as gateway:
+        await stage.says("work")
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").texts == ["Done \N{REPLACEMENT CHARACTER}"]
-        [turn] = real_stage.turns()
+        assert stage.platform.chat("42").texts == ["Done \N{REPLACEMENT CHARACTER}"]
+        [turn] = stage.turns()
         assert (await gateway.home.journals.read(turn.session_id, turn.run_id)).terminal is not None
 
 
-async def test_what_cannot_be_written_down_is_no_part_of_what_it_said(real_stage: Stage) -> None:
+async def test_what_cannot_be_written_down_is_no_part_of_what_it_said(stage: Stage) -> None:
     async def act(turn: TurnContext) -> object:
         await turn.say("It is ")
         with suppress(JournalError):
@@ -124,18 +118,18 @@ async def test_what_cannot_be_written_down_is_no_part_of_what_it_said(real_stage
         await turn.say("7.")
         raise ValueError("nothing fits")
 
-    real_stage.agent.does("work", act)
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    stage.agent.does("work", act)
+    async with stage.life() as gateway:
+        await stage.says("work")
         await trio.sleep(5)
-        [turn] = real_stage.turns()
+        [turn] = stage.turns()
         assert turn.outcome == "failed"
         rows = await gateway.home.store.load_transcript(turn.session_id)
         assert next(row.content for row in rows if row.role == "assistant") == "It is 7."
-        assert await answers(real_stage)
+        assert await answers(stage)
 
 
-async def test_what_two_of_its_tasks_say_is_shown_when_each_is_in_the_journal(real_stage: Stage) -> None:
+async def test_what_two_of_its_tasks_say_is_shown_when_each_is_in_the_journal(stage: Stage) -> None:
     disk = Disk(only=("journal-writer",))
 
     async def act(turn: TurnContext) -> object:
@@ -148,20 +142,20 @@ async def test_what_two_of_its_tasks_say_is_shown_when_each_is_in_the_journal(re
             await trio.sleep(1)
             disk.does_one()
             await trio.sleep(10)
-            seen.extend(real_stage.platform.chat("42").texts)
+            seen.extend(stage.platform.chat("42").texts)
             disk.hangs = False
             disk.does_one()
         return "Now one, two, three"
 
     seen: list[str] = []
-    real_stage.platform = MemoryPlatform(traits=Traits(edits=True))
-    real_stage.worker = disk.worker
-    real_stage.agent.does("work", act)
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.platform = MemoryPlatform(traits=Traits(edits=True))
+    stage.worker = disk.worker
+    stage.agent.does("work", act)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(30)
         assert [text.rstrip(" ▉") for text in seen] == ["Now one,"], "two is in no journal yet"
-        assert real_stage.platform.chat("42").texts == ["Now one, two, three"]
+        assert stage.platform.chat("42").texts == ["Now one, two, three"]
 
 
 @pytest.mark.parametrize(
@@ -179,18 +173,18 @@ async def test_what_two_of_its_tasks_say_is_shown_when_each_is_in_the_journal(re
     ids=lambda error: type(error).__name__,
 )
 async def test_whatever_it_raises_is_the_end_of_its_turn_and_no_more(
-    real_stage: Stage, error: BaseException
+    stage: Stage, error: BaseException
 ) -> None:
     async def act(turn: TurnContext) -> object:
         raise error
 
-    real_stage.agent.does("work", act)
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.agent.does("work", act)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-        assert [turn.outcome for turn in real_stage.turns()] == ["failed"]
-        assert len(real_stage.platform.chat("42").texts) == 1
-        assert await answers(real_stage)
+        assert [turn.outcome for turn in stage.turns()] == ["failed"]
+        assert len(stage.platform.chat("42").texts) == 1
+        assert await answers(stage)
 
 
 @pytest.mark.parametrize(
@@ -207,32 +201,32 @@ async def test_whatever_it_raises_is_the_end_of_its_turn_and_no_more(
     ],
     ids=repr,
 )
-async def test_what_nobody_can_have_used_is_not_counted(real_stage: Stage, usage: Usage) -> None:
+async def test_what_nobody_can_have_used_is_not_counted(stage: Stage, usage: Usage) -> None:
     async def act(turn: TurnContext) -> object:
         turn.usage = usage
         return "Done."
 
-    real_stage.agent.does("work", act)
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.agent.does("work", act)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").texts == ["Done."]
-        assert real_stage.entry().usage == Usage()
+        assert stage.platform.chat("42").texts == ["Done."]
+        assert stage.entry().usage == Usage()
 
 
-async def test_an_agent_that_ignores_the_stop_and_answers_was_stopped(real_stage: Stage) -> None:
+async def test_an_agent_that_ignores_the_stop_and_answers_was_stopped(stage: Stage) -> None:
     async def act(turn: TurnContext) -> object:
         await turn.say("I begin.")
         with suppress(trio.Cancelled):
             await trio.sleep_forever()
         return "I do not care."
 
-    real_stage.agent.does("work", act)
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.agent.does("work", act)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-        await real_stage.says("/stop")
+        await stage.says("/stop")
         await trio.sleep(5)
-        assert [turn.outcome for turn in real_stage.turns()] == ["stopped"]
-        assert not any("I do not care" in text for text in real_stage.platform.chat("42").texts)
-        assert await answers(real_stage)
+        assert [turn.outcome for turn in stage.turns()] == ["stopped"]
+        assert not any("I do not care" in text for text in stage.platform.chat("42").texts)
+        assert await answers(stage)

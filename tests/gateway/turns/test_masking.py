@@ -85,23 +85,23 @@ async def test_the_output_of_a_command_is_masked_for_everybody(tmp_path: Path) -
     assert not any(secret in line for line in lines for secret in (WEB_KEY, DOT_ENV))
 
 
-async def test_what_a_platform_says_is_masked_in_the_state_the_prompt_and_the_log(real_stage: Stage) -> None:
-    a_home(real_stage.home)
-    real_stage.platform = MemoryPlatform(traits=Traits(edits=True, fetches=True))
+async def test_what_a_platform_says_is_masked_in_the_state_the_prompt_and_the_log(stage: Stage) -> None:
+    a_home(stage.home)
+    stage.platform = MemoryPlatform(traits=Traits(edits=True, fetches=True))
     address = f"https://api.example.org/file/bot{TOKEN}/x: {DOT_ENV}"
-    real_stage.platform.fails("connect", LinkLost(address))
-    real_stage.platform.fails("fetch", Refused(address))
-    real_stage.platform.fails("send", Refused(address))
-    with log_to_file(real_stage.home, real_stage.config, {}):
-        async with real_stage.life():
+    stage.platform.fails("connect", LinkLost(address))
+    stage.platform.fails("fetch", Refused(address))
+    stage.platform.fails("send", Refused(address))
+    with log_to_file(stage.home, stage.config, {}):
+        async with stage.life():
             await trio.sleep(5)
-            state = (real_stage.home / "gateway_state.json").read_text()
+            state = (stage.home / "gateway_state.json").read_text()
             assert "api.example.org" in state
-            event = real_stage.platform.event("look")
+            event = stage.platform.event("look")
             files = (Attachment("document", name="a.txt", file_id="f1"),)
-            await real_stage.platform.deliver(replace(event, attachments=files)).wait()
+            await stage.platform.deliver(replace(event, attachments=files)).wait()
             await trio.sleep(60)
-    assert "not fetched: https://api.example.org/file/bot***/x: ***" in real_stage.agent.prompts[0]
+    assert "not fetched: https://api.example.org/file/bot***/x: ***" in stage.agent.prompts[0]
     for secret in (TOKEN, DOT_ENV):
-        assert secret not in everything_in(real_stage.home)
-        assert secret not in "".join(real_stage.agent.prompts)
+        assert secret not in everything_in(stage.home)
+        assert secret not in "".join(stage.agent.prompts)

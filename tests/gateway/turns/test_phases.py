@@ -270,11 +270,11 @@ def everything_is_answered_once(stage: Stage) -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_a_kill_in_any_phase_of_stopping_loses_and_repeats_nothing(real_stage: Stage) -> None:
+async def test_a_kill_in_any_phase_of_stopping_loses_and_repeats_nothing(stage: Stage) -> None:
     found = set()
     for since, then in itertools.pairwise((0, 3, 5, GRACE, GRACE + 0.5, math.inf)):
         for number in itertools.count(1):
-            axe, where = await killed_and_started_again(real_stage, since, number)
+            axe, where = await killed_and_started_again(stage, since, number)
             found.add(where)
             if axe.number > 0 or axe.fell_after >= then:
                 break

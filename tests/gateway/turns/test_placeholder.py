@@ -24,86 +24,81 @@ def operations(stage: Stage) -> list[tuple[str, str | None]]:
     return [(one.what, one.text) for one in stage.platform.history if one.what in ("send", "edit")]
 
 
-async def test_the_first_message_of_an_answer_says_nothing_and_the_answer_goes_into_it(
-    real_stage: Stage,
-) -> None:
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_the_first_message_of_an_answer_says_nothing_and_the_answer_goes_into_it(stage: Stage) -> None:
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(5)
-    assert operations(real_stage) == [("send", "…"), ("edit", ANSWER)]
-    assert real_stage.platform.chat("42").texts == [ANSWER]
+    assert operations(stage) == [("send", "…"), ("edit", ANSWER)]
+    assert stage.platform.chat("42").texts == [ANSWER]
 
 
-async def test_what_grows_is_shown_from_its_first_word_on(real_stage: Stage) -> None:
-    real_stage.agent.on("grow", Script().says("It").takes(2).says(" grows."))
-    async with real_stage.life():
-        await real_stage.says("grow")
+async def test_what_grows_is_shown_from_its_first_word_on(stage: Stage) -> None:
+    stage.agent.on("grow", Script().says("It").takes(2).says(" grows."))
+    async with stage.life():
+        await stage.says("grow")
         await trio.sleep(0.5)
-        assert operations(real_stage) == [("send", "…"), ("edit", "It ▉")]
+        assert operations(stage) == [("send", "…"), ("edit", "It ▉")]
         await trio.sleep(5)
-    assert real_stage.platform.chat("42").texts == ["It grows."]
+    assert stage.platform.chat("42").texts == ["It grows."]
 
 
-async def test_it_stands_where_the_answer_belongs(real_stage: Stage) -> None:
-    async with real_stage.life():
-        await real_stage.says("hello", message_id="900")
+async def test_it_stands_where_the_answer_belongs(stage: Stage) -> None:
+    async with stage.life():
+        await stage.says("hello", message_id="900")
         await trio.sleep(5)
-    assert [one.reply_to for one in real_stage.platform.chat("42").messages] == ["900"]
+    assert [one.reply_to for one in stage.platform.chat("42").messages] == ["900"]
 
 
 async def test_a_placeholder_whose_answer_is_lost_stays_empty_and_the_answer_is_not_marked(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    real_stage.platform.loses_answer("send")
-    async with real_stage.life():
-        await real_stage.says("hello")
+    stage.platform.loses_answer("send")
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(10)
-    assert real_stage.platform.chat("42").texts == ["…", ANSWER]
+    assert stage.platform.chat("42").texts == ["…", ANSWER]
 
 
-async def test_what_was_owed_before_it_comes_before_it_all_the_same(real_stage: Stage) -> None:
-    real_stage.platform.loses_answer("send")
-    async with real_stage.life():
-        await real_stage.says("hello")
-        await real_stage.says("again")
+async def test_what_was_owed_before_it_comes_before_it_all_the_same(stage: Stage) -> None:
+    stage.platform.loses_answer("send")
+    async with stage.life():
+        await stage.says("hello")
+        await stage.says("again")
         await trio.sleep(60)
-    assert [text for text in real_stage.platform.chat("42").texts if text != "…"] == [
-        ANSWER,
-        "You said: again",
-    ]
+    assert [text for text in stage.platform.chat("42").texts if text != "…"] == [ANSWER, "You said: again"]
 
 
-async def test_a_server_that_loses_every_answer_is_not_filled_with_placeholders(real_stage: Stage) -> None:
-    real_stage.platform.loses_answer("send", times=100)
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_a_server_that_loses_every_answer_is_not_filled_with_placeholders(stage: Stage) -> None:
+    stage.platform.loses_answer("send", times=100)
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(3600)
-    texts = real_stage.platform.chat("42").texts
+    texts = stage.platform.chat("42").texts
     assert texts == ["…"] * MOST_PLACEHOLDERS + [ANSWER, f"{POSSIBLY_REPEATED}{ANSWER}"]
 
 
-async def test_an_edit_may_be_repeated_as_often_as_it_takes(real_stage: Stage) -> None:
-    real_stage.platform.fails("edit", OutcomeUnknown("lost"), times=1)
-    real_stage.platform.fails("edit", FloodWait(5))
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_an_edit_may_be_repeated_as_often_as_it_takes(stage: Stage) -> None:
+    stage.platform.fails("edit", OutcomeUnknown("lost"), times=1)
+    stage.platform.fails("edit", FloodWait(5))
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(200)
-    assert real_stage.platform.chat("42").texts == [ANSWER]
+    assert stage.platform.chat("42").texts == [ANSWER]
 
 
-async def test_who_deletes_the_placeholder_gets_the_answer_all_the_same(real_stage: Stage) -> None:
-    real_stage.platform.fails("edit", Refused("message to edit not found"))
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_who_deletes_the_placeholder_gets_the_answer_all_the_same(stage: Stage) -> None:
+    stage.platform.fails("edit", Refused("message to edit not found"))
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(5)
-    assert real_stage.platform.chat("42").texts[-1] == ANSWER
+    assert stage.platform.chat("42").texts[-1] == ANSWER
 
 
-async def test_an_answer_that_does_not_fit_goes_on_behind_it(real_stage: Stage) -> None:
-    real_stage.platform.traits = Traits(edits=True, placeholder="…", limit=100)
-    real_stage.agent.on("long", Script().says("word " * 40))
-    async with real_stage.life():
-        await real_stage.says("long")
+async def test_an_answer_that_does_not_fit_goes_on_behind_it(stage: Stage) -> None:
+    stage.platform.traits = Traits(edits=True, placeholder="…", limit=100)
+    stage.agent.on("long", Script().says("word " * 40))
+    async with stage.life():
+        await stage.says("long")
         await trio.sleep(5)
-    texts = real_stage.platform.chat("42").texts
+    texts = stage.platform.chat("42").texts
     assert [text[-5:] for text in texts] == ["(1/3)", "(2/3)", "(3/3)"]

@@ -53,43 +53,37 @@ def on_disk(stage: Stage) -> list[tuple[bool, bool]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_background_process_outlives_its_turn_and_never_its_gateway(
-    real_stage: Stage, mine: str, kind: str
+    stage: Stage, mine: str, kind: str
 ) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.start_background(KINDS[kind].format(t=mine))
         return "It runs."
 
-    async with open_gateway(
-        real_stage.home, real_stage.config, agent=agent, adapters=[real_stage.platform]
-    ) as gateway:
-        await says(real_stage, "start it", "It runs.")
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]) as gateway:
+        await says(stage, "start it", "It runs.")
         await until(lambda: alive(mine))
         await until(lambda: not gateway.work.running)
         with trio.fail_after(PATIENCE):
             gateway.stop(grace=300)
-            await real_stage.platform.until(lambda: not real_stage.platform.connected)
+            await stage.platform.until(lambda: not stage.platform.connected)
         assert alive(mine) == [], "it is not waited for"
-    assert on_disk(real_stage) == [(True, True)]
+    assert on_disk(stage) == [(True, True)]
 
 
-async def test_a_new_session_begins_without_the_processes_of_the_old_one(
-    real_stage: Stage, mine: str
-) -> None:
+async def test_a_new_session_begins_without_the_processes_of_the_old_one(stage: Stage, mine: str) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.start_background(["sleep", mine])
         return "It runs."
 
-    async with open_gateway(real_stage.home, real_stage.config, agent=agent, adapters=[real_stage.platform]):
-        await says(real_stage, "start it", "It runs.")
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]):
+        await says(stage, "start it", "It runs.")
         assert alive(mine)
-        await real_stage.platform.says("/new")
+        await stage.platform.says("/new")
         await until(lambda: not alive(mine))
-        await until(lambda: on_disk(real_stage) == [(True, True)])
+        await until(lambda: on_disk(stage) == [(True, True)])
 
 
-async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(
-    real_stage: Stage, mine: str
-) -> None:
+async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(stage: Stage, mine: str) -> None:
     code: list[int | None] = []
 
     async def agent(turn: TurnContext) -> str:
@@ -97,14 +91,14 @@ async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(
         code.append(await kept.process.wait())
         return "It has ended."
 
-    async with open_gateway(real_stage.home, real_stage.config, agent=agent, adapters=[real_stage.platform]):
-        await says(real_stage, "start it", "It has ended.")
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]):
+        await says(stage, "start it", "It has ended.")
         await until(lambda: not alive(mine))
-        await until(lambda: on_disk(real_stage) == [(True, True)])
+        await until(lambda: on_disk(stage) == [(True, True)])
     assert code == [3]
 
 
-async def test_there_is_room_for_so_many_and_no_more(real_stage: Stage, mine: str) -> None:
+async def test_there_is_room_for_so_many_and_no_more(stage: Stage, mine: str) -> None:
     started: list[BackgroundProcess] = []
 
     async def agent(turn: TurnContext) -> str:
@@ -114,29 +108,27 @@ async def test_there_is_room_for_so_many_and_no_more(real_stage: Stage, mine: st
         except TooManyProcesses as error:
             return str(error)
 
-    async with open_gateway(
-        real_stage.home, real_stage.config, agent=agent, adapters=[real_stage.platform]
-    ) as gateway:
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]) as gateway:
         full = "64 background processes are running. End one before you start another."
-        await says(real_stage, "start them", full)
+        await says(stage, "start them", full)
         assert len(started) == len(alive(mine)) == MOST
         gateway.work.background.end(started[0])
         await until(lambda: len(alive(mine)) == MOST - 1)
 
 
-async def test_a_turns_own_process_ends_with_it_and_its_end_is_known(real_stage: Stage, mine: str) -> None:
+async def test_a_turns_own_process_ends_with_it_and_its_end_is_known(stage: Stage, mine: str) -> None:
     async def agent(turn: TurnContext) -> str:
         async with turn.running(["sleep", mine]) as process:
             await turn.say("I wait.")
             await process.wait()
         return "Done."
 
-    async with open_gateway(real_stage.home, real_stage.config, agent=agent, adapters=[real_stage.platform]):
-        await says(real_stage, "work", "I wait. ▉")
-        await real_stage.platform.says("/stop")
+    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]):
+        await says(stage, "work", "I wait. ▉")
+        await stage.platform.says("/stop")
         with trio.fail_after(PATIENCE):
-            await real_stage.platform.until(
-                lambda: real_stage.platform.chat("42").texts[0] == "I wait.\n\n(interrupted)"
+            await stage.platform.until(
+                lambda: stage.platform.chat("42").texts[0] == "I wait.\n\n(interrupted)"
             )
         assert alive(mine) == []
-    assert on_disk(real_stage) == [(False, True)]
+    assert on_disk(stage) == [(False, True)]

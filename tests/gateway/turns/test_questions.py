@@ -19,85 +19,83 @@ from tests.stage import Stage, everyone
 # --- questions -------------------------------------------------------------------------------------------
 
 
-async def test_a_question_is_answered_by_the_next_message(real_stage: Stage) -> None:
-    got = asks(real_stage, which)
-    async with real_stage.life():
-        await real_stage.says("work")
-        assert real_stage.platform.chat("42").texts == ["Which one?"]
+async def test_a_question_is_answered_by_the_next_message(stage: Stage) -> None:
+    got = asks(stage, which)
+    async with stage.life():
+        await stage.says("work")
+        assert stage.platform.chat("42").texts == ["Which one?"]
         await trio.sleep(100)
-        await real_stage.says("the blue one", message_id="m")
+        await stage.says("the blue one", message_id="m")
         assert got == [("the blue one", 100.0)]
-        assert real_stage.platform.chat("42").texts == ["Which one?", "Then the blue one."]
-        assert real_stage.outcomes() == ["answered"], "it was no message of its own"
-        assert requests(real_stage) == [("question", "the blue one", "42", True)]
-        assert real_stage.pending() == []
-        await real_stage.says("hello")
-        assert real_stage.platform.chat("42").last == "You said: hello"
+        assert stage.platform.chat("42").texts == ["Which one?", "Then the blue one."]
+        assert stage.outcomes() == ["answered"], "it was no message of its own"
+        assert requests(stage) == [("question", "the blue one", "42", True)]
+        assert stage.pending() == []
+        await stage.says("hello")
+        assert stage.platform.chat("42").last == "You said: hello"
 
 
 @pytest.mark.parametrize(
     ("said", "meant"),
     [("2", "blue"), ("3", "3"), ("0", "0"), ("blue", "blue"), ("green", "green"), (" 1 ", "red")],
 )
-async def test_a_number_is_the_choice_that_has_it(real_stage: Stage, said: str, meant: str) -> None:
+async def test_a_number_is_the_choice_that_has_it(stage: Stage, said: str, meant: str) -> None:
     async def question(turn: TurnContext) -> str | None:
         return await turn.ask("Which one?", ["red", "blue"])
 
-    got = asks(real_stage, question)
-    async with real_stage.life():
-        await real_stage.says("work")
-        assert real_stage.platform.chat("42").texts == ["Which one?\n1. red\n2. blue"]
-        await real_stage.says(said)
+    got = asks(stage, question)
+    async with stage.life():
+        await stage.says("work")
+        assert stage.platform.chat("42").texts == ["Which one?\n1. red\n2. blue"]
+        await stage.says(said)
         assert [answer for answer, _ in got] == [meant]
 
 
-async def test_a_pressed_button_arrives_as_text(real_stage: Stage) -> None:
+async def test_a_pressed_button_arrives_as_text(stage: Stage) -> None:
     async def question(turn: TurnContext) -> str | None:
         return await turn.ask("Which one?", ["red", "blue"])
 
-    got = asks(real_stage, question)
-    async with real_stage.life():
-        await real_stage.says("work")
-        real_stage.platform.deliver(replace(real_stage.platform.event("blue"), kind="callback"))
+    got = asks(stage, question)
+    async with stage.life():
+        await stage.says("work")
+        stage.platform.deliver(replace(stage.platform.event("blue"), kind="callback"))
         await trio.testing.wait_all_tasks_blocked()
         assert [answer for answer, _ in got] == ["blue"]
 
 
-async def test_no_answer_in_time_is_none(real_stage: Stage) -> None:
-    real_stage.config = everyone(AgentConfig(clarify_timeout=100))
-    got = asks(real_stage, which)
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_no_answer_in_time_is_none(stage: Stage) -> None:
+    stage.config = everyone(AgentConfig(clarify_timeout=100))
+    got = asks(stage, which)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(101)
         assert got == [(None, 100.0)]
-        assert requests(real_stage) == [("question", None, None, True)]
-        await real_stage.says("blue")
-        assert real_stage.platform.chat("42").last == "You said: blue", (
-            "too late it is a message like any other"
-        )
+        assert requests(stage) == [("question", None, None, True)]
+        await stage.says("blue")
+        assert stage.platform.chat("42").last == "You said: blue", "too late it is a message like any other"
 
 
-async def test_commands_are_obeyed_while_a_question_is_open(real_stage: Stage) -> None:
-    got = asks(real_stage, which)
-    async with real_stage.life():
-        await real_stage.says("work")
-        await real_stage.says("/status")
-        assert "waiting for your answer" in (real_stage.platform.chat("42").last or "")
-        await real_stage.says("/queue later")
+async def test_commands_are_obeyed_while_a_question_is_open(stage: Stage) -> None:
+    got = asks(stage, which)
+    async with stage.life():
+        await stage.says("work")
+        await stage.says("/status")
+        assert "waiting for your answer" in (stage.platform.chat("42").last or "")
+        await stage.says("/queue later")
         assert got == []
-        assert real_stage.pending() == ["later"]
-        await real_stage.says("blue")
+        assert stage.pending() == ["later"]
+        await stage.says("blue")
         await trio.sleep(1)
-        assert real_stage.platform.chat("42").texts[-2:] == ["Then blue.", "You said: later"]
+        assert stage.platform.chat("42").texts[-2:] == ["Then blue.", "You said: later"]
 
 
-async def test_a_question_of_what_works_beside_is_answered_in_the_chat(real_stage: Stage) -> None:
-    got = asks(real_stage, which)
-    async with real_stage.life():
-        await real_stage.says("/background work")
-        await real_stage.says("blue")
+async def test_a_question_of_what_works_beside_is_answered_in_the_chat(stage: Stage) -> None:
+    got = asks(stage, which)
+    async with stage.life():
+        await stage.says("/background work")
+        await stage.says("blue")
         assert [answer for answer, _ in got] == ["blue"]
-        assert real_stage.platform.chat("42").last == "Then blue."
+        assert stage.platform.chat("42").last == "Then blue."
 
 
 # --- approvals -------------------------------------------------------------------------------------------
@@ -123,69 +121,67 @@ async def test_a_question_of_what_works_beside_is_answered_in_the_chat(real_stag
         ("/deny it would take too long", None),
     ],
 )
-async def test_an_approval_is_a_plain_word_or_a_command(
-    real_stage: Stage, said: str, meant: str | None
-) -> None:
-    got = asks(real_stage, may)
-    async with real_stage.life():
-        await real_stage.says("work")
-        [asked] = real_stage.platform.chat("42").messages
+async def test_an_approval_is_a_plain_word_or_a_command(stage: Stage, said: str, meant: str | None) -> None:
+    got = asks(stage, may)
+    async with stage.life():
+        await stage.says("work")
+        [asked] = stage.platform.chat("42").messages
         assert asked.exact == ("│ rm -rf build",)
         assert asked.text.startswith(words.may_i())
         assert asked.text.endswith(words.answer_yes_or_no(60))
         await trio.sleep(10)
-        await real_stage.says(said)
+        await stage.says(said)
         assert got == [(meant, 10.0)], "what is no yes is nothing that counts as one"
         answer = meant or "deny"
-        assert requests(real_stage) == [("approval", answer, "42", True)]
-        assert (words.decided(answer, 1) in real_stage.platform.chat("42").texts) is said.startswith("/")
+        assert requests(stage) == [("approval", answer, "42", True)]
+        assert (words.decided(answer, 1) in stage.platform.chat("42").texts) is said.startswith("/")
 
 
-async def test_whatever_else_is_said_is_for_the_agent(real_stage: Stage) -> None:
-    real_stage.config = everyone(busy="queue")
-    got = asks(real_stage, may)
-    async with real_stage.life():
-        await real_stage.says("work")
-        await real_stage.says("yes, but what does it do?")
+async def test_whatever_else_is_said_is_for_the_agent(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    got = asks(stage, may)
+    async with stage.life():
+        await stage.says("work")
+        await stage.says("yes, but what does it do?")
         assert got == []
-        assert real_stage.pending() == ["yes, but what does it do?"]
-        await real_stage.says("no")
+        assert stage.pending() == ["yes, but what does it do?"]
+        await stage.says("no")
         assert [answer for answer, _ in got] == [None]
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").last == "You said: yes, but what does it do?"
+        assert stage.platform.chat("42").last == "You said: yes, but what does it do?"
 
 
-async def test_silence_is_no_yes_and_a_late_one_is_told_so(real_stage: Stage) -> None:
-    got = asks(real_stage, may)
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_silence_is_no_yes_and_a_late_one_is_told_so(stage: Stage) -> None:
+    got = asks(stage, may)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(61)
         assert got == [(None, 60.0)]
-        await real_stage.says("/approve")
-        assert real_stage.platform.chat("42").last == words.nothing_asked()
-        assert requests(real_stage) == [("approval", None, None, True)]
+        await stage.says("/approve")
+        assert stage.platform.chat("42").last == words.nothing_asked()
+        assert requests(stage) == [("approval", None, None, True)]
 
 
-async def test_only_who_may_can_answer_and_in_a_group_an_admin_answers_for_others(real_stage: Stage) -> None:
-    real_stage.allow(allow_admin_from=["9"])
-    got = asks(real_stage, may)
+async def test_only_who_may_can_answer_and_in_a_group_an_admin_answers_for_others(stage: Stage) -> None:
+    stage.allow(allow_admin_from=["9"])
+    got = asks(stage, may)
     group: dict[str, Any] = {"chat": "g", "chat_type": "group"}
-    busy_config = msgspec.structs.replace(everyone(busy="queue"), platforms=real_stage.config.platforms)
-    real_stage.config = busy_config
-    async with real_stage.life():
-        await real_stage.says("work", user="1", **group)
-        await real_stage.says("yes", user="1", **group)
-        assert real_stage.platform.chat("g").last == words.queued(), "to the agent it is a message"
-        await real_stage.says("/approve", user="1", **group)
-        assert real_stage.platform.chat("g").last == words.may_not_approve("memory")
-        await real_stage.says("/approve", user="9", chat="9")
-        assert real_stage.platform.chat("9").last == words.nothing_asked(), "not from another chat"
+    busy_config = msgspec.structs.replace(everyone(busy="queue"), platforms=stage.config.platforms)
+    stage.config = busy_config
+    async with stage.life():
+        await stage.says("work", user="1", **group)
+        await stage.says("yes", user="1", **group)
+        assert stage.platform.chat("g").last == words.queued(), "to the agent it is a message"
+        await stage.says("/approve", user="1", **group)
+        assert stage.platform.chat("g").last == words.may_not_approve("memory")
+        await stage.says("/approve", user="9", chat="9")
+        assert stage.platform.chat("9").last == words.nothing_asked(), "not from another chat"
         assert got == []
         await trio.sleep(5)
-        await real_stage.says("/approve", user="9", **group)
+        await stage.says("/approve", user="9", **group)
         assert got == [("once", 5.0)]
-        assert requests(real_stage) == [("approval", "once", "9", True)]
-        assert real_stage.platform.chat("g").last == "You said: yes"
+        assert requests(stage) == [("approval", "once", "9", True)]
+        assert stage.platform.chat("g").last == "You said: yes"
 
 
 @pytest.mark.parametrize(
@@ -199,15 +195,15 @@ async def test_only_who_may_can_answer_and_in_a_group_an_admin_answers_for_other
     ],
 )
 async def test_of_two_approvals_the_oldest_is_answered_first(
-    real_stage: Stage, given: list[str], meant: Got
+    stage: Stage, given: list[str], meant: Got
 ) -> None:
-    got = asks(real_stage, two)
-    async with real_stage.life():
-        await real_stage.says("work")
+    got = asks(stage, two)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
         for said in given:
-            await real_stage.says(said)
+            await stage.says(said)
         assert got == [(meant, 5.0)]
         if len(given) == 1:
             decision = "deny" if "deny" in given[0] else (meant[0] or "")
-            assert words.decided(decision, 2) in real_stage.platform.chat("42").texts
+            assert words.decided(decision, 2) in stage.platform.chat("42").texts

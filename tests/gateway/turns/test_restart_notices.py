@@ -55,12 +55,10 @@ def told(platform: MemoryPlatform, chat: str, what: str) -> int:
 TRAITS = Traits(edits=True)
 
 
-async def test_every_home_channel_hears_that_we_are_back_also_one_that_connects_later(
-    real_stage: Stage,
-) -> None:
+async def test_every_home_channel_hears_that_we_are_back_also_one_that_connects_later(stage: Stage) -> None:
     one, other, muted = (MemoryPlatform(name, traits=TRAITS) for name in ("one", "other", "muted"))
-    real_stage.config = msgspec.structs.replace(
-        real_stage.config,
+    stage.config = msgspec.structs.replace(
+        stage.config,
         platforms={
             platform.name: PlatformConfig(
                 allow_from="all",
@@ -71,31 +69,31 @@ async def test_every_home_channel_hears_that_we_are_back_also_one_that_connects_
         },
     )
     adapters = [one, other, muted]
-    async with life(real_stage, adapters) as gateway:
+    async with life(stage, adapters) as gateway:
         gateway.stop(restart=True)
     for platform in adapters:
         assert told(platform, "home", "Gateway restarting") == (0 if platform is muted else 1)
     other.fails("connect", LinkLost("not there yet"), times=2)
-    async with life(real_stage, adapters):
+    async with life(stage, adapters):
         await trio.sleep(1)
         assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 0, 0]
         one.drop()
         await trio.sleep(200)
         assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
         assert {m.thread_id for m in other.chat("home").messages} == {"7"}
-        assert not (real_stage.home / RESTART_PENDING).exists()
+        assert not (stage.home / RESTART_PENDING).exists()
     for _ in range(2):
-        async with life(real_stage, adapters):
+        async with life(stage, adapters):
             await trio.sleep(5)
     assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
 
 
-async def test_of_two_accounts_on_one_platform_one_speaks_in_the_home_channel(real_stage: Stage) -> None:
+async def test_of_two_accounts_on_one_platform_one_speaks_in_the_home_channel(stage: Stage) -> None:
     main, second = (MemoryPlatform(account=account, traits=TRAITS) for account in ("main", "second"))
-    real_stage.allow(home_channel=HomeChannel("memory", "home"))
-    async with life(real_stage, [main, second]) as gateway:
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    async with life(stage, [main, second]) as gateway:
         gateway.stop(restart=True)
-    async with life(real_stage, [main, second]):
+    async with life(stage, [main, second]):
         await trio.sleep(5)
         await second.says("/sethome", chat="own home", user="42")
         await trio.testing.wait_all_tasks_blocked()
@@ -105,15 +103,15 @@ async def test_of_two_accounts_on_one_platform_one_speaks_in_the_home_channel(re
 
 
 @pytest.mark.parametrize("halts", range(1, 60, 2))
-async def test_a_start_that_is_cut_short_says_it_once_all_the_same(real_stage: Stage, halts: int) -> None:
+async def test_a_start_that_is_cut_short_says_it_once_all_the_same(stage: Stage, halts: int) -> None:
     """A suspended session and a restart: the start is cut short after so many steps, and done again."""
-    real_stage.platform = MemoryPlatform(traits=Traits(edits=True, finds=True))
-    real_stage.allow(home_channel=HomeChannel("memory", "home"))
-    real_stage.agent.on("hang", Script().says("I begin.").hangs())
+    stage.platform = MemoryPlatform(traits=Traits(edits=True, finds=True))
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    stage.agent.on("hang", Script().says("I begin.").hangs())
     for number in range(3):
-        async with real_stage.life() as gateway:
+        async with stage.life() as gateway:
             if number == 0:
-                await real_stage.says("hang")
+                await stage.says("hang")
             await trio.sleep(5)
             if number == 2:
                 gateway.stop(restart=True)
@@ -127,16 +125,16 @@ async def test_a_start_that_is_cut_short_says_it_once_all_the_same(real_stage: S
 
             nursery.start_soon(kill)
             await serve(
-                real_stage.home,
-                real_stage.config,
-                agent=real_stage.agent,
-                adapters=[real_stage.platform],
-                world=real_stage.world,
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=[stage.platform],
+                world=stage.world,
                 worker=inline_worker,
                 guarded=no_guard,
             )
     for _ in range(2):
-        async with real_stage.life():
+        async with stage.life():
             await trio.sleep(5)
-    assert real_stage.platform.chat("42").texts.count(texts.stuck()) == 1
-    assert told(real_stage.platform, "home", "back and ready") == 1
+    assert stage.platform.chat("42").texts.count(texts.stuck()) == 1
+    assert told(stage.platform, "home", "back and ready") == 1

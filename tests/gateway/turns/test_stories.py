@@ -12,246 +12,242 @@ from hermes_trio.testing import Script
 from tests.stage import Stage, everyone
 
 
-async def test_a_message_is_answered_once_and_everything_of_its_turn_has_ended(real_stage: Stage) -> None:
-    real_stage.agent.on("hello", Script().says("Hello there.", pieces=4, seconds=2))
-    async with real_stage.life():
-        await real_stage.says("hello")
+async def test_a_message_is_answered_once_and_everything_of_its_turn_has_ended(stage: Stage) -> None:
+    stage.agent.on("hello", Script().says("Hello there.", pieces=4, seconds=2))
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(10)
-        chat = real_stage.platform.chat("42")
+        chat = stage.platform.chat("42")
         assert chat.texts == ["Hello there."]
         assert max(chat.typing_at) <= 2, "nobody types any more"
-        [turn] = real_stage.turns()
+        [turn] = stage.turns()
         assert turn.outcome == "answered"
-        assert real_stage.pending() == []
+        assert stage.pending() == []
 
 
-async def test_the_last_turn_ends_and_that_is_the_moment_the_gateway_goes(real_stage: Stage) -> None:
-    real_stage.agent.on("work", Script().takes(3).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_the_last_turn_ends_and_that_is_the_moment_the_gateway_goes(stage: Stage) -> None:
+    stage.agent.on("work", Script().takes(3).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(grace=10)
         await trio.sleep(60)
-        assert real_stage.ended_at == 3
-    assert real_stage.platform.chat("42").last == "Done."
-    assert [turn.outcome for turn in real_stage.turns()] == ["answered"]
-    assert real_stage.entry().mark is None
+        assert stage.ended_at == 3
+    assert stage.platform.chat("42").last == "Done."
+    assert [turn.outcome for turn in stage.turns()] == ["answered"]
+    assert stage.entry().mark is None
 
 
-async def test_with_nobody_at_work_the_gateway_goes_at_once(real_stage: Stage) -> None:
-    async with real_stage.life() as gateway:
-        await real_stage.says("hello")
+async def test_with_nobody_at_work_the_gateway_goes_at_once(stage: Stage) -> None:
+    async with stage.life() as gateway:
+        await stage.says("hello")
         await trio.sleep(20)
         gateway.stop(grace=100)
         await trio.testing.wait_all_tasks_blocked()
-        assert real_stage.ended_at == 20
+        assert stage.ended_at == 20
 
 
-async def test_three_that_hang_are_cut_when_the_grace_is_over(real_stage: Stage) -> None:
+async def test_three_that_hang_are_cut_when_the_grace_is_over(stage: Stage) -> None:
     for chat in ("1", "2", "3"):
-        real_stage.agent.on(f"hang {chat}", Script().says("I begin.").hangs())
-    async with real_stage.life() as gateway:
+        stage.agent.on(f"hang {chat}", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
         for chat in ("1", "2", "3"):
-            await real_stage.says(f"hang {chat}", chat=chat)
+            await stage.says(f"hang {chat}", chat=chat)
         await trio.sleep(5)
         gateway.stop(grace=10)
         await trio.sleep(60)
-        assert real_stage.ended_at == 15
+        assert stage.ended_at == 15
     for chat in ("1", "2", "3"):
-        assert real_stage.entry(chat).resume_reason == "shutdown_timeout"
-        [turn] = real_stage.turns(chat)
+        assert stage.entry(chat).resume_reason == "shutdown_timeout"
+        [turn] = stage.turns(chat)
         assert (turn.outcome, turn.reason) == ("cut", "shutdown_timeout")
-        first, notice = real_stage.platform.chat(chat).texts
+        first, notice = stage.platform.chat(chat).texts
         assert first == "I begin.\n\n(interrupted)", "no dangling cursor"
         assert "shutting down" in notice
 
 
-async def test_what_was_cut_is_taken_up_by_the_next_life_and_answered_once(real_stage: Stage) -> None:
-    real_stage.agent.on("hang", Script().says("I begin.").hangs())
-    async with real_stage.life():
-        await real_stage.says("hang")
+async def test_what_was_cut_is_taken_up_by_the_next_life_and_answered_once(stage: Stage) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("hang")
         await trio.sleep(5)
-    real_stage.agent.on("hang", Script().says("All done."))
-    async with real_stage.life():
+    stage.agent.on("hang", Script().says("All done."))
+    async with stage.life():
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").last == "All done."
-        cut, resumed = real_stage.turns()
+        assert stage.platform.chat("42").last == "All done."
+        cut, resumed = stage.turns()
         assert (cut.outcome, resumed.outcome, resumed.resumes) == ("cut", "answered", cut.turn_id)
-        assert real_stage.entry().mark is None
-        assert "[System note:" in real_stage.agent.prompts[-1]
-    async with real_stage.life():
+        assert stage.entry().mark is None
+        assert "[System note:" in stage.agent.prompts[-1]
+    async with stage.life():
         await trio.sleep(5)
-        assert len(real_stage.turns()) == 2, "what is answered never runs again"
+        assert len(stage.turns()) == 2, "what is answered never runs again"
 
 
-async def test_a_message_during_the_drain_is_kept_told_and_answered_by_the_next_life(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.on("work", Script().takes(8).says("Done."))
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+async def test_a_message_during_the_drain_is_kept_told_and_answered_by_the_next_life(stage: Stage) -> None:
+    stage.agent.on("work", Script().takes(8).says("Done."))
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(grace=10)
         await trio.sleep(1)
-        await real_stage.says("and another thing")
+        await stage.says("and another thing")
         await trio.sleep(2)
-        await real_stage.says("and one more")
+        await stage.says("and one more")
         await trio.sleep(60)
-        assert real_stage.ended_at == 8
-    texts = real_stage.platform.chat("42").texts
+        assert stage.ended_at == 8
+    texts = stage.platform.chat("42").texts
     assert sum("comes when it is back" in text for text in texts) == 1, "told once"
-    assert real_stage.pending() == ["and another thing", "and one more"]
-    async with real_stage.life():
+    assert stage.pending() == ["and another thing", "and one more"]
+    async with stage.life():
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").texts[-2:] == [
+        assert stage.platform.chat("42").texts[-2:] == [
             "You said: and another thing",
             "You said: and one more",
         ]
 
 
-async def test_a_second_signal_ends_the_grace(real_stage: Stage) -> None:
-    real_stage.agent.on("hang", Script().hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("hang")
+async def test_a_second_signal_ends_the_grace(stage: Stage) -> None:
+    stage.agent.on("hang", Script().hangs())
+    async with stage.life() as gateway:
+        await stage.says("hang")
         gateway.stop(grace=600)
         await trio.sleep(7)
         gateway.control.hurry()
         await trio.sleep(60)
-        assert real_stage.ended_at == 7
-    assert real_stage.entry().resume_pending
+        assert stage.ended_at == 7
+    assert stage.entry().resume_pending
 
 
-async def test_a_stop_during_a_restart_is_what_counts(real_stage: Stage) -> None:
-    real_stage.agent.on("hang", Script().says("I begin.").hangs())
-    async with real_stage.life() as gateway:
-        await real_stage.says("hang")
+async def test_a_stop_during_a_restart_is_what_counts(stage: Stage) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    async with stage.life() as gateway:
+        await stage.says("hang")
         gateway.stop(restart=True, grace=30)
         await trio.sleep(4)
         gateway.stop(grace=10)
         await trio.sleep(60)
-        assert real_stage.ended_at == 10
-    assert real_stage.entry().resume_reason == "shutdown_timeout"
+        assert stage.ended_at == 10
+    assert stage.entry().resume_reason == "shutdown_timeout"
 
 
-async def test_stop_ends_the_turn_keeps_the_session_and_is_not_taken_up_again(real_stage: Stage) -> None:
-    real_stage.agent.on("hang", Script().says("I begin.").hangs())
-    async with real_stage.life():
-        await real_stage.says("hang")
+async def test_stop_ends_the_turn_keeps_the_session_and_is_not_taken_up_again(stage: Stage) -> None:
+    stage.agent.on("hang", Script().says("I begin.").hangs())
+    async with stage.life():
+        await stage.says("hang")
         await trio.sleep(5)
-        await real_stage.says("/stop")
+        await stage.says("/stop")
         await trio.sleep(5)
-        assert [turn.outcome for turn in real_stage.turns()] == ["stopped"]
-        assert real_stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
-        before = real_stage.entry().session_id
-    async with real_stage.life():
+        assert [turn.outcome for turn in stage.turns()] == ["stopped"]
+        assert stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
+        before = stage.entry().session_id
+    async with stage.life():
         await trio.sleep(5)
-        assert len(real_stage.turns()) == 1
-        await real_stage.says("go on")
+        assert len(stage.turns()) == 1
+        await stage.says("go on")
         await trio.sleep(5)
-        assert real_stage.entry().session_id == before
+        assert stage.entry().session_id == before
 
 
-async def test_an_agent_that_raises_is_told_in_words_and_the_next_message_is_answered(
-    real_stage: Stage,
-) -> None:
-    real_stage.agent.on("break", Script().says("Let me").raises(ValueError("no such file")))
-    async with real_stage.life():
-        await real_stage.says("break")
+async def test_an_agent_that_raises_is_told_in_words_and_the_next_message_is_answered(stage: Stage) -> None:
+    stage.agent.on("break", Script().says("Let me").raises(ValueError("no such file")))
+    async with stage.life():
+        await stage.says("break")
         await trio.sleep(1)
-        assert "no such file" in (real_stage.platform.chat("42").last or "")
-        await real_stage.says("hello")
+        assert "no such file" in (stage.platform.chat("42").last or "")
+        await stage.says("hello")
         await trio.sleep(1)
-        assert real_stage.platform.chat("42").last == "You said: hello"
-        assert [turn.outcome for turn in real_stage.turns()] == ["failed", "answered"]
+        assert stage.platform.chat("42").last == "You said: hello"
+        assert [turn.outcome for turn in stage.turns()] == ["failed", "answered"]
 
 
-async def test_a_turn_without_activity_is_warned_of_and_ended(real_stage: Stage) -> None:
-    real_stage.config = everyone(
+async def test_a_turn_without_activity_is_warned_of_and_ended(stage: Stage) -> None:
+    stage.config = everyone(
         AgentConfig(gateway_timeout=100, gateway_timeout_warning=60, gateway_notify_interval=0)
     )
-    real_stage.agent.on("hang", Script().takes(50).says("Still here.").hangs())
-    async with real_stage.life():
-        await real_stage.says("hang")
+    stage.agent.on("hang", Script().takes(50).says("Still here.").hangs())
+    async with stage.life():
+        await stage.says("hang")
         await trio.sleep(149)
-        texts = real_stage.platform.chat("42").texts
+        texts = stage.platform.chat("42").texts
         assert sum("Nothing has happened" in text for text in texts) == 1
-        assert real_stage.agent.left == []
+        assert stage.agent.left == []
         await trio.sleep(2)
-        assert real_stage.agent.left == [("hang", "cancelled", 150.0)]
-        assert [turn.outcome for turn in real_stage.turns()] == ["timed_out"]
-        assert "agent.gateway_timeout" in (real_stage.platform.chat("42").texts[0])
+        assert stage.agent.left == [("hang", "cancelled", 150.0)]
+        assert [turn.outcome for turn in stage.turns()] == ["timed_out"]
+        assert "agent.gateway_timeout" in (stage.platform.chat("42").texts[0])
 
 
-async def test_still_working_is_one_message_that_is_settled_in_the_end(real_stage: Stage) -> None:
-    real_stage.config = everyone(AgentConfig(gateway_notify_interval=180))
-    real_stage.agent.on("work", Script().takes(600).says("Done."))
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_still_working_is_one_message_that_is_settled_in_the_end(stage: Stage) -> None:
+    stage.config = everyone(AgentConfig(gateway_notify_interval=180))
+    stage.agent.on("work", Script().takes(600).says("Done."))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(179)
-        assert real_stage.platform.chat("42").texts == []
+        assert stage.platform.chat("42").texts == []
         await trio.sleep(300)
-        assert real_stage.platform.chat("42").texts == ["⏳ Still working (6 min)."]
+        assert stage.platform.chat("42").texts == ["⏳ Still working (6 min)."]
         await trio.sleep(300)
-        assert real_stage.platform.chat("42").texts == ["⏳ Worked for 10 min.", "Done."]
+        assert stage.platform.chat("42").texts == ["⏳ Worked for 10 min.", "Done."]
 
 
 async def test_a_session_cut_in_three_lives_in_a_row_is_suspended_and_its_person_told_once(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    real_stage.agent.on("hang", Script().says("I begin.").hangs())
+    stage.agent.on("hang", Script().says("I begin.").hangs())
     for life in range(3):
-        async with real_stage.life():
+        async with stage.life():
             if life == 0:
-                await real_stage.says("hang")
+                await stage.says("hang")
             await trio.sleep(5)
-    before = real_stage.entry().session_id
+    before = stage.entry().session_id
     for told in (1, 1):
-        async with real_stage.life():
+        async with stage.life():
             await trio.sleep(5)
-            texts = real_stage.platform.chat("42").texts
+            texts = stage.platform.chat("42").texts
             assert sum("several times in a row" in text for text in texts) == told
-    assert len(real_stage.agent.began) == 3, "it is not taken up a fourth time"
-    async with real_stage.life():
-        await real_stage.says("hello")
+    assert len(stage.agent.began) == 3, "it is not taken up a fourth time"
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(5)
-        assert real_stage.entry().session_id != before
+        assert stage.entry().session_id != before
 
 
 async def test_after_a_restart_that_no_chat_asked_for_the_home_channel_hears_that_it_is_back(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    real_stage.allow(home_channel=HomeChannel("memory", "home"))
-    async with real_stage.life() as gateway:
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+    async with stage.life() as gateway:
         gateway.stop(restart=True)
     for _ in range(2):
-        async with real_stage.life():
+        async with stage.life():
             await trio.sleep(5)
-    assert sum("back and ready" in text for text in real_stage.platform.chat("home").texts) == 1
+    assert sum("back and ready" in text for text in stage.platform.chat("home").texts) == 1
 
 
-async def test_after_a_restart_that_a_chat_asked_for_that_chat_hears_of_it_once(real_stage: Stage) -> None:
-    async with real_stage.life():
-        await real_stage.says("/restart", message_id="asked")
+async def test_after_a_restart_that_a_chat_asked_for_that_chat_hears_of_it_once(stage: Stage) -> None:
+    async with stage.life():
+        await stage.says("/restart", message_id="asked")
     for _ in range(2):
-        async with real_stage.life():
+        async with stage.life():
             await trio.sleep(5)
-    told = [m for m in real_stage.platform.chat("42").messages if m.text.startswith("♻ Restarted")]
+    told = [m for m in stage.platform.chat("42").messages if m.text.startswith("♻ Restarted")]
     assert [m.reply_to for m in told] == ["asked"]
 
 
-async def test_who_comes_back_after_an_idle_reset_is_told_once(real_stage: Stage) -> None:
+async def test_who_comes_back_after_an_idle_reset_is_told_once(stage: Stage) -> None:
     idle = SessionReset(mode="idle", idle_minutes=60)
-    real_stage.config = msgspec.structs.replace(real_stage.config, session_reset=idle)
-    async with real_stage.life():
-        await real_stage.says("hello")
+    stage.config = msgspec.structs.replace(stage.config, session_reset=idle)
+    async with stage.life():
+        await stage.says("hello")
         await trio.sleep(2 * 3600)
-        before = real_stage.entry().session_id
-        await real_stage.says("are you there?")
+        before = stage.entry().session_id
+        await stage.says("are you there?")
         await trio.sleep(10)
-        await real_stage.says("fine")
+        await stage.says("fine")
         await trio.sleep(10)
-        assert real_stage.entry().session_id != before
-        first, notice, *rest = real_stage.platform.chat("42").texts
+        assert stage.entry().session_id != before
+        first, notice, *rest = stage.platform.chat("42").texts
         assert first == "You said: hello"
         assert "new session (no message for 1 hour)" in notice
         assert rest == ["You said: are you there?", "You said: fine"]
-        assert "[System note:" in real_stage.agent.prompts[1]
-        assert real_stage.agent.prompts[2] == "fine"
+        assert "[System note:" in stage.agent.prompts[1]
+        assert stage.agent.prompts[2] == "fine"

@@ -19,55 +19,55 @@ from tests.stage import Stage, everyone
 
 
 async def test_while_a_person_is_waited_for_nothing_counts_as_silence_and_afterwards_it_does(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    real_stage.config = everyone(
+    stage.config = everyone(
         AgentConfig(
             gateway_timeout=100, gateway_timeout_warning=60, gateway_notify_interval=0, clarify_timeout=3600
         )
     )
-    got = asks(real_stage, which, then_takes=1000)
-    async with real_stage.life():
-        await real_stage.says("work")
+    got = asks(stage, which, then_takes=1000)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(500)
-        assert real_stage.platform.chat("42").texts == ["Which one?"]
-        await real_stage.says("blue")
+        assert stage.platform.chat("42").texts == ["Which one?"]
+        await stage.says("blue")
         assert got == [("blue", 500.0)]
         await trio.sleep(59)
-        assert real_stage.platform.chat("42").texts == ["Which one?"]
+        assert stage.platform.chat("42").texts == ["Which one?"]
         await trio.sleep(2)
-        assert real_stage.platform.chat("42").last == words.silent(60, 100)
+        assert stage.platform.chat("42").last == words.silent(60, 100)
         await trio.sleep(38)
-        assert real_stage.outcomes() == [None]
+        assert stage.outcomes() == [None]
         await trio.sleep(2)
-        assert real_stage.outcomes() == ["timed_out"]
+        assert stage.outcomes() == ["timed_out"]
 
 
-async def test_while_a_person_is_waited_for_nobody_types_or_says_that_it_works(real_stage: Stage) -> None:
-    asks(real_stage, which, then_takes=100)
-    real_stage.config = everyone(AgentConfig(gateway_notify_interval=50))
-    async with real_stage.life():
-        await real_stage.says("work")
+async def test_while_a_person_is_waited_for_nobody_types_or_says_that_it_works(stage: Stage) -> None:
+    asks(stage, which, then_takes=100)
+    stage.config = everyone(AgentConfig(gateway_notify_interval=50))
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(130)
-        chat = real_stage.platform.chat("42")
+        chat = stage.platform.chat("42")
         assert chat.texts == ["Which one?"]
         assert max(chat.typing_at) == 0
-        await real_stage.says("blue")
+        await stage.says("blue")
         await trio.sleep(21)
         assert max(chat.typing_at) == 150
         assert chat.texts == ["Which one?", words.still_working(150)]
 
 
-async def test_one_answer_does_not_start_the_clock_while_another_is_waited_for(real_stage: Stage) -> None:
+async def test_one_answer_does_not_start_the_clock_while_another_is_waited_for(stage: Stage) -> None:
     limits = AgentConfig(gateway_timeout=30, gateway_timeout_warning=0, gateway_notify_interval=0)
-    real_stage.config = everyone(limits)
-    got = asks(real_stage, two)
-    async with real_stage.life():
-        await real_stage.says("work")
+    stage.config = everyone(limits)
+    got = asks(stage, two)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(10)
-        await real_stage.says("yes")
+        await stage.says("yes")
         await trio.sleep(45)
-        await real_stage.says("yes")
+        await stage.says("yes")
         assert got == [(["once", "once"], 55.0)]
 
 
@@ -76,80 +76,80 @@ async def test_one_answer_does_not_start_the_clock_while_another_is_waited_for(r
 
 @pytest.mark.parametrize("question", [which, may])
 async def test_stop_closes_what_is_asked(
-    real_stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
+    stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
-    got = asks(real_stage, question)
-    async with real_stage.life():
-        await real_stage.says("work")
-        await real_stage.says("/stop")
-        assert [(answer, closed) for _, answer, _, closed in requests(real_stage)] == [(None, True)]
-        assert real_stage.outcomes() == ["stopped"]
-        await real_stage.says("/approve")
-        assert real_stage.platform.chat("42").last == words.nothing_asked()
-        await real_stage.says("yes")
-        assert real_stage.platform.chat("42").last == "You said: yes"
+    got = asks(stage, question)
+    async with stage.life():
+        await stage.says("work")
+        await stage.says("/stop")
+        assert [(answer, closed) for _, answer, _, closed in requests(stage)] == [(None, True)]
+        assert stage.outcomes() == ["stopped"]
+        await stage.says("/approve")
+        assert stage.platform.chat("42").last == words.nothing_asked()
+        await stage.says("yes")
+        assert stage.platform.chat("42").last == "You said: yes"
         assert got == []
 
 
 @pytest.mark.parametrize("question", [which, may])
 async def test_an_answer_counts_while_the_gateway_goes_down(
-    real_stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
+    stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
-    got = asks(real_stage, question)
-    async with real_stage.life() as gateway:
-        await real_stage.says("work")
+    got = asks(stage, question)
+    async with stage.life() as gateway:
+        await stage.says("work")
         gateway.stop(grace=30)
         await trio.sleep(5)
-        await real_stage.says("yes")
+        await stage.says("yes")
         await trio.sleep(60)
         assert [at for _, at in got] == [5.0]
-        assert real_stage.ended_at == 5
-    assert real_stage.outcomes() == ["answered"]
-    assert real_stage.pending() == []
+        assert stage.ended_at == 5
+    assert stage.outcomes() == ["answered"]
+    assert stage.pending() == []
 
 
 @pytest.mark.parametrize("question", [which, may])
 async def test_a_turn_that_is_taken_up_asks_again(
-    real_stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
+    stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
-    got = asks(real_stage, question)
-    async with real_stage.life():
-        await real_stage.says("work")
+    got = asks(stage, question)
+    async with stage.life():
+        await stage.says("work")
         await trio.sleep(5)
-    assert [closed for *_, closed in requests(real_stage)] == [True]
-    shown = real_stage.platform.chat("42").texts[0]
-    async with real_stage.life():
+    assert [closed for *_, closed in requests(stage)] == [True]
+    shown = stage.platform.chat("42").texts[0]
+    async with stage.life():
         await trio.sleep(5)
-        assert real_stage.platform.chat("42").texts.count(shown) == 2
-        assert [closed for *_, closed in requests(real_stage)] == [True, False]
-        await real_stage.says("yes")
+        assert stage.platform.chat("42").texts.count(shown) == 2
+        assert [closed for *_, closed in requests(stage)] == [True, False]
+        await stage.says("yes")
         assert len(got) == 1
-        assert real_stage.outcomes() == ["cut", "answered"]
-        assert [text for role, text in real_stage.transcript() if role == "user"] == ["work"]
+        assert stage.outcomes() == ["cut", "answered"]
+        assert [text for role, text in stage.transcript() if role == "user"] == ["work"]
 
 
 @pytest.mark.parametrize("eighths", range(-6, 14))
 async def test_an_answer_in_the_moment_in_which_patience_ends_counts_or_is_a_message(
-    real_stage: Stage, eighths: int
+    stage: Stage, eighths: int
 ) -> None:
     """Each commit takes half a second; the answer comes before the end of patience, in it and behind it."""
-    real_stage.config = everyone(AgentConfig(clarify_timeout=20), busy="queue")
-    got = asks(real_stage, which)
+    stage.config = everyone(AgentConfig(clarify_timeout=20), busy="queue")
+    got = asks(stage, which)
     async with trio.open_nursery() as nursery:
         disk = Disk(nursery, only=("store-writer",), reports_late=True)
-        real_stage.worker = disk.worker
-        async with real_stage.life():
+        stage.worker = disk.worker
+        async with stage.life():
             disk.seconds = 0.5
-            await real_stage.platform.says("work")
-            await real_stage.platform.until(lambda: real_stage.platform.chat("42").texts == ["Which one?"])
+            await stage.platform.says("work")
+            await stage.platform.until(lambda: stage.platform.chat("42").texts == ["Which one?"])
             await trio.sleep_until(20 + eighths / 8)
-            await real_stage.platform.says("blue")
+            await stage.platform.says("blue")
             await trio.sleep(30)
             disk.seconds = 0
             await trio.sleep(5)
-            texts = real_stage.platform.chat("42").texts
-            [(_, answer, _, closed)] = requests(real_stage)
+            texts = stage.platform.chat("42").texts
+            [(_, answer, _, closed)] = requests(stage)
             assert closed
             assert [said for said, _ in got] == [answer], "what is stored is what the agent is told"
             assert ("You said: blue" in texts) is (answer is None), "one of both, and never neither"
-            assert real_stage.pending() == []
+            assert stage.pending() == []

@@ -113,18 +113,18 @@ async def test_run_reports_unused_original_files_in_its_output_and_log(tmp_path:
 
 
 async def test_the_chat_of_an_imported_session_is_told_that_earlier_messages_are_missing(
-    real_stage: Stage,
+    stage: Stage,
 ) -> None:
-    original(real_stage.home, entry("42", resume_pending=True), entry("43"))
-    async with real_stage.life():
-        await real_stage.says("hello", chat="42")
-        await real_stage.says("again", chat="42")
-        assert real_stage.entry("42").session_id == entry("42")["session_id"]
-        assert not real_stage.entry("42").resume_pending
-        texts = real_stage.platform.chat("42").texts
+    original(stage.home, entry("42", resume_pending=True), entry("43"))
+    async with stage.life():
+        await stage.says("hello", chat="42")
+        await stage.says("again", chat="42")
+        assert stage.entry("42").session_id == entry("42")["session_id"]
+        assert not stage.entry("42").resume_pending
+        texts = stage.platform.chat("42").texts
         assert texts[0] == reset_notice("imported", SessionReset())
         assert texts[-1] == "You said: again"
         assert texts.count(texts[0]) == 1
-        assert real_stage.platform.chat("43").texts == []
-    listed = CliRunner().invoke(main, ["sessions", "list"], env={"HERMES_HOME": str(real_stage.home)}).output
+        assert stage.platform.chat("43").texts == []
+    listed = CliRunner().invoke(main, ["sessions", "list"], env={"HERMES_HOME": str(stage.home)}).output
     assert listed.count("taken over without messages") == 1
