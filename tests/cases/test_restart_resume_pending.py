@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from hermes_trio.base.messages import SessionSource
-from hermes_trio.gateway.turn.system_notes import with_note
+from hermes_trio.gateway.turn.system_notes import Situation, with_note
 from hermes_trio.gateway.turn.transcript_tail import NOTE_OPENING, ends_in_tool_result, judge_tail
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
@@ -195,14 +195,14 @@ class TestSuspendRecentlyActiveSkipsResumePending:
 
 def noted(text: str, rows: list[TranscriptRow], *, marked: bool, reason: str | None = None) -> str:
     """What the model is given for `text` in a session with these rows."""
-    return with_note(
-        text,
-        tail=judge_tail(rows),
+    situation = Situation(
+        judge_tail(rows),
         tool_tail=ends_in_tool_result(rows),
         fresh=True,
         marked=marked,
         mark_reason=reason,
     )
+    return with_note(text, situation)
 
 
 ASKED = TranscriptRow("user", "Deploy it.", NOON.timestamp())

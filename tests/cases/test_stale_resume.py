@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from hermes_trio.gateway.outbound import texts as words
-from hermes_trio.gateway.turn.system_notes import with_note
+from hermes_trio.gateway.turn.system_notes import Situation, with_note
 from hermes_trio.gateway.turn.transcript_tail import NOTE_OPENING, Tail, judge_tail
 from hermes_trio.state.tables import sessions, transcript
 from hermes_trio.state.tables.session_entry import Mark
@@ -36,7 +36,7 @@ CALLED = TranscriptRow(
 
 def test_stale_resume_pending_ignored_when_tail_is_completed_assistant() -> None:
     tail = judge_tail([ASKED, ANSWERED])
-    said = with_note("Thanks!", tail=tail, fresh=True, marked=True, mark_reason="restart_timeout")
+    said = with_note("Thanks!", Situation(tail, fresh=True, marked=True, mark_reason="restart_timeout"))
     assert said == "Thanks!"
 
 

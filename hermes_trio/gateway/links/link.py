@@ -107,7 +107,7 @@ def pause(attempt: int, jitter: float) -> float:
     return longest * (1 + jitter / 4)
 
 
-class _Ours(Exception):
+class _CoreMistake(Exception):
     """A mistake in the core, on its way through an adapter's blocks."""
 
 
@@ -133,7 +133,7 @@ async def _accepted(
     except GatewayError as error:
         raise LinkLost(str(error)) from error
     except Exception as error:  # a mistake of ours is not to be taken for one of the adapter around us
-        raise _Ours from error
+        raise _CoreMistake from error
 
 
 async def _take_in(
@@ -166,7 +166,7 @@ def _cancelled_apart(connection: Connection) -> Iterator[None]:
         yield
     except BaseExceptionGroup as group:
         mistakes, rest = group.split(Exception)
-        if mistakes is None or rest is None or _within(mistakes, _Ours):
+        if mistakes is None or rest is None or _within(mistakes, _CoreMistake):
             raise
         log.warning(
             "an adapter failed while cancelled",
@@ -194,6 +194,23 @@ def calling(connection: Connection) -> Iterator[None]:
         raise OutcomeUnknown(f"the adapter made a mistake: {mistake}") from error
 
 
+def _note_loss(connection: Connection, error: Exception) -> None:
+    """Note that a link is lost: for good if the platform refused our credentials."""
+    if refusal := _within(error, CredentialsRefused):
+        log.error("a platform refused us", platform=connection.adapter.name, error=str(refusal))
+        connection.becomes(PlatformState.FATAL, trouble=str(refusal))
+        return
+    lost = _within(error, LinkLost)
+    why = error_text(lost or error)
+    log.warning(
+        "a link is lost",
+        platform=connection.adapter.name,
+        error=why,
+        exc_info=lost is None and not is_expected(error),
+    )
+    connection.becomes(PlatformState.RETRYING, trouble=why)
+
+
 async def keep_connected(
     connection: Connection,
     on_up: Callable[[Connection], Awaitable[None]],
@@ -217,23 +234,12 @@ async def keep_connected(
                     await _take_in(link.receive(), connection, accept)
             raise LinkLost("the connection was closed")
         except Exception as error:
-            # Whatever an adapter does wrong is its own trouble, and never another platform's. What we
-            # do wrong is not.
-            if _within(error, _Ours):
+            # An error of an adapter ends its own link only. A mistake of the core is not an adapter's.
+            if _within(error, _CoreMistake):
                 raise
-            if refusal := _within(error, CredentialsRefused):
-                log.error("a platform refused us", platform=connection.adapter.name, error=str(refusal))
-                connection.becomes(PlatformState.FATAL, trouble=str(refusal))
+            _note_loss(connection, error)
+            if connection.state is PlatformState.FATAL:
                 return
-            lost = _within(error, LinkLost)
-            why = error_text(lost or error)
-            log.warning(
-                "a link is lost",
-                platform=connection.adapter.name,
-                error=why,
-                exc_info=lost is None and not is_expected(error),
-            )
-            connection.becomes(PlatformState.RETRYING, trouble=why)
         finally:
             connection.link = None
         if trio.current_time() - up_at >= wait:

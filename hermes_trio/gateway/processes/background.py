@@ -35,7 +35,7 @@ from ...tools.output import MARGIN, cleaned, latest
 from ..home.open_home import Home
 from ..outbound import texts
 from ..outbound.chats import Chats
-from .command import Command, CommandRunner
+from .command import Command, CommandRunner, joined
 
 MOST = 64
 """Limit of running processes, and of ended ones that are remembered."""
@@ -143,7 +143,7 @@ class Background:
                         process_id,
                         entry.session_id,
                         entry.session_key,
-                        command if isinstance(command, str) else " ".join(command),
+                        joined(command),
                         process,
                         world.time(),
                         cwd or Path.cwd(),

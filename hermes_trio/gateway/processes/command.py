@@ -53,8 +53,8 @@ class CommandRunner:
         if self.guard is None:
             raise NotImplementedError("this gateway was opened without a guard: it starts no processes")
         process_id = process_id or home.world.new_id()
-        spools = home.path / "spools"
-        make_private_dir(spools)
+        spool = home.path / "spools" / process_id
+        make_private_dir(spool.parent)
         process = None
         try:
             async with running(
@@ -62,7 +62,7 @@ class CommandRunner:
                 command,
                 cwd=cwd or Path.cwd(),
                 env=command_environment(os.environ, home.config.terminal.env_passthrough),
-                spool=spools / process_id,
+                spool=spool,
                 guard=self.guard,
                 ending=self.shutdown.begun,
                 talk=background,
@@ -73,19 +73,28 @@ class CommandRunner:
                     home.life,
                     process.id.pid,
                     process.id.started,
-                    command if isinstance(command, str) else " ".join(command),
+                    joined(command),
                     background=background,
                     started_at=home.world.time(),
-                    spool=str(spools / process_id),
+                    spool=str(spool),
                 )
                 await home.database.write(processes.add, row)
                 yield process
         finally:
             if process is not None and process.is_over:
-                # An end that is not proven or cannot be stored is left to the next start, which looks for it.
-                deadline = self.shutdown.last_words_deadline()
-                with trio.CancelScope(deadline=deadline, shield=True), suppress(StoreError):
-                    await home.database.write(processes.end, process_id, process.exit_code, home.world.time())
+                await self._store_end(process_id, process)
+
+    async def _store_end(self, process_id: str, process: ChildProcess) -> None:
+        """Store the end of a process. An end that is not proven or cannot be stored is left to the next
+        start, which looks for it."""
+        home, deadline = self.home, self.shutdown.last_words_deadline()
+        with trio.CancelScope(deadline=deadline, shield=True), suppress(StoreError):
+            await home.database.write(processes.end, process_id, process.exit_code, home.world.time())
+
+
+def joined(command: Command) -> str:
+    """Return a command in one text, as it is shown."""
+    return command if isinstance(command, str) else " ".join(command)
 
 
 def command_environment(environ: Mapping[str, str], passed: Collection[str] = ()) -> dict[str, str]:

@@ -28,7 +28,6 @@ from ...tools.background_process import BackgroundProcess, OutputWatch
 from ...tools.tool import Approval
 from ..home.open_home import Home
 from ..outbound.chats import Chats
-from ..outbound.lane import Stream
 from ..outbound.rows import Body, Chat, owed
 from ..outbound.split import fits
 from ..processes.background import Background
@@ -36,7 +35,7 @@ from ..processes.command import Command
 from .attachments import keep
 from .attribution import with_attribution
 from .open_question import DENY
-from .questions import ask
+from .questions import Asker
 from .turn_run import TurnRun
 
 
@@ -51,20 +50,17 @@ class TurnContext:
         run: TurnRun,
         journal: RunWriter,
         nursery: trio.Nursery,
-        *,
-        stream: Stream | None,
-        prompt: str,
-        history: Sequence[TranscriptRow],
     ) -> None:
         self._home, self._chats, self._background = home, chats, background
-        self._run, self._journal, self._nursery, self._stream = run, journal, nursery, stream
+        self._run, self._journal, self._nursery = run, journal, nursery
         self._handle = run.handle
+        self._asker = Asker(home, chats, self, run.handle)
         self.entry, self.turn_id, self.run_id = run.entry, run.turn_id, run.run_id
-        self.prompt = prompt
+        self.prompt = run.prompt
         """The text to answer, with the gateway's note before it if one is due."""
         self.said: tuple[MessageEvent, ...] = tuple(row.event for row in run.handle.rows)
         """The messages that this turn answers; none for a resumed turn."""
-        self.history = tuple(history)
+        self.history = tuple(run.history)
         """The transcript before this turn."""
         self.usage: Usage | None = None
         """Tokens that the model used; set by the agent."""
@@ -173,7 +169,7 @@ class TurnContext:
     def _show(self) -> None:
         """Show the text in the chat. A text that outgrows one message stops growing there: the whole answer
         is sent at the end."""
-        run, stream = self._run, self._stream
+        run, stream = self._run, self._run.stream
         if stream is None or run.chat is None or run.connection is None:
             return
         if fits(self.text + stream.cursor, run.connection.adapter.traits):
@@ -250,7 +246,7 @@ class TurnContext:
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
         """Ask the person a question and return the answer; None if none came in time."""
         limit = self._home.config.agent.clarify_timeout if within is None else within
-        return await ask(self._home, self._chats, self, self._handle, text, choices=choices, within=limit)
+        return await self._asker.ask(text, choices, within=limit)
 
     async def may(self, what: Approval | str) -> str | None:
         """Ask for approval of something that may do harm. Return its scope (`once`, `session` or `always`),
@@ -258,7 +254,7 @@ class TurnContext:
         person cannot be shown it whole and exactly."""
         limit = self._home.config.approvals.timeout
         approval = Approval(what) if isinstance(what, str) else what
-        answer = await ask(self._home, self._chats, self, self._handle, approval, within=limit)
+        answer = await self._asker.ask(approval, within=limit)
         return None if answer == DENY else answer
 
     @contextmanager
@@ -278,11 +274,18 @@ class TurnContext:
         heard, self._handle.heard = self._handle.heard, []
         if not ids and not heard:
             return []
-        at, config = self._home.world.time(), self._home.config
-        place = self._journal.last_seq
-        return await self._home.database.write(
-            _take_steered, self.session_id, self.turn_id, place, ids, heard, at, config
-        )
+        session_id, turn_id, config = self.session_id, self.turn_id, self._home.config
+        empty_row = self.row(TranscriptRow("user", "", 0))
+
+        def step(db: sqlite3.Connection) -> list[str]:
+            # A message that does not wait any more was dropped meanwhile.
+            joined = [row for row in inbox.by_ids(db, ids) if inbox.join_turn(db, turn_id, [row.inbox_id])]
+            taken = [*heard, *(with_attribution(row, config).event.text for row in joined)]
+            for text in taken:
+                transcript.append(db, session_id, replace(empty_row, content=text))
+            return taken
+
+        return await self._home.database.write(step)
 
     # --- the transcript ---
 
@@ -321,22 +324,3 @@ class TurnContext:
             place=self._journal.last_seq,
             reasoning=(self.thought.strip() or None) if row.role == "assistant" else None,
         )
-
-
-def _take_steered(
-    db: sqlite3.Connection,
-    session_id: str,
-    turn_id: int,
-    place: int,
-    inbox_ids: Sequence[int],
-    heard: Sequence[str],
-    at: float,
-    config: GatewayConfig,
-) -> list[str]:
-    """Let the messages that still wait join the turn, and store their texts and the matches of output
-    watches."""
-    joined = [row for row in inbox.by_ids(db, inbox_ids) if inbox.join_turn(db, turn_id, [row.inbox_id])]
-    taken = [*heard, *(with_attribution(row, config).event.text for row in joined)]
-    for text in taken:
-        transcript.append(db, session_id, TranscriptRow("user", text, at, turn_id, place=place))
-    return taken

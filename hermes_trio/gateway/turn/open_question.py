@@ -19,14 +19,13 @@ import msgspec
 import trio
 
 from ...base.events import ApprovalRequest, QuestionRequest
-from ...base.messages import SessionSource
 from ...platform.contract import Button, Traits
 from ...state.tables import approvals, inbox, outbox, turns
 from ...state.tables.approvals import ApprovalRow
 from ...state.tables.outbox import Owed
 from ...tools.tool import Approval
 from ..outbound.exact_text import approval_parts, on_one_line, question_parts, visible, with_end
-from ..outbound.rows import Body, Chat, owed
+from ..outbound.rows import Body
 
 Kind = Literal["approval", "question"]
 
@@ -107,19 +106,11 @@ def request_event(question: OpenQuestion, asked: Approval | str) -> ApprovalRequ
     return ApprovalRequest(question.id, command, why, cwd)
 
 
-def question_row(
-    question: OpenQuestion,
-    asked: Approval | str,
-    *,
-    source: SessionSource,
-    traits: Traits,
-    within: float,
-    run_id: str,
-    turn_id: int,
-    session_id: str,
-) -> Owed | None:
-    """Return the outbox row that shows a question, or None if there is nothing to show. Raises `NotShown` if
-    an approval cannot be shown whole and exactly."""
+def question_body(
+    question: OpenQuestion, asked: Approval | str, *, traits: Traits, within: float
+) -> Body | None:
+    """Return the message that shows a question, or None if there is nothing to show. Raises `NotShown` if an
+    approval cannot be shown whole and exactly."""
     if isinstance(asked, str):
         parts = question_parts(asked, question.choices, traits)
     else:
@@ -127,19 +118,11 @@ def question_row(
     if not parts:
         return None
     *before, last = parts
-    body = Body(
+    return Body(
         last.text,
         preformatted=last.preformatted,
         before=tuple(before),
         buttons=question.buttons() if traits.buttons else (),
-    )
-    return owed(
-        Chat.of(source),
-        _key(run_id, question.id),
-        body,
-        thread_id=source.thread_id,
-        session_id=session_id,
-        turn_id=turn_id,
     )
 
 
@@ -148,7 +131,7 @@ def _short(label: str) -> str:
     return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
 
 
-def _key(run_id: str, question_id: str) -> str:
+def question_key(run_id: str, question_id: str) -> str:
     """Return the delivery key of a question."""
     return f"{run_id}:asks:{question_id}"
 
@@ -197,7 +180,7 @@ def close_questions_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> 
 def _remove_buttons(db: sqlite3.Connection, request: ApprovalRow, answer: str | None, at: float) -> None:
     """Owe the edit that removes the buttons of a question and says how it ended, if it has any."""
     turn = turns.get(db, request.turn_id)
-    asked = outbox.by_key(db, _key(turn.run_id, request.approval_id)) if turn else None
+    asked = outbox.by_key(db, question_key(turn.run_id, request.approval_id)) if turn else None
     body = msgspec.json.decode(asked.owed.body, type=Body) if asked else None
     if asked is None or body is None or not body.buttons:
         return

@@ -63,40 +63,27 @@ class Turns:
         """Run one turn from its row to its end, and return its outcome. Raises Cancelled if the gateway cuts
         it: its end is then stored, or the next start finds that it has none."""
         home = self.home
-        run = await self._named(entry, handle)
-        async with home.journals.open_run(entry.session_id, run.run_id) as journal:
+        run_id = await self._free_run_id(handle)
+        handle.run_id = run_id
+        run = TurnRun(entry, handle, prompt, history, run_id, stream_key(run_id))
+        self._set_chat(run)
+        async with home.journals.open_run(entry.session_id, run_id) as journal:
             turn: TurnContext | None = None
             agent_left = ended = False
             try:
-                turn_id = await home.database.write(
-                    _begin, run.run_id, entry.session_id, home.life, handle, home.world.time()
-                )
-                if turn_id is None:
+                if not await self._begin(run):
                     ended = True
                     return Outcome.UNSTARTED
-                run.turn_id = turn_id
-                self.background.turn_begins(entry)
-                stream = self._stream(run)
                 with handle.scope:
                     async with trio.open_nursery() as nursery:
-                        turn = TurnContext(
-                            home,
-                            self.chats,
-                            self.background,
-                            run,
-                            journal,
-                            nursery,
-                            stream=stream,
-                            prompt=prompt,
-                            history=history,
-                        )
+                        turn = TurnContext(home, self.chats, self.background, run, journal, nursery)
                         self._show_progress(run, turn, nursery)
                         await self._answer(run, turn)
                         nursery.cancel_scope.cancel(reason="the agent has finished")
                 if handle.scope.cancelled_caught:
                     run.outcome = handle.ended_by
-                if stream is not None:
-                    stream.close()
+                if run.stream is not None:
+                    run.stream.close()
                 assert turn is not None  # noqa: S101 - it is set before the first checkpoint of the block
                 agent_left = True
                 outcome = await self._end_when_stored(run, turn, journal)
@@ -110,26 +97,37 @@ class Turns:
                     if not agent_left and run.outcome is not Outcome.ANSWERED:
                         # A turn that was stopped and still cleans up was not cut: the first end counts.
                         run.outcome = handle.ended_by if handle.scope.cancel_called else Outcome.CUT
-                    deadline = self.shutdown.last_words_deadline()
-                    with trio.CancelScope(deadline=deadline, shield=True) as last_words:
-                        await self._end(run, turn, journal)
-                    if last_words.cancelled_caught:
-                        log.warning("turn cut without last words", run=run.run_id)
+                    await self._end_in_time(run, turn, journal)
 
-    async def _named(self, entry: SessionEntry, handle: TurnHandle) -> TurnRun:
-        """Give the run its id: the one that was promised with its message, unless a run of that id was cut
-        before it had begun."""
-        rows, source = handle.rows, handle.source
-        promised = rows[0].event.run_id if rows else None
+    async def _free_run_id(self, handle: TurnHandle) -> str:
+        """Return the id of the run: the one that was promised with its message, unless a run of that id was
+        cut before it had begun."""
+        promised = handle.rows[0].event.run_id if handle.rows else None
         if promised is None or await self.home.database.read(turns.by_run, promised) is not None:
-            promised = self.home.world.new_id()
-        handle.run_id = promised
-        run = TurnRun(entry, handle, promised, stream_key(promised))
+            return self.home.world.new_id()
+        return promised
+
+    def _set_chat(self, run: TurnRun) -> None:
+        """Set the chat that gets the answer, and the message that it replies to."""
+        rows, source = run.handle.rows, run.handle.source
         run.reply_to = rows[-1].event.message_id if rows else None
         if source is not None:
             run.chat, run.thread_id = Chat.of(source), source.thread_id
             run.connection = self.chats.connections[source.platform, source.account]
-        return run
+
+    async def _begin(self, run: TurnRun) -> bool:
+        """Store the row of a turn. Return False if its messages or the cut turn were dropped since it was
+        decided."""
+        home = self.home
+        turn_id = await home.database.write(
+            _store_begin, run.run_id, run.entry.session_id, home.life, run.handle, home.world.time()
+        )
+        if turn_id is None:
+            return False
+        run.turn_id = turn_id
+        self.background.turn_begins(run.entry)
+        run.stream = self._stream(run)
+        return True
 
     def _stream(self, run: TurnRun) -> Stream | None:
         """Return the message in which the answer grows, if the chat can show it."""
@@ -180,6 +178,14 @@ class Turns:
         """End a turn; retry while the disk is full, so that the answer is not lost."""
         return await stored("end of a turn", partial(self._end, run, turn, journal), run=run.run_id)
 
+    async def _end_in_time(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter) -> None:
+        """End a turn that is cut: under a shield, and until the deadline of the last words."""
+        deadline = self.shutdown.last_words_deadline()
+        with trio.CancelScope(deadline=deadline, shield=True) as last_words:
+            await self._end(run, turn, journal)
+        if last_words.cancelled_caught:
+            log.warning("turn cut without last words", run=run.run_id)
+
     async def _end(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter) -> Outcome:
         """End a turn: one transaction, then the last record of the journal. Return the outcome that
         stands."""
@@ -192,9 +198,7 @@ class Turns:
             settled, run.run_id, run.turn_id, settlement, self.home.world.time()
         )
         if stands is None and turn is None:
-            return (
-                Outcome.UNSTARTED
-            )  # it never began: its journal stays empty, and its run id may be used again
+            return Outcome.UNSTARTED  # its journal stays empty, and its run id may be used again
         stands = stands or Outcome.UNSTARTED  # without a row its session was deleted
         if (settlement.owed or closes) and run.chat is not None:
             self.chats.lane(run.chat).deliver()
@@ -229,7 +233,7 @@ def _single(raised: BaseException) -> BaseException:
     return raised
 
 
-def _begin(
+def _store_begin(
     db: sqlite3.Connection, run_id: str, session_id: str, life: str, handle: TurnHandle, at: float
 ) -> int | None:
     """Store the row of a turn, let its messages join it, and append them to the transcript. Return the id of

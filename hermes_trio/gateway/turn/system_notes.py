@@ -11,6 +11,7 @@ result is not done again. A call without a result may have happened or not, so i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ...config.schema import SessionReset
 from ...state.db.column_text import disarmed
@@ -39,6 +40,27 @@ _ENDED_BY = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """The facts about a session that decide which note is due before a text."""
+
+    tail: Tail
+    """How far the conversation came before the text."""
+    fresh: bool
+    """True if the tail, and the mark if there is one, are recent enough."""
+    marked: bool = False
+    """True if a cut turn has marked the session."""
+    mark_reason: str | None = None
+    tool_tail: bool = False
+    """True if the tail is a tool result on which the model has not commented yet."""
+    reset_reason: str | None = None
+    """Reason why the session before this one was ended, in a new session."""
+    interactive: bool = True
+    """True if a person can answer questions."""
+    gone: Sequence[str] = ()
+    """Background processes that ended with the gateway, and that the model has not been told of."""
+
+
 def prompt_of(
     text: str,
     entry: SessionEntry,
@@ -51,12 +73,12 @@ def prompt_of(
     """Return the prompt of a turn: the note that is due for this session, if any, followed by the text.
     History and mark older than `window` seconds call for no note."""
     if not history and entry.mark is None:
-        return with_note(text, tail=Tail.EMPTY, fresh=True, reset_reason=entry.auto_reset_reason, gone=gone)
+        situation = Situation(Tail.EMPTY, fresh=True, reset_reason=entry.auto_reset_reason, gone=gone)
+        return with_note(text, situation)
     marked_at = entry.mark.at if entry.mark else None
     fresh = is_fresh(tail_time(history), now, window)
-    return with_note(
-        text,
-        tail=judge_tail(history),
+    situation = Situation(
+        judge_tail(history),
         tool_tail=ends_in_tool_result(history),
         fresh=fresh and (not entry.resume_pending or is_fresh(marked_at, now, window)),
         marked=entry.resume_pending,
@@ -64,41 +86,27 @@ def prompt_of(
         reset_reason=entry.auto_reset_reason if not history else None,
         gone=gone,
     )
+    return with_note(text, situation)
 
 
-def with_note(
-    text: str,
-    *,
-    tail: Tail,
-    fresh: bool,
-    marked: bool = False,
-    mark_reason: str | None = None,
-    tool_tail: bool = False,
-    reset_reason: str | None = None,
-    interactive: bool = True,
-    gone: Sequence[str] = (),
-) -> str:
-    """Return the note that is due, if any, followed by the text.
-
-    `tail`, `tool_tail` and `fresh` describe the history before this text. An empty text is a resumed turn
-    without a new message; `interactive` says whether a person can answer questions. `gone` names background
-    processes that ended with the gateway, and that the model has not been told of.
-    """
+def with_note(text: str, situation: Situation) -> str:
+    """Return the note that is due, if any, followed by the text. An empty text is a resumed turn without a
+    new message."""
     text = disarmed(text)
     spoken = bool(text.strip())
-    unfinished = fresh and tail is Tail.UNFINISHED
-    if reset_reason is not None:
-        note = _reset_note(reset_reason)
-    elif unfinished and marked:
-        note = _recovery_note(mark_reason, spoken=spoken, interactive=interactive)
-    elif unfinished and tool_tail and spoken:
+    unfinished = situation.fresh and situation.tail is Tail.UNFINISHED
+    if situation.reset_reason is not None:
+        note = _reset_note(situation.reset_reason)
+    elif unfinished and situation.marked:
+        note = _recovery_note(situation.mark_reason, spoken=spoken, interactive=situation.interactive)
+    elif unfinished and situation.tool_tail and spoken:
         note = _tool_tail_note()
-    elif gone:
+    elif situation.gone:
         note = f"{NOTE_OPENING} The gateway was restarted.]"
     else:
         return text
-    if gone:
-        note = f"{note[:-1]} {_gone(gone)}]"
+    if situation.gone:
+        note = f"{note[:-1]} {_gone(situation.gone)}]"
     return f"{note}\n\n{text}" if spoken else note
 
 

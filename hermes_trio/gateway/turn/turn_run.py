@@ -1,13 +1,17 @@
-"""The run of a turn as data: its ids, its chat, and how it ends. `run` fills it in, `outcome` reads it."""
+"""The run of a turn as data: its prompt, its ids, its chat, and how it ends. `run` fills it in; `context` and
+`outcome` read it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...agent.providers.model_errors import ModelError
 from ...state.tables.session_entry import SessionEntry
+from ...state.tables.transcript import TranscriptRow
 from ...state.tables.turns import Outcome
 from ..links.link import Connection
+from ..outbound.lane import Stream
 from ..outbound.rows import Chat
 from .handle import TurnHandle
 
@@ -18,9 +22,15 @@ class TurnRun:
 
     entry: SessionEntry
     handle: TurnHandle
+    prompt: str
+    """The text to answer, with the gateway's note before it if one is due."""
+    history: Sequence[TranscriptRow]
+    """The transcript before this turn."""
     run_id: str
     stream_key: str
     """Delivery key of its streamed message."""
+    stream: Stream | None = None
+    """The message in which the answer grows, if the chat can show it."""
     chat: Chat | None = None
     """Chat that gets the answer; None for a session without one."""
     connection: Connection | None = None

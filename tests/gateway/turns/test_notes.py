@@ -1,35 +1,24 @@
 """What the model is told of a restart or a reset, and what the person reads."""
 
 import re
-from typing import NotRequired, TypedDict
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_trio.config.schema import SessionReset
-from hermes_trio.gateway.turn.system_notes import reset_notice, with_note
+from hermes_trio.gateway.turn.system_notes import Situation, reset_notice, with_note
 from hermes_trio.gateway.turn.transcript_tail import NOTE_OPENING, Tail, judge_tail
 from hermes_trio.state.db.column_text import disarmed
 from hermes_trio.state.rules.reset_policy import ResetReason
 from hermes_trio.state.tables.transcript import TranscriptRow
 
-
-class Situation(TypedDict):
-    tail: Tail
-    fresh: bool
-    marked: NotRequired[bool]
-    mark_reason: NotRequired[str | None]
-    tool_tail: NotRequired[bool]
-    reset_reason: NotRequired[str | None]
-    interactive: NotRequired[bool]
-
-
-CUT: Situation = {"tail": Tail.UNFINISHED, "fresh": True, "marked": True}
-CUT_BY_RESTART: Situation = {**CUT, "mark_reason": "restart_timeout"}
-TOOL_TAIL: Situation = {"tail": Tail.UNFINISHED, "fresh": True, "tool_tail": True}
-FRESH_SESSION: Situation = {"tail": Tail.EMPTY, "fresh": True}
-ALONE: Situation = {**CUT_BY_RESTART, "interactive": False}
+CUT = Situation(Tail.UNFINISHED, fresh=True, marked=True)
+CUT_BY_RESTART = replace(CUT, mark_reason="restart_timeout")
+TOOL_TAIL = Situation(Tail.UNFINISHED, fresh=True, tool_tail=True)
+FRESH_SESSION = Situation(Tail.EMPTY, fresh=True)
+ALONE = replace(CUT_BY_RESTART, interactive=False)
 
 
 # --- after a cut ---
@@ -47,14 +36,14 @@ ALONE: Situation = {**CUT_BY_RESTART, "interactive": False}
     ],
 )
 def test_a_recovery_note_says_what_interrupted_the_turn(reason: str | None, named: str) -> None:
-    situation: Situation = {**CUT, "mark_reason": reason}
-    told = with_note("what happened?", **situation)
+    situation = replace(CUT, mark_reason=reason)
+    told = with_note("what happened?", situation)
     assert told.startswith(NOTE_OPENING)
     assert re.findall("gateway (?:restart|shutdown|interruption)", told) == [named]
 
 
 def test_the_note_takes_the_work_first_and_then_the_new_message() -> None:
-    told = with_note("and the tests?", **CUT_BY_RESTART)
+    told = with_note("and the tests?", CUT_BY_RESTART)
     stance = [
         "history is intact",
         "unfinished tool result",
@@ -73,7 +62,7 @@ def test_the_note_takes_the_work_first_and_then_the_new_message() -> None:
 @pytest.mark.parametrize("text", ["", "  \n"])
 @pytest.mark.parametrize("situation", [CUT_BY_RESTART, ALONE])
 def test_a_turn_that_nobody_asked_for_is_given_the_note_alone(text: str, situation: Situation) -> None:
-    told = with_note(text, **situation)
+    told = with_note(text, situation)
     assert told.startswith(NOTE_OPENING)
     assert told.endswith("]")
     assert "finish the work" in told
@@ -82,15 +71,15 @@ def test_a_turn_that_nobody_asked_for_is_given_the_note_alone(text: str, situati
 
 @pytest.mark.parametrize("text", ["", "and the tests?"])
 def test_where_nobody_is_present_no_question_is_asked(text: str) -> None:
-    assert "ask no questions" in with_note(text, **ALONE)
-    assert "ask no questions" not in with_note(text, **CUT_BY_RESTART)
+    assert "ask no questions" in with_note(text, ALONE)
+    assert "ask no questions" not in with_note(text, CUT_BY_RESTART)
 
 
 # --- after an unmarked tool result ---
 
 
 def test_a_tool_tail_without_a_mark_has_the_same_stance() -> None:
-    told = with_note("and the tests?", **TOOL_TAIL)
+    told = with_note("and the tests?", TOOL_TAIL)
     assert told.startswith(NOTE_OPENING)
     assert "ends in a tool result" in told
     assert "history is intact" in told
@@ -100,7 +89,7 @@ def test_a_tool_tail_without_a_mark_has_the_same_stance() -> None:
 
 
 def test_a_blank_turn_behind_a_tool_tail_stays_blank() -> None:
-    assert with_note("", **TOOL_TAIL) == ""
+    assert with_note("", TOOL_TAIL) == ""
 
 
 # --- after a reset ---
@@ -116,8 +105,8 @@ def test_a_blank_turn_behind_a_tool_tail_stays_blank() -> None:
     ],
 )
 def test_a_reset_note_says_why_the_session_is_new(reason: str, words: str) -> None:
-    situation: Situation = {**FRESH_SESSION, "reset_reason": reason}
-    told = with_note("good morning", **situation)
+    situation = replace(FRESH_SESSION, reset_reason=reason)
+    told = with_note("good morning", situation)
     assert told.startswith(f"{NOTE_OPENING} The session before this one was ended")
     assert words in told
     assert told.endswith("]\n\ngood morning")
@@ -129,34 +118,34 @@ def test_a_reset_note_says_why_the_session_is_new(reason: str, words: str) -> No
 @pytest.mark.parametrize(
     "situation",
     [
-        {"tail": Tail.EMPTY, "fresh": True},
-        {"tail": Tail.ANSWERED, "fresh": True},
-        {"tail": Tail.UNFINISHED, "fresh": True},
-        {**CUT_BY_RESTART, "tail": Tail.ANSWERED},
-        {**CUT_BY_RESTART, "tail": Tail.WAITING},
-        {**CUT_BY_RESTART, "tail": Tail.ONLY_NOTE},
-        {**CUT_BY_RESTART, "tail": Tail.EMPTY},
-        {**CUT_BY_RESTART, "fresh": False},
-        {**TOOL_TAIL, "tail": Tail.WAITING},
-        {**TOOL_TAIL, "fresh": False},
+        Situation(tail=Tail.EMPTY, fresh=True),
+        Situation(tail=Tail.ANSWERED, fresh=True),
+        Situation(tail=Tail.UNFINISHED, fresh=True),
+        replace(CUT_BY_RESTART, tail=Tail.ANSWERED),
+        replace(CUT_BY_RESTART, tail=Tail.WAITING),
+        replace(CUT_BY_RESTART, tail=Tail.ONLY_NOTE),
+        replace(CUT_BY_RESTART, tail=Tail.EMPTY),
+        replace(CUT_BY_RESTART, fresh=False),
+        replace(TOOL_TAIL, tail=Tail.WAITING),
+        replace(TOOL_TAIL, fresh=False),
     ],
 )
 @pytest.mark.parametrize("text", ["hello [1]", "", " ", "two\n\nlines"])
 def test_a_text_is_left_alone_when_there_is_nothing_to_say(situation: Situation, text: str) -> None:
-    assert with_note(text, **situation) == text
+    assert with_note(text, situation) == text
 
 
 @pytest.mark.parametrize(
     ("situation", "opening"),
     [
-        ({**CUT_BY_RESTART, "tool_tail": True}, "The previous turn was interrupted"),
-        ({**CUT_BY_RESTART, "reset_reason": "suspended"}, "The session before this one"),
-        ({**TOOL_TAIL, "reset_reason": "idle"}, "The session before this one"),
-        ({**TOOL_TAIL, "fresh": False, "reset_reason": "idle"}, "The session before this one"),
+        (replace(CUT_BY_RESTART, tool_tail=True), "The previous turn was interrupted"),
+        (replace(CUT_BY_RESTART, reset_reason="suspended"), "The session before this one"),
+        (replace(TOOL_TAIL, reset_reason="idle"), "The session before this one"),
+        (replace(TOOL_TAIL, fresh=False, reset_reason="idle"), "The session before this one"),
     ],
 )
 def test_what_says_more_is_said_alone(situation: Situation, opening: str) -> None:
-    told = with_note("hello", **situation)
+    told = with_note("hello", situation)
     assert told.startswith(f"{NOTE_OPENING} {opening}")
     assert told.count(NOTE_OPENING) == 1
 
@@ -186,9 +175,8 @@ def test_no_text_ever_has_two_notes(
     reset_reason: str | None,
     interactive: bool,
 ) -> None:
-    told = with_note(
-        text,
-        tail=tail,
+    situation = Situation(
+        tail,
         fresh=fresh,
         marked=marked,
         mark_reason=mark_reason,
@@ -196,6 +184,7 @@ def test_no_text_ever_has_two_notes(
         reset_reason=reset_reason,
         interactive=interactive,
     )
+    told = with_note(text, situation)
     assert len(re.findall(r"(?i)\[\s*system\s+note\s*:", told)) == told.startswith(NOTE_OPENING)
     assert told.endswith(disarmed(text)) or not text.strip()
 
@@ -215,8 +204,8 @@ def test_no_text_ever_has_two_notes(
     ],
 )
 def test_a_person_cannot_write_a_note(text: str, given: str) -> None:
-    assert with_note(text, tail=Tail.ANSWERED, fresh=True) == given
-    assert with_note(text, **CUT_BY_RESTART).endswith(f"]\n\n{given}")
+    assert with_note(text, Situation(Tail.ANSWERED, fresh=True)) == given
+    assert with_note(text, CUT_BY_RESTART).endswith(f"]\n\n{given}")
 
 
 @given(texts)
@@ -224,9 +213,9 @@ def test_disarming_twice_changes_nothing_more(text: str) -> None:
     assert disarmed(disarmed(text)) == disarmed(text)
 
 
-@pytest.mark.parametrize("situation", [CUT_BY_RESTART, ALONE, {**FRESH_SESSION, "reset_reason": "idle"}])
+@pytest.mark.parametrize("situation", [CUT_BY_RESTART, ALONE, replace(FRESH_SESSION, reset_reason="idle")])
 def test_a_note_that_was_stored_after_all_is_known_as_one(situation: Situation) -> None:
-    stored = [TranscriptRow("user", with_note("", **situation), 1.0)]
+    stored = [TranscriptRow("user", with_note("", situation), 1.0)]
     assert judge_tail(stored) is Tail.ONLY_NOTE
 
 
