@@ -1,5 +1,5 @@
-"""Everything between a message that is stored and an answer that is owed.
+"""The gateway: everything between a received message and its delivered answer.
 
-The rules are pure functions over frozen values (`resume`, `notes`, `router`); what waits, sends and
-writes is built around them (`serve`, `session`, `turn`, `lane`).
+The rules are pure functions over frozen values (`router.route`, `startup.resume_rules`, `turn.system_notes`).
+The tasks that wait, send and store are built around them (`serve`, `session`, `turn`, `outbound`, `links`).
 """

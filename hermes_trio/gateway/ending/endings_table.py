@@ -1,9 +1,10 @@
-"""How the gateway ends: one value, decided once, and one table that says everything that follows.
+"""The endings of a gateway: one value, decided once, and one table with all consequences. Pure values;
+nothing here waits or stores.
 
-| ending | told | resume reason | state left | exit |
+| ending | announced | resume reason | state left | exit |
 |---|---|---|---|---|
 | planned stop | shutting down | shutdown_timeout | stopped | 0 |
-| signal nobody announced | shutting down | shutdown_timeout | running | 1 |
+| signal without a marker | shutting down | shutdown_timeout | running | 1 |
 | restart under systemd | restarting | restart_timeout | stopped | 0, and 75 if it could not be queued |
 | restart under another supervisor | restarting | restart_timeout | stopped | 75 |
 | restart, no supervisor | restarting | restart_timeout | stopped | re-exec in place |
@@ -27,9 +28,9 @@ from ...state.tables.session_entry import ResumeReason
 GATEWAY_SERVICE_RESTART_EXIT_CODE = EXIT_RESTART
 
 LAST_WORDS = 2.0
-"""Seconds in which what was cut writes its last record."""
+"""Seconds in which a turn or process that was cut writes its last record."""
 MARGIN = 5.0
-"""Seconds after the grace within which the gateway is gone, whatever hangs."""
+"""Seconds after the grace at which the process is gone, whatever hangs."""
 
 
 class Cause(StrEnum):
@@ -37,23 +38,23 @@ class Cause(StrEnum):
 
     PLANNED = "planned"
     SIGNAL = "signal"
-    """A signal that nobody announced: a machine that shuts down, or a supervisor that is not ours."""
+    """A signal without a marker file: the machine shuts down, or a foreign supervisor stops us."""
     RESTART = "restart"
     STORE_REPLACED = "database replaced"
-    """The files of the database were removed or replaced: nothing can be stored any more."""
+    """The database files were removed or replaced: nothing can be stored any more."""
     NOTHING_SERVES = "nothing can serve"
-    """Every platform has refused us."""
+    """Every platform has refused our credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """That the gateway ends, why, who asked for it, and how long turns may go on."""
+    """A decision that the gateway ends: its cause, its requester, and how long turns may go on."""
 
     cause: Cause
     grace: float
     asked_by: str = ""
     requester: MessageEvent | None = None
-    """The message that asked for it, if it was asked for in a chat."""
+    """The message that requested it, if it came from a chat."""
 
     @property
     def kind(self) -> Literal["stop", "restart"]:
@@ -61,8 +62,8 @@ class Ending:
 
 
 def combined(first: Ending | None, then: Ending) -> Ending:
-    """Which ending counts when a second one is asked for: the first, except that a stop turns a restart
-    into a stop. The grace that runs is not prolonged."""
+    """Return the ending that applies after a second request: the first one, except that a stop turns a
+    restart into a stop. A grace that runs is not prolonged."""
     if first is None:
         return then
     if first.kind == "restart" and then.kind == "stop":
@@ -71,18 +72,18 @@ def combined(first: Ending | None, then: Ending) -> Ending:
 
 
 class Supervisor(StrEnum):
-    """Who starts us again."""
+    """The program that starts the gateway again after its end."""
 
     SYSTEMD = "systemd"
     OTHER = "other"
     NONE = "none"
     HOST = "host"
-    """The program in which this gateway is embedded, if it wants to."""
+    """The program in which this gateway is embedded; it may start it again or not."""
 
 
 def supervisor(environ: Mapping[str, str], *, in_container: bool = False) -> Supervisor:
-    """Who watches over this process, as its environment says it."""
-    # A terminal of a desktop may be a service itself, and what is started in it inherits its environment.
+    """Return the supervisor of this process, according to its environment."""
+    # A desktop terminal may be a service itself, and processes started in it inherit its environment.
     if environ.get("INVOCATION_ID") and environ.get("SYSTEMD_EXEC_PID") in (None, str(os.getpid())):
         return Supervisor.SYSTEMD
     label = environ.get("XPC_SERVICE_NAME", "0")
@@ -92,7 +93,7 @@ def supervisor(environ: Mapping[str, str], *, in_container: bool = False) -> Sup
 
 
 class Exit(StrEnum):
-    """How the process leaves."""
+    """The way in which the process exits."""
 
     OK = "ok"
     FAILURE = "failure"
@@ -104,7 +105,7 @@ class Exit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Consequences:
-    """All that follows from an ending."""
+    """The consequences of an ending: one row of the table."""
 
     told: str
     resume_reason: ResumeReason
@@ -113,7 +114,7 @@ class Consequences:
 
 
 def consequences(ending: Ending, supervised_by: Supervisor) -> Consequences:
-    """The row of the table for this ending."""
+    """Return the row of the table for this ending."""
     if ending.kind == "restart":
         way = {
             Supervisor.SYSTEMD: Exit.QUEUE_UNIT,

@@ -1,7 +1,8 @@
-"""What comes from outside this program and asks the gateway to end: signals, the marker file that another
-process writes, and a hand on the files of the open database.
+"""Triggers of an ending from outside this process: signals, the marker file that another process writes, and
+the removal of the database files.
 
-None of them ends anything. Each asks `control`, once; signals go on listening for a hurry.
+None of them ends anything: each requests the ending from `Control`. A trigger may touch `Control`, the
+markers of the home and the database; it knows no chat and no turn.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ log = Log(__name__)
 
 
 def signals_we_know() -> list[signal.Signals]:
-    """Those that this system has."""
+    """Return the signals to which the gateway listens, as far as this system has them."""
     names = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGBREAK")
     return [found for name in names if (found := getattr(signal, name, None)) is not None]
 
@@ -43,8 +44,8 @@ async def obey_signals(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Ask for the ending that a signal means. A second stop signal hurries. The grace begins when the signal
-    arrives, also where the event loop is late."""
+    """Request the ending that a signal means. A second stop signal sets the grace to zero. The grace begins
+    when the signal arrives, even if the event loop is late."""
     with (
         trio.open_signal_receiver(*signals_we_know()) as signals,
         arrivals_noted(signals_we_know()) as arrived,
@@ -60,11 +61,11 @@ async def obey_signals(
             if marker is not None:
                 consume(home, PLANNED_STOP)
             if asked:
-                log.warning("asked to stop a second time", signal=name)
+                log.warning("second stop signal; grace set to zero", signal=name)
                 control.hurry()
             if name != "SIGTERM":
                 control.ask(Ending(Cause.PLANNED, grace, asked_by=name), at=at)
-            elif marker is not None or not asked:  # the signal that hurries need not be announced
+            elif marker is not None or not asked:  # a second signal needs no marker
                 control.ask(_meant(marker, grace), at=at)
             asked = True
 
@@ -72,18 +73,18 @@ async def obey_signals(
 async def run_planned_stop_watcher(
     control: Control, home: Path, me: ProcessId, world: World, grace: float
 ) -> None:
-    """Look for the marker of a planned stop until there is one for us; then this is over. The one poll
-    there is: nothing tells a process on every system that another one has written a file."""
+    """Look for the marker of a planned stop for this process, until there is one. It is polled: not every
+    system can notify a process of a new file."""
     while control.current is None:
         try:
             found = read_planned_stop(home, me, world, booted=boot_time())
         except OSError as error:
-            log.warning("the planned-stop marker cannot be read", error=str(error))
+            log.warning("planned-stop marker not readable", error=str(error))
         else:
             if found.marker is not None:
                 control.ask(_meant(found.marker, grace))
                 try:
-                    # Whoever wrote it may send the signal only now. That means the same, and must find it.
+                    # The writer of the marker may send its signal only now; `obey_signals` must then find it.
                     await trio.sleep(SIGNAL_WITHIN)
                 finally:
                     consume(home, PLANNED_STOP)
@@ -98,40 +99,41 @@ async def watch_drain_request(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """While a drain request lies in the home, the gateway is held. It goes on when the request is gone, or
-    has become too old. Started when it has looked once: what lies there at the start counts from then on."""
-    said = _heed_drain_request(control, home, world, None)
+    """Hold the gateway while the home holds a drain request, until the request is removed or too old. Reports
+    `started` after the first look, so that a request that is there at the start applies from the start."""
+    logged = _apply_drain_request(control, home, world, None)
     task_status.started()
     while True:
         await trio.sleep(LOOK_EVERY)
-        said = _heed_drain_request(control, home, world, said)
+        logged = _apply_drain_request(control, home, world, logged)
 
 
-def _heed_drain_request(control: Control, home: Path, world: World, said: str | None) -> str | None:
-    """Look for the request once. Returns what is wrong with it; who said so already does not say it again."""
+def _apply_drain_request(control: Control, home: Path, world: World, logged: str | None) -> str | None:
+    """Look for the request once, and hold the gateway or let it go on. Return the problem of the request, if
+    it has one; `logged` is the one that was logged last and is not logged again."""
     try:
         found = read_drain_request(home, world)
     except OSError as error:
-        log.warning("the drain request cannot be read", error=str(error))
-        return said
-    if found.problem is not None and found.problem != said:
-        log.warning("a drain request", problem=found.problem)
+        log.warning("drain request not readable", error=str(error))
+        return logged
+    if found.problem is not None and found.problem != logged:
+        log.warning("drain request has a problem", problem=found.problem)
     quiet = found.marker is not None and found.marker.suppress_notification
     control.hold(found.marker is not None, quiet=quiet)
     return found.problem
 
 
 async def end_with_database(control: Control, database: Database, world: World) -> None:
-    """When the files of the database are removed or replaced, save what it holds and ask for the ending.
-    The copy comes first: the open file is all there is, and is gone with this process."""
+    """Wait until the database files are removed or replaced; then save a copy and request the ending. The
+    copy comes first: only the open file still has the data, and it is gone with this process."""
     await database.replaced()
     control.refuse_turns()
-    log.error("database files removed or replaced; nothing more is accepted")
+    log.error("database files removed or replaced; no turn begins any more")
     while True:
         try:
             saved = await database.save(world)
         except (OSError, sqlite3.Error) as error:
-            log.error("database copy not saved; trying again", error=str(error))
+            log.error("database copy not saved; retrying", error=str(error))
             await trio.sleep(SAVE_AGAIN_AFTER)
         else:
             log.error("database copy saved", saved=saved.name if saved else "")
@@ -140,8 +142,8 @@ async def end_with_database(control: Control, database: Database, world: World) 
 
 
 def _meant(marker: PlannedStop | None, grace: float) -> Ending:
-    """What a stop signal means: what the marker on the disk announces, or, without one, a stop that
-    nobody announced."""
+    """Return the ending that a stop signal means: the one that the marker announces, or, without a marker,
+    that of a signal."""
     if marker is None:
         return Ending(Cause.SIGNAL, grace, asked_by="SIGTERM")
     cause = Cause.RESTART if marker.kind == "restart" else Cause.PLANNED

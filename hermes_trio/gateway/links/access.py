@@ -1,30 +1,32 @@
-"""Who may talk to the agent, and who may do more than talk.
+"""Access: the people who may talk to the agent, and those who may give admin commands and approvals.
 
-Nobody is let in by default. Who is, is decided in this order, first rule first:
+Nobody has access by default. The first rule that applies decides:
 
-| who speaks | |
+| the sender | access |
 |---|---|
-| on a platform with a door of its own, which asks for a key: the API | let in |
-| on a platform that the configuration does not name | refused |
-| somebody of whom no id is known | refused, also where everybody is let in |
-| anybody, and the platform has `allow_from: all` | let in |
-| one of `allow_from` or `allow_admin_from` | let in |
-| one whose pairing code the owner approved | let in, until that is revoked |
-| anybody else | refused |
+| on a platform with a door of its own, which asks for a key: the API | yes |
+| on a platform that the configuration does not name | no |
+| without a known id | no, also with `allow_from: all` |
+| anybody, on a platform with `allow_from: all` | yes |
+| listed in `allow_from` or `allow_admin_from` | yes |
+| with a pairing code that the owner approved | yes, until it is revoked |
+| anybody else | no |
 
-Access is asked for at every door and each time anew: at a message, before a cut turn is taken up again,
-at an answer to an approval. Nothing is remembered, so what the owner decides counts from the next moment
-on. Only for people whom no list names that is a look into the database.
+Access is checked each time: at a message, before a cut turn is resumed, at an answer to an approval. No
+result is kept, so a decision of the owner applies at once. The database is read only for people whom no
+list names.
 
-The commands of `ADMIN_COMMANDS` concern everybody, and an approval is a yes to a command on this machine:
+The commands of `ADMIN_COMMANDS` affect everybody, and an approval permits a command on this machine:
 
-| who is named | may give admin commands | may answer approvals |
+| the configuration names | admin commands from | approvals from |
 |---|---|---|
-| admins, by `allow_admin_from` | they | they |
+| admins, by `allow_admin_from` | the admins | the admins |
 | no admins, but people: a list, or pairing | all of them | the person whose turn asks |
 | nobody: `allow_from: all` | nobody | nobody |
 
-A door of its own, which asks for a key, is the owner's: who has the key may do both.
+A door of its own that asks for a key is the owner's: a person with the key may do both.
+
+This module may read the configuration and the pairing table; it knows no chat and no turn.
 """
 
 from __future__ import annotations
@@ -39,12 +41,12 @@ from ...state.db.database import Database
 from ...state.tables import pairing
 
 ADMIN_COMMANDS = frozenset({"model", "restart", "sethome"})
-"""What changes the gateway for everybody."""
+"""Commands that change the gateway for everybody."""
 
 
 def ids_of(source: SessionSource) -> tuple[str, ...]:
-    """The ids of the person who speaks. A direct chat is the person in it; anywhere else the chat's id
-    is nobody's."""
+    """Return the ids of the sender. In a direct chat without a user id, the id of the chat is that of the
+    person; in any other chat it belongs to nobody."""
     ids = tuple(one for one in (source.user_id_alt, source.user_id) if one)
     if not ids and source.chat_type == "dm" and source.chat_id:
         return (source.chat_id,)
@@ -52,7 +54,7 @@ def ids_of(source: SessionSource) -> tuple[str, ...]:
 
 
 def is_listed(platform: PlatformConfig, source: SessionSource) -> bool:
-    """Whether the configuration itself lets this person in."""
+    """Return True if the lists of the configuration give this person access."""
     ids = ids_of(source)
     if platform.allow_from == "all":
         return bool(ids)
@@ -60,8 +62,8 @@ def is_listed(platform: PlatformConfig, source: SessionSource) -> bool:
 
 
 def offers_pairing(platform: PlatformConfig, source: SessionSource) -> bool:
-    """Whether this stranger may ask to be let in. In a group never: all would read the code. Left open,
-    it depends on whether the owner has named anybody: who keeps a list keeps it."""
+    """Return True if a stranger may get a pairing code: never in a group, where everybody would read it. If
+    the configuration does not say, only on a platform where the owner has listed nobody."""
     if source.chat_type != "dm" or not ids_of(source):
         return False
     if platform.unauthorized_dm_behavior is None:
@@ -71,16 +73,16 @@ def offers_pairing(platform: PlatformConfig, source: SessionSource) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rules, with the configuration and the database that they look at."""
+    """The rules of access, with the configuration and the database that they read."""
 
     config: GatewayConfig
     database: Database
     world: World
     own_doors: Collection[str] = ()
-    """The platforms that are connected now and ask for a key at their own door."""
+    """Connected platforms with a door of their own that asks for a key."""
 
     async def may_talk(self, source: SessionSource) -> bool:
-        """Whether this person may talk to the agent, now."""
+        """Return True if this person may talk to the agent now."""
         if source.platform in self.own_doors:
             return True
         platform = self.config.platforms.get(source.platform)
@@ -91,7 +93,7 @@ class Access:
         return await self.database.read(pairing.is_paired, source.platform, ids_of(source))
 
     async def is_admin(self, source: SessionSource) -> bool:
-        """Whether this person may do what concerns everybody: the admin commands."""
+        """Return True if this person may give admin commands."""
         platform = self.config.platforms.get(source.platform)
         if platform is None or source.platform in self.own_doors:
             return await self.may_talk(source)
@@ -100,7 +102,8 @@ class Access:
         return await self.may_talk(source)
 
     async def may_approve(self, source: SessionSource, asked_of: Collection[str]) -> bool:
-        """Whether this person may answer an approval that a turn of the people with these ids asks for."""
+        """Return True if this person may answer an approval that a turn of the people with the ids `asked_of`
+        asks for."""
         if not await self.is_admin(source):
             return False
         platform = self.config.platforms.get(source.platform)
@@ -109,8 +112,8 @@ class Access:
         return not asked_of or any(one in asked_of for one in ids_of(source))
 
     async def new_code(self, source: SessionSource) -> str | None:
-        """The pairing code to show to this person, who was refused; None if there is nothing to say to
-        them. It is returned when its hash is stored, and must not be stored or logged itself."""
+        """Return a pairing code for a person without access; None if this person gets none. Its hash is
+        stored before it is returned. The code itself must not be stored or logged."""
         platform = self.config.platforms.get(source.platform)
         if platform is None or not offers_pairing(platform, source):
             return None

@@ -1,7 +1,8 @@
 """Finding the adapters of the platforms that the configuration names.
 
-An adapter belongs to whoever installs it: the entry point group `hermes_trio.platforms` holds, under the
-name of the platform, a function from the platform's configuration to its adapter.
+Adapters come from installed packages: the entry point group `hermes_trio.platforms` holds, under the name of
+a platform, a function that makes its adapter from the platform's configuration. This module may touch the
+configuration and entry points, and starts nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ MakeAdapter = Callable[[PlatformConfig], Adapter]
 
 
 def find_adapters(config: GatewayConfig) -> Sequence[Adapter]:
-    """Return the adapters of all enabled platforms. Raises one `ConfigInvalid` with what `make_adapter` found
-    about all of them."""
+    """Return the adapters of all enabled platforms. Raises one `ConfigInvalid` with the findings about all of
+    them."""
     findings: list[ConfigFinding] = []
     adapters: list[Adapter] = []
     for name, platform in config.platforms.items():
@@ -36,8 +37,9 @@ def find_adapters(config: GatewayConfig) -> Sequence[Adapter]:
 
 
 def refuse_unnamed(adapters: Sequence[Adapter], config: GatewayConfig) -> None:
-    """Raise `ConfigInvalid` for an adapter whose platform the configuration does not name: nobody is let in
-    there, so each of its messages would be dropped. One with a door of its own lets in whom it wants."""
+    """Raise `ConfigInvalid` for an adapter whose platform the configuration does not name: nobody has access
+    there, so each of its messages would be dropped. An adapter with a door of its own checks access
+    itself."""
     for adapter in adapters:
         if adapter.name not in config.platforms and not adapter.traits.own_door:
             problem = "an adapter is given for it, but it is not configured, so nobody may talk there"
@@ -46,8 +48,8 @@ def refuse_unnamed(adapters: Sequence[Adapter], config: GatewayConfig) -> None:
 
 
 def make_adapter(name: str, platform: PlatformConfig) -> Adapter:
-    """The adapter of a platform. `ConfigInvalid` for one that nobody has installed, that needs what is not
-    installed, or whose own keys its adapter refuses."""
+    """Return the adapter of a platform. Raises `ConfigInvalid` if it is not installed, if a package that it
+    needs is not installed, or if it refuses its own configuration keys."""
     found = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in found:
         near = get_close_matches(name, found, 1)

@@ -1,10 +1,11 @@
 """Links: the live connections to the platforms, one task for each.
 
-A link's task connects, receives, and connects again when the connection is lost; it never takes another
-link down. A store that fails, as on a full disk, is no failure of the platform: the link stays up, keeps
-the message that could not be stored, unacknowledged, and tries to store it again.
+The task of a link connects, receives, and connects again when the connection is lost. Its errors never end
+another link. A store that fails, as on a full disk, is no failure of the platform: the link stays up, keeps
+the message that could not be stored, does not acknowledge it, and tries to store it again.
 
-Who wants to send asks the `Connection` for the link there is, and waits if there is none.
+A task that sends asks the `Connection` for the current link, and waits if there is none. This module may
+touch adapters and the status board; it knows no chat and no session.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _T = TypeVar("_T")
 FIRST_PAUSE = 30.0
 LONGEST_PAUSE = 300.0
 STORE_AGAIN_AFTER = 1.0
-"""Seconds until a link tries again to store what the disk did not take."""
+"""Seconds until a link tries again to store an event that the disk did not take."""
 
 log = Log(__name__)
 
@@ -48,7 +49,7 @@ class Connection:
         self.link: Link | None = None
         self.state = PlatformState.CONNECTING
         self.times_up = 0
-        """How often it was connected."""
+        """Number of times it was connected."""
         self._changed = Pulse()
 
     @property
@@ -58,27 +59,26 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """What to call it in logs."""
+        """Its name in logs."""
         return f"{self.adapter.name}/{self.adapter.account}"
 
     def problem(self, error: BaseException) -> str:
-        """The message of an error of this platform, without secrets: addresses with a token in them, above
-        all."""
+        """Return the text of an error of this platform with secrets masked: an address may hold a token."""
         return self._secrets.masking(error_text(error))
 
     async def up(self) -> Link:
-        """The link, as soon as there is one."""
+        """Return the link; wait until there is one."""
         while self.link is None:
             await self._changed.wait()
         return self.link
 
     async def decided(self) -> None:
-        """Wait until the first attempt to connect has come to something."""
+        """Wait until the first attempt to connect has succeeded or failed."""
         while self.state is PlatformState.CONNECTING:
             await self._changed.wait()
 
     def becomes(self, state: PlatformState, link: Link | None = None, trouble: str | None = None) -> None:
-        """Note what has become of it, and wake who waits."""
+        """Set the state and the link, and wake the tasks that wait for a change."""
         self.state, self.link = state, link
         self.times_up += link is not None
         self._board.set_platform(
@@ -87,7 +87,8 @@ class Connection:
         self._changed.set()
 
     async def stored(self, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Do work that stores something; do it again while the store fails. The state file says so."""
+        """Do work that stores something; repeat it while the store fails. The state file shows the
+        trouble."""
         return await stored(
             "platform event",
             work,
@@ -102,37 +103,36 @@ class Connection:
 
 
 def pause(attempt: int, jitter: float) -> float:
-    """Seconds until the next attempt: doubling, and not all platforms at once."""
+    """Return the seconds until the next attempt. They double each time; `jitter` keeps the platforms from
+    connecting all at once."""
     longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt, 10))
     return longest * (1 + jitter / 4)
 
 
 class _CoreMistake(Exception):
-    """A mistake in the core, on its way through an adapter's blocks."""
+    """Carries an error of the core through the blocks of an adapter."""
 
 
 def _checked(event: MessageEvent, connection: Connection) -> MessageEvent:
-    """What an adapter says that it has received, if it is as the contract says, and from there. Raises
-    whatever comes of it if it is not, which is trouble of the adapter."""
+    """Return an event as an adapter has received it, checked against the contract. Raises an error, which
+    counts as the adapter's, for an event of another connection or with wrong values."""
     if (event.source.platform, event.source.account) != connection.address:
-        raise ValueError(f"{connection.name} has received something of {event.source.platform}")
+        raise ValueError(f"{connection.name} received an event of {event.source.platform}")
     return MessageEvent.from_dict(event.to_dict())
 
 
 async def _accepted(
     connection: Connection, accept: Callable[[MessageEvent], Awaitable[None]], event: MessageEvent
 ) -> None:
-    """Take an event in. What cannot be stored, as on a full disk, is not acknowledged until it is."""
+    """Take in an event. It is acknowledged only after it was stored."""
     try:
         await connection.stored(partial(accept, event))
     except InvalidId as error:
-        # It would come again for ever, and nothing behind it would get through.
-        log.error(
-            "a message is dropped: its ids make no key", platform=event.source.platform, error=str(error)
-        )
+        # Unacknowledged, it would come again for ever and block all later events.
+        log.error("event dropped; invalid ids", platform=event.source.platform, error=str(error))
     except GatewayError as error:
         raise LinkLost(str(error)) from error
-    except Exception as error:  # a mistake of ours is not to be taken for one of the adapter around us
+    except Exception as error:  # must not be taken for an error of the adapter around us
         raise _CoreMistake from error
 
 
@@ -141,16 +141,16 @@ async def _take_in(
     connection: Connection,
     accept: Callable[[MessageEvent], Awaitable[None]],
 ) -> None:
-    """Take in what is received, until there is no more."""
+    """Take in all events of a link, in order, until the adapter has no more."""
     async with AsyncExitStack() as leaving:
-        if isinstance(events, AsyncGenerator):  # which is to be closed by who leaves it
+        if isinstance(events, AsyncGenerator):  # must be closed by the task that leaves it
             leaving.push_async_callback(events.aclose)
         async for event in events:
             await _accepted(connection, accept, _checked(event, connection))
 
 
 def _within(error: Exception, kind: type[_E]) -> _E | None:
-    """The error of this kind, bare or in a group: an adapter may have nurseries of its own."""
+    """Return the first error of this kind, bare or in a group: an adapter may have nurseries of its own."""
     if isinstance(error, ExceptionGroup):
         found = (_within(inner, kind) for inner in error.exceptions)
         return next((inner for inner in found if inner is not None), None)
@@ -159,9 +159,12 @@ def _within(error: Exception, kind: type[_E]) -> _E | None:
 
 @contextmanager
 def _cancelled_apart(connection: Connection) -> Iterator[None]:
-    """An adapter may have nurseries of its own, and one of its tasks may fail while they are cancelled. That
-    comes in one group with the Cancelled of the others, which goes on alone: whose deadline it is would take
-    it out of the group, and the mistake would go on to where nobody expects one."""
+    """Separate cancellation from errors that an adapter raises while it is cancelled.
+
+    An adapter may have nurseries of its own, and one of its tasks may fail while they are cancelled. Its
+    error then comes in one group with the Cancelled of the other tasks. The error is logged, and the
+    Cancelled goes on alone: else the cancel scope would take the Cancelled out of the group, and the error
+    would go on to code that expects none."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -169,7 +172,7 @@ def _cancelled_apart(connection: Connection) -> Iterator[None]:
         if mistakes is None or rest is None or _within(mistakes, _CoreMistake):
             raise
         log.warning(
-            "an adapter failed while cancelled",
+            "adapter failed while cancelled",
             platform=connection.adapter.name,
             error=error_text(mistakes),
             exc_info=None if is_expected(mistakes) else mistakes,
@@ -179,31 +182,31 @@ def _cancelled_apart(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def calling(connection: Connection) -> Iterator[None]:
-    """A call of the link is made in here, and raises what the contract names: of what an adapter raises
-    beyond that, nobody knows what has come of the call."""
+    """Make a call of a link in this block. It raises the errors of the contract; any other error of an
+    adapter becomes `OutcomeUnknown`, because it does not say whether the call had its effect."""
     try:
         with _cancelled_apart(connection):
             yield
     except GatewayError:
         raise
-    except Exception as error:  # an adapter is anybody's code
+    except Exception as error:  # an adapter may be written by anybody
         if known := _within(error, PlatformError):
             raise known from error
-        log.exception("an adapter made a mistake", platform=connection.adapter.name)
+        log.exception("adapter raised an unexpected error", platform=connection.adapter.name)
         mistake = f"{type(error).__name__}: {connection.problem(error)}"
-        raise OutcomeUnknown(f"the adapter made a mistake: {mistake}") from error
+        raise OutcomeUnknown(f"the adapter raised an unexpected error: {mistake}") from error
 
 
 def _note_loss(connection: Connection, error: Exception) -> None:
     """Note that a link is lost: for good if the platform refused our credentials."""
     if refusal := _within(error, CredentialsRefused):
-        log.error("a platform refused us", platform=connection.adapter.name, error=str(refusal))
+        log.error("credentials refused by the platform", platform=connection.adapter.name, error=str(refusal))
         connection.becomes(PlatformState.FATAL, trouble=str(refusal))
         return
     lost = _within(error, LinkLost)
     why = error_text(lost or error)
     log.warning(
-        "a link is lost",
+        "link lost",
         platform=connection.adapter.name,
         error=why,
         exc_info=lost is None and not is_expected(error),
@@ -217,11 +220,12 @@ async def keep_connected(
     accept: Callable[[MessageEvent], Awaitable[None]],
     world: World,
 ) -> None:
-    """Be connected, for ever, or until the platform refuses us. `on_up` is done with before the first
-    message is taken, so that what waits from before comes first.
+    """Stay connected until cancelled, or until the platform refuses the credentials. `on_up` has returned
+    before the first event is taken in, so that work of an earlier time comes first.
 
-    To connect is no proof that all is well: two programs that use one bot both connect, and throw each
-    other out a moment later. Only a link that has held for as long as the pause it would cost begins anew."""
+    A successful connection does not reset the pauses: two programs that use one bot both connect, and
+    disconnect each other a moment later. The pauses begin anew after a link that lasted at least as long as
+    the next pause."""
     attempt = 0
     while True:
         wait, up_at = pause(attempt, world.jitter()), math.inf

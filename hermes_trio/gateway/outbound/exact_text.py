@@ -1,17 +1,17 @@
-"""Text that is shown exactly: what a person allows, or chooses, is what they have read.
+"""Text that is shown exactly: a person who approves a command, or chooses an answer, has read all of it.
 
-A character that cannot be seen, or cannot be told from another by looking, is written as its code point,
-such as ⟨U+202E⟩, and so is ⟨ itself. So two different texts never look the same:
+A character that cannot be seen, or looks like another one, is written as its code point, such as ⟨U+202E⟩,
+and so is ⟨ itself. So two different texts never look the same:
 
-| written as a code point | why |
+| written as a code point | reason |
 |---|---|
-| control and format characters, blanks other than the space, unassigned ones, half characters | not seen |
+| control and format characters, blanks other than the space, unassigned ones, surrogates | invisible |
 | letters that run from right to left | they change the order in which their neighbours are read |
 | combining marks and jamo that have a composed form | the composed form looks the same |
-| a space at the end of a line, white space at the ends of the text | not seen, or cut off by a platform |
+| a space at the end of a line, white space at the ends of the text | invisible, or removed by a platform |
 
-Rejected: backslash escapes, for commands are full of backslashes. Letters of different alphabets that look
-alike are not told apart.
+Rejected: backslash escapes, because commands are full of backslashes. Letters of different alphabets that
+look alike are not distinguished. Pure functions; the messages are `Part`s for the outbox.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from .rows import Part
 from .split import SMALLEST_LIMIT, chunks, width
 
 ROOM = 200
-"""What a question leaves free in its message, for how it ended: a mark of a repeat, and the answer."""
+"""Room that a question leaves in its message for the mark of a repeat, and for the answer."""
 ROOM_FOR_YES = 80
-"""The same where the answer is a yes or a no."""
+"""The same for an approval, whose answers are short."""
 LONGEST = 20_000
-"""Characters of what a person is asked to allow: nobody reads more before a yes."""
+"""Limit of characters of an approval: nobody reads more before a yes."""
 MOST_PARTS = 6
-"""Messages that show it, before the one that asks."""
+"""Limit of messages that show an approval, before the one that asks."""
 LONGEST_DESCRIPTION = 500
 _EDGES = 64
 """Room for two code points at the edges of a block, and for the lines around it."""
 QUOTED = "│ "
-"""Stands before each line of preformatted text where a platform has no form for it, so that nothing in the
-text can pass for words of ours."""
+"""Prefix of each line of preformatted text on a platform that cannot show it as such, so that no part of the
+text looks like words of the gateway."""
 
 _LOOKS_LIKE_NOTHING = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
     "\U0001d159\U0001d173-\U0001d17a\U000e0100-\U000e01ef"
-    # Marks that combine with anything; of some of them Telegram sends none on. Parts of Korean syllables.
+    # Marks that combine with any character (Telegram drops some of them); parts of Korean syllables.
     "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7fb]"
 )
 _OPENS = "⟨"
@@ -53,17 +53,17 @@ _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 
 
 def visible(text: str) -> str:
-    """`text` as it is shown: the same, unless there is something in it that cannot be seen."""
+    """Return `text` with its invisible characters as code points."""
     return "".join(_tokens(text))
 
 
 def on_one_line(text: str) -> str:
-    """As `visible`, with line breaks as code points too."""
+    """Return `text` as `visible` does, with line breaks as code points too."""
     return visible(text).replace("\n", _code_point("\n"))
 
 
 def _tokens(text: str) -> Iterator[str]:
-    """What each character of `text` is shown as."""
+    """Yield each character of `text` as it is shown."""
     before = ""
     for place, character in enumerate(text):
         at_edge = place == 0 or place == len(text) - 1
@@ -101,21 +101,21 @@ def _code_point(character: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A text that stands in lines of its own, preformatted."""
+    """A preformatted text in lines of its own."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Inline:
-    """A text that stands within a line, as it is."""
+    """A preformatted text within a line."""
 
     text: str
 
 
 def approval_parts(approval: Approval, within: float, traits: Traits) -> list[Part]:
-    """The messages that show a person what they are asked to allow; the last one asks. Raises `NotShown`
-    if the platform cannot show it whole and exactly."""
+    """Return the messages that ask for an approval; the last one has the question. Raises `NotShown` if the
+    platform cannot show all of it exactly."""
     if traits.dialect == "markdown" and not (traits.preformatted or traits.own_door):
         raise NotShown("the platform has no preformatted text")
     tokens = list(_tokens(approval.exact[: LONGEST + 1]))
@@ -142,7 +142,8 @@ def approval_parts(approval: Approval, within: float, traits: Traits) -> list[Pa
 
 
 def question_parts(question: str, choices: Sequence[str], traits: Traits) -> list[Part]:
-    """The messages that ask a question; the last one has the choices, each as it is, on one line."""
+    """Return the messages that ask a question; the last one has the choices, each shown exactly on one
+    line."""
     limit = max(traits.limit - ROOM, SMALLEST_LIMIT)
     parts = [Part(text) for text in chunks(question, replace(traits, limit=limit))]
     if not choices:
@@ -159,7 +160,7 @@ def question_parts(question: str, choices: Sequence[str], traits: Traits) -> lis
 
 
 def with_end(part: Part, answer: str | None) -> Part:
-    """A question's last message with how it ended."""
+    """Return the last message of a question with its answer, or with the note that it was not answered."""
     if answer is None:
         return Part(f"{part.text}\n\n{texts.not_answered()}", part.preformatted)
     shown = on_one_line(answer)[:100]
@@ -171,7 +172,8 @@ def with_end(part: Part, answer: str | None) -> Part:
 def _asking(
     approval: Approval, what: _Block | int, place: str, description: str, within: float, *, escapes: bool
 ) -> Iterator[str | _Block | _Inline]:
-    """What the message that asks says. `what` is what would be done, or the messages that show it."""
+    """Yield the pieces of the message that asks for an approval. `what` is the command or change, or the
+    number of messages that show it."""
     yield texts.may_i()
     if place:
         yield texts.where_it_would_be(approval.kind)
@@ -191,7 +193,7 @@ def _asking(
 
 @dataclass(frozen=True, slots=True)
 class _Composer:
-    """Puts a message together, a line for each part; what is inline goes on in the line before it."""
+    """Composes a message, one line for each piece; an inline piece continues the line before it."""
 
     quotes: bool
 
@@ -209,8 +211,8 @@ class _Composer:
 
 
 def _split(tokens: Sequence[str], limit: int, counting: Counting, *, quotes: bool) -> Iterator[str]:
-    """The characters in blocks that fit into a message each, cut at a line's end if that leaves half a
-    block. At the edges of a block white space is written as code points."""
+    """Yield the characters in blocks that fit into one message each, cut at the end of a line if that leaves
+    half a block. White space at the edges of a block is written as code points."""
     around = texts.part_of_what_is_asked(99, 99) + texts.end_of_part()
     room = limit - width(around, counting) - _EDGES
     if room < SMALLEST_LIMIT:

@@ -147,7 +147,7 @@ class Lane:
             except StoreError as error:  # a full disk, for example; receipts are kept in memory
                 log.error("delivery not stored; retrying", chat=self.chat.chat_id, error=str(error))
                 self._owes, wait = True, STORE_AGAIN_AFTER
-            # A later retry and a flood wait do not count as work that can be done now.
+            # A later retry and a flood wait are not work that can be done now.
             if (wait is None or wait >= FIRST_RETRY) and not self._hint.is_set():
                 self._flushed.set()
             if await self._nothing_for(idle if wait is None else wait) and wait is None and leave():

@@ -1,15 +1,15 @@
-"""A long text as messages that fit.
+"""Splitting a long text into messages that fit. Pure functions.
 
-A cut falls on a line's end if that leaves at least half a message, else on a space, else between two
-characters as people count them. Fenced code that is cut is closed in one message and opened again, with
-its language, in the next. Of several messages each says which it is: ` (2/3)`.
+A cut is made at the end of a line if that leaves at least half a message, else at a space, else between two
+characters as people count them (grapheme clusters). Fenced code that is cut is closed in one message and
+opened again, with its language, in the next. Each of several messages ends in its number: ` (2/3)`.
 
-What is kept: the messages, without what was added to them, are the text in order. What is missing
-between two of them is white space at which the text was cut; within code that is at most the one line
-break. White space around the whole text goes too: platforms take it off anyway, and refuse what is blank.
-Half a character (a lone surrogate) can be sent nowhere and becomes the sign for that.
+No text is lost: the messages, without the added fences and numbers, are the text in order. Only white space
+is left out: at a cut (within code at most the one line break), and around the whole text, where platforms
+remove it anyway, and refuse a blank message. A lone surrogate cannot be sent and becomes the replacement
+character.
 
-A line that looks like a fence and is wider than a quarter of a message is text: closing and opening it
+A line that looks like a fence and is wider than a quarter of a message counts as text: closing and opening it
 again would leave no room for the code.
 """
 
@@ -25,7 +25,7 @@ from itertools import accumulate
 from ...platform.contract import Counting, Traits
 
 SMALLEST_LIMIT = 64
-"""Below this the fences and the numbers leave no room for the text."""
+"""Smallest limit of a platform: below it the fences and the numbers leave no room for the text."""
 
 _SPACE = " \t\r\n"
 _BLANK_LINES = re.compile(r"[ \t\r\n]*\n")
@@ -35,27 +35,27 @@ _PAIR_OR_HALF = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 
 _JOINER = "\N{ZERO WIDTH JOINER}"
 _FLAG_LETTERS = range(0x1F1E6, 0x1F200)
-# What belongs to the character before it and is no mark by its category: skin tones, the letters in a
-# flag of a region, the later parts of a Korean syllable.
+# Code points that belong to the character before them although their category is no mark: skin tones, the
+# letters in the flag of a region, the later parts of a Korean syllable.
 _EXTENDING = re.compile(f"[{_JOINER}\u200c\u1160-\u11ff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 
 
 def fits(text: str, traits: Traits) -> bool:
-    """Whether `text` is one message."""
-    # No counting makes less of a character than one, nor more than four.
+    """Return True if `text` fits into one message."""
+    # A character counts as at least 1 and at most 4, whatever the platform counts.
     if len(text) > traits.limit or len(text) * 4 <= traits.limit:
         return len(text) <= traits.limit
     return _Ruler(text, traits.counting).between(0, len(text)) <= traits.limit
 
 
 def width(text: str, counting: Counting) -> int:
-    """How long this is to a platform that counts so."""
+    """Return the length of a text for a platform with this counting."""
     return _Ruler(text, counting).between(0, len(text))
 
 
 def chunks(text: str, traits: Traits) -> list[str]:
-    """`text` as messages for a platform with these traits, in order; none if there is nothing to say.
-    ValueError for a limit that leaves no room."""
+    """Return `text` as messages for a platform with these traits, in order; none for a blank text. Raises
+    ValueError for a limit that is too small."""
     if traits.limit < SMALLEST_LIMIT:
         raise ValueError(f"A limit of {traits.limit} {traits.counting} is less than {SMALLEST_LIMIT}.")
     text = _mended(text).rstrip(_SPACE)
@@ -63,7 +63,7 @@ def chunks(text: str, traits: Traits) -> list[str]:
     ruler = _Ruler(text, traits.counting)
     if ruler.between(0, len(text)) <= traits.limit:
         return [text] if text else []
-    # The numbers take room, and how much depends on how many messages there are.
+    # The room that the numbers take depends on the number of messages.
     digits = len(str(ruler.between(0, len(text)) // traits.limit + 1))
     codes = _Codes(ruler, widest=traits.limit // 4)
     while True:
@@ -81,15 +81,16 @@ class _Piece:
     text: str
     ends_in_fence: bool
 
-    def numbered(self, number: int, of: int) -> str:
-        # A fence with anything behind it on its line closes nothing.
+    def numbered(self, number: int, count: int) -> str:
+        # A fence with other text on its line closes nothing.
         between = "\n" if self.ends_in_fence else " "
-        return f"{self.text}{between}({number}/{of})"
+        return f"{self.text}{between}({number}/{count})"
 
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """Where a fenced block begins; its first character; the line that closes it; its end."""
+    """A fenced block: the places of its opening, of its first character, of its closing line and of its
+    end."""
 
     start: int
     inside: int
@@ -105,18 +106,18 @@ class _Code:
 
     @property
     def closed(self) -> str:
-        """Closes what was opened where it began: in a list, a fence without the indentation ends the list
-        instead, and opens another block."""
+        """Closing fence with the indentation of the opening one. In a list a fence without the indentation
+        would end the list instead, and open another block."""
         return f"\n{self.indent}{self.mark}"
 
     @property
     def closed_again(self) -> str:
-        """Closes what was opened again, which has no indentation."""
+        """Closing fence of a block that was opened again, without indentation."""
         return f"\n{self.mark}"
 
 
 class _Ruler:
-    """A text and how wide each part of it is."""
+    """A text, and the width of each part of it."""
 
     def __init__(self, text: str, counting: Counting) -> None:
         self.text = text
@@ -132,7 +133,7 @@ class _Ruler:
         return self._before[end] - self._before[start]
 
     def reach(self, start: int, room: int) -> int:
-        """How far one gets from `start` with so much room."""
+        """Return the last place that can be reached from `start` within this width."""
         return bisect_right(self._before, self._before[start] + room) - 1
 
 
@@ -151,12 +152,12 @@ class _Codes:
         self._starts = [code.start for code in self._all]
 
     def around(self, place: int) -> _Code | None:
-        """The block that has something of it on both sides of this place."""
+        """Return the block that has characters on both sides of this place, or None."""
         last = bisect_left(self._starts, place) - 1
         return self._all[last] if last >= 0 and place < self._all[last].end else None
 
     def just_closed(self, place: int) -> bool:
-        """Whether what stands before this place is the line that closes a block."""
+        """Return True if the line before this place closes a block."""
         last = bisect_left(self._starts, place) - 1
         return last >= 0 and self._all[last].closing < place <= self._all[last].end
 
@@ -201,7 +202,7 @@ def _pieces(ruler: _Ruler, codes: _Codes, room: int) -> Iterator[_Piece]:
 
 
 def _cut(ruler: _Ruler, codes: _Codes, start: int, room: int) -> int:
-    """Where the message that begins at `start` ends."""
+    """Return the end of the message that begins at `start`."""
     text, end = ruler.text, ruler.reach(start, room)
     code = codes.around(end)
     if code:
@@ -214,7 +215,7 @@ def _cut(ruler: _Ruler, codes: _Codes, start: int, room: int) -> int:
     if place < 0:
         place = _cut_in_line(text, start, half, end, in_code=code is not None)
     if code and start < code.start and place < code.inside:
-        return code.start - 1  # nothing of the code would stand behind its opening
+        return code.start - 1  # else no code would follow its opening
     return place
 
 
@@ -234,7 +235,7 @@ def _before_inline_code(text: str, start: int, half: int, place: int) -> int:
 
 
 def _whole_characters(text: str, start: int, end: int) -> int:
-    """The last place up to `end` that is not inside of a character; `end` if there is none."""
+    """Return the last place up to `end` that is not inside of a character; `end` if there is none."""
     for place in range(end, start, -1):
         if _begins_character(text, place, start):
             return place

@@ -1,4 +1,4 @@
-"""What the gateway says to people, in one place."""
+"""The texts of the gateway for people, in one place. Pure functions that return text."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def nothing_said() -> str:
 
 
 def failed(error: BaseException, redact: Redact) -> str:
-    """What an agent raised. Whatever it is and says, no secret of ours gets into a chat by it."""
+    """Return the text about an error of an agent, with secrets masked: it is shown in a chat."""
     text = redact(error_text(error))
     if not isinstance(error, GatewayError):
         said = f"{type(error).__name__}: {text[:500]}".rstrip(": ")
@@ -214,7 +214,7 @@ def no_chat_here() -> str:
 
 
 def model(config: ModelConfig, about: str, asked: str = "") -> str:
-    """Which model answers; `asked` is another one that somebody has named."""
+    """Return which model answers; `asked` is another model that the command named."""
     name, provider = config.name or "the usual one", config.provider
     about = about or f"The model is {name}, from {provider}."
     if asked:
@@ -303,7 +303,7 @@ def process_ended(command: str, code: int | None, id: str = "", tail: str = "") 
 
 
 def duration(seconds: float) -> str:
-    """A time span as people say it."""
+    """Return a time span in words."""
     minutes = round(seconds / 60)
     if seconds < 59.5:
         return f"{seconds:.0f} s"
@@ -311,10 +311,10 @@ def duration(seconds: float) -> str:
 
 
 def messages(count: int) -> str:
-    """So many messages."""
+    """Return a number of messages in words."""
     return counted(count, "message")
 
 
 def turns(count: int) -> str:
-    """So many turns, and the verb."""
+    """Return a number of turns in words, with the verb."""
     return f"{counted(count, 'turn')} {'is' if count == 1 else 'are'}"

@@ -1,12 +1,12 @@
 """The number of turns that may run at once: the owner's limit, and below it one that follows the lag of the
 event loop.
 
-A machine that runs more turns than it can serve answers everybody late: the words of all turns, health
-checks, and a stop, which has a deadline. So a turn that it could not serve in time waits before it begins.
-The lag is the lateness of a timer. While the loop keeps up, the limit stays ahead of the turns that run, so a
-burst begins in steps, and the cost of one step is seen before the next. While the loop lags, the limit is
-below the number of turns that run: none begins until enough of them have ended. For a while after that few
-begin at a time, because a turn costs more later than in its first moment. Nothing that runs is ended.
+A machine with too many turns delays everything: the words of all turns, health checks, and a stop, which has
+a deadline. So a turn that it could not serve in time waits before it begins. The lag is the lateness of a
+timer. While the loop keeps up, the limit stays above the number of running turns, so a burst begins in steps,
+and the cost of one step is measured before the next. While the loop lags, the limit is below the number of
+running turns: none begins until enough of them have ended. For a while after a lag few turns begin at a time,
+because a turn costs more later than in its first moment. No running turn is ended.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import trio
 from ...base.pulse import Wakeup
 
 ALWAYS = 8
-"""Turns that may run however much the loop lags: a slow machine goes on, slowly."""
+"""Turns that may run however much the loop lags: even a slow machine makes progress."""
 AHEAD = 100
-"""Turns that may begin between two measurements, where few are running."""
+"""Turns that may begin between two measurements while few are running."""
 TOO_LATE = 0.2
-"""Seconds of lag from which on no turn begins."""
+"""Lag in seconds above which no turn begins."""
 MEASURE_EVERY = 0.05
 CAREFUL_FOR = 2.0
 """Seconds after a lag in which few turns may begin between two measurements."""
 
 
 def allowed(running: int, lag: float, kept_up_for: float) -> int:
-    """Return how many turns may run: `running` of them do, on a loop that is `lag` seconds late, and was not
-    too late for the last `kept_up_for` seconds."""
+    """Return the limit of turns: `running` of them run, the loop is `lag` seconds late, and was not too late
+    for the last `kept_up_for` seconds."""
     if lag > TOO_LATE:
         return max(ALWAYS, running * 9 // 10)
     if kept_up_for < CAREFUL_FOR:
@@ -49,20 +49,22 @@ class TurnLimit:
         self._limiter = trio.CapacityLimiter(min(self.most, AHEAD))
         self._late_at = -math.inf
         self._crowd = Wakeup()
+        """Set when more than a few turns run."""
 
     @property
     def running(self) -> int:
-        """How many turns run now."""
+        """Number of turns that run now."""
         return self._limiter.borrowed_tokens
 
     @property
     def has_room(self) -> bool:
-        """Whether another turn may begin now."""
+        """True if another turn may begin now."""
         return self._limiter.available_tokens >= 1
 
     @property
     def is_reached(self) -> bool:
-        """Whether no turn begins before one has ended. Else who waits is admitted at the next measurement."""
+        """True if no turn begins before another one has ended. Else a waiting turn may be admitted at the
+        next measurement."""
         return not self.has_room and (self.running >= self.most or self.lag > TOO_LATE)
 
     async def __aenter__(self) -> None:
@@ -74,8 +76,8 @@ class TurnLimit:
         self._limiter.release()
 
     async def follow_lag(self) -> None:
-        """Measure the lag and move the limit, until cancelled. Without a crowd there is nothing to measure,
-        and nobody is woken for it."""
+        """Measure the lag and set the limit, until cancelled. Nothing is measured while only a few turns run,
+        so an idle gateway is not woken."""
         while True:
             await self._crowd.wait()
             while self.running > ALWAYS:

@@ -1,4 +1,4 @@
-"""The rules by which a cut turn is resumed automatically, over plain values.
+"""The rules by which a cut turn is resumed automatically: pure functions over plain values.
 
 A cut turn leaves a mark on its session; the tail of the transcript says how far it came. Only unfinished work
 is resumed. Running an answered turn again would repeat its cost and its side effects, and running a turn that
@@ -16,11 +16,11 @@ from ..turn.transcript_tail import Tail
 
 
 class Action(Enum):
-    """What is done with a marked session."""
+    """The action for a marked session."""
 
     RUN = "run"
     WAIT = "wait"
-    """Ask again when its platform connects."""
+    """Decide again when its platform connects."""
     KEEP = "keep"
     """Do not run. The mark stays for the next message."""
     CLEAR = "clear"
@@ -28,7 +28,7 @@ class Action(Enum):
 
 
 class Verdict(Enum):
-    """Whether the cut turn of a marked session is resumed automatically, and why."""
+    """The decision about a marked session: its action, and the reason."""
 
     UNFINISHED_WORK = Action.RUN, "its work is unfinished"
     LINK_DOWN = Action.WAIT, "its platform is not connected yet"

@@ -236,7 +236,7 @@ async def test_one_that_cannot_be_read_counts_and_one_of_another_boot_does_not(
             # Where a system tells no boots apart, one of another boot counts.
             assert is_held(gateway) is (held if held is not None else path.exists())
             assert path.exists() is is_held(gateway)
-    warned = [entry for entry in logs if entry["event"] == "a drain request"]
+    warned = [entry for entry in logs if entry["event"] == "drain request has a problem"]
     assert len(warned) <= 1, "what is wrong with it is said once, and not twice a second"
 
 
