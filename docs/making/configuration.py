@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from hermes_trio.config.config_values import wanted
+from hermes_trio.config.config_values import allowed_values
 from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.config.section import Key, Section, keys
 
@@ -48,7 +48,7 @@ def _section(path: str, help_: str, section: type[Section]) -> Iterator[str]:
 
 def _key_rows(found: Iterable[Key], prefix: str) -> Iterator[tuple[str, ...]]:
     for key in found:
-        yield code(prefix + key.name), escaped(wanted(key)), _default(key.default), escaped(key.help)
+        yield code(prefix + key.name), escaped(allowed_values(key)), _default(key.default), escaped(key.help)
 
 
 def _default(value: object) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..agent.providers.choose import configured, fallback
 from ..base.errors import ConfigFinding, ConfigInvalid
 from ..config.config_file import Loaded
-from ..config.config_values import collected
+from ..config.config_values import collect_findings
 from ..gateway.links.adapters import find_adapters
 from ..web.http.server import check_reach
 
@@ -16,7 +16,7 @@ from ..web.http.server import check_reach
 def startable(loaded: Loaded) -> None:
     """Raise one `ConfigInvalid` with everything for which `run` does not start."""
     findings: list[ConfigFinding] = []
-    with collected(findings):
+    with collect_findings(findings):
         find_adapters(loaded.config)
     findings += refused(loaded)
     if findings:
@@ -26,9 +26,9 @@ def startable(loaded: Loaded) -> None:
 def refused(loaded: Loaded) -> list[ConfigFinding]:
     """Return what is wrong with the web and with the model."""
     findings: list[ConfigFinding] = []
-    with collected(findings):
+    with collect_findings(findings):
         check_reach(loaded.config.web)
-    with collected(findings):
+    with collect_findings(findings):
         endpoint = configured(loaded.config.model, loaded.origins, loaded.environ)
         if endpoint is not None:
             fallback(loaded.config.model, endpoint, loaded.environ)

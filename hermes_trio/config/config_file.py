@@ -1,10 +1,10 @@
-"""Finding, reading and checking the configuration: from `<home>/config.yaml` to a `GatewayConfig`.
+"""Find, read and check the configuration: from `<home>/config.yaml` to a `GatewayConfig`.
 
-A wrong value stops the start, because a gateway that runs with something else than it was told is
-worse than none. An unknown key is only warned about, since people bring configurations of
-hermes-agent, the original (`original_spelling` takes what means the same). Where a key decides who
-may do what, or what the agent may do, that is no longer safe: `alow_from: [42]` would be silently
-nobody, a restriction with a typing error silently none. There an unknown key is an error.
+A wrong value stops the start, because a gateway that ignores a setting is worse than none. An unknown key
+causes only a warning, because people bring configurations of hermes-agent, the original (`original_spelling`
+translates the keys that have the same meaning). In security settings a warning is not enough: a restriction
+with a typing error, such as `alow_from: [42]`, would silently have no effect. There an unknown key is an
+error.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import msgspec
 
 from ..base.errors import ConfigFinding, ConfigInvalid, home_error
 from .config_text import Tree, parse_env, parse_yaml, read_text
-from .config_values import collected, join, section
-from .original_limits import judge, judge_variables
+from .config_values import collect_findings, join, read_section
+from .original_limits import apply_limits, check_variables
 from .original_spelling import our_spelling
 from .schema import ApprovalsConfig, GatewayConfig, McpToolsConfig, ModelConfig, PlatformConfig, Provider
 from .section import Section, is_secret, keys
 
-# What counts as security, besides the keys of the original in `original_limits`: every key of `approvals` and
-# of the tools of a server; every key, wherever it stands, whose name speaks of allowing, denying, admins,
-# access, pairing, security or sets of tools (and is no secret: `access_token` is a
-# platform's own) or is one by which the original let people in; and every key that is one of these
-# but for a typing error.
+# Security settings, besides the keys of the original in `original_limits`, are: each key of `approvals` and
+# of the tools of a server; in every section each key whose name contains a word for allowing, denying,
+# admins, access, pairing, security or sets of tools (except a secret: `access_token` is an own key of a
+# platform), or is a key of the original that lets people in; and each name that differs from one of these by
+# a typing error.
 _SECURITY_SECTIONS = (ApprovalsConfig, McpToolsConfig)
 _SECURITY_NAME = re.compile(
     r"(?:^|_)(?:allow|deny|admins?(?:_|$))|^(?:access|pairing|security)|^(?:dm|group)_policy$|toolsets?$"
@@ -53,31 +53,31 @@ _PROVIDER_KEYS: Mapping[Provider, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration, and what is worth telling about how it came about."""
+    """A configuration, with its warnings and the origin of its values."""
 
     config: GatewayConfig
     warnings: tuple[str, ...]
     path: Path
     origins: Mapping[str, str]
-    """Which keys were set, by their path, and where: `config.yaml`, or a variable's name."""
+    """The path of each key that was set, and its origin: `config.yaml`, or the name of a variable."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The environment it was read with, with what `.env` adds to it."""
+    """The environment, with the variables of `.env`."""
 
 
 def home_directory(environ: Mapping[str, str]) -> Path:
-    """The directory that holds all of it: `$HERMES_HOME`, else `~/.hermes-trio`. Raises `ConfigInvalid`, and
-    `HomeUnusable` for one that this account may not look into."""
+    """Return the home directory: `$HERMES_HOME`, else `~/.hermes-trio`. Raise `ConfigInvalid` for a path that
+    is not absolute, and `HomeUnusable` for a directory that this account cannot read."""
     value = environ.get("HERMES_HOME") or "~/.hermes-trio"
     try:
         home = Path(value).expanduser()
     except RuntimeError as error:
-        problem = f"there is no home directory to put in place of the ~ in {value!r}"
+        problem = f"the ~ in {value!r} stands for no directory here"
         raise ConfigInvalid("HERMES_HOME", problem, "Give it as a full path.") from error
     if not home.is_absolute():
-        problem = f"{value!r} depends on where the command is started"
+        problem = f"{value!r} depends on the directory in which the command is started"
         raise ConfigInvalid("HERMES_HOME", problem, "Give it as a full path.")
-    # Told once and here: behind a closed door a file that is there looks like none. Whatever else may be
-    # wrong with the directory is told by who needs it.
+    # Checked here, because a file in an unreadable directory looks like a missing file. Other problems of the
+    # directory are reported where they matter.
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
             os.stat(os.path.join(home, os.curdir))
@@ -89,31 +89,31 @@ def home_directory(environ: Mapping[str, str]) -> Path:
 def load_config(
     home: Path, environ: Mapping[str, str], check: Callable[[Loaded], object] | None = None
 ) -> Loaded:
-    """The configuration of a home; all defaults if it has no `config.yaml`.
+    """Return the configuration of a home; the defaults if it has no `config.yaml`.
 
-    `environ` wins over `<home>/.env`. Raises one `ConfigInvalid` with all mistakes, each with its key and a
-    remedy: those of the file, and those that `check` finds in the rest of it.
+    `environ` wins over `<home>/.env`. Raise one `ConfigInvalid` with all mistakes, each with its key and a
+    remedy. They include the mistakes for which `check` raises `ConfigInvalid`.
     """
     path, env_path = home / "config.yaml", home / ".env"
     variables, malformed = parse_env(read_text(env_path) or "", env_path)
     environ = {**variables, **environ}
     findings: list[ConfigFinding] = []
     tree, replaced = our_spelling(parse_yaml(read_text(path) or "", path), findings)
-    tree, harmless = judge(tree, findings)
-    judge_variables(environ, findings)
+    tree, harmless = apply_limits(tree, findings)
+    check_variables(environ, findings)
     unknown = list(_unknown_keys(GatewayConfig, tree, "", findings))
-    config = section(GatewayConfig, tree, "", environ, findings)
-    given = dict.fromkeys(_paths(tree, ""), path.name)
-    model, from_environment = _model(config.model, given, environ)
+    config = read_section(GatewayConfig, tree, "", environ, findings)
+    in_file = dict.fromkeys(_paths(tree, ""), path.name)
+    model, in_environment = _model(config.model, in_file, environ)
     loaded = Loaded(
         config=msgspec.structs.replace(_without_mistakes(config, findings), model=model),
-        warnings=(*malformed, *replaced, *harmless, *unknown, *_without_admins(config)),
+        warnings=(*malformed, *replaced, *harmless, *unknown, *_missing_admins(config)),
         path=path,
-        origins={**given, **from_environment},
+        origins={**in_file, **in_environment},
         environ=environ,
     )
     if check is not None:
-        with collected(findings):
+        with collect_findings(findings):
             check(loaded)
     if findings:
         error = ConfigInvalid.of(findings)
@@ -122,8 +122,8 @@ def load_config(
     return loaded
 
 
-def _without_admins(config: GatewayConfig) -> Iterator[str]:
-    """A warning for each platform where everybody may talk, and so nobody may approve or administer."""
+def _missing_admins(config: GatewayConfig) -> Iterator[str]:
+    """Yield a warning for each platform on which everybody may talk, and therefore nobody is an admin."""
     for name, platform in config.platforms.items():
         if platform.enabled and platform.allow_from == "all" and not platform.allow_admin_from:
             yield (
@@ -133,31 +133,31 @@ def _without_admins(config: GatewayConfig) -> Iterator[str]:
 
 
 def _without_mistakes(config: GatewayConfig, findings: Sequence[ConfigFinding]) -> GatewayConfig:
-    """The configuration without the platforms in which something is wrong."""
-    wrong = {f"{finding.key}." for finding in findings}
+    """Return the configuration without the platforms that have mistakes."""
+    mistakes = {f"{finding.key}." for finding in findings}
     platforms = {
         name: platform
         for name, platform in config.platforms.items()
-        if not any(key.startswith(f"platforms.{name}.") for key in wrong)
+        if not any(key.startswith(f"platforms.{name}.") for key in mistakes)
     }
     return msgspec.structs.replace(config, platforms=platforms)
 
 
 def _unknown_keys(kind: type[Section], tree: Tree, path: str, findings: list[ConfigFinding]) -> Iterator[str]:
-    """Yield a warning for each unknown key; add one that may decide who may do what to `findings`."""
+    """Yield a warning for each unknown key. An unknown key of a security setting is added to `findings`."""
     if not isinstance(tree, dict):
-        return  # `section` tells what is wrong with it
+        return  # `read_section` reports it
     known = {key.name: key for key in keys(kind)}
     for name, value in tree.items():
         key, where = known.get(name), join(path, name)
         if key is None:
             near = _nearest(name, path, known, 0.8 if kind is PlatformConfig else 0.7)
             if kind in _SECURITY_SECTIONS or _is_about_security(name):
-                problem = "not a key I know, and it may decide who may do what"
+                problem = "unknown key, and it may be a security setting"
                 remedy = f"Did you mean {near}?" if near else "Remove it."
                 findings.append(ConfigFinding(where, problem, remedy))
                 continue
-            # A platform has keys of its own, which only its adapter knows.
+            # A platform has own keys, which only its adapter knows.
             if kind is not PlatformConfig or near:
                 yield _unknown(where, near)
         elif key.section:
@@ -173,7 +173,7 @@ def _unknown_keys(kind: type[Section], tree: Tree, path: str, findings: list[Con
 
 
 def _unknown(where: str, near: str | None) -> str:
-    return f"{where} is not a key I know" + (f"; did you mean {near}?" if near else "")
+    return f"{where} is an unknown key" + (f"; did you mean {near}?" if near else "")
 
 
 def _is_about_security(name: str) -> bool:
@@ -184,7 +184,7 @@ def _is_about_security(name: str) -> bool:
 
 
 def _nearest(name: str, path: str, siblings: Iterable[str], cutoff: float) -> str | None:
-    """The key that was probably meant: one spelled like it here, or the same one elsewhere."""
+    """Return the key that was probably meant: a similar one here, or the same one in another section."""
     if near := get_close_matches(name, siblings, 1, cutoff):
         return join(path, near[0])
     if path.startswith("platforms."):
@@ -197,13 +197,13 @@ def _nearest(name: str, path: str, siblings: Iterable[str], cutoff: float) -> st
 def _model(
     model: ModelConfig, given: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[ModelConfig, dict[str, str]]:
-    """The model with what the environment adds to it, and the names of what added it."""
+    """Return the model with the values from the environment, and the origin of each of these."""
     origins: dict[str, str] = {}
     provider: Provider = model.provider
     if "model.provider" not in given:
         by_variable = [(name, key) for name, key in _PROVIDER_KEYS.items() if environ.get(key)]
         if model.base_url or model.api_key:
-            # A server or a secret of one's own, and no word about whose: most speak OpenAI's way.
+            # A server or a secret without a provider: most servers use the API of OpenAI.
             provider = "openai"
             origins["model.provider"] = "model.base_url" if model.base_url else "model.api_key"
         elif by_variable:
@@ -216,6 +216,7 @@ def _model(
 
 
 def _paths(tree: Tree, path: str) -> Iterator[str]:
+    """Yield the path of each key that has a value."""
     if isinstance(tree, dict):
         for name, value in tree.items():
             yield from _paths(value, join(path, name))

@@ -1,5 +1,5 @@
-"""From a tree of what was written to checked values; each mistake names the whole path of its key, and all
-mistakes of a tree are told together."""
+"""Turn the parsed tree of a file into checked values. Each mistake names the whole path of its key, and all
+mistakes of a tree are reported together."""
 
 from __future__ import annotations
 
@@ -25,23 +25,21 @@ _Section = TypeVar("_Section", bound=Section)
 
 
 def join(path: str, name: str) -> str:
-    """The path of a key; the top of the file has the empty path."""
+    """Return the path of a key. The top level of the file has the empty path."""
     return f"{path}.{name}" if path else name
 
 
-def section(
+def read_section(
     kind: type[_Section], tree: Tree, path: str, environ: Mapping[str, str], findings: list[ConfigFinding]
 ) -> _Section:
-    """Return a section made from its part of the tree. A key without a value counts as left out. A key with
-    a wrong value is added to `findings` and gets its default."""
+    """Return a section from its part of the tree. A key without a value counts as left out. A key with a
+    wrong value is added to `findings` and gets its default."""
     if tree is None:
         return kind()
     if not isinstance(tree, dict):
-        problem = f"{_described(tree)} stands where its keys should"
+        problem = f"expected keys below it, found {_described(tree)}"
         names = ", ".join(key.name for key in keys(kind))
-        findings.append(
-            ConfigFinding(path, problem, f"Below it goes a line `key: value` for any of {names}.")
-        )
+        findings.append(ConfigFinding(path, problem, f"Write lines `key: value` below it. Keys: {names}."))
         return kind()
     values: dict[str, Any] = {}
     for key in keys(kind):
@@ -49,43 +47,43 @@ def section(
         if value is None:
             continue
         if key.section:
-            values[key.name] = section(key.section, value, where, environ, findings)
+            values[key.name] = read_section(key.section, value, where, environ, findings)
         elif key.named:
-            values[key.name] = _named(key.named, value, where, environ, findings)
+            values[key.name] = _named_sections(key.named, value, where, environ, findings)
         else:
-            with collected(findings):
+            with collect_findings(findings):
                 values[key.name] = _value(key, value, where, environ)
     return kind(**values)
 
 
 @contextmanager
-def collected(findings: list[ConfigFinding]) -> Iterator[None]:
-    """Add what a `ConfigInvalid` raised in the block has found to `findings`, and go on after the block."""
+def collect_findings(findings: list[ConfigFinding]) -> Iterator[None]:
+    """Add the findings of a `ConfigInvalid` raised in the block to `findings`, and continue after the
+    block."""
     try:
         yield
     except ConfigInvalid as error:
         findings.extend(error.findings)
 
 
-def _named(
+def _named_sections(
     kind: type[Section], tree: Tree, path: str, environ: Mapping[str, str], findings: list[ConfigFinding]
 ) -> dict[str, Section]:
     if not isinstance(tree, dict):
-        problem = f"{_described(tree)} stands where names should"
-        findings.append(
-            ConfigFinding(path, problem, "Below it goes a line `name:` with its keys below that.")
-        )
+        problem = f"expected names below it, found {_described(tree)}"
+        findings.append(ConfigFinding(path, problem, "Write lines `name:` below it, each with its keys."))
         return {}
     if kind is PlatformConfig:
         return {name: _platform(name, tree[name], join(path, name), environ, findings) for name in tree}
-    return {name: section(kind, tree[name], join(path, name), environ, findings) for name in tree}
+    return {name: read_section(kind, tree[name], join(path, name), environ, findings) for name in tree}
 
 
 def _platform(
     name: str, tree: Tree, path: str, environ: Mapping[str, str], findings: list[ConfigFinding]
 ) -> PlatformConfig:
     if not _PLATFORM_NAME.fullmatch(name):
-        findings.append(ConfigFinding(path, "not a name of a platform", "Write it small, such as telegram."))
+        remedy = "Write it in lower-case letters, such as telegram."
+        findings.append(ConfigFinding(path, "not a name of a platform", remedy))
     own: dict[str, Tree] = {}
     if isinstance(tree, dict):
         home = tree.get("home_channel")
@@ -93,19 +91,19 @@ def _platform(
             home = {"chat_id": home}
         if isinstance(home, dict):
             tree = {**tree, "home_channel": {**home, "platform": Scalar(name, name)}}
-        ours = {key.name for key in keys(PlatformConfig)}
-        own = {key: value for key, value in tree.items() if key not in ours}
-    config = section(PlatformConfig, tree, path, environ, findings)
+        in_schema = {key.name for key in keys(PlatformConfig)}
+        own = {key: value for key, value in tree.items() if key not in in_schema}
+    config = read_section(PlatformConfig, tree, path, environ, findings)
     options: dict[str, object] = {}
     for key in own:
-        with collected(findings):
+        with collect_findings(findings):
             options[key] = _expanded(own[key], join(path, key), environ, typed=True)
     return msgspec.structs.replace(config, options=options)
 
 
 def _value(key: Key, tree: Tree, path: str, environ: Mapping[str, str]) -> Any:
-    """A single value or a list. The text as written goes first, so that an id keeps its spelling;
-    then what YAML makes of it, which knows more ways to write a number."""
+    """Return a single value or a list. The text in the file is tried first, so that an id keeps its spelling;
+    then the value in YAML, which has more ways to write a number."""
     value = _expanded(tree, path, environ)
     try:
         return msgspec.convert(value, key.kind, strict=False)
@@ -117,8 +115,8 @@ def _value(key: Key, tree: Tree, path: str, environ: Mapping[str, str]) -> Any:
 
 
 def _wrong(key: Key, tree: Tree, path: str, problem: str) -> ConfigInvalid:
-    # The validator says where in the value it stumbled, as "- at `$[1]`" or "- at `$.chat_id`".
-    # Shown is what the file says, not what a variable put in its place: that may be a secret.
+    # The validator names the place in the value, as "- at `$[1]`" or "- at `$.chat_id`". The message shows
+    # the text of the file and not the value of a variable in it, which may be a secret.
     verdict, place = "is not", re.search(r"`\$(?:\[(\d+)\]|\.(\w+))`$", problem)
     if place and isinstance(tree, list | dict):
         verdict = "inside it is wrong, it takes"
@@ -128,7 +126,7 @@ def _wrong(key: Key, tree: Tree, path: str, problem: str) -> ConfigInvalid:
         default = f" for the default, {json.dumps(key.default)}"
     return ConfigInvalid(
         path,
-        f"{_described(tree, key.name)} {verdict} {wanted(key)}",
+        f"{_described(tree, key.name)} {verdict} {allowed_values(key)}",
         f"Correct it, or leave {key.name} out{default}.",
     )
 
@@ -147,23 +145,23 @@ def _described(tree: Tree, name: str = "") -> str:
     return "nothing"
 
 
-def wanted(key: Key) -> str:
-    """What a key takes, in words."""
-    return f"one of {', '.join(key.choices)}" if key.choices else _wanted(inspect.type_info(key.kind))
+def allowed_values(key: Key) -> str:
+    """Return a description of the values that a key takes."""
+    return f"one of {', '.join(key.choices)}" if key.choices else _allowed_values(inspect.type_info(key.kind))
 
 
-def _wanted(kind: inspect.Type) -> str:
+def _allowed_values(kind: inspect.Type) -> str:
     match kind:
-        case inspect.Metadata(extra={"wants": str(wants)}):
-            return wants
+        case inspect.Metadata(extra={"allowed": str(allowed)}):
+            return allowed
         case inspect.Metadata():
-            return _wanted(kind.type)
+            return _allowed_values(kind.type)
         case inspect.UnionType():
             known = (one for one in kind.types if not isinstance(one, inspect.NoneType))
-            return " or ".join(map(_wanted, known))
+            return " or ".join(map(_allowed_values, known))
         case inspect.IntType() | inspect.FloatType():
-            what = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
-            return f"{what} from {kind.ge:,} to {kind.le:,}"
+            number = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
+            return f"{number} from {kind.ge:,} to {kind.le:,}"
         case inspect.BoolType():
             return "true or false"
         case inspect.VarTupleType():
@@ -176,7 +174,7 @@ def _wanted(kind: inspect.Type) -> str:
 
 
 def _expanded(tree: Tree, path: str, environ: Mapping[str, str], *, typed: bool = False) -> Any:
-    """The tree as plain values, with variables put in; `typed` keeps numbers as YAML reads them."""
+    """Return the tree as plain values, with variables replaced. `typed` keeps the types that YAML reads."""
     if isinstance(tree, dict):
         return {
             name: _expanded(value, join(path, name), environ, typed=typed) for name, value in tree.items()
@@ -186,19 +184,19 @@ def _expanded(tree: Tree, path: str, environ: Mapping[str, str], *, typed: bool 
     if tree is None or (typed and not isinstance(tree.value, str)):
         return tree and tree.value
 
-    def put_in(found: re.Match[str]) -> str:
+    def value_of(found: re.Match[str]) -> str:
         if found["dollar"]:
             return "$"
         if found["odd"]:
             remedy = "Write ${NAME} or ${NAME:-default}; $$ is a plain $."
-            raise ConfigInvalid(path, "it has a ${…} that cannot be read", remedy)
+            raise ConfigInvalid(path, "it has a malformed ${…}", remedy)
         value = environ.get(found["name"])
         if not value and found["default"] is not None:
             return found["default"]
         if value is None:
             problem = f"the environment variable {found['name']} is not set"
-            remedy = f"Set it, here or in .env, or write ${{{found['name']}:-default}}."
+            remedy = f"Set it in the environment or in .env, or write ${{{found['name']}:-default}}."
             raise ConfigInvalid(path, problem, remedy)
         return value
 
-    return _REFERENCE.sub(put_in, tree.text)
+    return _REFERENCE.sub(value_of, tree.text)

@@ -1,13 +1,13 @@
-"""The keys by which a configuration of hermes-agent, the original, limits the agent or who may use it.
+"""The keys with which a configuration of hermes-agent, the original, limits the agent or its users.
 
-Every such key has a row here. A row says what becomes of the key in this program:
+Each such key has a row here, with its verdict in this program:
 
-    taken      it is a key of ours, with the same meaning
+    taken      it is one of our keys, with the same meaning
     refused    nothing here does the same: the gateway does not start with a value that limits
     harmless   without it the agent may do no more than before; a warning names it
 
-Some values of a refused key limit nothing, such as `false`: these pass. To accept an agent
-without the limit, the key is removed from the file, which every refusal says.
+Some values of a refused key limit nothing, such as `false`, and pass. A person who accepts an agent without
+the limit removes the key from the file; every error about a limit says so.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ Verdict = Literal["taken", "refused", "harmless"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One key, what it limits in the original, and what becomes of it here."""
+    """One key, its meaning in the original, and its verdict here."""
 
     key: str
-    """Its path; `*` stands for any name."""
+    """The path of the key; `*` stands for any name."""
     verdict: Verdict
     meaning: str
-    """What it limits; for a harmless one, why nothing is lost."""
+    """The subject of the limit; for a harmless key, the reason why nothing is lost."""
     remedy: str = ""
-    """How to say the same here."""
+    """The way to get the same limit here."""
     passes: tuple[str, ...] = ()
-    """Values that limit nothing; `[]` is an empty list or mapping. Empty text and no value never limit.
-    For a harmless one: values that mean what is done here."""
+    """Values that limit nothing; `[]` is an empty list or mapping. Empty text and no value never limit. For a
+    harmless key: values that agree with what this program does."""
 
 
-_ACCOUNT = "Run the gateway itself in a container, or in an account that may do no more."
-_TOOLSETS = "Name the tools that are not wanted in agent.disabled_toolsets, which counts everywhere."
-_PROFILES = "Run a gateway of its own for each profile, each in a home of its own."
-_WHO = "Only allow_from and allow_admin_from decide here who may talk."
-_MENTIONS = "Only require_mention decides here what is answered in a group."
+_ACCOUNT = "Run the gateway itself in a container, or in an account with no more rights than that."
+_TOOLSETS = "List the unwanted sets of tools in agent.disabled_toolsets, which applies to every platform."
+_PROFILES = "Run a separate gateway for each profile, each with its own home."
+_WHO = "Here only allow_from and allow_admin_from decide who may talk."
+_MENTIONS = "Here only require_mention decides which messages are answered in a group."
 
 LIMITS: tuple[Limit, ...] = (
     # Tools.
@@ -61,45 +61,43 @@ LIMITS: tuple[Limit, ...] = (
     Limit(
         "mcp_servers.*.ssl_verify",
         "refused",
-        "which certificates the server is trusted with",
-        "The certificates of this machine are what counts here; SSL_CERT_FILE names others.",
+        "the certificates that are trusted for the server",
+        "Here the certificates of this machine count; SSL_CERT_FILE names others.",
         ("true", "false"),
     ),
     Limit(
         "hooks.pre_tool_call",
         "refused",
-        "scripts that may forbid a call of a tool",
+        "scripts that can forbid a call of a tool",
         "Disable the tools themselves with agent.disabled_toolsets.",
         ("[]",),
     ),
     Limit(
         "memory.memory_enabled",
         "refused",
-        "whether the agent keeps notes",
+        "permission to keep notes",
         "Write `disabled_toolsets: [memory]` below agent.",
         ("true",),
     ),
     Limit(
         "memory.write_approval",
         "refused",
-        "a person's yes before a note is kept",
-        "Write `disabled_toolsets: [memory]` below agent for no notes at all.",
+        "approval by a person before a note is kept",
+        "Write `disabled_toolsets: [memory]` below agent to have no notes at all.",
         ("false",),
     ),
-    Limit(
-        "profile_routes", "refused", "another profile, with limits of its own, answers", _PROFILES, ("[]",)
-    ),
+    Limit("profile_routes", "refused", "answers by another profile, with its own limits", _PROFILES, ("[]",)),
     Limit(
         "gateway.profile_routes",
         "refused",
-        "another profile, with limits of its own, answers",
+        "answers by another profile, with its own limits",
         _PROFILES,
         ("[]",),
     ),
-    Limit("max_concurrent_sessions", "harmless", "gateway.max_running_turns says how many turns run at once"),
-    Limit("gateway.api_server", "harmless", "gateway.max_running_turns says how many turns run at once"),
-    Limit("tool_loop_guardrails", "harmless", "agent.max_turns ends a turn that goes in circles"),
-    Limit("delegation", "harmless", "a helper makes at most 50 requests, and hands on no work"),
+    Limit("max_concurrent_sessions", "harmless", "gateway.max_running_turns limits simultaneous turns"),
+    Limit("gateway.api_server", "harmless", "gateway.max_running_turns limits simultaneous turns"),
+    Limit("tool_loop_guardrails", "harmless", "agent.max_turns ends a turn that repeats itself"),
+    Limit("delegation", "harmless", "a helper makes at most 50 requests, and cannot delegate"),
     Limit("code_execution", "harmless", "there is no tool execute_code"),
     Limit("browser", "harmless", "there are no browser tools"),
     Limit("computer_use", "harmless", "there is no tool computer_use"),
@@ -109,15 +107,15 @@ LIMITS: tuple[Limit, ...] = (
     Limit(
         "terminal.backend",
         "refused",
-        "commands run in a place of their own, away from this machine",
+        "commands in an environment apart from this machine",
         _ACCOUNT,
         ("local",),
     ),
-    Limit("terminal.docker_network", "harmless", "commands run in no container", passes=("true",)),
+    Limit("terminal.docker_network", "harmless", "commands do not run in a container", passes=("true",)),
     Limit("terminal.cwd", "taken", "the directory in which commands start"),
     Limit("terminal.timeout", "taken", "seconds for a command"),
-    Limit("terminal.env_passthrough", "taken", "secret variables that commands see all the same"),
-    Limit("approvals.mode", "taken", "whether a person is asked (manual and smart are read as ask)"),
+    Limit("terminal.env_passthrough", "taken", "variables that commands see although they are secret"),
+    Limit("approvals.mode", "taken", "approval by a person (manual and smart are read as ask)"),
     Limit("approvals.timeout", "taken", "seconds to wait for that person"),
     Limit(
         "approvals.deny",
@@ -128,22 +126,22 @@ LIMITS: tuple[Limit, ...] = (
     ),
     Limit("approvals.cron_mode", "harmless", "jobs do not run", passes=("deny",)),
     Limit("approvals.mcp_reload_confirm", "harmless", "there is no such command in a chat"),
-    Limit("approvals.destructive_slash_confirm", "harmless", "it asks people about their own commands"),
+    Limit("approvals.destructive_slash_confirm", "harmless", "it is about people's own commands"),
     Limit(
         "command_allowlist",
         "harmless",
-        "these commands are asked about again; `/approve always` in a chat allows one for always",
+        "these commands need approval again; `/approve always` in a chat allows one permanently",
     ),
     Limit(
         "gateway.strict",
         "refused",
         "the directories from which files are sent into a chat",
-        "Write `disabled_toolsets: [file]` below agent for no files at all.",
+        "Write `disabled_toolsets: [file]` below agent to send no files at all.",
         ("false",),
     ),
     Limit("gateway.media_delivery_allow_dirs", "harmless", "it adds directories"),
-    Limit("gateway.trust_recent_files", "harmless", "it counts with gateway.strict only"),
-    # What is asked of the network, and what is told to others.
+    Limit("gateway.trust_recent_files", "harmless", "it has an effect with gateway.strict only"),
+    # Network and privacy.
     Limit(
         "security.allow_private_urls",
         "harmless",
@@ -154,16 +152,16 @@ LIMITS: tuple[Limit, ...] = (
     Limit(
         "security.tirith_enabled",
         "refused",
-        "a scanner looks at each command",
+        "a scanner that checks each command",
         "With approvals.mode ask a person decides about each dangerous command.",
         ("false",),
     ),
-    Limit("security.tirith_path", "harmless", "it says where the scanner is"),
-    Limit("security.tirith_timeout", "harmless", "it says how long the scanner may take"),
+    Limit("security.tirith_path", "harmless", "it is the path of the scanner"),
+    Limit("security.tirith_timeout", "harmless", "it is the timeout of the scanner"),
     Limit(
         "security.tirith_fail_open",
         "refused",
-        "no command runs where the scanner cannot",
+        "commands that the scanner could not check",
         "With approvals.mode ask a person decides about each dangerous command.",
         ("true",),
     ),
@@ -174,35 +172,43 @@ LIMITS: tuple[Limit, ...] = (
         "Write `disabled_toolsets: [web]` below agent, or block them in your network.",
         ("false",),
     ),
-    Limit("security.website_blocklist.domains", "harmless", "it counts where the blocklist is enabled"),
-    Limit("security.website_blocklist.shared_files", "harmless", "it counts where the blocklist is enabled"),
+    Limit(
+        "security.website_blocklist.domains", "harmless", "it has an effect with an enabled blocklist only"
+    ),
+    Limit(
+        "security.website_blocklist.shared_files",
+        "harmless",
+        "it has an effect with an enabled blocklist only",
+    ),
     Limit("security.website_blocklist", "refused", "websites that are never fetched", passes=("[]",)),
     Limit("security.acked_advisories", "harmless", "it silences warnings"),
     Limit(
         "security.allow_lazy_installs",
         "harmless",
-        "nothing is installed by itself",
+        "nothing is installed automatically",
         passes=("false",),
     ),
-    Limit("security.*", "refused", "a key of security that is not known", "It cannot be said here."),
+    Limit("security.*", "refused", "an unknown key of security", "There is no such limit here."),
     Limit(
         "privacy.redact_pii",
         "refused",
-        "names and numbers of people that the model is not told",
-        "It is told the name of whoever writes.",
+        "names and numbers of people that are hidden from the model",
+        "Here the model gets the name of the person who writes.",
         ("false",),
     ),
-    # People and chats. `allow_from` and what begins with allow or deny elsewhere is refused by its name.
-    Limit("platforms.*.allow_from", "taken", "who may talk"),
-    Limit("platforms.*.allow_admin_from", "taken", "who may do more than talk"),
-    Limit("platforms.*.require_mention", "taken", "what is answered in a group"),
-    Limit("platforms.*.unauthorized_dm_behavior", "taken", "what a stranger gets"),
-    Limit("platforms.*.dm_policy", "refused", "who may write to the bot alone", _WHO),
+    # People and chats. Other keys whose names begin with allow or deny are refused by their names.
+    Limit("platforms.*.allow_from", "taken", "people who may talk"),
+    Limit("platforms.*.allow_admin_from", "taken", "people with the rights of an admin"),
+    Limit("platforms.*.require_mention", "taken", "the messages that are answered in a group"),
+    Limit("platforms.*.unauthorized_dm_behavior", "taken", "the answer to a stranger"),
+    Limit("platforms.*.dm_policy", "refused", "people who may write to the bot directly", _WHO),
     Limit("platforms.*.group_policy", "refused", "the groups in which it answers", _WHO),
-    Limit("platforms.*.group_allow_from", "refused", "who may talk in a group", _WHO),
-    Limit("platforms.*.group_allow_admin_from", "refused", "who may do more than talk in a group", _WHO),
-    Limit("platforms.*.user_allowed_commands", "refused", "commands for who is no admin", _WHO),
-    Limit("platforms.*.group_user_allowed_commands", "refused", "commands for who is no admin", _WHO),
+    Limit("platforms.*.group_allow_from", "refused", "people who may talk in a group", _WHO),
+    Limit("platforms.*.group_allow_admin_from", "refused", "admins in a group", _WHO),
+    Limit("platforms.*.user_allowed_commands", "refused", "commands for people who are no admins", _WHO),
+    Limit(
+        "platforms.*.group_user_allowed_commands", "refused", "commands for people who are no admins", _WHO
+    ),
     Limit("platforms.*.allowed_chats", "refused", "the chats in which it answers", _WHO),
     Limit("platforms.*.allowed_channels", "refused", "the channels in which it answers", _WHO),
     Limit("platforms.*.allowed_rooms", "refused", "the rooms in which it answers", _WHO),
@@ -220,42 +226,42 @@ LIMITS: tuple[Limit, ...] = (
     Limit(
         "platforms.*.thread_require_mention",
         "refused",
-        "what is answered in a thread",
+        "the messages that are answered in a thread",
         _MENTIONS,
         ("false",),
     ),
     Limit(
         "platforms.*.bots_require_inline_mention",
         "refused",
-        "how another bot gets an answer",
+        "the messages of other bots that are answered",
         _MENTIONS,
         ("false",),
     ),
-    Limit("platforms.*.server_actions", "refused", "what the agent may do on the server", _WHO),
+    Limit("platforms.*.server_actions", "refused", "actions of the agent on the server", _WHO),
     Limit("platforms.*.allow_bots", "harmless", "other bots are never answered"),
     Limit("platforms.*.guest_mode", "harmless", "strangers are never answered"),
-    Limit("platforms.*.free_response_chats", "harmless", "there, too, the bot has to be mentioned"),
-    Limit("platforms.*.free_response_channels", "harmless", "there, too, the bot has to be mentioned"),
-    Limit("platforms.*.free_response_topics", "harmless", "there, too, the bot has to be mentioned"),
+    Limit("platforms.*.free_response_chats", "harmless", "the bot must be mentioned there too"),
+    Limit("platforms.*.free_response_channels", "harmless", "the bot must be mentioned there too"),
+    Limit("platforms.*.free_response_topics", "harmless", "the bot must be mentioned there too"),
     Limit("platforms.*.mention_patterns", "harmless", "only its name counts as a mention"),
 )
 
 VARIABLES: tuple[Limit, ...] = (
-    Limit("TERMINAL_ENV", "refused", "where commands run", _ACCOUNT, ("local",)),
+    Limit("TERMINAL_ENV", "refused", "the environment in which commands run", _ACCOUNT, ("local",)),
     Limit("HERMES_WRITE_SAFE_ROOT", "refused", "the directories that may be written to", _ACCOUNT),
 )
-"""The same for variables of the environment and of `.env`."""
+"""Rows for the variables of the environment and of `.env`."""
 
-# Every set of tools here has the name that it has in the original, whose `hermes-…` sets hold all of these.
+# Each set of tools has the same name in the original, whose `hermes-…` sets contain all of these.
 _OUR_TOOLSETS = frozenset(
     {"terminal", "file", "web", "memory", "todo", "session_search", "clarify", "delegation"}
 )
 _SPELLED = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
 
 
-def judge(tree: dict[str, Tree], findings: list[ConfigFinding]) -> tuple[dict[str, Tree], list[str]]:
-    """Return the tree without the limiting keys that are not ours, and a warning for each harmless one that
-    has a value. A value that limits is added to `findings`."""
+def apply_limits(tree: dict[str, Tree], findings: list[ConfigFinding]) -> tuple[dict[str, Tree], list[str]]:
+    """Return the tree without the refused and the harmless keys, and a warning for each harmless key that has
+    a value. A refused key with a value that limits is added to `findings`."""
     warnings: list[str] = []
     before = tree
     for limit in LIMITS:
@@ -263,19 +269,19 @@ def judge(tree: dict[str, Tree], findings: list[ConfigFinding]) -> tuple[dict[st
             continue
         for path, value in list(_found(tree, limit.key.split("."), ())):
             tree = _without(tree, path)
-            _judge(limit, path, value, findings, warnings)
-    # A section that held nothing else is no unknown key.
+            _apply_limit(limit, path, value, findings, warnings)
+    # A section that is empty only now is not reported as unknown.
     return {name: value for name, value in tree.items() if value != {} or before[name] == {}}, warnings
 
 
-def judge_variables(environ: Mapping[str, str], findings: list[ConfigFinding]) -> None:
+def check_variables(environ: Mapping[str, str], findings: list[ConfigFinding]) -> None:
     """Add each variable that limits the agent in the original to `findings`."""
     for limit in VARIABLES:
         text = environ.get(limit.key, "")
-        _judge(limit, (limit.key,), Scalar(text, text), findings, [])
+        _apply_limit(limit, (limit.key,), Scalar(text, text), findings, [])
 
 
-def _judge(
+def _apply_limit(
     limit: Limit, path: tuple[str, ...], value: Tree, findings: list[ConfigFinding], warnings: list[str]
 ) -> None:
     key, plain = ".".join(path), _plain(value)
@@ -284,15 +290,14 @@ def _judge(
     if limit.verdict == "harmless":
         warnings.append(f"{key} is a key of hermes-agent and is not used here: {limit.meaning}")
     elif "toolsets" not in limit.key or not _toolsets(value) >= _OUR_TOOLSETS:
-        problem = (
-            f"{_shown(path[-1], value)} is a limit of hermes-agent ({limit.meaning}) that is not kept here"
-        )
+        shown = _shown(path[-1], value)
+        problem = f"{shown} is a limit of hermes-agent ({limit.meaning}) that is not supported here"
         remedy = f"{limit.remedy} Remove the key to start without this limit.".lstrip()
         findings.append(ConfigFinding(key, problem, remedy))
 
 
 def _found(tree: Tree, pattern: list[str], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Tree]]:
-    """The paths that a pattern matches, each with its value."""
+    """Yield each path that matches a pattern, with its value."""
     if not pattern:
         yield path, tree
     elif isinstance(tree, dict):
@@ -302,7 +307,7 @@ def _found(tree: Tree, pattern: list[str], path: tuple[str, ...]) -> Iterator[tu
 
 
 def _without(tree: dict[str, Tree], path: tuple[str, ...]) -> dict[str, Tree]:
-    """A copy of the tree that has no such key. A section that is empty then stays."""
+    """Return a copy of the tree without a key. A section that becomes empty stays."""
     name, *rest = path
     inner = tree[name]
     if rest and isinstance(inner, dict):
@@ -311,7 +316,8 @@ def _without(tree: dict[str, Tree], path: tuple[str, ...]) -> dict[str, Tree]:
 
 
 def _plain(value: Tree) -> str:
-    """A value as the rows spell it. The original reads YAML 1.1, in which `yes` and `off` are switches."""
+    """Return a value as the rows spell it. The original reads YAML 1.1, in which `yes` and `off` are
+    booleans."""
     if value is None:
         return ""
     if isinstance(value, Scalar):
@@ -321,14 +327,14 @@ def _plain(value: Tree) -> str:
 
 
 def _toolsets(value: Tree) -> frozenset[str]:
-    """The sets of tools of ours that a list holds."""
+    """Return our sets of tools that a list contains."""
     names = {each.text for each in value if isinstance(each, Scalar)} if isinstance(value, list) else set()
     is_all = any(name.startswith("hermes-") and name != "hermes-webhook" for name in names)
     return _OUR_TOOLSETS if is_all else frozenset(names)
 
 
 def _shown(name: str, value: Tree) -> str:
-    """A value as the file has it, on one line, without secrets."""
+    """Return a value as the file has it, on one line, without secrets."""
     if isinstance(value, dict):
         return "a mapping"
     parts = value if isinstance(value, list) else [value]

@@ -1,7 +1,8 @@
-"""A configuration of hermes-agent, the original, in our spelling.
+"""Translate a configuration of hermes-agent, the original, into our spelling.
 
-Taken is what means the same here under another name or in another place; the table of `original_limits` says
-what becomes of the keys that limit. Where a file has both spellings, ours counts and a warning says so.
+A key is translated if it has the same meaning here under another name or in another place. The table in
+`original_limits` covers the keys that limit the agent. If a file has both spellings, ours counts, with a
+warning.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .schema import GatewayConfig
 from .section import keys
 
 OPENROUTER = "https://openrouter.ai/api/v1"
-_USUAL_OF_OPENROUTER = "openrouter/auto"
+_OPENROUTER_DEFAULT = "openrouter/auto"
 _NESTED = (
     "session_reset",
     "streaming",
@@ -23,13 +24,13 @@ _NESTED = (
     "thread_sessions_per_user",
     "unauthorized_dm_behavior",
 )
-"""Keys that the original also takes below `gateway`."""
+"""Keys that the original also reads below `gateway`."""
 _WEB = ("host", "port", "key")
 
 
 def our_spelling(tree: dict[str, Tree], findings: list[ConfigFinding]) -> tuple[dict[str, Tree], list[str]]:
-    """Return the tree in our spelling, and a warning for everything that means something else here. A key of
-    a platform that is there twice with different values is added to `findings`."""
+    """Return the tree in our spelling, and a warning for each key with another meaning or no effect here. A
+    key of a platform that has two different values is added to `findings`."""
     tree = dict(tree)
     warnings: list[str] = []
     warnings += _nested(tree, findings)
@@ -42,6 +43,7 @@ def our_spelling(tree: dict[str, Tree], findings: list[ConfigFinding]) -> tuple[
 
 
 def _nested(tree: dict[str, Tree], findings: list[ConfigFinding]) -> Iterator[str]:
+    """Move keys from below `gateway` to the top level."""
     gateway = tree.get("gateway")
     if not isinstance(gateway, dict):
         return
@@ -59,16 +61,16 @@ def _nested(tree: dict[str, Tree], findings: list[ConfigFinding]) -> Iterator[st
     tree["gateway"] = gateway
 
 
-def _moved(tree: dict[str, Tree], name: str, value: Tree, of: str, to: str) -> Iterator[str]:
-    """Put a value into a section, unless there is one already."""
+def _moved(tree: dict[str, Tree], name: str, value: Tree, source: str, target: str) -> Iterator[str]:
+    """Put a value into a section, or yield a warning if there is a value already."""
     if tree.get(name) is None:
         tree[name] = value
     elif value is not None:
-        yield f"{of} is ignored, because there is a {to}"
+        yield f"{source} is ignored, because there is a {target}"
 
 
 def _both(theirs: Tree, ours: Tree, where: tuple[str, str], findings: list[ConfigFinding]) -> Tree:
-    """One mapping made of two that stand in different places."""
+    """Return one mapping made of two in different places."""
     if not isinstance(theirs, dict) or not isinstance(ours, dict):
         return theirs if ours is None else ours
     return _merged(theirs, ours, where, findings)
@@ -103,13 +105,13 @@ def _model(tree: dict[str, Tree]) -> Iterator[str]:
         case Scalar(text="openrouter"):
             provider = Scalar("openai", "openai")
             base_url = _text(base_url) or Scalar(OPENROUTER, OPENROUTER)
-            name = name or Scalar(_USUAL_OF_OPENROUTER, _USUAL_OF_OPENROUTER)
+            name = name or Scalar(_OPENROUTER_DEFAULT, _OPENROUTER_DEFAULT)
     rest = {key: value for key, value in model.items() if key != "default"}
     tree["model"] = {**rest, "name": name, "provider": provider, "base_url": _text(base_url)}
 
 
 def _text(value: Tree) -> Tree:
-    """A value; none for an empty text, which the original writes where it has none."""
+    """Return a value, or None for an empty text, which the original writes if there is no value."""
     return None if isinstance(value, Scalar) and not value.text.strip() else value
 
 
@@ -121,11 +123,11 @@ def _approvals(tree: dict[str, Tree]) -> Iterator[str]:
         case Scalar(text="manual" | "smart" as mode):
             tree["approvals"] = {**approvals, "mode": Scalar("ask", "ask")}
             if mode == "smart":
-                yield "approvals.mode: smart is read as ask: a person decides, and no model"
+                yield "approvals.mode: smart is read as ask: a person decides, not a model"
 
 
 def _platforms(tree: dict[str, Tree], findings: list[ConfigFinding]) -> None:
-    """Put what is said of a platform in other places below `platforms`."""
+    """Move the keys of a platform that stand elsewhere below `platforms`."""
     platforms, behavior = tree.get("platforms"), tree.get("unauthorized_dm_behavior")
     if not isinstance(platforms, dict):
         return
@@ -145,7 +147,7 @@ def _platforms(tree: dict[str, Tree], findings: list[ConfigFinding]) -> None:
 
 
 def _platform(platform: Tree, path: str, findings: list[ConfigFinding]) -> Tree:
-    """A platform whose further keys stand beside the others, and not below `extra`."""
+    """Return a platform with the keys from below `extra` beside its other keys."""
     if not isinstance(platform, dict):
         return platform
     extra, rest = platform.get("extra"), {name: value for name, value in platform.items() if name != "extra"}
@@ -159,13 +161,13 @@ def _platform(platform: Tree, path: str, findings: list[ConfigFinding]) -> Tree:
 
 
 def _api_server(tree: dict[str, Tree]) -> Iterator[str]:
-    """Take the API server of the original for our page and API."""
+    """Use the keys of the original's API server for our page and API."""
     platforms, web = tree.get("platforms"), tree.get("web")
     if not isinstance(platforms, dict) or "api_server" not in platforms:
         return
     server = platforms["api_server"]
     if not isinstance(server, dict | None):
-        return  # which is told as for any platform
+        return  # reported as for any platform
     server = server or {}
     tree["platforms"] = {name: one for name, one in platforms.items() if name != "api_server"}
     if isinstance(web, dict | None):
@@ -175,13 +177,16 @@ def _api_server(tree: dict[str, Tree]) -> Iterator[str]:
                 yield from _moved(web, name, server[name], f"platforms.api_server.{name}", f"web.{name}")
     enabled = server.get("enabled")
     if isinstance(enabled, Scalar) and enabled.text.lower() in ("false", "no", "off"):
-        yield "platforms.api_server.enabled: false is not done: the page and the API listen on web.host"
+        yield (
+            "platforms.api_server.enabled: false has no effect: "
+            "the page and the API always listen on web.host"
+        )
     for name in sorted(server.keys() - {*_WEB, "enabled", "unauthorized_dm_behavior"}):
-        yield f"platforms.api_server.{name} is not a key I know"
+        yield f"platforms.api_server.{name} is an unknown key"
 
 
 def _mcp_servers(tree: dict[str, Tree]) -> None:
-    """Let one name stand for a list of one, as the original does where it selects tools of a server."""
+    """Replace a single name by a list, as the original does in the selection of the tools of a server."""
     servers = tree.get("mcp_servers")
     if not isinstance(servers, dict):
         return

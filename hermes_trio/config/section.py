@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-# A key named like this holds a secret wherever it stands, so a platform's own keys are covered
-# before anybody has told us about them. `keys` or `monkey` are no such names, `apiKey` is.
+# A key with such a name holds a secret in every section, also among the own keys of a platform, which are not
+# known here. `apiKey` is such a name; `keys` and `monkey` are not.
 _SECRET_NAME = re.compile(
     r"(?i:token|secret|passw|passphrase|pwd|credential|cookie|bearer|authorization|private|signing|hook_?url"
     r"|(?:^|[_-])(?:auth|key|pw|pin)$)|[a-z]Key$"
@@ -21,12 +21,12 @@ MASK = "***"
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key of this name is never to be shown."""
+    """Return whether the value of a key with this name must never be shown."""
     return _SECRET_NAME.search(key) is not None
 
 
 def masked(key: str, value: object) -> object:
-    """`value` as it may be shown under `key`: secrets, also nested ones, are `***`."""
+    """Return `value` with `***` in place of secrets, also nested ones, so that it can be shown."""
     if isinstance(value, Mapping):
         return {name: masked(str(name), inner) for name, inner in value.items()}
     if value is None or value == "":
@@ -39,7 +39,7 @@ def masked(key: str, value: object) -> object:
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A mapping of the file. Its repr masks secrets, because a repr ends up in logs and traces."""
+    """A mapping in the file. Its repr masks secrets, because a repr gets into logs and tracebacks."""
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
@@ -51,31 +51,31 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What the structs below say about one key of the file."""
+    """One key of the file, as its field in the schema describes it."""
 
     name: str
     kind: Any
     help: str
     choices: tuple[str, ...]
-    """Its words, if it takes only certain ones."""
+    """The allowed words, if only certain words are allowed."""
     default: object
     section: type[Section] | None
-    """The section it opens, if it is no single value."""
+    """The section below the key, if its value is a section."""
     named: type[Section] | None
-    """The section behind each name, where people choose the names."""
+    """The section below each name, if people choose the names below the key."""
 
 
 def keys(section: type[Section]) -> list[Key]:
-    """The keys a section has in the file, in the order in which they are shown."""
+    """Return the keys of a section, in the order in which they are shown."""
     found = []
     for field in msgspec.structs.fields(section):
         if get_origin(field.type) is not Annotated:
-            continue  # `options`: no key of its own, but what is left over
+            continue  # `options` is no key: it holds the keys that are not in the schema
         inner, *_, meta = get_args(field.type)
         default = field.default if field.default is not msgspec.NODEFAULT else {}
         choices = get_args(inner) if get_origin(inner) is Literal else ()
-        opens = inner if isinstance(inner, type) and issubclass(inner, Section) else None
-        behind = get_args(inner)[1] if get_origin(inner) is Mapping else None
-        named = behind if isinstance(behind, type) and issubclass(behind, Section) else None
-        found.append(Key(field.name, field.type, meta.description, choices, default, opens, named))
+        section_below = inner if isinstance(inner, type) and issubclass(inner, Section) else None
+        value = get_args(inner)[1] if get_origin(inner) is Mapping else None
+        named = value if isinstance(value, type) and issubclass(value, Section) else None
+        found.append(Key(field.name, field.type, meta.description, choices, default, section_below, named))
     return found

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: what is printed, where, and with which exit code."""
+"""The command line as a person uses it: its output, its streams and its exit codes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cli(home: Path) -> Cli:
-    """Run a command for a home, in this process."""
+    """Return a function that runs a command for a home in this process."""
 
     def run(*arguments: str, config: str | None = None) -> Result:
         if config is not None:
@@ -64,7 +64,7 @@ def cli(home: Path) -> Cli:
 def program(
     *arguments: str, environ: Mapping[str, str], stdout: int = subprocess.PIPE
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command as a program of its own, the way a shell does."""
+    """Run a command as a separate program, as a shell does."""
     keep = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
     return subprocess.run(
         [sys.executable, "-m", "hermes_trio", *arguments],
@@ -79,7 +79,7 @@ def program(
     )
 
 
-def test_help_names_every_command_and_what_it_does(cli: Cli) -> None:
+def test_help_names_every_command_with_its_effect(cli: Cli) -> None:
     for result in (cli("--help"), cli("-h")):
         assert result.exit_code == 0
         assert re.search("run +Run the gateway.", result.stdout)
@@ -87,13 +87,13 @@ def test_help_names_every_command_and_what_it_does(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("name", ["run", "config"])
-def test_a_commands_own_help_says_what_the_list_said(cli: Cli, name: str) -> None:
+def test_the_help_of_a_command_contains_its_line_in_the_list(cli: Cli, name: str) -> None:
     (line,) = (line for line in cli("--help").stdout.splitlines() if line.split()[:1] == [name])
     assert line.strip().removeprefix(name).strip() in cli(name, "--help").stdout
 
 
-def told_in_pages() -> list[list[str]]:
-    """Every command line of ours in the pages, as its words."""
+def command_lines_of_the_pages() -> list[list[str]]:
+    """Return each of our command lines in the pages, as a list of words."""
     files = (ROOT / "README.md", *ROOT.glob("platforms/*.md"), *sorted(ROOT.glob("docs/**/*.md")))
     pages = "\n".join(path.read_text("utf-8") for path in files)
     lines = re.findall(r"hermes-trio ((?:[a-z][\w-]*|--[\w-]+)[^`\n#;,.]*)", pages)
@@ -101,8 +101,8 @@ def told_in_pages() -> list[list[str]]:
     return [list(words) for words in told if words[0] in main.list_commands(click.Context(main))]
 
 
-@pytest.mark.parametrize("words", told_in_pages(), ids=" ".join)
-def test_every_command_and_option_in_the_pages_is_there(words: list[str]) -> None:
+@pytest.mark.parametrize("words", command_lines_of_the_pages(), ids=" ".join)
+def test_every_command_and_option_in_the_pages_exists(words: list[str]) -> None:
     context, command = click.Context(main), main.get_command(click.Context(main), words[0])
     assert command is not None
     for word in words[1:]:
@@ -114,11 +114,11 @@ def test_every_command_and_option_in_the_pages_is_there(words: list[str]) -> Non
             assert word.strip("[]") in options
 
 
-def test_the_version(cli: Cli) -> None:
+def test_the_version_is_printed(cli: Cli) -> None:
     assert cli("--version").stdout == f"hermes-trio {__version__}\n"
 
 
-def test_a_command_that_is_not_there_is_a_usage_error(cli: Cli) -> None:
+def test_an_unknown_command_is_a_usage_error(cli: Cli) -> None:
     result = cli("fly")
     assert result.exit_code == 2
     assert "No such command 'fly'" in result.stderr
@@ -136,7 +136,7 @@ def test_a_bad_configuration_ends_with_78_and_one_line(home: Path, command: str)
 
 
 @pytest.mark.parametrize("command", [["run"], ["config", "check"], ["config", "show"]])
-def test_every_mistake_of_a_configuration_is_told_on_a_line_of_its_own(cli: Cli, command: list[str]) -> None:
+def test_every_mistake_of_a_configuration_has_its_own_line(cli: Cli, command: list[str]) -> None:
     result = cli(*command, config="agent: {max_turns: many}\nplatforms: {x: {alow_from: []}}\nmodel: [a]")
     assert result.exit_code == 78
     lines = result.stderr.splitlines()
@@ -144,14 +144,14 @@ def test_every_mistake_of_a_configuration_is_told_on_a_line_of_its_own(cli: Cli,
     assert all(line.startswith("error: ") for line in lines)
 
 
-def test_the_mistakes_of_all_platforms_are_told_at_once(cli: Cli) -> None:
+def test_the_mistakes_of_all_platforms_are_reported_at_once(cli: Cli) -> None:
     result = cli("run", config="platforms: {telegram: {}, parrot: {}}")
     assert result.exit_code == 78
     assert "platforms.telegram.token: " in result.stderr
     assert "platforms.parrot: no such platform is installed" in result.stderr
 
 
-def test_the_mistakes_of_the_file_and_of_the_platforms_are_told_at_once(cli: Cli) -> None:
+def test_the_mistakes_of_the_file_and_of_the_platforms_are_reported_at_once(cli: Cli) -> None:
     config = "agent: {max_turns: many}\nplatforms: {telegram: {token: x}, loopbak: {}, o: {alow_from: []}}"
     for command in (["run"], ["config", "check"]):
         result = cli(*command, config=config)
@@ -164,7 +164,7 @@ def test_the_mistakes_of_the_file_and_of_the_platforms_are_told_at_once(cli: Cli
         }
 
 
-# What people, editors and programs do to a file.
+# Pieces of broken files, as people, editors and programs write them.
 PIECES = st.sampled_from(
     [*"\n\t\r\0 :-[]{}&*!|>'\"#?,~", "\n  ", ": ", "- ", "a", "agent", "max_turns", "platforms", "telegram",
      "allow_from", "security", "tirith_enabled", "mcp_servers", "tools", "include", "terminal", "backend",
@@ -194,28 +194,28 @@ def test_any_file_passes_the_check_or_ends_with_78_and_no_traceback(cli: Cli, co
 def test_a_bad_home_ends_with_78(home: Path) -> None:
     result = program("config", "path", environ={"HERMES_HOME": "relative"})
     assert (result.returncode, result.stdout) == (78, "")
-    assert result.stderr.startswith("error: HERMES_HOME: 'relative' depends on where")
+    assert result.stderr.startswith("error: HERMES_HOME: 'relative' depends on the directory")
 
 
-def test_path_says_where_the_file_is_or_would_be(cli: Cli, home: Path) -> None:
+def test_path_prints_the_path_of_the_file_even_if_it_is_missing(cli: Cli, home: Path) -> None:
     assert cli("config", "path").stdout == f"{home / 'config.yaml'}\n"
 
 
-def test_path_works_for_a_file_that_is_broken(cli: Cli, home: Path) -> None:
+def test_path_works_for_a_broken_file(cli: Cli, home: Path) -> None:
     assert cli("config", "path", config="{").stdout == f"{home / 'config.yaml'}\n"
 
 
-def test_check_says_ok(cli: Cli, home: Path) -> None:
+def test_check_prints_ok(cli: Cli, home: Path) -> None:
     assert cli("config", "check").stdout == (
         f"ok: {home / 'config.yaml'} is not there, so everything has its default\n"
     )
     assert cli("config", "check", config="agent: {max_turns: 5}").stdout == f"ok: {home / 'config.yaml'}\n"
 
 
-def test_check_tells_what_is_odd(cli: Cli) -> None:
+def test_check_prints_warnings(cli: Cli) -> None:
     result = cli("config", "check", config="agent: {max_turn: 5}")
     warning, ok = result.stdout.splitlines()
-    assert warning == "warning: agent.max_turn is not a key I know; did you mean agent.max_turns?"
+    assert warning == "warning: agent.max_turn is an unknown key; did you mean agent.max_turns?"
     assert ok.startswith("ok: ")
     assert result.exit_code == 0
 
@@ -227,40 +227,41 @@ def test_check_tells_what_is_odd(cli: Cli) -> None:
         ("platforms: {loopback: {allow_from: all}}", "platforms.loopback"),
     ],
 )
-def test_check_asks_the_platforms_too(cli: Cli, config: str, said: str) -> None:
-    """What stops `run` stops `check`: one that is not installed, keys that its adapter refuses."""
+def test_check_includes_the_platforms(cli: Cli, config: str, said: str) -> None:
+    """`check` refuses what `run` refuses: a platform that is not installed, and keys that its adapter
+    rejects."""
     for command in (["config", "check"], ["run"]):
         result = cli(*command, config=config)
         assert result.exit_code == 78
         assert said in result.stderr
 
 
-def test_run_and_show_tell_what_is_odd_apart_from_the_rest(cli: Cli) -> None:
+def test_run_and_show_print_warnings_to_standard_error(cli: Cli) -> None:
     for command in (["run"], ["config", "show"]):
         result = cli(*command, config="agent: {max_turn: 5}\nplatforms: {loopbak: {allow_from: all}}")
         assert result.stderr.startswith(
-            "warning: agent.max_turn is not a key I know; did you mean agent.max_turns?\n"
+            "warning: agent.max_turn is an unknown key; did you mean agent.max_turns?\n"
         )
         assert "max_turn:" not in result.stdout
 
 
-def test_run_refuses_a_platform_that_nobody_has_installed(cli: Cli) -> None:
+def test_run_refuses_a_platform_that_is_not_installed(cli: Cli) -> None:
     result = cli("run", config="platforms: {loopbak: {allow_from: all}}")
     assert result.exit_code == 78
     assert "platforms.loopbak" in result.stderr
     assert "Did you mean loopback?" in result.stderr
 
 
-def test_show_explains_each_key_and_marks_what_differs(cli: Cli) -> None:
+def test_show_explains_each_key_and_marks_changed_values(cli: Cli) -> None:
     shown = cli("config", "show", config=FULL).stdout
     for lines in (
-        "  # Model requests within one turn, after which it has to answer.\n"
+        "  # Model requests in one turn; after the last one the model has to answer.\n"
         "  # A whole number from 1 to 1,000,000,000; default: 90.\n"
         "  max_turns: 7  # changed by config.yaml\n",
-        "  # What becomes of turns that a crash cut.\n"
+        "  # Resume or suspend the turns that were cut by a crash.\n"
         "  # One of resume, suspend; default: resume.\n"
         "  crash_recovery: suspend  # changed by config.yaml\n",
-        "  # Hour of the day of the daily reset, local time.\n"
+        "  # Hour of the daily reset, in local time.\n"
         "  # A whole number from 0 to 23; default: 4.\n"
         "  at_hour: 4\n",
         "  # Text; default: left out.\n  cwd: null\n",
@@ -273,22 +274,22 @@ def test_show_explains_each_key_and_marks_what_differs(cli: Cli) -> None:
         assert lines in shown
 
 
-def test_show_names_the_variable_that_made_a_difference(home: Path) -> None:
+def test_show_names_the_variable_that_changed_a_value(home: Path) -> None:
     result = program("config", "show", environ={"HERMES_HOME": str(home), "ANTHROPIC_API_KEY": SECRET})
     assert "  provider: anthropic  # changed by ANTHROPIC_API_KEY\n" in result.stdout
     assert '  api_key: "***"  # changed by ANTHROPIC_API_KEY\n' in result.stdout
 
 
-def test_nothing_shows_a_secret(cli: Cli) -> None:
+def test_no_command_shows_a_secret(cli: Cli) -> None:
     assert SECRET not in cli("run", config=FULL).output
     for command in (["config", "show"], ["config", "show", "--json"], ["config", "check"]):
         assert SECRET not in cli(*command, config=FULL).output
 
 
-def test_show_for_programs_has_the_shape_of_the_file(cli: Cli, home: Path) -> None:
+def test_show_as_json_has_the_structure_of_the_file(cli: Cli, home: Path) -> None:
     report = json.loads(cli("config", "show", "--json", config=FULL + "agents: {}\n").stdout)
     assert report["path"] == str(home / "config.yaml")
-    assert report["warnings"] == ["agents is not a key I know; did you mean agent?"]
+    assert report["warnings"] == ["agents is an unknown key; did you mean agent?"]
     assert report["set"]["agent.max_turns"] == "config.yaml"
     assert report["config"]["agent"]["max_turns"] == 7
     assert report["config"]["platforms"]["telegram"] == {
@@ -306,7 +307,7 @@ def test_show_for_programs_has_the_shape_of_the_file(cli: Cli, home: Path) -> No
     }
 
 
-def test_what_show_prints_is_a_configuration_that_means_the_same(cli: Cli, home: Path) -> None:
+def test_the_output_of_show_is_an_equal_configuration(cli: Cli, home: Path) -> None:
     plain = FULL.replace(SECRET, "***").replace(": ***", ': "***"').replace("me:***@", "***@")
     shown = cli("config", "show", config=plain).stdout
     before = load_config(home, {})
@@ -314,7 +315,7 @@ def test_what_show_prints_is_a_configuration_that_means_the_same(cli: Cli, home:
     assert load_config(home, {}).config == before.config
 
 
-# All but `$`, which would be a variable, and what YAML or UTF-8 cannot hold.
+# All characters except `$`, which begins a variable, and those that YAML or UTF-8 cannot hold.
 TEXTS = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="$\0", max_codepoint=0xFFFF), max_size=20
 )
@@ -325,28 +326,28 @@ TEXTS = st.text(
 @example(text="True")
 @example(text="\x9b2J")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
-def test_any_text_is_shown_so_that_it_reads_back_and_moves_no_cursor(cli: Cli, home: Path, text: str) -> None:
+def test_any_text_is_shown_without_control_characters_and_reads_back(cli: Cli, home: Path, text: str) -> None:
     shown = cli("config", "show", config=json.dumps({"terminal": {"cwd": text}})).stdout
     assert all(line.isprintable() for line in shown.split("\n"))
     (home / "config.yaml").write_text(shown, encoding="utf-8")
     assert load_config(home, {}).config.terminal.cwd == text
 
 
-def test_a_terminal_of_few_characters_gets_escapes(home: Path) -> None:
+def test_a_terminal_with_few_characters_gets_escapes(home: Path) -> None:
     result = program("config", "show", environ={"HERMES_HOME": str(home), "PYTHONIOENCODING": "latin-1"})
     assert (result.returncode, result.stderr) == (0, "")
     assert r'cursor: " \u2589"' in result.stdout
 
 
 @pytest.mark.parametrize("command", ["sessions show", "sessions list --search", "pairing revoke x", "doctor"])
-def test_what_is_no_text_is_a_usage_error(cli: Cli, home: Path, command: str) -> None:
+def test_an_argument_that_is_no_text_is_a_usage_error(cli: Cli, home: Path, command: str) -> None:
     sqlite3.connect(home / "gateway.db").close()
     result = cli(*command.split(), os.fsdecode(b"caf\xe9"))
     assert result.exit_code == 2
     assert result.stderr.endswith("Error: 'caf\\udce9' is no text in UTF-8.\n")
 
 
-def test_a_reader_that_went_away_is_no_traceback(home: Path) -> None:
+def test_a_closed_output_causes_no_traceback(home: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
@@ -369,7 +370,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("config", "words"), REFUSED)
-def test_check_refuses_what_run_refuses_in_the_same_words(home: Path, config: str, words: str) -> None:
+def test_check_and_run_refuse_with_the_same_message(home: Path, config: str, words: str) -> None:
     (home / "config.yaml").write_text(config)
     environ = {"HERMES_HOME": str(home)}
     check, run = program("config", "check", environ=environ), program("run", environ=environ)
@@ -379,7 +380,7 @@ def test_check_refuses_what_run_refuses_in_the_same_words(home: Path, config: st
     assert check.stdout == ""
 
 
-def test_check_tells_everything_at_once(home: Path) -> None:
+def test_check_reports_all_mistakes_at_once(home: Path) -> None:
     (home / "config.yaml").write_text(
         "web: {host: 0.0.0.0}\nmodel: {base_url: localhost, api_key: 'a b'}\n"
         "platforms: {telegran: {token: x}, loopback: {port: none}}\n"

@@ -138,7 +138,7 @@ def test_a_platform_that_is_asked_after_and_not_there(patient: Patient, name: st
 
 def test_a_key_that_nobody_knows_is_one_sentence(patient: Patient) -> None:
     (patient.home / "config.yaml").write_text("agnt: {}\nplatforms: {loopback: {allow_from: all, port: 1}}\n")
-    assert "agnt is not a key I know; did you mean agent?" in patient.finding("warning")
+    assert "agnt is an unknown key; did you mean agent?" in patient.finding("warning")
 
 
 def test_a_platform_that_is_open_to_all_has_nobody_who_approves(patient: Patient) -> None:

@@ -97,9 +97,9 @@ def test_a_variable_can_be_a_number_or_a_switch(load: Load) -> None:
     ("written", "problem"),
     [
         ("${GONE}", "the environment variable GONE is not set"),
-        ("${GONE", "it has a ${…} that cannot be read"),
-        ("${2X}", "it has a ${…} that cannot be read"),
-        ("${GONE-x}", "it has a ${…} that cannot be read"),
+        ("${GONE", "it has a malformed ${…}"),
+        ("${2X}", "it has a malformed ${…}"),
+        ("${GONE-x}", "it has a malformed ${…}"),
     ],
 )
 def test_an_unset_or_malformed_variable_is_named(load: Load, written: str, problem: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from hermes_trio.base.errors import ConfigFinding, ConfigInvalid
 from hermes_trio.config.config_text import Scalar
-from hermes_trio.config.config_values import section
+from hermes_trio.config.config_values import read_section
 from hermes_trio.config.schema import AgentConfig, GatewayConfig
 from hermes_trio.config.section import Section, is_secret, masked
 from tests.config.reading import Load, paths
@@ -88,7 +88,7 @@ def test_an_error_about_a_secret_number_does_not_show_it() -> None:
         pin: Annotated[int, msgspec.Meta(ge=0, le=9999, description="Opens the door.")] = 0
 
     findings: list[ConfigFinding] = []
-    section(Lock, {"pin": Scalar(SECRET, SECRET)}, "lock", {}, findings)
+    read_section(Lock, {"pin": Scalar(SECRET, SECRET)}, "lock", {}, findings)
     [finding] = findings
     assert finding.key == "lock.pin"
     assert finding.problem == "'***' is not a whole number from 0 to 9,999"

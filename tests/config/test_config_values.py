@@ -89,7 +89,7 @@ def test_a_good_file_is_understood(load: Load, text: str, path: str, value: obje
 def test_the_spelling_of_the_original_is_understood(load: Load, text: str, path: str, value: object) -> None:
     loaded = load(text)
     assert at(loaded.config, path) == value
-    assert not any("not a key I know" in warning for warning in loaded.warnings)
+    assert not any("unknown key" in warning for warning in loaded.warnings)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_the_spelling_of_the_original_is_understood(load: Load, text: str, path:
             "'maybe' is not one of resume, suspend",
             "",
         ),
-        ("agent: yes", "agent", "a single value stands where its keys should", "max_turns"),
-        ("model: [a]", "model", "a list stands where its keys should", "provider"),
+        ("agent: yes", "agent", "expected keys below it, found a single value", "max_turns"),
+        ("model: [a]", "model", "expected keys below it, found a list", "provider"),
         ("streaming: {enabled: 7}", "streaming.enabled", "'7' is not true or false", "default, true."),
         ("session_reset: {at_hour: 24}", "session_reset.at_hour", "from 0 to 23", ""),
         ("web: {port: 65536}", "web.port", "from 0 to 65,535", ""),
@@ -128,9 +128,9 @@ def test_the_spelling_of_the_original_is_understood(load: Load, text: str, path:
         ),
         ("gateway: {max_running_turns: 0}", "gateway.max_running_turns", "'0' is not a whole number", ""),
         ("reset_by_type: {group: {mode: x}}", "reset_by_type.group.mode", "'x' is not one of none", ""),
-        ("reset_by_type: [group]", "reset_by_type", "a list stands where names should", ""),
-        ("platforms: telegram", "platforms", "a single value stands where names should", ""),
-        ("platforms: {telegram: on}", "platforms.telegram", "a single value stands where its keys", "token"),
+        ("reset_by_type: [group]", "reset_by_type", "expected names below it, found a list", ""),
+        ("platforms: telegram", "platforms", "expected names below it, found a single value", ""),
+        ("platforms: {telegram: on}", "platforms.telegram", "found a single value", "token"),
         ("platforms: {Telegram: {}}", "platforms.Telegram", "not a name of a platform", "telegram"),
         ("platforms: {x: {allow_from: 42}}", "platforms.x.allow_from", "'42' is not a list of ids", ""),
         ("platforms: {x: {allow_from: everybody}}", "platforms.x.allow_from", "or the word all", ""),

@@ -235,8 +235,8 @@ def test_unsupported_keys_of_an_api_server_are_warned_about(load: Load) -> None:
     assert load(text).config.web.port == 1
     assert load(text).warnings == (
         "platforms.api_server.port is ignored, because there is a web.port",
-        "platforms.api_server.enabled: false is not done: the page and the API listen on web.host",
-        "platforms.api_server.model_name is not a key I know",
+        "platforms.api_server.enabled: false has no effect: the page and the API always listen on web.host",
+        "platforms.api_server.model_name is an unknown key",
     )
 
 
@@ -292,8 +292,8 @@ def test_the_answer_to_strangers_can_be_set_once_for_all_platforms(load: Load) -
 
 def test_a_single_name_selects_one_tool_of_a_server(load: Load) -> None:
     tools = load("mcp_servers: {x: {url: u, tools: {include: search}}}").config.mcp_servers["x"].tools
-    assert tools.lets("search")
-    assert not tools.lets("delete")
+    assert tools.uses("search")
+    assert not tools.uses("delete")
 
 
 # --- any file -----------------------------------------------------------------------------------

@@ -11,25 +11,25 @@ from tests.config.reading import Load
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("agent: {max_turn: 5}", "agent.max_turn is not a key I know; did you mean agent.max_turns?"),
-        ("agents: {}", "agents is not a key I know; did you mean agent?"),
-        ("max_turns: 5", "max_turns is not a key I know; did you mean agent.max_turns?"),
+        ("agent: {max_turn: 5}", "agent.max_turn is an unknown key; did you mean agent.max_turns?"),
+        ("agents: {}", "agents is an unknown key; did you mean agent?"),
+        ("max_turns: 5", "max_turns is an unknown key; did you mean agent.max_turns?"),
         (
             "gateway: {stuck_after: 5}",
-            "gateway.stuck_after is not a key I know; did you mean agent.stuck_after?",
+            "gateway.stuck_after is an unknown key; did you mean agent.stuck_after?",
         ),
-        ("kanban: {failure_limit: 2}", "kanban is not a key I know"),
+        ("kanban: {failure_limit: 2}", "kanban is an unknown key"),
         (
             "reset_by_type: {dm: {hour: 3}}",
-            "reset_by_type.dm.hour is not a key I know; did you mean reset_by_type.dm.at_hour?",
+            "reset_by_type.dm.hour is an unknown key; did you mean reset_by_type.dm.at_hour?",
         ),
         (
             "platforms: {x: {enabeld: false}}",
-            "platforms.x.enabeld is not a key I know; did you mean platforms.x.enabled?",
+            "platforms.x.enabeld is an unknown key; did you mean platforms.x.enabled?",
         ),
         (
             "platforms: {x: {home_channel: {chat_id: 1, thread: 2}}}",
-            "platforms.x.home_channel.thread is not a key I know; "
+            "platforms.x.home_channel.thread is an unknown key; "
             "did you mean platforms.x.home_channel.thread_id?",
         ),
         (
@@ -44,7 +44,7 @@ def test_an_unknown_key_is_warned_about_with_the_nearest_known(load: Load, text:
 
 
 def test_an_unset_variable_of_an_unknown_key_is_no_error(load: Load) -> None:
-    assert load("kanban: '${NOWHERE}'").warnings == ("kanban is not a key I know",)
+    assert load("kanban: '${NOWHERE}'").warnings == ("kanban is an unknown key",)
 
 
 def test_the_own_keys_of_a_platform_are_passed_on_without_a_warning(load: Load) -> None:
@@ -95,7 +95,7 @@ def test_the_own_keys_of_a_platform_are_passed_on_without_a_warning(load: Load) 
     ],
 )  # fmt: skip
 def test_an_unknown_key_about_security_stops_the_start(load: Load, text: str, key: str, remedy: str) -> None:
-    with pytest.raises(ConfigInvalid, match="may decide who may do what") as refusal:
+    with pytest.raises(ConfigInvalid, match="it may be a security setting") as refusal:
         load(text)
     assert refusal.value.key == key
     assert remedy in refusal.value.remedy

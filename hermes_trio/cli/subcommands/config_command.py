@@ -13,7 +13,7 @@ import msgspec
 from ...base.errors import ConfigInvalid
 from ...base.messages import HomeChannel
 from ...config.config_file import Loaded, home_directory, load_config
-from ...config.config_values import wanted
+from ...config.config_values import allowed_values
 from ...config.schema import PlatformConfig
 from ...config.section import Key, Section, keys, masked
 
@@ -128,7 +128,7 @@ def _lines(section: Section, path: str, origins: Mapping[str, str]) -> Iterator[
 
 def _takes(key: Key) -> str:
     """What a key takes, as a sentence."""
-    kind = wanted(key)
+    kind = allowed_values(key)
     default = "left out" if key.default is None else _yaml(key.default)
     return f"{kind[0].upper()}{kind[1:]}; default: {default}."
 

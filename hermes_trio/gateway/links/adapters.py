@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from importlib.metadata import entry_points
 
 from ...base.errors import ConfigFinding, ConfigInvalid
-from ...config.config_values import collected
+from ...config.config_values import collect_findings
 from ...config.schema import GatewayConfig, PlatformConfig
 from ...platform.contract import Adapter
 
@@ -29,7 +29,7 @@ def find_adapters(config: GatewayConfig) -> Sequence[Adapter]:
     adapters: list[Adapter] = []
     for name, platform in config.platforms.items():
         if platform.enabled:
-            with collected(findings):
+            with collect_findings(findings):
                 adapters.append(make_adapter(name, platform))
     if findings:
         raise ConfigInvalid.of(findings)

@@ -166,7 +166,7 @@ class ToolServer:
         cursor: str | None = None
         for _ in range(MOST_TOOLS):
             page = await client.list_tools(cursor=cursor)
-            offered += [tool for tool in page.tools if self._config.tools.lets(tool.name)]
+            offered += [tool for tool in page.tools if self._config.tools.uses(tool.name)]
             cursor = page.next_cursor
             if cursor is None or len(offered) >= MOST_TOOLS:
                 break
