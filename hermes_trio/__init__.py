@@ -6,8 +6,9 @@ when it restarts, not when the machine dies.
 The layers of the package, and of the rooms inside it, are drawn in docs/change/layers.md, which is
 made from the import contracts in pyproject.toml.
 
-The names in `__all__` are what we promise to keep. They are imported when they are first used, so
-that `hermes-trio --help` waits for none of them.
+The names in `__all__` are public. They are for those who embed the gateway; who writes an adapter finds more
+in `hermes_trio.platform`, a tool in `hermes_trio.tools`, a test in `hermes_trio.testing`. Each is imported
+when it is first used, so that `hermes-trio --help` waits for none of them.
 """
 
 from importlib import import_module
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from .base.errors import ConfigInvalid as ConfigInvalid
     from .base.errors import GatewayError as GatewayError
     from .base.errors import InvalidId as InvalidId
-    from .base.messages import Attachment as Attachment
     from .base.messages import HomeChannel as HomeChannel
     from .base.messages import MessageEvent as MessageEvent
     from .base.messages import SessionSource as SessionSource
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from .config.schema import PlatformConfig as PlatformConfig
     from .embed import open_gateway as open_gateway
     from .embed import serve as serve
-    from .gateway.commands.table import COMMANDS as COMMANDS
-    from .host.files.file_lock import sole_use as sole_use
-    from .host.processes.peers import is_from_agent as is_from_agent
+    from .gateway.facade import Gateway as Gateway
+    from .gateway.turn.agent_function import Agent as Agent
+    from .gateway.turn.context import TurnContext as Turn
     from .state.rules.store import SessionStore as SessionStore
     from .state.tables.session_entry import SessionEntry as SessionEntry
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "COMMANDS",
-    "Attachment",
+    "Agent",
     "ConfigInvalid",
+    "Gateway",
     "GatewayConfig",
     "GatewayError",
     "HomeChannel",
@@ -49,45 +49,40 @@ __all__ = [
     "SessionEntry",
     "SessionSource",
     "SessionStore",
+    "Turn",
     "World",
     "__version__",
     "build_session_key",
-    "is_from_agent",
     "load_config",
     "open_gateway",
     "serve",
-    "sole_use",
 ]
 
-_HOMES = {
-    "COMMANDS": "gateway.commands.table",
-    "Attachment": "base.messages",
-    "ConfigInvalid": "base.errors",
-    "GatewayConfig": "config.schema",
-    "GatewayError": "base.errors",
-    "HomeChannel": "base.messages",
-    "InvalidId": "base.errors",
-    "MessageEvent": "base.messages",
-    "PlatformConfig": "config.schema",
-    "SessionEntry": "state.tables.session_entry",
-    "SessionSource": "base.messages",
-    "SessionStore": "state.rules.store",
-    "World": "base.world",
-    "build_session_key": "base.messages",
-    "is_from_agent": "host.processes.peers",
-    "load_config": "config.config_file",
-    "open_gateway": "embed",
-    "serve": "embed",
-    "sole_use": "host.files.file_lock",
+_MODULES = {
+    "base.errors": ("ConfigInvalid", "GatewayError", "InvalidId"),
+    "base.messages": ("HomeChannel", "MessageEvent", "SessionSource", "build_session_key"),
+    "base.world": ("World",),
+    "config.config_file": ("load_config",),
+    "config.schema": ("GatewayConfig", "PlatformConfig"),
+    "embed": ("open_gateway", "serve"),
+    "gateway.facade": ("Gateway",),
+    "gateway.turn.agent_function": ("Agent",),
+    "gateway.turn.context": ("TurnContext",),
+    "state.rules.store": ("SessionStore",),
+    "state.tables.session_entry": ("SessionEntry",),
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+_RENAMED = {"Turn": "TurnContext"}
+"""Public names that differ from the name in their module."""
 
 
 if not TYPE_CHECKING:  # a type checker would take any name then
 
     def __getattr__(name: str) -> object:
-        if name not in _HOMES:
+        inner = _RENAMED.get(name, name)
+        if name not in __all__ or inner not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+        return getattr(import_module(f".{_HOMES[inner]}", __name__), inner)
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes_trio import COMMANDS
+from hermes_trio.platform import command_menu
 
 from .markdown import code, table
 
@@ -17,5 +17,5 @@ def chat_commands() -> Iterator[str]:
         "repeated after a restart. `/help` lists the commands in the chat.\n"
     )
     yield from table(
-        ("Command", "Effect"), ((code(f"/{name}"), one.help) for name, one in COMMANDS.items() if one.help)
+        ("Command", "Effect"), ((code(f"/{name}"), effect) for name, effect in command_menu().items())
     )

@@ -1,16 +1,16 @@
-"""What a platform is to the gateway: the whole contract between the core and an adapter.
+"""Contract between the core and an adapter, the code of a platform.
 
-An adapter is an async context manager that yields a `Link`: entering connects, being inside is being
-connected, leaving disconnects. The core asks for no platform by name; what differs between them is
-said by `Traits`.
+An adapter is an async context manager that yields a `Link`: entering it connects, leaving it disconnects. The
+core names no platform; `Traits` describe the differences between platforms.
 
-*Accepted means stored*: `receive` is an async iterator, and asking it for the next event says that the
-one before is committed. Only then may the link tell its platform "received". An iterator that ends, or
-raises `LinkLost`, is a lost connection: the link's task connects again, with patience.
+*Accepted means stored*: `receive` is an async iterator. A request for the next event means that the previous
+one is committed; only then may the link acknowledge it to its platform. An iterator that ends, or raises
+`LinkLost`, is a lost connection; the gateway connects again, with growing pauses.
 
-Every call may be cancelled at any await. A send that was cancelled, or timed out behind the point where
-the platform may have taken it, has an unknown outcome: the core then asks `find`, repeats with the same
-key, or sends once more and says so. What a platform refuses is one of the errors below.
+Every call may be cancelled at any await. A send that is cancelled, or times out after the platform may have
+taken it, has an unknown outcome: the core calls `find`, repeats the send with the same key, or sends once
+more and marks the message as a possible repetition. A call that the platform refuses raises one of the errors
+below.
 """
 
 from __future__ import annotations
@@ -26,62 +26,63 @@ from ..base.messages import Attachment, MessageEvent
 Counting = Literal["characters", "utf-16", "bytes"]
 Dialect = Literal["plain", "markdown"]
 Preformatted = tuple[tuple[int, int], ...]
-"""Stretches of a text, each from its first character to behind its last, in order. They are shown exactly as
-they are, and nothing in them is markup: whole lines as a block, others within their line."""
+"""Parts of a text that are shown exactly as they are, without markup: pairs of the index of the first
+character and the index after the last one, in order. Whole lines are shown as a block, other parts within
+their line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """Something below a message that can be pressed."""
+    """A button below a message."""
 
     label: str
     value: str
-    """What the event of the press says: at most 64 bytes."""
+    """Text of the event of a press: at most 64 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What a platform can do. The core decides by these and by nothing else."""
+    """Abilities of a platform. The core decides by these and by nothing else."""
 
     limit: int = 4096
-    """How long one message may be."""
+    """Greatest length of one message."""
     counting: Counting = "characters"
-    """What the limit counts."""
+    """Unit of the limit."""
     edits: bool = False
     deletes: bool = False
     typing: bool = False
     threads: bool = False
     buttons: bool = False
-    """A message may have some. A press is an event of its own, of kind `callback`; an edit removes them."""
+    """Messages may have buttons. A press is an event of its own, of kind `callback`; an edit removes them."""
     placeholder: str = ""
-    """What a message says that says nothing yet, on a platform which can edit, and can neither find what was
-    sent nor take a key: there the first message of an answer is this one, and its text comes by edits, which
-    may be repeated. Empty if that is not to be."""
+    """Text of the first message of an answer, before it has any words; empty to send no such message. It is
+    for platforms that can edit, and can neither find what was sent nor take a key: there the words come by
+    edits, which may be repeated."""
     fetches: bool = False
-    """What people send along can be had by its `file_id`."""
+    """Attachments of people can be fetched by their `file_id`."""
     sends_files: bool = False
     takes_keys: bool = False
-    """A send with a key that was sent before is not shown a second time."""
+    """A second send with the same key shows nothing."""
     finds: bool = False
-    """It can be asked whether a send with a key has arrived."""
+    """The platform can tell whether a send with a key has arrived."""
     dialect: Dialect = "plain"
-    """How people see a text: as it is written, or its Markdown as what it means. Models are told."""
+    """Form in which people see a text: as it is written, or with its Markdown rendered. Models are told."""
     preformatted: bool = False
-    """It shows what is `preformatted` so. Without it, a platform whose dialect is Markdown is sent no
-    approvals, for a command might look like another one there."""
+    """`preformatted` parts are shown as such. A platform without it whose dialect is Markdown is sent no
+    approvals, because there one command could be shown as another."""
     own_door: bool = False
-    """Who speaks here was let in by the platform's own door, which asks for a key: no list names them."""
+    """The platform checks access itself, with a key. Lists of allowed people do not apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One message as a link is to send it. It fits the limit. Its text is Markdown, as models write it: what
-    the platform has for that is made of it by the link. What is `preformatted` in it is no Markdown."""
+    """One message for a link to send. It fits the limit. `text` is Markdown, except in its `preformatted`
+    parts; the link converts it to the platform's markup."""
 
     chat_id: str
     text: str
     key: str
-    """The same for every attempt at this message, and for no other."""
+    """Equal for all attempts at this message, and different from that of every other message."""
     preformatted: Preformatted = ()
     thread_id: str | None = None
     reply_to: str | None = None
@@ -90,42 +91,45 @@ class Outgoing:
     silent: bool = False
     """A notice: it makes no sound, and is no part of the conversation."""
     grows: bool = False
-    """The beginning of a message that is going to be edited until it is whole."""
+    """First part of a message that is edited until it is complete."""
 
 
 class Link(Protocol):
-    """A live connection to a platform."""
+    """A live connection to a platform. `BaseLink` is a base class that refuses calls which the traits
+    deny."""
 
     def receive(self) -> AsyncIterator[MessageEvent]:
-        """What people say. Asking for the next one says that the one before is stored. What cannot be read is
-        handed over too, as an event of kind `unreadable`: it is kept, and never comes back."""
+        """Return an iterator of the messages of people. A request for the next one means that the previous
+        one is stored. A message that cannot be read is an event of kind `unreadable`: it is stored too, and
+        does not come again."""
 
     async def send(self, message: Outgoing) -> str | None:
-        """Send; returns the platform's id of the message, if it gives one."""
+        """Send a message. Return the platform's id of it, if the platform gives one."""
 
     async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
-        """Let a sent message say something else. Buttons that it had are gone."""
+        """Replace the text of a sent message, and remove its buttons."""
 
     async def delete(self, chat_id: str, message_id: str) -> None:
-        """Take a sent message back."""
+        """Delete a sent message."""
 
     async def typing(self, chat_id: str, thread_id: str | None) -> None:
         """Show for some seconds that somebody is typing."""
 
     async def find(self, chat_id: str, key: str) -> str | None:
-        """The id of the message that was sent with this key; None if none has arrived."""
+        """Return the id of the message that was sent with this key; None if none has arrived."""
 
     async def fetch(self, file_id: str, most: int) -> bytes:
-        """What somebody has sent along. `Refused` if it is more than so many bytes, or not there."""
+        """Return the content of an attachment. Raises `Refused` if it is longer than `most` bytes or
+        missing."""
 
 
 class Adapter(Protocol):
     """The code of a platform."""
 
     name: str
-    """What it is called in the configuration and in keys."""
+    """Name in the configuration and in session keys."""
     account: str
-    """Which of our accounts on the platform it is."""
+    """Name of our account on the platform."""
     traits: Traits
 
     def connect(self) -> AbstractAsyncContextManager[Link]:
@@ -133,11 +137,11 @@ class Adapter(Protocol):
 
 
 class PlatformError(GatewayError):
-    """Something a platform did not do."""
+    """A platform did not do what it was asked for."""
 
 
 class CredentialsRefused(PlatformError):
-    """The platform does not accept our token: trying again changes nothing."""
+    """The platform does not accept our token. A retry changes nothing."""
 
     exit_code = 78
 
@@ -150,15 +154,15 @@ class CredentialsRefused(PlatformError):
 
 
 class LinkLost(PlatformError):
-    """The connection broke, or could not be made. It will be tried again."""
+    """The connection broke, or could not be made. The gateway will try again."""
 
 
 class NotSent(PlatformError):
-    """The message surely did not arrive, and may be sent again: connection refused, server busy."""
+    """The message certainly did not arrive and may be sent again: connection refused, server busy."""
 
 
 class FloodWait(NotSent):
-    """Too fast: surely not sent, and not before so many seconds."""
+    """The platform limits our rate: the message was not sent, and may be sent after `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"The platform wants {seconds:g} seconds of silence.")
@@ -166,13 +170,13 @@ class FloodWait(NotSent):
 
 
 class OutcomeUnknown(PlatformError):
-    """Nobody knows whether the message arrived: never sent again blindly."""
+    """The message may have arrived or not. It is never sent again without a check."""
 
 
 class Refused(PlatformError):
-    """The platform will not take this message, however often it is sent."""
+    """The platform does not accept this message, however often it is sent."""
 
 
 class ChatGone(Refused):
-    """The chat is gone, or has thrown us out: nothing is sent there any more until somebody is heard from
-    there. Not for a thread or a message that is gone: that is `Refused`."""
+    """The chat no longer exists, or has removed us: nothing is sent there until a message comes from it. A
+    thread or a message that no longer exists is `Refused`."""

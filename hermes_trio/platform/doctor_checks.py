@@ -1,9 +1,9 @@
-"""What a platform can look at itself: the contract between `hermes-trio doctor` and an adapter's package.
+"""Contract between `hermes-trio doctor` and the package of an adapter: checks that a platform makes itself.
 
-A package that brings an adapter may put, under the adapter's name, a `Check` into the entry point group
-`hermes_trio.checks`. It is asked by `hermes-trio doctor <name>` and at the end of `hermes-trio setup <name>`,
-with the configuration of the platform, and may ask the platform over the network. It changes nothing there:
-a gateway may be running at the same time.
+The package of an adapter may register a `Check` in the entry point group `hermes_trio.checks`, under the name
+of the adapter. `hermes-trio doctor <name>` calls it with the configuration of the platform, and so does the
+end of `hermes-trio setup <name>`. It may send requests to the platform, but changes nothing there: a gateway
+may be running at the same time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ Level = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found, and what to do about it."""
+    """Result of one step of a check, with the remedy."""
 
     level: Level
     text: str
-    """Without a full stop at the end."""
+    """A sentence without the full stop at its end."""
     remedy: str = ""
 
 
 Check = Callable[[PlatformConfig], Awaitable[Sequence[Finding]]]
-"""Returns what it found, one step after the other. Raises `ConfigInvalid` for what the adapter refuses."""
+"""Return the results in the order of the steps. Raises `ConfigInvalid` for values that the adapter
+refuses."""

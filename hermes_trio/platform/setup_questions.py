@@ -1,8 +1,9 @@
-"""What a platform asks of a newcomer: the contract between `hermes-trio setup` and an adapter's package.
+"""Contract between `hermes-trio setup` and the package of an adapter: questions about a new platform.
 
-A package that brings an adapter puts, under the adapter's name, a sequence of questions into the entry
-point group `hermes_trio.setup`. That is all: asking, checking, asking again, and writing the answers where
-they belong is done here. Who may talk is asked of every platform, and by no package.
+The package of an adapter registers a sequence of questions in the entry point group `hermes_trio.setup`,
+under the name of the adapter. `hermes-trio setup` asks them, checks the answers, repeats a question after an
+invalid answer, and stores the answers in `config.yaml` and `.env`. It asks for every platform who may talk
+there, so no package does.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ GROUP = "hermes_trio.setup"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One thing to be decided for a platform."""
+    """One question about the configuration of a platform."""
 
     key: str
-    """Where the answer goes, below `platforms.<name>`."""
+    """Key of the answer, below `platforms.<name>`."""
     ask: str
-    """What is asked, without a question mark at the end: `Token of the bot`."""
+    """Text of the question, without a question mark: `Token of the bot`."""
     help: str = ""
-    """Where a newcomer finds the answer."""
+    """Explanation of where to find the answer."""
     variable: str | None = None
-    """For a secret: the variable in `.env` that holds it. Such an answer is never shown."""
+    """For a secret: the variable in `.env` that stores it. Such an answer is never shown."""
     default: str = ""
-    """What an empty answer means; empty if there has to be one."""
+    """Value for an empty answer; empty if an answer is required."""
     check: Callable[[str], str] = str.strip
-    """Returns the answer as it is stored; raises ValueError with a sentence that says what to do."""
+    """Return the answer as it is stored. Raises ValueError with a sentence that tells the person what to
+    do."""

@@ -1,4 +1,4 @@
-"""Doing something, a cancellation mostly, at one of the checkpoints of others, whichever it is."""
+"""Actions, mostly cancellations, at the n-th checkpoint of other tasks."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import trio
 
 
 class Countdown(trio.abc.Instrument):
-    """Does something when tasks have come to a halt for the n-th time."""
+    """Calls a function when the watched tasks have stopped at a checkpoint for the n-th time."""
 
     def __init__(
         self, halts: int, act: Callable[[], object], whose: Callable[[trio.lowlevel.Task], bool]
     ) -> None:
         self._halts, self._act, self._whose = halts, act, whose
-        self._came: outcome.Maybe[object] | None = None
+        self._outcome: outcome.Maybe[object] | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether there were so many halts."""
+        """Return True once the function was called."""
         return not self._halts
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         if self._halts and self._whose(task):
             self._halts -= 1
             if not self._halts:
-                self._came = outcome.capture(self._act)  # Trio would only log what an instrument raises
+                self._outcome = outcome.capture(self._act)  # Trio only logs the exceptions of instruments
 
     def check(self) -> None:
-        """Raise what the act raised, if it did."""
-        if self._came is not None:
-            self._came.unwrap()
+        """Raise the exception of the function, if it raised one."""
+        if self._outcome is not None:
+            self._outcome.unwrap()
 
 
 @contextmanager
 def at_halt(
     number: int, act: Callable[[], object], *, whose: Callable[[trio.lowlevel.Task], bool]
 ) -> Iterator[Countdown]:
-    """Do `act` in the moment in which these tasks come to a halt for the n-th time within the block."""
+    """Call `act` when the tasks of `whose` stop at a checkpoint for the n-th time within the block."""
     countdown = Countdown(number, act, whose)
     trio.lowlevel.add_instrument(countdown)
     try:
@@ -50,8 +50,8 @@ def at_halt(
 
 
 async def cancelled_at(halt: int, action: Callable[[], Awaitable[object]]) -> bool:
-    """Do it, and cancel it at its n-th checkpoint. Whether that made a difference."""
-    me = trio.lowlevel.current_task()
-    with trio.CancelScope() as scope, at_halt(halt, scope.cancel, whose=lambda task: task is me):
+    """Run `action` and cancel it at its n-th checkpoint. Return True if that ended it."""
+    this_task = trio.lowlevel.current_task()
+    with trio.CancelScope() as scope, at_halt(halt, scope.cancel, whose=lambda task: task is this_task):
         await action()
     return scope.cancelled_caught

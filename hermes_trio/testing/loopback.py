@@ -1,9 +1,9 @@
-"""The gateway's side of the loopback platform; `wire` says what goes over the wire.
+"""Gateway side of the loopback platform: a platform of a test, over TCP. `wire` describes the protocol.
 
-One task reads and one writes, for as long as the link is up; callers hand over whole lines and wait for
-their answers. So a caller that is cancelled tears no line, and the late answer finds nobody and is
-dropped. When the link goes down, a send whose line was handed over has an unknown outcome; one whose line
-was not surely did not arrive. All else raises `LinkLost`: it may be asked again without harm.
+One task reads and one writes while the link is up. Callers pass whole lines to the writer and wait for the
+answers, so a cancelled caller leaves no partial line, and an answer that arrives too late is dropped. When
+the link goes down, a send whose line was passed on has an unknown outcome; a send whose line was not did not
+arrive. Every other call raises `LinkLost`: it may be repeated without harm.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import trio
 from ..base.errors import ConfigInvalid
 from ..base.messages import MessageEvent
 from ..config.schema import PlatformConfig
+from ..platform.base_link import BaseLink
 from ..platform.contract import (
     LinkLost,
     NotSent,
@@ -28,7 +29,7 @@ from ..platform.contract import (
     Preformatted,
     Traits,
 )
-from .stage import demand
+from .simulator import in_background
 from .wire import (
     Accept,
     Answer,
@@ -44,7 +45,6 @@ from .wire import (
     Send,
     Typing,
     WireError,
-    background,
     decode_from_platform,
     encode,
     error_of,
@@ -52,7 +52,7 @@ from .wire import (
 
 
 class LoopbackAdapter:
-    """An adapter for the platform that a test has opened on this port."""
+    """An adapter for a platform that a test has opened on this port."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class LoopbackAdapter:
         try:
             stream = await trio.open_tcp_stream("127.0.0.1", self._port)
         except OSError as error:
-            raise LinkLost(f"Nobody listens on port {self._port}.") from error
+            raise LinkLost(f"No program listens on port {self._port}.") from error
         link = LoopbackLink(stream, self.name, self.traits)
-        async with stream, background(link.run):
+        async with stream, in_background(link.run):
             try:
                 await link.greet(self.account)
                 yield link
@@ -83,24 +83,25 @@ class LoopbackAdapter:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A call that has no answer yet; None as its answer is the link's loss."""
+    """A call that waits for its answer. If it ends with `answer` None, the link was lost."""
 
     answer: Answer | Failure | None = None
     over: trio.Event = field(default_factory=trio.Event)
 
 
-class LoopbackLink:
+class LoopbackLink(BaseLink):
     """A link over one connection."""
 
     def __init__(self, stream: trio.SocketStream, name: str, traits: Traits) -> None:
-        self._stream, self._name, self._traits = stream, name, traits
+        super().__init__(traits)
+        self._stream, self._name = stream, name
         self._scope = trio.CancelScope()
         self._loss = ""
         self._ids = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
-        # No buffer: a line that was handed over is being written.
+        # Without a buffer, a line that was passed on is being written.
         self._lines, self._to_write = trio.open_memory_channel[bytes](0)
-        # The platform says one thing at a time.
+        # The platform sends one event at a time.
         self._said, self.said = trio.open_memory_channel[Said](1)
 
     def receive(self) -> AsyncIterator[MessageEvent]:
@@ -109,38 +110,35 @@ class LoopbackLink:
     async def send(self, message: Outgoing) -> str | None:
         return await self._call(lambda number: Send(number, message), before=NotSent, after=OutcomeUnknown)
 
-    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
-        demand(self._traits, "edits")
+    async def _edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted) -> None:
         await self._call(lambda number: Edit(number, chat_id, message_id, text, preformatted))
 
-    async def delete(self, chat_id: str, message_id: str) -> None:
-        demand(self._traits, "deletes")
+    async def _delete(self, chat_id: str, message_id: str) -> None:
         await self._call(lambda number: Delete(number, chat_id, message_id))
 
-    async def typing(self, chat_id: str, thread_id: str | None) -> None:
-        demand(self._traits, "typing")
+    async def _typing(self, chat_id: str, thread_id: str | None) -> None:
         await self._call(lambda number: Typing(number, chat_id, thread_id))
 
-    async def find(self, chat_id: str, key: str) -> str | None:
-        demand(self._traits, "finds")
+    async def _find(self, chat_id: str, key: str) -> str | None:
         return await self._call(lambda number: Find(number, chat_id, key))
 
-    async def fetch(self, file_id: str, most: int) -> bytes:
-        raise AssertionError("No files go over this wire.")
+    async def _fetch(self, file_id: str, most: int) -> bytes:
+        raise AssertionError("The loopback protocol has no files.")
 
     async def greet(self, account: str) -> None:
-        """Say who we are; returns when the platform takes it."""
+        """Send our account name, and wait until the platform accepts it."""
         await self._call(lambda number: Hello(number, account))
 
     async def accept(self, number: int) -> None:
-        """Say that this message is stored."""
-        await self._hand_over(encode(Accept(number)), LinkLost)
+        """Tell the platform that an event is stored."""
+        await self._pass_on(encode(Accept(number)), LinkLost)
 
     def lost(self) -> LinkLost:
+        """Return the error for calls on the lost link."""
         return LinkLost(self._loss)
 
     def lose(self, why: str) -> None:
-        """The link is down: whoever waits is told, and nothing begins any more."""
+        """Take the link down: end the calls that wait, and let every later call fail."""
         self._loss = self._loss or why
         self._scope.cancel(reason=why)
         self._to_write.close()
@@ -176,7 +174,7 @@ class LoopbackLink:
             try:
                 self._said.send_nowait(frame)
             except trio.WouldBlock:
-                raise WireError("A message came before the one before it was accepted.") from None
+                raise WireError("An event arrived before the previous one was accepted.") from None
         elif waiting := self._waiting.get(frame.id):
             waiting.answer = frame
             waiting.over.set()
@@ -188,12 +186,12 @@ class LoopbackLink:
         before: Callable[[str], PlatformError] = LinkLost,
         after: Callable[[str], PlatformError] = LinkLost,
     ) -> str | None:
-        """What the platform answers; one of these errors if the link goes down before or after the line
-        was handed over."""
+        """Call the platform and return its answer. If the link goes down, raise the error `before` if the
+        line was not passed on yet, else the error `after`."""
         number = next(self._ids)
         waiting = self._waiting[number] = _Waiting()
         try:
-            await self._hand_over(encode(frame(number)), before)
+            await self._pass_on(encode(frame(number)), before)
             await waiting.over.wait()
         finally:
             del self._waiting[number]
@@ -203,7 +201,7 @@ class LoopbackLink:
             raise error_of(waiting.answer, self._name)
         return waiting.answer.value
 
-    async def _hand_over(self, line: bytes, error: Callable[[str], PlatformError]) -> None:
+    async def _pass_on(self, line: bytes, error: Callable[[str], PlatformError]) -> None:
         try:
             await self._lines.send(line)
         except trio.BrokenResourceError:
@@ -211,30 +209,30 @@ class LoopbackLink:
 
 
 class _Incoming:
-    """What people say. The message in hand is accepted when the next one is asked for."""
+    """Iterator of the messages of people. A request for the next one accepts the previous one."""
 
     def __init__(self, link: LoopbackLink) -> None:
         self._link = link
-        self._in_hand: int | None = None
+        self._current: int | None = None
 
     def __aiter__(self) -> _Incoming:
         return self
 
     async def __anext__(self) -> MessageEvent:
-        if self._in_hand is not None:
-            await self._link.accept(self._in_hand)
-            self._in_hand = None
+        if self._current is not None:
+            await self._link.accept(self._current)
+            self._current = None
         try:
             said = await self._link.said.receive()
         except trio.EndOfChannel:
             raise self._link.lost() from None
-        self._in_hand = said.number
+        self._current = said.number
         return said.event
 
 
 def from_config(platform: PlatformConfig) -> LoopbackAdapter:
-    """The adapter for `platforms.loopback` of a configuration, which names the port."""
+    """Return the adapter for `platforms.loopback` of a configuration, which names the port."""
     port = platform.options.get("port")
     if not isinstance(port, int):
-        raise ConfigInvalid("platforms.loopback.port", "a test has to name its port", "Write port: <number>.")
+        raise ConfigInvalid("platforms.loopback.port", "the port is missing", "Write port: <number>.")
     return LoopbackAdapter(port, traits=msgspec.convert(platform.options.get("traits", {}), Traits))

@@ -1,5 +1,5 @@
-"""The loopback platform itself, for tests whose gateway is a process of its own: people, chats, and a
-port on 127.0.0.1 that speaks the language of `wire`.
+"""Test side of the loopback platform, for tests whose gateway is a process of its own: people, chats, and a
+port on 127.0.0.1 that speaks the protocol of `wire`.
 
     async with open_loopback(traits=Traits(takes_keys=True)) as platform:
         ...                                           # start a gateway with a LoopbackAdapter(platform.port)
@@ -7,7 +7,7 @@ port on 127.0.0.1 that speaks the language of `wire`.
         await platform.until(lambda: platform.chat("42").last == "Hello!")
         platform.cuts_after(sent=10)                  # in the middle of the next answer
 
-A second connection ends the first, as an account has one link. The clock is the real one.
+A second connection ends the first, because an account has one link. The clock is the real one.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from functools import partial
 import trio
 
 from ..platform.contract import CredentialsRefused, PlatformError, Traits
+from .simulator import ConnectionCutter, in_background
 from .stage import Stage, WaitingEvent
 from .wire import (
     Accept,
@@ -32,11 +33,9 @@ from .wire import (
     Hello,
     Reader,
     Said,
-    Scissors,
     Send,
     Typing,
     WireError,
-    background,
     decode_from_gateway,
     encode,
     failure,
@@ -47,59 +46,59 @@ from .wire import (
 async def open_loopback(
     name: str = "loopback", *, account: str = "main", traits: Traits | None = None
 ) -> AsyncIterator[LoopbackServer]:
-    """The platform, while inside."""
+    """Run the platform while inside."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     server = LoopbackServer(name, account, traits or Traits(), listeners[0].socket.getsockname()[1])
-    async with background(partial(trio.serve_listeners, server.serve, listeners)):
+    async with in_background(partial(trio.serve_listeners, server.serve, listeners)):
         yield server
 
 
 class LoopbackServer(Stage):
-    """A platform behind a port."""
+    """A platform that listens on a port."""
 
     def __init__(self, name: str, account: str, traits: Traits, port: int) -> None:
         super().__init__(name, account, traits)
         self.port = port
         self.refused: list[str] = []
-        """Why connections were ended that did not keep to the wire."""
-        self._scissors = Scissors()
+        """Errors of connections that were closed because they broke the protocol."""
+        self._cutter = ConnectionCutter()
         self._lets_in = True
         self._connection: _Connection | None = None
 
     @property
     def connected(self) -> bool:
-        """Whether a gateway is connected."""
+        """Return True while a gateway is connected."""
         return self._connection is not None
 
     def drop(self) -> None:
-        """The connection is closed now. The gateway may connect again."""
+        """Close the connection now. The gateway may connect again."""
         if self._connection:
             self._connection.scope.cancel(reason="dropped by the test")
 
     def refuses(self) -> None:
-        """From now on it takes no gateway's credentials."""
+        """Refuse all credentials from now on."""
         self._lets_in = False
         self.drop()
 
     def lets_in(self, account: str) -> bool:
-        """Whether it takes these credentials."""
+        """Return True if the credentials are accepted."""
         return self._lets_in and account == self.account
 
     def cuts_after(self, *, sent: float = math.inf, received: float = math.inf) -> None:
-        """The connection is closed when so many more bytes were sent to the gateway, or received from
-        it: this one or, if that takes longer, a later one."""
-        self._scissors.sent, self._scissors.received = sent, received
+        """Close the connection after this many more bytes were sent to the gateway, or received from it. If
+        the current connection ends before that, the count goes on with the next one."""
+        self._cutter.sent, self._cutter.received = sent, received
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """One connection, from its first byte to its last."""
-        connection = _Connection(self, stream, self._scissors)
+        """Serve one connection until it ends."""
+        connection = _Connection(self, stream, self._cutter)
         try:
             with connection.scope:
                 async with stream:
                     await connection.converse()
         except* WireError as errors:
             self.refused += [str(error) for error in errors.exceptions]
-            self._notify()
+            self.changed.set()
         except* trio.BrokenResourceError:
             pass
         finally:
@@ -108,37 +107,37 @@ class LoopbackServer(Stage):
                 self.note("disconnect")
 
     def welcome(self, connection: _Connection) -> None:
-        """This is the connection of the gateway now, and no other is."""
+        """Make this the only connection of the gateway."""
         self.drop()
         self._connection = connection
-        self._notify()
+        self.changed.set()
 
 
 class _Connection:
-    """One connection of a gateway. It is read at all times, so that its end is seen at once; each call
-    is a task of its own, so that one which hangs keeps no other waiting."""
+    """One connection of a gateway. It is read all the time, so its end is noticed at once. Each call is a
+    task of its own, so a call that hangs delays no other."""
 
-    def __init__(self, server: LoopbackServer, stream: trio.SocketStream, scissors: Scissors) -> None:
+    def __init__(self, server: LoopbackServer, stream: trio.SocketStream, cutter: ConnectionCutter) -> None:
         self.scope = trio.CancelScope()
-        self._server, self._stream, self._scissors = server, stream, scissors
+        self._server, self._stream, self._cutter = server, stream, cutter
         self._writing = trio.Lock()
-        self._handed_out: WaitingEvent | None = None
+        self._delivered: WaitingEvent | None = None
         self._welcomed = False
 
     async def converse(self) -> None:
-        """Talk to the gateway until the connection ends."""
-        reader = Reader(partial(self._scissors.receive_some, self._stream), decode_from_gateway)
+        """Serve the gateway until the connection ends."""
+        reader = Reader(partial(self._cutter.receive_some, self._stream), decode_from_gateway)
         async with trio.open_nursery() as nursery:
             hello = await reader.read()
             if isinstance(hello, Hello):
                 nursery.start_soon(self._welcome, hello)
             elif hello:
-                raise WireError("It did not begin with a hello.")
+                raise WireError("The first frame is no hello.")
             while frame := await reader.read():
                 if isinstance(frame, Accept):
                     self._accept(frame)
                 elif isinstance(frame, Hello) or not self._welcomed:
-                    raise WireError("It did not wait for its hello to be answered.")
+                    raise WireError("A frame came before the answer to the hello.")
                 else:
                     nursery.start_soon(self._answer, frame)
             nursery.cancel_scope.cancel(reason="the gateway closed the connection")
@@ -156,14 +155,14 @@ class _Connection:
         self._welcomed = True
         await self._write(Answer(hello.id))
         while True:
-            self._handed_out = delivery = await self._server.first_waiting()
+            self._delivered = delivery = await self._server.first_waiting()
             await self._write(Said(delivery.number, delivery.event))
             await delivery.accepted.wait()
 
     def _accept(self, frame: Accept) -> None:
-        if self._handed_out is None or self._handed_out.number != frame.number:
-            raise WireError(f"It accepted {frame.number}, which it was not given.")
-        self._server.accept(self._handed_out)
+        if self._delivered is None or self._delivered.number != frame.number:
+            raise WireError(f"Event {frame.number} was accepted but not delivered.")
+        self._server.accept(self._delivered)
 
     async def _answer(self, frame: CallFrame) -> None:
         answer: FromPlatform
@@ -189,4 +188,4 @@ class _Connection:
 
     async def _write(self, frame: FromPlatform) -> None:
         async with self._writing:
-            await self._scissors.send_all(self._stream, encode(frame))
+            await self._cutter.send_all(self._stream, encode(frame))

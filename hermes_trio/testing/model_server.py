@@ -26,8 +26,9 @@ from typing import Any
 
 import trio
 
+from ..base.pulse import Pulse
 from .model_replies import HangupStep, PauseStep, Plain, RawStep, Reply, SseEvent, Wire, WireStep, events
-from .wire import background
+from .simulator import in_background
 
 _READ_AT_ONCE = 1 << 16
 
@@ -59,7 +60,7 @@ async def open_model_server(
     """Run the server while inside."""
     listeners = await trio.open_tcp_listeners(port, host="127.0.0.1", backlog=1024)
     server = ModelServer(listeners[0].socket.getsockname()[1], models)
-    async with background(partial(trio.serve_listeners, server.serve, listeners)):
+    async with in_background(partial(trio.serve_listeners, server.serve, listeners)):
         yield server
 
 
@@ -76,7 +77,7 @@ class ModelServer:
         """Number of connections that are open."""
         self.otherwise: Answering = Reply().says("Hello.")
         self._answers: deque[Answering] = deque()
-        self._changed = trio.Event()
+        self._changed = Pulse()
 
     @property
     def openai_url(self) -> str:
@@ -99,7 +100,7 @@ class ModelServer:
         """Serve one connection until it ends."""
         self.connections += 1
         self.open += 1
-        self._notify()
+        self._changed.set()
         try:
             async with stream:
                 await self._converse(stream)
@@ -107,7 +108,7 @@ class ModelServer:
             pass
         finally:
             self.open -= 1
-            self._notify()
+            self._changed.set()
 
     async def _converse(self, stream: trio.abc.Stream) -> None:
         data = bytearray()
@@ -117,7 +118,7 @@ class ModelServer:
                 await _answer(stream, Plain(200, listed))
                 continue
             self.requests.append(asked)
-            self._notify()
+            self._changed.set()
             answer = self._answers.popleft() if self._answers else self.otherwise
             if callable(answer):
                 answer = answer(asked)
@@ -129,10 +130,6 @@ class ModelServer:
                 nursery.start_soon(_listen, stream, data)
                 await _reply(stream, answer, asked.wire, len(self.requests))
                 nursery.cancel_scope.cancel(reason="answered")
-
-    def _notify(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
 
 
 class _HungUp(Exception):

@@ -1,8 +1,8 @@
-"""An agent that does what it is told: a turn as a list of steps.
+"""An agent for tests: a turn is a list of steps.
 
     Script().thinks("Let me see.").calls("terminal", seconds=2, preview="ls").says("Two files.", pieces=5)
 
-A script is a value; each of its methods returns a longer one. `perform` is all there is to running it.
+A script is a value; each of its methods returns a longer one. `perform` runs it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..base.events import Event, MessageDelta, ReasoningAvailable, ToolCompleted
 
 @dataclass(frozen=True, slots=True)
 class Says:
-    """Gives a part of the answer, in so many pieces over so many seconds."""
+    """Stream a part of the answer, in `pieces` over `seconds`."""
 
     text: str
     pieces: int = 1
@@ -28,21 +28,21 @@ class Says:
 
 @dataclass(frozen=True, slots=True)
 class Thinks:
-    """Shows what it thinks."""
+    """Show reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """Is busy, and nothing is seen of it."""
+    """Be busy without any output."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls a tool that takes so long."""
+    """Call a tool that takes `seconds`."""
 
     tool: str
     seconds: float = 0.0
@@ -53,21 +53,21 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Raises:
-    """Fails."""
+    """Raise an error."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class Hangs:
-    """Never goes on. When it is cancelled it resists for so long."""
+    """Wait for ever. After a cancellation it goes on for `resists` seconds."""
 
     resists: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Returns:
-    """Ends the turn with this answer, whatever was said on the way."""
+    """End the turn with this answer, in place of the text that was streamed."""
 
     answer: str
 
@@ -77,7 +77,7 @@ Step = Says | Thinks | Takes | Calls | Raises | Hangs | Returns
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What an agent does in one turn."""
+    """Steps of an agent in one turn."""
 
     steps: tuple[Step, ...] = ()
 
@@ -109,14 +109,14 @@ class Script:
 
 
 class ScriptTurn(Protocol):
-    """What a script needs of a turn."""
+    """Part of a turn that a script uses."""
 
     async def emit(self, event: Event) -> None:
-        """This happens now."""
+        """Record an event of the turn."""
 
 
 async def perform(script: Script, turn: ScriptTurn) -> str:
-    """Take the steps; the answer is what the script returns, or else all that it said."""
+    """Run the steps. Return the answer of `returns`, or else all streamed text."""
     said = ""
     for number, step in enumerate(script.steps):
         match step:
@@ -157,6 +157,6 @@ async def _hang(step: Hangs) -> None:
 
 
 def _pieces(text: str, count: int) -> Iterator[str]:
-    """`text` in pieces of nearly one length; each has something in it."""
+    """Split `text` into pieces of nearly equal length; none is empty."""
     cuts = [len(text) * i // count for i in range(count + 1)]
     return (text[start:end] for start, end in pairwise(cuts) if end > start)

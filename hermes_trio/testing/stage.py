@@ -1,9 +1,8 @@
-"""What the platforms for tests have in common: people who say things, chats that show what was sent,
-and trouble on demand.
+"""Common part of the platforms for tests: people who send messages, chats that show what the gateway sent,
+and failures on demand.
 
-A stage is the platform behind the wire, and knows nothing of the wire. It keeps each message of a person
-until the gateway has accepted it, and hands out the oldest one: again after a reconnect, never a later
-one before it.
+A stage knows nothing of the wire between it and an adapter. It keeps each message of a person until the
+gateway has accepted it, and delivers the oldest one first: after a reconnect the same one again.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Literal, TypedDict, TypeVar, Unpack
 import trio
 
 from ..base.messages import ChatType, MessageEvent, SessionSource
+from ..base.pulse import Pulse
 from ..platform.contract import OutcomeUnknown, Outgoing, Preformatted, Refused, Traits
 from .shown_chats import ShownChat, ShownChats
 
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class Saying(TypedDict, total=False):
-    """How somebody says something. Without a `user` it is the one whose direct chat this is."""
+    """Circumstances of a message. `user` defaults to the person whose direct chat it is."""
 
     chat: str
     message_id: str | None
@@ -40,7 +40,8 @@ class Saying(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What the gateway did, whatever came of it, and when. To accept is to ask for the next message."""
+    """A call by the gateway, successful or not, and its time. `accept` is the request for the next
+    message."""
 
     at: float
     what: What
@@ -53,7 +54,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitingEvent:
-    """A message of a person's on its way to the gateway."""
+    """An event that the gateway has not accepted yet."""
 
     number: int
     event: MessageEvent
@@ -69,57 +70,52 @@ class _Trouble:
     arrives: bool
 
 
-def demand(traits: Traits, trait: Literal["edits", "deletes", "typing", "finds", "fetches"]) -> None:
-    """Who asks a platform for what its traits deny has not looked at them: no error of a platform's, so
-    that nothing handles it."""
-    if not getattr(traits, trait):
-        raise AssertionError(f"A platform was asked for what its traits deny: {trait}.")
-
-
 class Stage:
-    """A platform, seen from the side of the test."""
+    """A platform as a test sees it."""
 
     def __init__(self, name: str, account: str, traits: Traits) -> None:
         self.name, self.account, self.traits = name, account, traits
         self.history: list[Operation] = []
         self.files: dict[str, bytes] = {}
-        """What people have sent along, by its file id."""
+        """Content of the attachments of people, by file id."""
         self._ids = itertools.count(1)
         self._chats = ShownChats(traits, new_id=lambda: str(next(self._ids)))
         self._waiting: deque[WaitingEvent] = deque()
         self._numbers = itertools.count(1)
         self._troubles: list[_Trouble] = []
-        self._changed = trio.Event()
+        self.changed = Pulse()
+        """Set after each change; `until` waits for it."""
 
-    # --- what people do and see ---
+    # --- for tests: people and chats ---
 
     async def says(self, text: str, **how: Unpack[Saying]) -> MessageEvent:
-        """Somebody says this, by default the person of direct chat 42; returns when the gateway has
+        """Send a message as a person, by default the one of direct chat 42, and wait until the gateway has
         accepted it."""
         event = self.event(text, **how)
         await self.deliver(event).wait()
         return event
 
     def post(self, text: str, **how: Unpack[Saying]) -> MessageEvent:
-        """As `says`, without waiting for anything."""
+        """Send a message as `says` does, and wait for nothing."""
         event = self.event(text, **how)
         self.deliver(event)
         return event
 
     async def presses(self, label: str, **how: Unpack[Saying]) -> MessageEvent:
-        """Somebody presses the newest button with this label; returns when the gateway has accepted it."""
+        """Press the newest button with this label, and wait until the gateway has accepted the event."""
         event = self.press(label, **how)
         await self.deliver(event).wait()
         return event
 
     def press(self, label: str, **how: Unpack[Saying]) -> MessageEvent:
-        """What `presses` would deliver. Who has seen a button may press it for ever."""
+        """Return the event that `presses` delivers. The press of a button that is gone is valid too: somebody
+        may still see it."""
         message, button = self.chat(how.get("chat", "42")).button(label)
         event = self.event(button.value, **how)
         return replace(event, kind="callback", reply_to=message.message_id)
 
     def event(self, text: str, **how: Unpack[Saying]) -> MessageEvent:
-        """What `says` would deliver."""
+        """Return the event that `says` delivers."""
         chat = how.get("chat", "42")
         return MessageEvent(
             source=SessionSource(
@@ -136,30 +132,30 @@ class Stage:
         )
 
     def deliver(self, event: MessageEvent) -> trio.Event:
-        """Deliver this, be it for the second time. What is returned is set once it is accepted."""
+        """Deliver an event, perhaps for the second time. The returned event is set once it is accepted."""
         delivery = WaitingEvent(next(self._numbers), event)
         self._waiting.append(delivery)
-        self._notify()
+        self.changed.set()
         return delivery.accepted
 
     def chat(self, chat_id: str) -> ShownChat:
-        """This chat. It changes as things happen in it."""
+        """Return a chat. The object is updated by later messages."""
         return self._chats[chat_id]
 
     def drop(self) -> None:
-        """The connection is lost now, and may be made again: what this means is the business of the wire."""
+        """Close the connection now; a new one may be made. A subclass does this for its wire."""
         raise NotImplementedError
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until this is so. It is asked again whenever something has happened here."""
+        """Wait until the condition holds. It is checked after each change."""
         await trio.lowlevel.checkpoint()
         while not condition():
-            await self._changed.wait()
+            await self.changed.wait()
 
-    # --- trouble, for the next calls, of this chat if one is named ---
+    # --- for tests: failures of the next calls, of one chat if it is named ---
 
     def fails(self, call: Call, error: Exception, *, times: int = 1, chat: str | None = None) -> None:
-        """They do nothing and raise this."""
+        """Let the next calls do nothing and raise the error."""
         self._troubles += [_Trouble(call, chat, 0, error, arrives=False)] * times
 
     def hangs(
@@ -171,27 +167,30 @@ class Stage:
         times: int = 1,
         chat: str | None = None,
     ) -> None:
-        """They take so long: before they do their work or, if it `arrives`, after it."""
+        """Let the next calls take this long: before they take effect or, with `arrives`, afterwards."""
         self._troubles += [_Trouble(call, chat, seconds, None, arrives)] * times
 
     def loses_answer(self, call: Call = "send", *, times: int = 1, chat: str | None = None) -> None:
-        """They do their work, and say that nobody knows whether they did."""
+        """Let the next calls take effect and raise `OutcomeUnknown`."""
         error = OutcomeUnknown("The platform did not answer.")
         self._troubles += [_Trouble(call, chat, 0, error, arrives=True)] * times
 
-    # --- what a link asks for ---
+    # --- for links: the calls of the gateway ---
 
     async def connecting(self) -> None:
+        """Record a connection attempt, or raise the failure that a test has asked for."""
         self.note("connect")
         await self._perform("connect", "", lambda: None)
 
     async def send(self, message: Outgoing) -> str:
+        """Show a message and return its id."""
         self.note("send", message.chat_id, text=message.text, key=message.key, thread_id=message.thread_id)
         return await self._perform(
             "send", message.chat_id, lambda: self._chats.show(message, trio.current_time())
         )
 
     async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
+        """Replace the text of a message."""
         self.note("edit", chat_id, message_id, text=text)
         await self._perform(
             "edit",
@@ -200,35 +199,39 @@ class Stage:
         )
 
     async def delete(self, chat_id: str, message_id: str) -> None:
+        """Remove a message."""
         self.note("delete", chat_id, message_id)
         await self._perform("delete", chat_id, lambda: self._chats.delete(chat_id, message_id))
 
     async def typing(self, chat_id: str, thread_id: str | None) -> None:
+        """Record that typing is shown."""
         self.note("typing", chat_id, thread_id=thread_id)
         await self._perform(
             "typing", chat_id, lambda: self.chat(chat_id).typing_at.append(trio.current_time())
         )
 
     async def find(self, chat_id: str, key: str) -> str | None:
+        """Return the id of the message that was sent with this key."""
         self.note("find", chat_id, key=key)
         return await self._perform("find", chat_id, lambda: self._chats.find(chat_id, key))
 
     async def fetch(self, file_id: str, most: int) -> bytes:
+        """Return the content of an attachment."""
         self.note("fetch", message_id=file_id)
         data = await self._perform("fetch", "", lambda: self.files.get(file_id))
         if data is None:
             raise Refused(f"There is no file {file_id}.")
         if len(data) > most:
-            raise Refused(f"It has {len(data)} bytes.")
+            raise Refused(f"The file has {len(data)} bytes.")
         return data
 
     async def first_waiting(self) -> WaitingEvent:
-        """The oldest message that was not accepted."""
+        """Wait for the oldest event that is not accepted."""
         await self.until(lambda: bool(self._waiting))
         return self._waiting[0]
 
     def accept(self, delivery: WaitingEvent) -> None:
-        """The gateway has stored this: it is not handed out again."""
+        """Note that the gateway has stored an event: it is not delivered again."""
         if not delivery.accepted.is_set():
             self._waiting.remove(delivery)
             delivery.accepted.set()
@@ -244,6 +247,7 @@ class Stage:
         key: str | None = None,
         thread_id: str | None = None,
     ) -> None:
+        """Add an operation to the history."""
         self.history.append(
             Operation(
                 at=trio.current_time(),
@@ -255,7 +259,7 @@ class Stage:
                 thread_id=thread_id,
             )
         )
-        self._notify()
+        self.changed.set()
 
     async def _perform(self, call: Call, chat_id: str, work: Callable[[], _T]) -> _T:
         trouble = self._next_trouble(call, chat_id)
@@ -271,7 +275,7 @@ class Stage:
 
     def _done(self, work: Callable[[], _T]) -> _T:
         done = work()
-        self._notify()
+        self.changed.set()
         return done
 
     def _next_trouble(self, call: Call, chat_id: str) -> _Trouble | None:
@@ -279,7 +283,3 @@ class Stage:
             if trouble.call == call and trouble.chat in (None, chat_id):
                 return self._troubles.pop(place)
         return None
-
-    def _notify(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()

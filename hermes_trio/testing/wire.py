@@ -1,27 +1,23 @@
-"""The wire between a gateway and the loopback platform: JSON objects, one a line, over TCP on 127.0.0.1.
+"""Protocol between a gateway and the loopback platform: JSON objects, one on a line, over TCP on 127.0.0.1.
 
-    gateway    {"type": "hello", "id": 1, "account": "main"}        first, and once
+    gateway    {"type": "hello", "id": 1, "account": "main"}        the first frame, once
     platform   {"type": "answer", "id": 1, "value": null}           to each call, in any order
     gateway    {"type": "send", "id": 2, "message": {"chat_id": "42", "text": "Hi.", "key": "k", ...}}
                edit, delete, typing and find carry the arguments of those calls
     platform   {"type": "failure", "id": 2, "error": "FloodWait", "text": "...", "seconds": 5}
-    platform   {"type": "said", "number": 7, "event": {...}}        and no other before this is accepted
-    gateway    {"type": "accept", "number": 7}                      it is stored; has no answer
+    platform   {"type": "said", "number": 7, "event": {...}}        the next one follows after its accept
+    gateway    {"type": "accept", "number": 7}                      the event is stored; without an answer
 
-A line is at most a megabyte. Whatever else comes ends the connection: nothing can be known of a peer that
-does not keep to this. A message that was not accepted comes again, first, on the next connection.
+A line has at most a megabyte. Anything else ends the connection, because the state of a peer that breaks the
+protocol is unknown. An event that was not accepted is the first one on the next connection.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import msgspec
-import trio
 
 from ..base.messages import MessageEvent
 from ..platform.contract import (
@@ -113,28 +109,28 @@ _ERRORS: dict[str, Callable[[str], PlatformError]] = {
 
 
 class WireError(Exception):
-    """The peer said what is not on this wire."""
+    """The peer broke the protocol."""
 
 
 def encode(frame: FromGateway | FromPlatform) -> bytes:
-    """A line; `Refused` for what cannot be one."""
+    """Return a frame as a line. Raises `Refused` for a frame that has no valid line."""
     try:
         line = msgspec.json.encode(frame) + b"\n"
     except UnicodeEncodeError as error:
-        raise Refused("The text has half a character in it.") from error
+        raise Refused("The text contains half a character (a lone surrogate).") from error
     if len(line) > LONGEST_LINE:
-        raise Refused(f"A frame of {len(line)} bytes; the longest is {LONGEST_LINE}.")
+        raise Refused(f"The frame has {len(line)} bytes; the limit is {LONGEST_LINE}.")
     return line
 
 
 def failure(number: int, error: PlatformError) -> Failure:
-    """This error as a frame."""
+    """Return the frame of an error."""
     seconds = error.seconds if isinstance(error, FloodWait) else 0.0
     return Failure(number, type(error).__name__, str(error), seconds)
 
 
 def error_of(frame: Failure, platform: str) -> PlatformError:
-    """The error that the frame was made of."""
+    """Return the error of a frame."""
     if frame.error == "FloodWait":
         return FloodWait(frame.seconds)
     if frame.error == "CredentialsRefused":
@@ -143,7 +139,7 @@ def error_of(frame: Failure, platform: str) -> PlatformError:
 
 
 class Reader(Generic[_Frame]):
-    """Frames out of a stream of bytes. A cancelled read loses nothing."""
+    """Reader of frames from a byte stream. A cancelled read loses nothing."""
 
     def __init__(
         self, receive_some: Callable[[int], Awaitable[bytes | bytearray]], decode: Callable[[bytes], _Frame]
@@ -153,12 +149,12 @@ class Reader(Generic[_Frame]):
         self._searched = 0
 
     async def read(self) -> _Frame | None:
-        """The next frame; None when the connection has ended, be it within a line. `WireError` for what
-        is none."""
+        """Read the next frame; None at the end of the connection, even within a line. Raises `WireError` for
+        an invalid line."""
         while (end := self._data.find(b"\n", self._searched)) < 0:
             self._searched = len(self._data)
             if self._searched > LONGEST_LINE:
-                raise WireError(f"A line of more than {LONGEST_LINE} bytes.")
+                raise WireError(f"The line has more than {LONGEST_LINE} bytes.")
             more = await self._receive_some(_READ_AT_ONCE)
             if not more:
                 return None
@@ -169,50 +165,4 @@ class Reader(Generic[_Frame]):
         try:
             return self._decode(line)
         except (ValueError, RecursionError) as error:
-            raise WireError(f"{line[:60]!r} is no frame: {error}") from error
-
-
-@dataclass(slots=True)
-class Scissors:
-    """What cuts a connection: how many more bytes go through."""
-
-    sent: float = math.inf
-    received: float = math.inf
-
-    async def receive_some(self, stream: trio.SocketStream, most: int) -> bytes | bytearray:
-        if self.received <= 0:
-            self._cut()
-        data = await stream.receive_some(int(min(most, self.received)))
-        self.received -= len(data)
-        return data
-
-    async def send_all(self, stream: trio.SocketStream, data: bytes) -> None:
-        part = data[: int(min(len(data), self.sent))]
-        self.sent -= len(part)
-        await stream.send_all(part)
-        if len(part) < len(data):
-            self._cut()
-
-    def _cut(self) -> None:
-        self.sent = self.received = math.inf
-        raise trio.BrokenResourceError("cut by the test")
-
-
-@asynccontextmanager
-async def background(task: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Have `task` run while inside. What the caller's block raises comes out as it was raised: it is one
-    task's trouble, and a group around it would tell of a nursery that the caller has never seen."""
-    alone: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(task)
-            try:
-                yield
-            finally:
-                nursery.cancel_scope.cancel(reason="the block is left")
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) > 1:
-            raise
-        alone = group.exceptions[0]
-    if alone is not None:  # here and not above: there it would get the group as its context
-        raise alone
+            raise WireError(f"{line[:60]!r} is no valid frame: {error}") from error

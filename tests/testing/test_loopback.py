@@ -34,7 +34,7 @@ from hermes_trio.platform.contract import (
     Refused,
     Traits,
 )
-from hermes_trio.testing import LoopbackAdapter, LoopbackServer, open_loopback
+from hermes_trio.testing import LoopbackAdapter, LoopbackServer, in_background, open_loopback
 from hermes_trio.testing.checkpoints import cancelled_at
 from hermes_trio.testing.wire import (
     LONGEST_LINE,
@@ -47,7 +47,6 @@ from hermes_trio.testing.wire import (
     Said,
     Send,
     WireError,
-    background,
     decode_from_gateway,
     decode_from_platform,
     encode,
@@ -175,7 +174,7 @@ async def test_messages_come_in_the_order_in_which_they_were_said(
 async def test_where_nobody_listens_there_is_no_link() -> None:
     async with open_loopback() as platform:
         port = platform.port
-    with pytest.raises(LinkLost, match="Nobody listens"):
+    with pytest.raises(LinkLost, match="No program listens"):
         async with LoopbackAdapter(port).connect():
             pass
 
@@ -272,7 +271,7 @@ async def test_when_two_things_go_wrong_both_are_raised() -> None:
             raise ValueError
 
     async def both() -> None:
-        async with background(task):
+        async with in_background(task):
             await wait_all_tasks_blocked()
             raise TypeError
 
@@ -557,7 +556,7 @@ async def test_what_was_not_given_cannot_be_accepted(platform: LoopbackServer) -
         await platform.until(lambda: platform.connected)
         await stream.send_all(b'{"type":"accept","number":77}\n')
         await platform.until(lambda: not platform.connected)
-    assert platform.refused == ["It accepted 77, which it was not given."]
+    assert platform.refused == ["Event 77 was accepted but not delivered."]
     assert not accepted.is_set()
 
 

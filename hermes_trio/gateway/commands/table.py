@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -33,3 +34,8 @@ COMMANDS = {
     "start": CommandInfo(),
 }
 """Every command of a chat by its name, without the slash. A command without help is not listed to people."""
+
+
+def command_menu() -> Mapping[str, str]:
+    """Return the names and the help of the listed commands, for the command menu of a platform."""
+    return {name: info.help for name, info in COMMANDS.items() if info.help}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from hermes_trio import ConfigInvalid, PlatformConfig
-from hermes_trio.base.extras import install_command
+from hermes_trio.platform import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

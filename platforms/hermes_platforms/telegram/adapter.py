@@ -6,32 +6,15 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from hermes_trio import COMMANDS, sole_use
-from hermes_trio.log import Log
-from hermes_trio.platform.contract import CredentialsRefused, LinkLost, Traits
+from hermes_trio.platform import CredentialsRefused, LinkLost, Log, command_menu, sole_use
 
 from .api import BASE_URL, Api, Denied, NoAnswer, NotReached, open_api
 from .parsing import Bot
 from .polling import Polling
-from .telegram_link import TelegramLink
+from .telegram_link import TRAITS, TelegramLink
 from .webhook import Webhook, address_of, open_webhook
 
 GREET_WITHIN = 30.0
-
-TRAITS = Traits(
-    limit=4096,
-    counting="utf-16",
-    edits=True,
-    deletes=True,
-    typing=True,
-    threads=True,
-    buttons=True,
-    fetches=True,
-    sends_files=True,
-    placeholder="…",
-    dialect="markdown",
-    preformatted=True,
-)
 
 _COMMAND = re.compile(r"[a-z0-9_]{1,32}")
 
@@ -92,9 +75,9 @@ class TelegramAdapter:
 
 async def _offer_commands(api: Api) -> None:
     menu = [
-        {"command": name, "description": known.help[:256]}
-        for name, known in COMMANDS.items()
-        if known.help and _COMMAND.fullmatch(name)
+        {"command": name, "description": description[:256]}
+        for name, description in command_menu().items()
+        if _COMMAND.fullmatch(name)
     ]
     try:
         await api.call("setMyCommands", {"commands": menu}, within=GREET_WITHIN)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hermes_trio import MessageEvent, PlatformConfig, sole_use
-from hermes_trio.platform.doctor_checks import Finding
+from hermes_trio import PlatformConfig
+from hermes_trio.platform import Finding, MessageEvent, sole_use
 
 from . import from_config, webhook_of
 from .api import BASE_URL, Api, Denied, NoAnswer, NotReached, open_api

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from hermes_trio.platform.contract import Preformatted
+from hermes_trio.platform import Preformatted
 
 _RESERVED = re.compile(r"([_*\[\]()~`>#+\-=|{}.!\\])")
 _IN_CODE = re.compile(r"([`\\])")

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 import trio.lowlevel
 
-from hermes_trio import MessageEvent
-from hermes_trio.platform.contract import LinkLost
+from hermes_trio.platform import LinkLost, MessageEvent
 
 from .parsing import Bot, album_of, parse, update_id_of
 from .polling import Updates

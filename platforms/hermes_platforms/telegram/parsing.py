@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from hermes_trio import Attachment, MessageEvent, SessionSource
+from hermes_trio.platform import Attachment, MessageEvent, SessionSource
 
 from .payload import UNSEEN, Message, Press, Pressed, Quoted, TelegramFile, Update
 

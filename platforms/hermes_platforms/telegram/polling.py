@@ -11,8 +11,7 @@ from typing import Protocol
 import trio
 import trio.lowlevel
 
-from hermes_trio.log import Log
-from hermes_trio.platform.contract import CredentialsRefused, LinkLost
+from hermes_trio.platform import CredentialsRefused, LinkLost, Log
 
 from .api import Api, Denied, NoAnswer, NotReached
 from .parsing import KINDS

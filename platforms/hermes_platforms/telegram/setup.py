@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes_trio.platform.setup_questions import Question
+from hermes_trio.platform import Question
 
 from . import TOKEN
 

@@ -24,18 +24,21 @@ from typing import Any
 import trio
 import trio.lowlevel
 
-from hermes_trio import Attachment, MessageEvent
-from hermes_trio.log import Log
-from hermes_trio.platform.contract import (
+from hermes_trio.platform import (
+    Attachment,
+    BaseLink,
     ChatGone,
     FloodWait,
     LinkLost,
+    Log,
+    MessageEvent,
     NotSent,
     OutcomeUnknown,
     Outgoing,
     PlatformError,
     Preformatted,
     Refused,
+    Traits,
 )
 
 from .api import Api, Denied, NoAnswer, NotReached
@@ -43,6 +46,21 @@ from .formatting import to_markdown_v2
 from .incoming import Incoming
 from .parsing import DIRECT, GENERAL, Bot
 from .polling import Updates
+
+TRAITS = Traits(
+    limit=4096,
+    counting="utf-16",
+    edits=True,
+    deletes=True,
+    typing=True,
+    threads=True,
+    buttons=True,
+    fetches=True,
+    sends_files=True,
+    placeholder="…",
+    dialect="markdown",
+    preformatted=True,
+)
 
 REACH_AGAIN_AFTER = (1.0, 2.0, 4.0)
 LONGEST_CAPTION = 1024
@@ -53,10 +71,11 @@ _METHODS = {"photo": "sendPhoto", "voice": "sendVoice"}
 log = Log(__name__)
 
 
-class TelegramLink:
+class TelegramLink(BaseLink):
     """A link to the Bot API, as long as it can be reached."""
 
     def __init__(self, api: Api, bot: Bot, updates: Updates) -> None:
+        super().__init__(TRAITS)
         self._api, self._bot, self._updates = api, bot, updates
 
     # --- what people say ---
@@ -97,8 +116,8 @@ class TelegramLink:
             text = ""
         return sent
 
-    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
-        """As `Link.edit`. Said twice is said once, so what is lost may be asked for again."""
+    async def _edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted) -> None:
+        # A repeated edit changes nothing, so a lost answer is `LinkLost`: the core may send it again.
         params: dict[str, object] = {"chat_id": chat_id, "message_id": _number(message_id)}
         try:
             await self._write("editMessageText", params, text, LinkLost, preformatted)
@@ -106,14 +125,13 @@ class TelegramLink:
             if "message is not modified" not in str(no):
                 raise
 
-    async def delete(self, chat_id: str, message_id: str) -> None:
-        """As `Link.delete`."""
+    async def _delete(self, chat_id: str, message_id: str) -> None:
         params: dict[str, object] = {"chat_id": chat_id, "message_id": _number(message_id)}
         await self._told("deleteMessage", params)
 
-    async def typing(self, chat_id: str, thread_id: str | None) -> None:
-        """As `Link.typing`. Here, and only here, the general topic has to be named. In a channel's direct
-        messages Telegram shows none, and every call would be refused."""
+    async def _typing(self, chat_id: str, thread_id: str | None) -> None:
+        # Only this method needs the number of the general topic. In the direct messages of a channel Telegram
+        # shows no typing and would refuse the call.
         params: dict[str, object] = {"chat_id": chat_id, "action": "typing"}
         if thread_id is not None and thread_id.startswith(DIRECT):
             await trio.lowlevel.checkpoint()
@@ -122,12 +140,7 @@ class TelegramLink:
             params["message_thread_id"] = _number(thread_id)
         await self._told("sendChatAction", params)
 
-    async def find(self, chat_id: str, key: str) -> str | None:
-        """Telegram cannot be asked, as the traits say."""
-        raise AssertionError("A platform was asked for what its traits deny: finds.")
-
-    async def fetch(self, file_id: str, most: int) -> bytes:
-        """As `Link.fetch`."""
+    async def _fetch(self, file_id: str, most: int) -> bytes:
         try:
             file = await self._api.call("getFile", {"file_id": file_id})
             path, size = file.get("file_path"), file.get("file_size")

@@ -23,9 +23,7 @@ import h11
 import trio
 import trio.lowlevel
 
-from hermes_trio import is_from_agent
-from hermes_trio.log import Log
-from hermes_trio.platform.contract import LinkLost
+from hermes_trio.platform import LinkLost, Log, is_from_agent
 
 from .parsing import KINDS, update_id_of
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hermes_platforms.telegram.adapter import TRAITS as TELEGRAM
 from hermes_platforms.telegram.formatting import to_markdown_v2
+from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
 from hermes_platforms.telegram.testing.bot_api_entities import parse_markdown_v2, utf16_length
 from hermes_trio.cli.console import Console, PipedQuestion
 from hermes_trio.gateway.outbound.exact_text import (

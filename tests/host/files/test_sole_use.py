@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio import GatewayError, sole_use
+from hermes_trio import GatewayError
+from hermes_trio.platform import sole_use
 
 HOLDER = """
 import sys
-from hermes_trio import sole_use
+from hermes_trio.platform import sole_use
 with sole_use("parrot", "Polly") as alone:
     print(alone, flush=True)
     sys.stdin.read()

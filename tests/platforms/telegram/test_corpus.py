@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_platforms.telegram.adapter import TRAITS, TelegramAdapter
+from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.formatting import to_markdown_v2
+from hermes_platforms.telegram.telegram_link import TRAITS
 from hermes_platforms.telegram.testing import BotApi
 from hermes_platforms.telegram.testing.bot_api_entities import parse_markdown_v2, utf16_length
 from hermes_trio.gateway.outbound.split import chunks

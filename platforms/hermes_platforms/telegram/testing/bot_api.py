@@ -29,10 +29,8 @@ from typing import Any
 
 import trio
 
-from hermes_trio.base.messages import MessageEvent, SessionSource
-from hermes_trio.platform.contract import CredentialsRefused, PlatformError, Traits
-from hermes_trio.testing.stage import Stage, WaitingEvent
-from hermes_trio.testing.wire import Scissors, background
+from hermes_trio.platform import CredentialsRefused, MessageEvent, PlatformError, SessionSource, Traits
+from hermes_trio.testing import ConnectionCutter, Stage, WaitingEvent, in_background
 
 from .bot_api_entities import Entity
 from .bot_api_http import BadRequest, HttpRequest, RequestReader, response
@@ -58,7 +56,7 @@ async def open_bot_api(name: str = "telegram", *, account: str = "main") -> Asyn
     """The server, while inside."""
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     api = BotApi(name, account, listener.socket.getsockname()[1])
-    async with background(partial(api.listen, listener)), background(partial(bring, api)):
+    async with in_background(partial(api.listen, listener)), in_background(partial(bring, api)):
         yield api
 
 
@@ -95,7 +93,7 @@ class BotApi(Stage):
         """How many connections there are."""
         self._keys = itertools.count(1)
         self.lets_in = True
-        self._scissors = Scissors()
+        self._cutter = ConnectionCutter()
         self._at_request: _AtRequest | None = None
         self._answers: dict[str, deque[ApiError | bytes]] = {}
         self._poll = trio.CancelScope()
@@ -121,7 +119,7 @@ class BotApi(Stage):
         delivery = WaitingEvent(next(self._numbers), MessageEvent(SessionSource(self.name, "")))
         self.raw[delivery.number] = {"update_id": delivery.number, **update}
         self._waiting.append(delivery)
-        self._notify()
+        self.changed.set()
         return delivery.accepted
 
     def answers(self, method: str, *answers: ApiError | bytes) -> None:
@@ -153,7 +151,7 @@ class BotApi(Stage):
 
     def cuts_after(self, *, sent: float = math.inf, received: float = math.inf) -> None:
         """The connection is closed when so many more bytes were sent to the adapter, or received from it."""
-        self._scissors.sent, self._scissors.received = sent, received
+        self._cutter.sent, self._cutter.received = sent, received
 
     def at_request(self, number: int, act: Callable[[], object], *, done: bool) -> None:
         """Do this when the n-th request has come from now on: before anything is done about it, or once it
@@ -178,7 +176,7 @@ class BotApi(Stage):
     def not_taken(self) -> None:
         """An update was brought to the webhook, and not taken."""
         self.brought_in_vain += 1
-        self._notify()
+        self.changed.set()
 
     def accept(self, delivery: WaitingEvent) -> None:
         super().accept(delivery)
@@ -193,7 +191,7 @@ class BotApi(Stage):
     def set_webhook(self, url: str, secret: str) -> None:
         """From now on updates are brought there; nowhere if it is empty."""
         self.webhook, self.webhook_secret = url, secret
-        self._notify()
+        self.changed.set()
 
     def new_poll(self) -> trio.CancelScope:
         """The scope of a poll. There is one at a time: a second ends the first."""
@@ -222,17 +220,17 @@ class BotApi(Stage):
             pass
         finally:
             self.open -= 1
-            self._notify()
+            self.changed.set()
 
     async def _converse(self, stream: trio.SocketStream) -> None:
-        reader = RequestReader(partial(self._scissors.receive_some, stream))
+        reader = RequestReader(partial(self._cutter.receive_some, stream))
         while request := await reader.read():
             async with trio.open_nursery() as nursery:
                 # Who hangs up during a long poll is seen at once.
                 nursery.start_soon(_until_hang_up, reader)
                 answer = await self._answer(request)
                 nursery.cancel_scope.cancel(reason="answered")
-            await self._scissors.send_all(stream, answer)
+            await self._cutter.send_all(stream, answer)
 
     async def _answer(self, request: HttpRequest) -> bytes:
         try:
@@ -253,7 +251,7 @@ class BotApi(Stage):
                 raise ApiError(404, "Not Found")
             return response(200, self.files[file_id])
         self.asked.append(ApiCall(name, request.params))
-        self._notify()
+        self.changed.set()
         acts = self._at_request if self._at_request and self._at_request.number == len(self.asked) else None
         if acts is not None and not acts.done:
             acts.act()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import trio
 import trio.lowlevel
 
-from hermes_trio.base.messages import Attachment, AttachmentKind
-from hermes_trio.platform.contract import (
+from hermes_trio.platform import (
+    Attachment,
     Button,
     ChatGone,
     CredentialsRefused,
@@ -26,6 +26,8 @@ from .bot_api_http import HttpRequest
 
 if TYPE_CHECKING:
     from .bot_api import BotApi
+
+FileKind = Literal["photo", "document", "voice"]
 
 LONGEST_TEXT = 4096
 LONGEST_CAPTION = 1024
@@ -238,7 +240,7 @@ def _text(params: Mapping[str, Any], key: str, longest: int) -> tuple[str, list[
     return text, entities
 
 
-async def _send_file(api: BotApi, request: HttpRequest, kind: AttachmentKind) -> object:
+async def _send_file(api: BotApi, request: HttpRequest, kind: FileKind) -> object:
     text, entities = _text(request.params, "caption", LONGEST_CAPTION)
     if (file := request.files.get(kind)) is not None:
         api.files[name := f"file-{len(api.files) + 1}"] = file.data

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from hermes_trio.base.messages import Attachment, MessageEvent, SessionSource
-from hermes_trio.testing.shown_chats import Shown
+from hermes_trio.platform import Attachment, MessageEvent, SessionSource
+from hermes_trio.testing import Shown
 
 from .bot_api_entities import Entity, utf16_length
 
