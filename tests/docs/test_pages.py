@@ -27,6 +27,7 @@ from hermes_trio.config.config_file import load_config
 from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.config.section import Section, keys
 from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit, Supervisor, consequences
+from hermes_trio.gateway.startup.resume_rules import Action, Verdict
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.state_file import read_status
 from hermes_trio.state.tables.turns import END_EFFECTS, Outcome
@@ -168,6 +169,58 @@ def test_the_entry_points_of_a_page_lead_to_names_of_its_files(path: Path) -> No
                 for target in (node.targets if isinstance(node, ast.Assign) else [])
             } | {getattr(node, "name", None) for node in ast.parse(files[f"{module}.py"]).body}
             assert name in defined
+
+
+# --- the three tasks ---
+
+
+def _steps() -> list[Block]:
+    """The blocks of the page about first tasks that are steps of its last task."""
+    found = (block for block in blocks() if block.page == DOCS / "change/tasks.md")
+    return [block for block in found if block.language.startswith("sh title=")]
+
+
+def _matches(output: str, expected: str) -> bool:
+    """Whether an output is as expected. `…` stands for any text, and a space for any number of spaces."""
+    words = ".*".join(re.sub(r"(?:\\ )+", " +", re.escape(part.strip(" "))) for part in expected.split("…"))
+    return re.fullmatch(words, output.strip(" ")) is not None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the steps are for a shell")
+def test_the_search_for_the_reason_of_a_turn_that_was_not_resumed(tmp_path: Path) -> None:
+    mark = "--- end of the step ---"
+    script = "\n".join(f"{step.text}\necho '{mark}'" for step in _steps())
+    environ = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "TMPDIR": str(tmp_path),
+    }
+    done = subprocess.run(
+        ["bash", "-c", f"set -eu\n{script}"],
+        env={**environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    outputs = done.stdout.split(f"{mark}\n")
+    for step, output in zip(_steps(), outputs, strict=False):
+        if step.output is not None:
+            lines = list(zip(output.splitlines(), step.output.splitlines(), strict=True))
+            assert not [pair for pair in lines if not _matches(*pair)], output
+
+
+def test_the_page_about_first_tasks_has_each_verdict_and_what_it_does_with_the_mark() -> None:
+    _, *rows = _cells("change/tasks.md", "Find out why a turn was not resumed")
+    told = {cells[0]: cells[1] for cells in rows}
+    assert list(told) == [verdict.why for verdict in Verdict]
+    actions = {
+        Action.RUN: "It is resumed now.",
+        Action.WAIT: "It is judged again when the platform connects.",
+        Action.KEEP: "The mark stays.",
+        Action.CLEAR: "The mark is cleared.",
+    }
+    assert list(told.values()) == [actions[verdict.action] for verdict in Verdict]
 
 
 # --- with a gateway -------------------------------------------------------------------------------
@@ -344,6 +397,11 @@ def test_a_configuration_key_in_a_page_is_there(name: str) -> None:
     assert name in _NO_KEYS or _takes(name.split("."), GatewayConfig)
 
 
+def _titles() -> set[str]:
+    """The files that the pages tell their readers to write."""
+    return {name for path in PAGES for name in titled(path)}
+
+
 def _members(kind: type) -> set[str]:
     """The members of a class: those of its body, and what its `__init__` sets."""
     source = ast.parse(textwrap.dedent(inspect.getsource(kind)))
@@ -373,13 +431,13 @@ def _entry_points() -> set[str]:
 
 @pytest.mark.parametrize("name", _named(r"\b(hermes_(?:trio|platforms)(?:\.[A-Za-z_]\w*)+)"))
 def test_a_module_or_a_name_of_the_code_in_a_page_is_there(name: str) -> None:
-    if name not in _entry_points() and not (ROOT / name).exists():
+    if f"{name.replace('.', '/')}.py" not in _titles() and name not in _entry_points():
         assert resolve_name(name) is not None
 
 
 @pytest.mark.parametrize("path", _named(r"(?<![\w/])((?:hermes_trio|platforms|tests|docs|bench)/[\w./-]*\w)"))
 def test_a_path_of_the_repository_in_a_page_is_there(path: str) -> None:
-    assert (ROOT / path).exists()
+    assert "NAME" in path or path in _titles() or (ROOT / path).exists()
 
 
 @pytest.mark.parametrize("route", _named(r"`((?:GET|POST|PATCH|DELETE) /[^`? ]*)"))
