@@ -1,14 +1,14 @@
 """Hermes on Trio: talk to an AI agent from the chats you already use.
 
-The gateway never loses, repeats or half-finishes a conversation: not when a turn is stopped, not
-when it restarts, not when the machine dies.
+The gateway never loses or repeats a turn: not when the turn is stopped, not when the gateway restarts, and
+not when the machine fails.
 
 The layers of the package, and of the rooms inside it, are drawn in docs/change/layers.md, which is
 made from the import contracts in pyproject.toml.
 
-The names in `__all__` are public. They are for those who embed the gateway; who writes an adapter finds more
-in `hermes_trio.platform`, a tool in `hermes_trio.tools`, a test in `hermes_trio.testing`. Each is imported
-when it is first used, so that `hermes-trio --help` waits for none of them.
+The names in `__all__` are public, for programs that embed the gateway. `hermes_trio.platform` has the names
+for adapters, `hermes_trio.tools` those for tools, and `hermes_trio.testing` those for tests. Each name is
+imported when it is first used, so `hermes-trio --help` starts quickly.
 """
 
 from importlib import import_module

@@ -1,9 +1,9 @@
 """The one list of secrets that a gateway knows: from its configuration, its home and its environment.
 
-From the configuration: what stands under a name that speaks of a secret, and what servers of tools
-are given. From the home: `web.key`, and the values of `.env`. From the environment of the process: what has
-such a name. Of every address among them the user and password in it, and what its query calls a secret.
-"""
+- From the configuration: the values of keys with a name of a secret, and the variables and headers of MCP
+servers. - From the home: `web.key`, and the values of `.env`. - From the environment of the process: the
+variables with a name of a secret. - From each address among these: its user and password, and the parameters
+of its query with a name of a secret."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .redaction import Masking
 WEB_KEY_FILE = "web.key"
 
 _NO_PASSWORD = ("PWD", "OLDPWD")
-"""Where a shell is and was."""
+"""Variables with the current and the previous directory of a shell."""
 _COUNTED = re.compile(r"(?i)tokens|limit|max|timeout|ttl|expir|count|port|interval|seconds")
-"""Names of numbers, which are no secrets although a name like `MAX_TOKENS` speaks of one."""
+"""Names of numbers, which are no secrets although a name such as `MAX_TOKENS` contains a word for one."""
 _HARMLESS_NAME = re.compile(
     r"(?i)(?:^|_)(?:model|name|host|hostname|url|uri|address|port|path|dir|directory|file|home|region|zone|tz|lang"
     r"|level|mode|env|environment|user|email|provider|locale|version|shell|editor|term|platform|channel|chat)s?$"
@@ -33,30 +33,29 @@ _HARMLESS_VALUE = re.compile(
 
 
 class KnownSecrets:
-    """The secrets that one gateway knows. It may learn more while it runs, such as a key that was just
-    made."""
+    """The secrets that one gateway knows. It may add more while it runs, such as a new key."""
 
     def __init__(self, masking: Masking) -> None:
         self.masking = masking
-        """Mask of all secrets that are known now."""
+        """The masking of all secrets that are known now."""
 
     def learn(self, secret: str) -> None:
-        """Mask this secret too, from now on."""
+        """Add a secret, so that it is masked from now on."""
         self.masking = self.masking.knowing(secret)
 
 
 def masking_of(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -> Masking:
-    """The masking of the gateway in this home. Raises `ConfigInvalid` for an `.env` that cannot be read."""
+    """Return the masking of the gateway in a home. Raise `ConfigInvalid` if `.env` cannot be read."""
     return Masking.of([*secrets_of(config, environ), *_secrets_in(home)])
 
 
 def secrets_of(config: GatewayConfig, environ: Mapping[str, str]) -> Iterator[str]:
-    """Every secret that the configuration and the environment hold, as far as their names tell."""
-    yield from _named("", _plain(config))
+    """Yield the secrets of the configuration and of the environment, recognised by their names."""
+    yield from _of_config("", _plain(config))
     for server in config.mcp_servers.values():
-        for given in (server.env, server.headers):
-            for name, value in given.items():
-                yield from _given(name, value)
+        for settings in (server.env, server.headers):
+            for name, value in settings.items():
+                yield from _of_setting(name, value)
     for name, value in environ.items():
         if _is_secret(name, value) and name not in _NO_PASSWORD:
             yield value
@@ -64,17 +63,18 @@ def secrets_of(config: GatewayConfig, environ: Mapping[str, str]) -> Iterator[st
 
 
 def _secrets_in(home: Path) -> Iterator[str]:
-    """The secrets that lie in the home: the values of `.env`, and the key of the web."""
+    """Yield the secrets in files of the home: the values of `.env`, and the key of the web."""
     path = home / ".env"
     for name, value in parse_env(read_text(path) or "", path)[0].items():
-        yield from _given(name, value)
+        yield from _of_setting(name, value)
     try:
         yield (home / WEB_KEY_FILE).read_text("ascii")
     except (OSError, UnicodeDecodeError):
-        return  # there is none yet; the web says so if it cannot be used
+        return  # no key yet; the web reports one that cannot be used
 
 
 def _plain(section: Section) -> dict[str, object]:
+    """Return a section as plain mappings."""
     plain: dict[str, object] = {}
     for key in keys(type(section)):
         value = getattr(section, key.name)
@@ -86,22 +86,23 @@ def _plain(section: Section) -> dict[str, object]:
     return plain | dict(section.options) if isinstance(section, PlatformConfig) else plain
 
 
-def _named(name: str, value: object) -> Iterator[str]:
-    """The secrets in a value of the configuration."""
+def _of_config(name: str, value: object) -> Iterator[str]:
+    """Yield the secrets in a value of the configuration."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _named(str(key), inner)
+            yield from _of_config(str(key), inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _named(name, inner)
+            yield from _of_config(name, inner)
     elif value is not None:
         yield from _in_address(str(value))
         if _is_secret(name, str(value)):
             yield from _with_credential(name, str(value))
 
 
-def _given(name: str, value: str) -> Iterator[str]:
-    """The secrets in a value of a place for secrets, where also a name that tells nothing is given to one."""
+def _of_setting(name: str, value: str) -> Iterator[str]:
+    """Yield the secrets in a setting of `.env` or of an MCP server. Such settings are often secrets, whatever
+    their names are: each value that does not look harmless counts."""
     yield from _in_address(value)
     is_harmless = _HARMLESS_NAME.search(name) or _HARMLESS_VALUE.fullmatch(value) or "://" in value
     if _is_secret(name, value) or not is_harmless:
@@ -115,11 +116,12 @@ def _is_secret(name: str, value: str) -> bool:
 def _with_credential(name: str, value: str) -> Iterator[str]:
     yield value
     if name.casefold().endswith("authorization"):
-        yield value.rpartition(" ")[2]  # without the word in front that says of what kind it is
+        yield value.rpartition(" ")[2]  # without the scheme, such as `Bearer`
 
 
 def _in_address(value: str) -> Iterator[str]:
-    """The secrets in an address, if this is one: its password, a lone user that is a key, and its query's."""
+    """Yield the secrets in an address, if the value is one: the password, a user without a password that is a
+    key, and the secrets of the query."""
     if "://" not in value:
         return
     try:

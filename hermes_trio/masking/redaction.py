@@ -1,11 +1,13 @@
-"""What must never be read by a model, in a transcript, a journal, a log or on a page: recognised in any text,
-and masked.
+"""Mask secrets in texts, before a model, a transcript, a journal, a log or a page gets them.
 
-A secret comes into a text in three ways, and each is looked for. It is one we know (`known_secrets` collects
-them): those are masked wherever they occur, also as they are written in an address or in quotes. It stands
-after a name that says so (`secret_names`). Or it looks like nothing else (`secret_shapes`).
+A secret is recognised in three ways:
 
-A `Masking` is a value. `serve` builds one for its gateway, and whatever writes a text is handed it.
+- It is a known secret (`known_secrets` collects them). It is masked in every text, also in the spelling of an
+  address or of a quoted string.
+- It stands after a name of a secret (`secret_names`).
+- It has the shape of a secret (`secret_shapes`).
+
+A `Masking` is a value. `serve` makes one for its gateway and hands it to everything that writes texts.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ from .secret_shapes import masked_shapes
 Redact = Callable[[str], str]
 
 SHORTEST = 6
-"""A secret of fewer characters is not looked for by its text: it would be found in half of all words."""
+"""Characters of the shortest known secret that is searched for. A shorter one would be found in many
+words."""
 SHORTEST_LINE = 16
-"""Of a secret of several lines, a line of so many characters is looked for by itself."""
+"""Characters of the shortest line of a secret with several lines that is searched for separately."""
 
 _FIELD = re.compile(
     r"token(?!s)|secret|passw|passphrase|api[_-]?key|access[_-]?key|credential|signature|cookie|authorization",
@@ -35,43 +38,44 @@ _FIELD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """Masks the secrets of one gateway, and whatever looks like a secret."""
+    """The masking of one gateway: of its known secrets, and of text that looks like a secret."""
 
     spellings: tuple[str, ...] = ()
-    """How the known secrets may be written, the longest first."""
+    """The spellings of the known secrets, the longest first."""
 
     @classmethod
     def of(cls, known: Iterable[str]) -> Masking:
-        """The masking that knows these secrets."""
+        """Return the masking of these known secrets."""
         spellings = {one for secret in known for one in _spelled(secret.strip()) if len(one) >= SHORTEST}
         return cls(tuple(sorted(spellings, key=lambda one: (-len(one), one))))
 
     def knowing(self, secret: str) -> Masking:
-        """The same masking with one more secret."""
+        """Return the same masking with one more secret."""
         return Masking.of([*self.spellings, secret])
 
     def __repr__(self) -> str:
         return f"Masking({len(self.spellings)} spellings)"
 
     def __call__(self, text: str) -> str:
-        """The text without known secrets and without what looks like one."""
+        """Return the text without known secrets and without text that looks like a secret."""
         return masked_names(masked_shapes(self.known(text)))
 
     def known(self, text: str) -> str:
-        """The text without known secrets."""
-        # One secret may be a part of another: all that occur are replaced in one pass, the longest first.
-        # Hardly ever does one occur, and to look for each is faster than a pattern of them all.
-        there = [spelling for spelling in self.spellings if spelling in text]
-        return re.sub("|".join(map(re.escape, there)), MASK, text) if there else text
+        """Return the text without known secrets."""
+        # One secret may be a part of another, so all are replaced in one pass, the longest first. Secrets are
+        # rare in texts, and a search for each is faster than one pattern of all.
+        found = [spelling for spelling in self.spellings if spelling in text]
+        return re.sub("|".join(map(re.escape, found)), MASK, text) if found else text
 
 
 def redactor(known: Iterable[str]) -> Redact:
-    """A function that masks these secrets, and whatever looks like one."""
+    """Return a function that masks these secrets, and text that looks like a secret."""
     return Masking.of(known)
 
 
 def redacted(redact: Redact, name: str, value: object) -> object:
-    """A value of any kind as it may be logged under a name; what is no plain value becomes text."""
+    """Return a value of any type without secrets, so that it can be logged under a name. A value that is not
+    plain becomes text."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping):
@@ -82,8 +86,8 @@ def redacted(redact: Redact, name: str, value: object) -> object:
 
 
 def _spelled(secret: str) -> Iterable[str]:
-    """A secret as it is written in a text, an address, JSON and a Python error; and each long line of it, for
-    a tool may show them one by one."""
+    """Yield the spellings of a secret in a text, an address, JSON and a Python error; and each of its long
+    lines, because a tool may show them separately."""
     yield from (secret, quote(secret), quote(secret, safe=""), quote_plus(secret))
     yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1])
     lines = secret.splitlines()

@@ -1,8 +1,8 @@
-"""Secrets that stand after a name that says so: `password=`, `"api_key": `, `--token `, `<secret>`. Pure.
+"""Secrets after the name of a secret: `password=`, `"api_key": `, `--token `, `<secret>`. Pure functions.
 
-A name alone does not tell: prose, code and documentation speak of tokens and passwords too. So the value is
-looked at: a word of a sentence, a call, a variable and a type are none. Takes the time of one pass, as
-`secret_shapes` does: a value of more than `LONGEST_PLAIN` characters is a secret without a further look.
+A name alone is not enough: prose, code and documentation mention tokens and passwords too. So the value is
+examined: a word of a sentence, a call, a variable or a type is no secret. The time is linear, as in
+`secret_shapes`: a value of more than `LONGEST_PLAIN` characters is a secret without further examination.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _FLAG = re.compile(
 )
 _ELEMENT = re.compile(rf"(?i)(<(?:[\w:.-]{{0,40}}?)(?:{_NAMES})[\w:.-]{{0,40}}>)[^<\s][^<\n]{{3,}}(?=</)")
 _IN_A_WORD = r"""(?:[^\s"'`&,;)}\]<>\\]|[&,;](?![\w.-]{0,40}[=:]|\s|\Z|["')\]}]))"""
-"""A character of a value. A comma and its like end one where something else begins, and are a part of a
-password where not."""
+"""A character of a value. A comma or another separator ends the value if something else begins after it;
+otherwise it is a part of a password."""
 _WORD = re.compile(_IN_A_WORD + "{1,201}")
 _TO_SPACE = re.compile(r"""[^\s"'`]+""")
 _REST = re.compile(_IN_A_WORD + "*")
@@ -56,7 +56,7 @@ _PROSE_WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*[.!?]?\Z")
 
 
 def masked_names(text: str) -> str:
-    """The text with the values after names of secrets replaced by `***`."""
+    """Return the text with `***` in place of the values after names of secrets."""
     kept: list[str] = []
     done = 0
     for found in _NAMED.finditer(text):
@@ -72,7 +72,7 @@ def masked_names(text: str) -> str:
 
 
 def _end_of_value(text: str, found: re.Match[str]) -> int:
-    """The end of the secret that begins where the match ends; its beginning if it is none."""
+    """Return the end of the secret that begins at the end of the match; its start if it is no secret."""
     start, quote = found.end(), found["open"]
     if quote.strip("\\"):
         return _end_of_quoted(text, start, quote)
@@ -88,7 +88,7 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
     if len(word[0]) > LONGEST_PLAIN:
         return _REST.match(text, start).end()  # type: ignore[union-attr]
     if "]" in found["close"] and word[0].isidentifier():
-        return start  # a variable, put into a mapping
+        return start  # a variable that is assigned to a mapping
     is_spaced = found["sign"] == ":" or text[start - 1] == " "
     if _is_plain(word[0], found["name"]) or (is_spaced and _is_prose(text, word)):
         return start
@@ -96,14 +96,15 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_env_line(text: str, found: re.Match[str]) -> bool:
-    """Whether this is a line `NAME=value`, whose value may hold every character but a space."""
+    """Return whether the match is in a line `NAME=value`, whose value may have every character but a
+    space."""
     if found["sign"] != "=" or found["close"] or found.end() != found.end("sign"):
         return False
     return _ENV_LINE.search(text, max(0, found.start() - 110), found.end("sign") - 1) is not None
 
 
 def _end_of_quoted(text: str, start: int, quote: str) -> int:
-    """The place of the closing quotation mark; the end of a word if there is none on the line."""
+    """Return the place of the closing quotation mark; the end of the word if there is none on the line."""
     close = text.find(quote, start)
     while close > start and len(quote) == 1 and text[close - 1] == "\\":
         close = text.find(quote, close + 1)
@@ -115,7 +116,7 @@ def _end_of_quoted(text: str, start: int, quote: str) -> int:
 
 
 def _is_plain(value: str, name: str) -> bool:
-    """Whether a value that stands without quotation marks is a placeholder, an expression or a place."""
+    """Return whether an unquoted value is a placeholder, an expression, a path or an address."""
     return len(value) <= LONGEST_PLAIN and bool(
         value.casefold().rstrip(".") == name.casefold()
         or _BLANK.fullmatch(value)
@@ -125,7 +126,7 @@ def _is_plain(value: str, name: str) -> bool:
 
 
 def _is_prose(text: str, word: re.Match[str]) -> bool:
-    """Whether the value is a word of a sentence that goes on."""
+    """Return whether the value is a word of a sentence that continues."""
     if not _PROSE_WORD.match(word[0]):
         return False
     follows = text[word.end() : word.end() + 3]

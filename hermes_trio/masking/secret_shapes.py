@@ -1,10 +1,10 @@
-"""Secrets that are recognised by how they look, or by the name in front of them. Pure.
+"""Secrets that are recognised by their shape, or by the header or address around them. Pure functions.
 
-Every function takes the time of one pass: each pattern either matches and consumes what it has read, or gives
-up after a bounded number of characters. A pattern that is added here has to keep that; the tests measure it.
+Every function takes linear time: each pattern either matches and consumes the characters, or fails after a
+bounded number of them. A new pattern must do the same; the tests measure it.
 
-Rejected: to mask everything that is long and random, because ids of runs, commits and messages are, and a
-text without them tells nothing.
+Rejected: to mask everything that is long and random. Ids of runs, commits and messages are so too, and a text
+without them is useless.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from ..config.section import MASK
 
-# --- tokens that begin with letters of their own ---
+# --- tokens with a prefix ---
 
 _RUN = r"[\w-]{8,}(?:\.[\w-]+)*"
 _PREFIXED = re.compile(
@@ -50,7 +50,7 @@ _HOOKS = re.compile(
 _JWT = re.compile(r"(?<![A-Za-z0-9])eyJ[\w-]{8,}+(\.[\w-]{8,}+)?(?:\.[\w-]*+)*")
 _FORTY = re.compile(r"(?<![\w/+=.-])[A-Za-z0-9/+]{40}(?![\w/+=-])")
 
-# --- frames ---
+# --- keys in PEM form ---
 
 _PEM = re.compile(
     r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}[\w+/=\s\\:,.()|]*+"
@@ -81,7 +81,7 @@ _NETRC = re.compile(r"(\blogin[ \t\n]{1,8}\S{1,100}[ \t\n]{1,8}password[ \t]{1,8
 
 
 def masked_shapes(text: str) -> str:
-    """The text with everything that looks like a secret replaced by `***`."""
+    """Return the text with `***` in place of everything that has the shape of a secret."""
     text = _without_key_ends(_PEM.sub(MASK, text))
     text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
     text = _COOKIE.sub(rf"\1{MASK}", text)
@@ -99,15 +99,15 @@ def masked_shapes(text: str) -> str:
 
 
 def is_random(token: str) -> bool:
-    """Whether capital letters, small letters and digits alternate as in a generated secret. In a path or an
-    identifier they stand in groups."""
+    """Return whether capital letters, small letters and digits alternate as in a generated secret. In a path
+    or an identifier they stand in groups."""
     kinds = ["A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else "/" for c in token]
     changes = sum(one != other for one, other in pairwise(kinds))
     return {"A", "a", "0"} <= set(kinds) and changes * 5 >= len(token) * 2
 
 
 def _without_key_ends(text: str) -> str:
-    """Mask the lines of a private key of which only the end is in the text."""
+    """Mask the lines of a private key whose beginning is not in the text."""
     kept: list[str] = []
     done = 0
     for found in _PEM_END.finditer(text):
@@ -120,20 +120,21 @@ def _without_key_ends(text: str) -> str:
 
 
 def _address(found: re.Match[str]) -> str:
-    """An address without the name and the password in it."""
+    """Return an address without its name and password."""
     body = found[0][3:]
     host = re.split(r"[/?#]", body, maxsplit=1)[0]
     at = host.rfind("@")
     if at < 0 and ":" in host and not host.rpartition(":")[2].isdecimal():
         at = body.rfind("@")  # a password in which the slash was not escaped
     user = body[:at] if at >= 0 else ""
-    # A lone name is no secret, `git@` above all; a lone key, as in the address of a Sentry project, is one.
+    # A name without a password is no secret, as in `git@`; a key without a password is one, as in the address
+    # of a Sentry project.
     is_name = ":" not in user and len(user) < 16 and not (len(user) >= 8 and any(map(str.isdigit, user)))
     return found[0] if not user or is_name else f"://{MASK}{body[at:]}"
 
 
 def _scheme(found: re.Match[str]) -> str:
-    """`Bearer` and `Basic` with the credential masked; in prose a plain word follows them."""
+    """Return `Bearer` or `Basic` with the credential masked. In prose a plain word follows, which is kept."""
     value = found[3]
     if found[2].casefold() == "bearer":
         is_secret = len(value) >= 24 or any(map(str.isdigit, value))
