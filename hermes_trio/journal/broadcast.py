@@ -1,4 +1,4 @@
-"""Live events of all runs for their subscribers, published once they are in their journal and not before.
+"""Live events of all runs for their subscribers. The journals publish them here once they are in their file.
 
 Each subscriber has its own list of unread events. When the list of a slow one is full, the subscriber is cut
 off: its list is complete up to there, the later events are in the journals, and it can continue with a
@@ -7,22 +7,14 @@ cursor.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import TypeVar
-
-import outcome
 
 from ..base.pulse import Wakeup
-from ..base.world import World
-from ..host.loop.worker import Runner
 from .record import Record
 
 MOST_UNREAD = 4096
-
-T = TypeVar("T")
 
 
 class Subscription:
@@ -72,26 +64,14 @@ class Subscription:
 
 
 class Broadcast:
-    """All subscriptions, and the clock that orders the events of all runs."""
+    """All subscriptions."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self) -> None:
+        self.watchers = 0
+        """The number of subscriptions."""
         self._of_all: set[Subscription] = set()
         self._of_run: dict[str, set[Subscription]] = {}
-        self._written: deque[Sequence[Record]] = deque()
-        self._last = 0.0
         self._over = False
-
-    @property
-    def watchers(self) -> int:
-        """The number of subscriptions."""
-        return len(self._of_all) + sum(map(len, self._of_run.values()))
-
-    def moment(self) -> float:
-        """Return the current time, never less than before: the times of events give their order in all runs,
-        even if the system clock is set back."""
-        self._last = max(self._world.time(), self._last)
-        return self._last
 
     @contextmanager
     def watching(self, run_id: str | None = None, *, most: int = MOST_UNREAD) -> Iterator[Subscription]:
@@ -99,36 +79,24 @@ class Broadcast:
         subscription = Subscription(most)
         group = self._of_all if run_id is None else self._of_run.setdefault(run_id, set())
         group.add(subscription)
+        self.watchers += 1
         if self._over:
             subscription._end()
         try:
             yield subscription
         finally:
+            self.watchers -= 1
             group.discard(subscription)
             if run_id is not None and not group:
                 self._of_run.pop(run_id, None)
 
-    def written(self, appended: Iterable[Sequence[Record]]) -> None:
-        """Note records that are in their journal now, each batch of one run. Called by the writing thread."""
-        self._written.extend(appended)
+    def publish(self, records: Sequence[Record]) -> None:
+        """Pass records of one run, which are in their journal now, to their subscribers."""
+        for subscription in chain(self._of_all, self._of_run.get(records[0].run_id, ())):
+            subscription._add(records)
 
     def end(self) -> None:
         """End all subscriptions, present and future: there are no more events."""
         self._over = True
         for subscription in (*self._of_all, *chain(*self._of_run.values())):
             subscription._end()
-
-    def publishing(self, runner: Runner) -> Runner:
-        """Return `runner`, extended to publish after each job the records that the job has written."""
-
-        def run(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
-            def publish(result: outcome.Outcome[T]) -> None:
-                while self._written:
-                    records = self._written.popleft()
-                    for subscription in chain(self._of_all, self._of_run.get(records[0].run_id, ())):
-                        subscription._add(records)
-                done(result)
-
-            runner(job, publish)
-
-        return run

@@ -84,9 +84,13 @@ class Summary:
 
 
 def read_run(root: Path, session_id: str, run_id: str) -> Reading:
+    """Return the content of a run's journal below `root`, like `read_journal`."""
+    return read_journal(journal_path(root, session_id, run_id), session_id, run_id)
+
+
+def read_journal(path: Path, session_id: str, run_id: str) -> Reading:
     """Return the content of a journal, in order of seq. A missing file counts as empty; whether that means
     "nothing" or "not yet" is the caller's decision. Raises `JournalError` if the file cannot be read."""
-    path = journal_path(root, session_id, run_id)
     reading = Reading()
     try:
         with path.open("rb") as file:

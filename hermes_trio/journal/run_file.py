@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
 
 from ..base.errors import JournalBusy, JournalUnwritable
 from ..host.files.file_lock import try_lock
 from ..host.files.private_files import make_private_dir, open_private, sync_dir
 from ..log import Log
-from .reader import Reading, read_run
-from .record import TerminalState, journal_path
-
-FsyncPolicy = Literal["terminal-only", "eager"]
+from .reader import Reading, read_journal
 
 log = Log(__name__)
 
@@ -27,9 +23,8 @@ log = Log(__name__)
 class RunFile:
     """The open journal file of a run."""
 
-    def __init__(self, root: Path, session_id: str, run_id: str, fsync: FsyncPolicy) -> None:
-        self.session_id, self.run_id, self.fsync = session_id, run_id, fsync
-        path = journal_path(root, session_id, run_id)
+    def __init__(self, path: Path, session_id: str, run_id: str) -> None:
+        self.session_id, self.run_id = session_id, run_id
         try:
             make_private_dir(path.parent)
             is_new = not path.exists()
@@ -41,7 +36,7 @@ class RunFile:
                 raise JournalBusy(run_id, "another writer has it", "Close the program that writes this run.")
             self._new_in = path.parent if is_new else None
             self._size = os.fstat(self._fd).st_size
-            reading = read_run(root, session_id, run_id) if self._size else Reading()
+            reading = read_journal(path, session_id, run_id) if self._size else Reading()
             self._unwritten, self._unsynced = b"", False
             self._repair_tail(reading.torn)
         except OSError as error:
@@ -52,10 +47,6 @@ class RunFile:
             raise
         self.last_seq = reading.next_seq - 1
         self.ended = reading.terminal is not None
-
-    def must_sync(self, state: str | None) -> bool:
-        """Return whether a write that ends with this terminal state has to be fsynced."""
-        return self.fsync == "eager" or (state is not None and state != TerminalState.CUT)
 
     def write(self, lines: bytes, *, sync: bool) -> None:
         """Append complete lines. Raises `JournalUnwritable`; then the next write writes them first."""

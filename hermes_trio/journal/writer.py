@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
+import outcome
 import trio
 
 from ..base.errors import JournalClosed, JournalError
@@ -28,11 +30,23 @@ from ..host.loop.worker import Batcher, BatchTimes, Runner, Worker, finished, pe
 from ..log import Log
 from .broadcast import Broadcast
 from .reader import Reading, journals_here, read_run, runs_here, unreadable
-from .record import TERMINAL, VERSION, Record, journal_path, lines_of, session_path, terminal_state
+from .record import (
+    TERMINAL,
+    VERSION,
+    Record,
+    TerminalState,
+    journal_path,
+    lines_of,
+    session_path,
+    terminal_state,
+)
 from .replay import KnownRun, MissedEvents, missed_events
-from .run_file import FsyncPolicy, RunFile, unwritable
+from .run_file import RunFile, unwritable
 
+FsyncPolicy = Literal["terminal-only", "eager"]
 Jobs = Batcher[Callable[[], Any], Any]
+
+T = TypeVar("T")
 
 MAX_BATCH = 512
 CLOSE_WITHIN = 2.0
@@ -43,23 +57,15 @@ log = Log(__name__)
 class RunWriter:
     """The one writer of a run. Created by `Journals.open_run`."""
 
-    def __init__(self, file: RunFile, jobs: Jobs, live: Broadcast) -> None:
-        self._file, self._jobs, self._live = file, jobs, live
+    def __init__(self, file: RunFile, journals: Journals) -> None:
+        self._file, self._journals = file, journals
         self._unseen: list[Sequence[Record]] = []
         """Records that are not in the file yet. Used only by the writing thread."""
-        self._last_seq = file.last_seq
-        self._ended = file.ended
-        self._open = True
-
-    @property
-    def last_seq(self) -> int:
+        self.last_seq = file.last_seq
         """The seq of the latest event."""
-        return self._last_seq
-
-    @property
-    def ended(self) -> bool:
+        self.ended = file.ended
         """True if the latest event is the last one of the run."""
-        return self._ended
+        self._open = True
 
     async def append(self, *happened: Event | tuple[str, Any]) -> list[Record]:
         """Append events in this order, and return their records after they are in the file.
@@ -71,37 +77,39 @@ class RunWriter:
         if not happened:
             return []
         records, write = self._taken(happened)
-        await self._jobs.performed(write)
+        await self._journals._jobs.performed(write)
         return records
 
     def append_nowait(self, *happened: Event | tuple[str, Any]) -> list[Record]:
         """Append events like `append`, without waiting: they are queued when this returns, and in the file
         when the journals are closed. A failure to write them is logged."""
         records, write = self._taken(happened)
-        self._jobs.hand_over(write)
+        self._journals._jobs.hand_over(write)
         return records
 
     def _taken(self, happened: Iterable[Event | tuple[str, Any]]) -> tuple[list[Record], Callable[[], None]]:
         """Return the records of these events, with their seqs, and a function that writes them."""
         records, lines = self._lines(happened)
-        self._last_seq += len(records)
-        self._ended = records[-1].terminal
-        sync = self._file.must_sync(records[-1].terminal_state)
+        last = records[-1]
+        self.last_seq, self.ended = last.seq, last.terminal
+        sync = self._journals._fsync == "eager" or (
+            last.terminal and last.terminal_state != TerminalState.CUT
+        )
 
         def write() -> None:
             self._unseen.append(records)
             self._file.write(lines, sync=sync)
-            self._live.written(self._unseen)
+            self._journals._written.extend(self._unseen)
             self._unseen.clear()
 
         return records, write
 
     def _lines(self, happened: Iterable[Event | tuple[str, Any]]) -> tuple[list[Record], bytes]:
-        run, session, at = self._file.run_id, self._file.session_id, self._live.moment()
+        run, session, at = self._file.run_id, self._file.session_id, self._journals._event_time()
         if not self._open:
             raise JournalClosed(run, "written to after its block", "This is a bug: report it.")
-        records, ended = [], self._ended
-        for seq, item in enumerate(happened, start=self._last_seq + 1):
+        records, ended = [], self.ended
+        for seq, item in enumerate(happened, start=self.last_seq + 1):
             name, payload = (item.event, item) if isinstance(item, Event) else _checked(run, *item)
             if ended:
                 raise JournalClosed(run, f"{name!r} after the end of the run", "This is a bug: report it.")
@@ -127,10 +135,14 @@ class Journals:
 
     def __init__(self, root: Path, world: World, fsync: FsyncPolicy, writer: Runner, reader: Runner) -> None:
         self.root = root
+        self._world = world
         self._fsync = fsync
-        self.live = Broadcast(world)
+        self.live = Broadcast()
         """The live events of all runs, for subscribers."""
-        self._jobs: Jobs = Batcher(self.live.publishing(writer), perform_each, limit=MAX_BATCH)
+        self._written: deque[Sequence[Record]] = deque()
+        """Records that are in their file and not yet published, each batch of one run."""
+        self._last_event_time = 0.0
+        self._jobs: Jobs = Batcher(self._publishing(writer), perform_each, limit=MAX_BATCH)
         self._reader = reader
         self._open = True
 
@@ -145,11 +157,11 @@ class Journals:
         `JournalBusy`, also in another process. The file is closed after the last write, without waiting for
         it, so that a disk that hangs delays nothing."""
         self._check_open(run_id)
-        journal_path(self.root, session_id, run_id)  # raises InvalidId before anything is changed
+        path = journal_path(self.root, session_id, run_id)
         opened: list[RunFile] = []
 
         def open_it() -> RunFile:
-            opened.append(RunFile(self.root, session_id, run_id, self._fsync))
+            opened.append(RunFile(path, session_id, run_id))
             return opened[0]
 
         def close_it() -> None:
@@ -158,7 +170,7 @@ class Journals:
 
         writer: RunWriter | None = None
         try:
-            writer = RunWriter(await self._jobs.performed(open_it), self._jobs, self.live)
+            writer = RunWriter(await self._jobs.performed(open_it), self)
             yield writer
         finally:
             if writer is not None:
@@ -236,6 +248,27 @@ class Journals:
                 raise unwritable(f"{session_id}/*", error) from error
 
         await self._jobs.performed(remove)
+
+    def _event_time(self) -> float:
+        """Return the current time, never less than before: the times of events give their order in all runs,
+        even if the system clock is set back."""
+        self._last_event_time = max(self._world.time(), self._last_event_time)
+        return self._last_event_time
+
+    def _publishing(self, writer: Runner) -> Runner:
+        """Return `writer`, extended to publish after each job the records that the job has written."""
+
+        def run(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
+            def publish_first(result: outcome.Outcome[T]) -> None:
+                while self._written:
+                    records = self._written.popleft()
+                    if self.live.watchers:
+                        self.live.publish(records)
+                done(result)
+
+            writer(job, publish_first)
+
+        return run
 
     def _check_open(self, run_id: str) -> None:
         if not self._open:  # the threads have ended: a caller would wait for ever

@@ -17,8 +17,7 @@ from hermes_trio.base.events import Event, MessageDelta, RunCancelled, RunComple
 from hermes_trio.base.world import World
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.journal.reader import read_run
-from hermes_trio.journal.run_file import FsyncPolicy
-from hermes_trio.journal.writer import Journals, append_run_event, open_journals
+from hermes_trio.journal.writer import FsyncPolicy, Journals, append_run_event, open_journals
 from tests.journal.seams import CUT, JournalFile, StartChild
 from tests.logs import capture_logs
 
@@ -147,7 +146,7 @@ SHOWS_EVERYTHING = """
 import itertools, sys, trio
 from pathlib import Path
 from hermes_trio.base.events import MessageDelta
-from hermes_trio.journal.writer import open_journals
+from hermes_trio.journal.writer import FsyncPolicy, open_journals
 from hermes_trio.base.world import World
 
 async def main(root):
