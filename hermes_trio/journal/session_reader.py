@@ -60,14 +60,22 @@ class SessionReader:
         that cannot be read, or recovered rows that cannot be stored, are logged; the session is returned
         without them."""
         found = await self._database.read(_load, session_id)
-        if found is None or session_id in self._healing:
+        return await self._healed(found) if found is not None else None
+
+    async def with_transcript(self, entry: SessionEntry) -> SessionSnapshot:
+        """Return this session with its transcript, healed like that of `get_session`."""
+        return await self._healed(await self._database.read(_with_transcript, entry))
+
+    async def _healed(self, found: SessionSnapshot) -> SessionSnapshot:
+        session_id = found.entry.session_id
+        if session_id in self._healing:
             return found
         self._healing.add(session_id)
         try:
             healed = [await self._heal(found, turn) for turn in found.turns]
         finally:
             self._healing.discard(session_id)
-        return await self._database.read(_load, session_id) if any(healed) else found
+        return await self._database.read(_with_transcript, found.entry) if any(healed) else found
 
     async def _heal(self, session: SessionSnapshot, turn: TurnRow) -> bool:
         """Continue the recovery of one turn, and store the result. Return True if anything changed."""
@@ -95,12 +103,14 @@ class SessionReader:
 
 def _load(db: sqlite3.Connection, session_id: str) -> SessionSnapshot | None:
     entry = sessions.by_id(db, session_id)
-    if entry is None:
-        return None
+    return _with_transcript(db, entry) if entry is not None else None
+
+
+def _with_transcript(db: sqlite3.Connection, entry: SessionEntry) -> SessionSnapshot:
     return SessionSnapshot(
         entry,
-        tuple(turns.of_session(db, session_id)),
-        tuple(transcript.load(db, session_id)),
+        tuple(turns.of_session(db, entry.session_id)),
+        tuple(transcript.load(db, entry.session_id)),
     )
 
 

@@ -38,6 +38,7 @@ RESUME = dis.opmap["RESUME"]
 PLUMBING = (
     "hermes_trio.testing.*",  # the platform in memory: the world outside
     "hermes_trio.base.world",
+    "hermes_trio.base.pulse",  # events that can happen again; the tree before used `trio.Event`, not counted
     "hermes_trio.log",
     "hermes_trio.host.*worker",  # batches for threads
     "hermes_trio.host.*private_files",  # opening and syncing files

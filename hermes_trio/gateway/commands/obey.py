@@ -262,8 +262,7 @@ class Commands:
 
         async def job() -> None:
             try:
-                session = await home.reader.get_session(entry.session_id)
-                rows = session.rows if session is not None else ()
+                rows = (await home.reader.with_transcript(entry)).rows
                 done = await agent.compress(entry, rows, home.database, given.rest)
             except Exception as error:  # as in a turn: any error of an agent is told, and no more
                 log.warning(

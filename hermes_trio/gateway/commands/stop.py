@@ -44,10 +44,10 @@ async def stop_session(
         dropped = cleared = 0
         for one in dict.fromkeys(keys):
             dropped += inbox.drop_pending(db, one, at)
-            entry = sessions.open_by_key(db, one)
-            if entry is not None:
-                turns.note_stop(db, entry.session_id, at)
-                cleared += settle.clear_mark(db, entry.session_id, at)
+            session_id = sessions.open_id(db, one)
+            if session_id is not None:
+                turns.note_stop(db, session_id, at)
+                cleared += settle.clear_mark(db, session_id, at)
         return dropped, cleared
 
     dropped, cleared = await home.database.write(step)

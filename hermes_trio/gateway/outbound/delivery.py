@@ -86,7 +86,7 @@ class Delivery:
         done or its outcome is unknown. Raises `FloodWait` and `ChatGone`, with the row still owed."""
         self.unsure.pop(row.outbox_id, None)
         try:
-            with trio.fail_after(SEND_WITHIN), calling(self._connection):
+            with trio.fail_after(SEND_WITHIN):
                 receipt = await self._arrived(link, row, body)
             await self.note_receipt(row.outbox_id, receipt)
         except FloodWait as flood:
@@ -128,7 +128,7 @@ class Delivery:
         """Make this row arrive, and return its message id on the platform. A row that may have arrived is
         looked up or repeated under its key; where the platform can do neither, it is repeated with a mark."""
         traits = self._connection.adapter.traits
-        chat_id, key = self._chat.chat_id, row.owed.delivery_key
+        key = row.owed.delivery_key
         unsure = row.state is OutboxState.ATTEMPTING
         if body.only_closes and not traits.edits:
             return None  # it removes buttons, and this platform cannot edit
@@ -149,7 +149,7 @@ class Delivery:
             unsure = unsure or lost
         parts = [*body.before, body.part]
         if unsure:
-            if traits.finds and (message_id := await link.find(chat_id, key)) is not None:
+            if traits.finds and (message_id := await self._find(link, key)) is not None:
                 return message_id
             if not link_can_tell(self._connection):
                 parts = _marked(parts, traits)
@@ -160,7 +160,7 @@ class Delivery:
                 message = replace(message, key=f"{key}:{left}")
             else:
                 message = replace(message, attachments=body.files, buttons=body.buttons)
-            message_id = await link.send(message)
+            message_id = await self._send(link, message)
         return message_id
 
     async def _edited(self, link: Link, message_id: str, body: Body) -> bool:
@@ -183,9 +183,9 @@ class Delivery:
         assert body.closes is not None  # noqa: S101 - the caller looked
         traits = self._connection.adapter.traits
         if traits.finds:
-            return await link.find(self._chat.chat_id, body.closes)
+            return await self._find(link, body.closes)
         if traits.takes_keys:
-            return await link.send(outgoing(replace(row.owed, delivery_key=body.closes), body.part))
+            return await self._send(link, outgoing(replace(row.owed, delivery_key=body.closes), body.part))
         return None
 
     async def _placed(self, link: Link, row: OutboxRow, key: str) -> str | None:
@@ -202,14 +202,21 @@ class Delivery:
         """Send the first message of a stream, and store its id before it is ever edited."""
         outbox_id = await self._database.write(outbox.begin_stream, row, self._world.time())
         try:
-            with calling(self._connection):
-                message_id = await link.send(outgoing(row, Part(text), grows=True))
+            message_id = await self._send(link, outgoing(row, Part(text), grows=True))
         except (NotSent, Refused) as error:
             # If cancelled here the row stays unsure, which costs at most a visible mark on a repeat.
             await self._database.write(outbox.note_failure, outbox_id, self._connection.problem(error))  # noqa: ASYNC120
             raise
         await self.note_receipt(outbox_id, message_id)
         return message_id
+
+    async def _send(self, link: Link, message: Outgoing) -> str | None:
+        with calling(self._connection):
+            return await link.send(message)
+
+    async def _find(self, link: Link, key: str) -> str | None:
+        with calling(self._connection):
+            return await link.find(self._chat.chat_id, key)
 
     async def note_receipt(self, outbox_id: int, receipt: str | None) -> None:
         """Note that a row has arrived under this id, and store it."""

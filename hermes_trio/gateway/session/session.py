@@ -250,8 +250,7 @@ class Session:
             self._met(handle, event, inbox_id, mode)
         try:
             with self._running.turn(self.key, handle):
-                session = await home.reader.get_session(entry.session_id)
-                history = session.rows if session else ()
+                history = (await home.reader.with_transcript(entry)).rows
                 if any(row.event.attachments for row in rows):
                     connection = self._chats.connection(Chat.of(rows[0].event.source))
                     rows = await with_files(home, connection, entry.session_id, rows)

@@ -55,8 +55,7 @@ class CatchUp:
     async def _resume(self, entry: SessionEntry, origin: SessionSource) -> None:
         """Resume the cut turn of a marked session if the rules allow it; else apply their verdict."""
         home = self.home
-        session = await home.reader.get_session(entry.session_id)
-        history = session.rows if session is not None else ()
+        history = (await home.reader.with_transcript(entry)).rows
         cut = await home.database.read(turns.last_cut, entry.session_id)
         if cut is None:
             return

@@ -7,7 +7,6 @@ status`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -86,14 +85,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 START_FAILED = "start failed"
 """The `exit_reason` of a life that ended before it accepted messages."""
-
-
-def shown_state(state: GatewayState, platforms: Mapping[str, PlatformStatus]) -> GatewayState:
-    """Return the state to show: a running gateway is degraded while a platform is not connected."""
-    if state is not GatewayState.RUNNING:
-        return state
-    well = (PlatformState.CONNECTED, PlatformState.DISABLED)
-    return state if all(one.state in well for one in platforms.values()) else GatewayState.DEGRADED
 
 
 def is_wanted(status: Status | None) -> bool:

@@ -11,7 +11,7 @@ show that the gateway was ending, and the state to assume.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -35,7 +35,6 @@ from .state_file import (
     PlatformState,
     PlatformStatus,
     Status,
-    shown_state,
 )
 
 WRITE_EVERY = 0.1
@@ -174,6 +173,14 @@ class StatusBoard:
                 await self._urgent.wait()
             await trio.lowlevel.checkpoint_if_cancelled()  # when cancelled, `keep_status` writes once
             await self._write(path, runner, lock)
+
+
+def shown_state(state: GatewayState, platforms: Mapping[str, PlatformStatus]) -> GatewayState:
+    """Return the state to show: a running gateway is degraded while a platform is not connected."""
+    if state is not GatewayState.RUNNING:
+        return state
+    well = (PlatformState.CONNECTED, PlatformState.DISABLED)
+    return state if all(one.state in well for one in platforms.values()) else GatewayState.DEGRADED
 
 
 async def keep_status(board: StatusBoard, home: Path, runner: Runner, lock: HomeLock) -> None:

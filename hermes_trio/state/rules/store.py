@@ -80,8 +80,8 @@ class SessionStore:
         """Clear the resume mark, and close the messages of the cut turns. Return False if there is none."""
 
         def step(db: sqlite3.Connection) -> bool:
-            entry = sessions.open_by_key(db, key)
-            return entry is not None and settle.clear_mark(db, entry.session_id, self._world.time())
+            session_id = sessions.open_id(db, key)
+            return session_id is not None and settle.clear_mark(db, session_id, self._world.time())
 
         return await self._database.write(step)
 
@@ -89,10 +89,10 @@ class SessionStore:
         """Suspend a session: its next message starts a new one. Return False if there is none."""
 
         def step(db: sqlite3.Connection) -> bool:
-            entry = sessions.open_by_key(db, key)
-            if entry is not None:
-                settle.suspend(db, entry.session_id, self._world.time())
-            return entry is not None
+            session_id = sessions.open_id(db, key)
+            if session_id is not None:
+                settle.suspend(db, session_id, self._world.time())
+            return session_id is not None
 
         return await self._database.write(step)
 
@@ -126,9 +126,9 @@ class SessionStore:
         count starts after it."""
 
         def step(db: sqlite3.Connection) -> None:
-            entry = sessions.open_by_key(db, key)
-            if entry is not None:
-                sessions.forgive_cuts(db, entry.session_id)
+            session_id = sessions.open_id(db, key)
+            if session_id is not None:
+                sessions.forgive_cuts(db, session_id)
 
         await self._database.write(step)
 

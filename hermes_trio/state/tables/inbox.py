@@ -86,6 +86,7 @@ def store(
         source.chat_id,
         message_key or event.message_key or f"ours:{own_key}",
     )
+    body = json.dumps(event.to_dict(), ensure_ascii=False)
     crowded = not done and most is not None and count_pending(db, session_key) >= most
     done = done or crowded
     cursor = db.execute(
@@ -94,7 +95,7 @@ def store(
         (
             *place,
             session_key,
-            json.dumps(event.to_dict(), ensure_ascii=False),
+            body,
             at,
             InboxState.DONE if done else InboxState.PENDING,
             at if done else None,

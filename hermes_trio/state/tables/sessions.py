@@ -96,6 +96,14 @@ def open_by_key(db: sqlite3.Connection, key: str) -> SessionEntry | None:
     return _entry(row) if row else None
 
 
+def open_id(db: sqlite3.Connection, key: str) -> str | None:
+    """Return the id of the open session of a key; None if there is none."""
+    row = db.execute(
+        "SELECT session_id FROM sessions WHERE session_key = ? AND ended_at IS NULL", (key,)
+    ).fetchone()
+    return row[0] if row else None
+
+
 def by_id(db: sqlite3.Connection, session_id: str) -> SessionEntry | None:
     """Return a session by its id, open or ended; None if there is none."""
     query = f"{_SELECT} WHERE session_id = ?"

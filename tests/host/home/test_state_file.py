@@ -15,8 +15,8 @@ from hermes_trio.host.home.state_file import (
     PlatformState,
     PlatformStatus,
     read_status,
-    shown_state,
 )
+from hermes_trio.host.home.status_board import shown_state
 
 STARTING, RUNNING, DEGRADED, DRAINING, STOPPED, STARTUP_FAILED = GatewayState
 CONNECTING, CONNECTED, RETRYING, FATAL, DISABLED = PlatformState
