@@ -25,6 +25,7 @@ class RunFile:
 
     def __init__(self, path: Path, session_id: str, run_id: str) -> None:
         self.session_id, self.run_id = session_id, run_id
+        self.closed = False
         try:
             make_private_dir(path.parent)
             is_new = not path.exists()
@@ -66,13 +67,17 @@ class RunFile:
             raise unwritable(self.run_id, error) from error
 
     def close(self) -> None:
-        """Close the file, after a last attempt to write the lines that could not be written before."""
+        """Close the file, if it is open, after a last attempt to write the lines that could not be written
+        before."""
+        if self.closed:
+            return
         try:
             if self._unwritten or self._unsynced:
                 self.write(b"", sync=False)
         except JournalUnwritable as error:
             log.error("end of a run journal not written", error=str(error))
         finally:
+            self.closed = True
             os.close(self._fd)
 
     def _write_all(self, data: bytes) -> None:

@@ -101,6 +101,8 @@ class RunWriter:
             self._file.write(lines, sync=sync)
             self._journals._written.extend(self._unseen)
             self._unseen.clear()
+            if last.terminal:
+                self._file.close()  # here, because that needs no job of its own
 
         return records, write
 
@@ -175,7 +177,8 @@ class Journals:
         finally:
             if writer is not None:
                 writer._open = False
-            self._jobs.hand_over(close_it)
+            if not (opened and opened[0].closed):
+                self._jobs.hand_over(close_it)
 
     async def read(self, session_id: str, run_id: str) -> Reading:
         """Return the current content of a run's journal. Raises `JournalError` if it cannot be read."""

@@ -286,7 +286,8 @@ class TestStuckLoopEscalation:
             ended = await third.database.write(
                 settle.settle, good.turn_id, Settlement(Outcome.ANSWERED), third.world.time()
             )
-            assert ended is Outcome.ANSWERED
+            assert ended is not None
+            assert ended.outcome is Outcome.ANSWERED
             assert (await third.entry(KEY)).mark is None
             await third.turn(session.session_id)
         async with open_home() as fourth:

@@ -44,6 +44,7 @@ PLUMBING = (
     "hermes_trio.host.*private_files",  # opening and syncing files
     "hermes_trio.host.*json_files",
     "hermes_trio.host.*file_lock",
+    "hermes_trio.state.*store_retry",  # retries; the tree before had them where a store is called
     "hermes_trio.state.*database",  # transactions; their steps are counted
     "hermes_trio.state.*opening",
     "hermes_trio.state.*identity",

@@ -39,7 +39,7 @@ from ..turn.open_question import DENY, OpenQuestion
 from ..turn.questions import give_answer
 from . import status
 from .parse import Command
-from .stop import reset_session, stop_session, stop_turn
+from .stop import reset_session, stop_session
 from .table import COMMANDS
 
 log = Log(__name__)
@@ -145,7 +145,7 @@ class Commands:
             said = await home.database.write(_take_back, given.key, home.world.time())
             given.reply(texts.nothing_to_take_back() if said is None else texts.taken_back(said.text))
 
-        stop_turn(self.work.running, given.key, Outcome.STOPPED)
+        self.work.running.end(given.key, Outcome.STOPPED)
         await self.work.sessions.after_turn(given.key, job)
 
     async def retry(self, given: Invocation) -> None:
@@ -164,7 +164,7 @@ class Commands:
             if told is not None:
                 given.reply(told)
 
-        stop_turn(self.work.running, given.key, Outcome.STOPPED)
+        self.work.running.end(given.key, Outcome.STOPPED)
         await self.work.sessions.after_turn(given.key, job)
 
     # --- messages with a mode ---

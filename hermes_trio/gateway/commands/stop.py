@@ -17,15 +17,6 @@ from ..processes.background import Background
 from ..session.running_turns import BACKGROUND, RunningTurns
 
 
-def stop_turn(running: RunningTurns, key: str, outcome: Outcome) -> bool:
-    """End the turn that runs in a session. Return False if none does."""
-    handle = running.handle(key)
-    if handle is None:
-        return False
-    handle.end(outcome)
-    return True
-
-
 async def stop_session(
     home: Home, running: RunningTurns, key: str, *, with_background: bool = False
 ) -> tuple[bool, int]:
@@ -33,7 +24,9 @@ async def stop_session(
     `with_background` also of the sessions in its background. Return whether anything ran or was to be
     resumed, and the number of dropped messages."""
     at, key_of = home.world.time(), home.store.key_of
-    keys = [key, *(other for other, _ in running.in_background(key) if with_background)]
+    keys = [key]
+    if with_background:
+        keys += [other for other, _ in running.in_background(key)]
 
     def step(db: sqlite3.Connection) -> tuple[int, int]:
         if with_background:
@@ -51,7 +44,7 @@ async def stop_session(
         return dropped, cleared
 
     dropped, cleared = await home.database.write(step)
-    stopped = [stop_turn(running, one, Outcome.STOPPED) for one in keys]
+    stopped = [running.end(one, Outcome.STOPPED) for one in keys]
     return any(stopped) or cleared > 0, dropped
 
 
@@ -67,7 +60,7 @@ async def reset_session(home: Home, running: RunningTurns, background: Backgroun
         return entry, inbox.drop_pending(db, key, at)
 
     entry, dropped = await home.database.write(step)
-    stop_turn(running, key, Outcome.RESET)
+    running.end(key, Outcome.RESET)
     if entry is not None:
         background.end_of(entry.session_id)
     return dropped

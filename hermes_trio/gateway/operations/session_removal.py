@@ -11,7 +11,6 @@ from ...state.rules import settle
 from ...state.tables import inbox
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.turns import Outcome
-from ..commands.stop import stop_turn
 from ..home.open_home import Home
 from ..session.work import Work
 
@@ -20,7 +19,7 @@ async def remove_session(home: Home, work: Work, entry: SessionEntry) -> None:
     """Delete a session of a gateway that runs. Its turn and its background processes are ended first."""
     await home.database.write(_end, entry, home.world.time())
     if entry.ended_at is None:
-        stop_turn(work.running, entry.session_key, Outcome.RESET)
+        work.running.end(entry.session_key, Outcome.RESET)
         await work.sessions.turn_ended(entry.session_key)
     await work.background.ended_of(entry.session_id)
     await remove_stored(entry.session_id, home.database, home.journals, home.world)

@@ -133,15 +133,18 @@ class Delivery:
         if body.only_closes and not traits.edits:
             return None  # it removes buttons, and this platform cannot edit
         if body.closes is not None:
-            lost, message_id = await self._database.read(outbox.streamed_state, body.closes)
-            if lost:
-                message_id = await self._found(link, row, body)
-            if message_id is None and traits.placeholder and not body.only_closes:
-                message_id = await self._placed(link, row, body.closes)
-            if message_id is not None:
-                await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
-                if await self._edited(link, message_id, body):
-                    return message_id
+            lost, message_id = await self._database.write(
+                outbox.begin_edit, row.outbox_id, body.closes, self._world.time()
+            )
+            if message_id is None:
+                if lost:
+                    message_id = await self._found(link, row, body)
+                if message_id is None and traits.placeholder and not body.only_closes:
+                    message_id = await self._placed(link, row, body.closes)
+                if message_id is not None:
+                    await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
+            if message_id is not None and await self._edited(link, message_id, body):
+                return message_id
             # A lost placeholder showed no text: nothing to close, and nothing that a repeat could double.
             lost = lost and not traits.placeholder
             if body.only_closes and (traits.finds or not lost):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import trio
 
 from ...base.messages import SessionSource
+from ...state.tables.turns import Outcome
 from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
 from ..outbound.rows import place_of
@@ -43,6 +44,13 @@ class RunningTurns:
     def handle(self, key: str) -> TurnHandle | None:
         """Return the handle of the turn that runs in this session, if one does."""
         return self._handles.get(key)
+
+    def end(self, key: str, outcome: Outcome) -> bool:
+        """End the turn that runs in this session. Return False if none does."""
+        handle = self._handles.get(key)
+        if handle is not None:
+            handle.end(outcome)
+        return handle is not None
 
     @contextmanager
     def turn(self, key: str, handle: TurnHandle) -> Iterator[None]:

@@ -15,7 +15,7 @@ from ...base.messages import SessionSource
 from ...journal.record import Record
 from ...log import Log
 from ...state.rules import settle
-from ...state.tables import outbox, sessions, turns
+from ...state.tables import approvals, outbox, sessions, turns
 from ...state.tables.outbox import Owed
 from ...state.tables.turns import TurnRow
 from ..home.open_home import Home
@@ -23,7 +23,7 @@ from ..links.link import Connection
 from ..outbound import texts
 from ..outbound.rows import Body, Chat, owed, stream_key
 from ..outbound.split import chunks
-from ..turn.open_question import close_questions_of_turn
+from ..turn.open_question import remove_buttons
 
 log = Log(__name__)
 
@@ -76,7 +76,7 @@ def _closing(turn: TurnRow, origin: SessionSource, text: str) -> Owed:
 
 def _settle(db: sqlite3.Connection, closing: Iterable[Owed], at: float) -> list[TurnRow]:
     for turn in turns.unended(db):
-        close_questions_of_turn(db, turn.turn_id, at)
+        remove_buttons(db, approvals.open_of_turn(db, turn.turn_id), at)
     cut = settle.settle_cut_turns(db, at)
     for row in closing:
         outbox.owe(db, row, at)

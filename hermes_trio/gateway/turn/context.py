@@ -24,6 +24,7 @@ from ...state.db.database import Database
 from ...state.tables import inbox, outbox, transcript, turns
 from ...state.tables.session_entry import Usage
 from ...state.tables.transcript import ToolCall, TranscriptRow
+from ...state.tables.turns import Outcome
 from ...tools.background_process import BackgroundProcess, OutputWatch
 from ...tools.tool import Approval
 from ..home.open_home import Home
@@ -92,11 +93,6 @@ class TurnContext:
     def active_at(self) -> float:
         """Time of the last activity. Waiting for a person counts as activity."""
         return trio.current_time() if self._handle.questions else self._active_at
-
-    @property
-    def waits_for_person(self) -> bool:
-        """True while a question to a person is open."""
-        return bool(self._handle.questions)
 
     # --- the gateway, as far as an agent sees it ---
 
@@ -313,6 +309,15 @@ class TurnContext:
     async def _store(self, row: TranscriptRow) -> None:
         self.active()
         await self._home.database.write(transcript.append, self.session_id, row)
+
+    def last_rows(self, outcome: Outcome) -> tuple[TranscriptRow, ...]:
+        """Return the rows that the end of the turn adds to the transcript."""
+        if outcome is Outcome.ANSWERED:
+            return (self.row(TranscriptRow("assistant", self._run.answer, 0, finish="stop")),)
+        if self.segment and outcome is not Outcome.CUT:
+            # The text of a cut turn is recovered from its journal when the session is read.
+            return (self.row(TranscriptRow("assistant", self.segment, 0, finish=outcome)),)
+        return ()
 
     def row(self, row: TranscriptRow) -> TranscriptRow:
         """Return this row with the turn, the time and the place after everything that has happened in the

@@ -11,7 +11,7 @@ buttons: the transaction that ends it owes the edit that removes them.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -169,12 +169,10 @@ def close_question(db: sqlite3.Connection, question_id: str, at: float) -> str |
     return request.answer if request is not None else None
 
 
-def close_questions_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> bool:
-    """Remove the buttons of the questions that a turn leaves open. Return True if there are any."""
-    requests = approvals.open_of_turn(db, turn_id)
-    for request in requests:
+def remove_buttons(db: sqlite3.Connection, unanswered: Iterable[ApprovalRow], at: float) -> None:
+    """Owe the edits that remove the buttons of questions which end without an answer."""
+    for request in unanswered:
         _remove_buttons(db, request, None, at)
-    return bool(requests)
 
 
 def _remove_buttons(db: sqlite3.Connection, request: ApprovalRow, answer: str | None, at: float) -> None:

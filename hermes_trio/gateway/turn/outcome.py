@@ -20,7 +20,7 @@ from ..outbound import texts
 from ..outbound.rows import Body, owed
 from ..outbound.split import chunks
 from .context import TurnContext
-from .open_question import close_questions_of_turn
+from .open_question import remove_buttons
 from .turn_run import TurnRun
 
 MOST_TOKENS = 1 << 40
@@ -29,24 +29,21 @@ MOST_TOKENS = 1 << 40
 log = Log(__name__)
 
 
-def settlement_of(run: TurnRun, turn: TurnContext | None, outcome: Outcome, cut_reason: str) -> Settlement:
+def settlement_of(
+    run: TurnRun,
+    turn: TurnContext | None,
+    outcome: Outcome,
+    rows: tuple[TranscriptRow, ...],
+    cut_reason: str,
+) -> Settlement:
     """Return everything that the end of a turn changes. `turn` is None if the agent was never started."""
     return Settlement(
         outcome,
         cut_reason if outcome in (Outcome.CUT, Outcome.UNSTARTED) else run.trouble or None,
-        rows=tuple(_last_rows(run, turn, outcome)) if turn is not None else (),
+        rows=rows,
         owed=tuple(_owed(run, turn, outcome)) if turn is not None else (),
         usage=_usage(turn),
     )
-
-
-def _last_rows(run: TurnRun, turn: TurnContext, outcome: Outcome) -> list[TranscriptRow]:
-    if outcome is Outcome.ANSWERED:
-        return [turn.row(TranscriptRow("assistant", run.answer, 0, finish="stop"))]
-    if turn.segment and outcome is not Outcome.CUT:
-        # The text of a cut turn is recovered from its journal when the session is read.
-        return [turn.row(TranscriptRow("assistant", turn.segment, 0, finish=outcome))]
-    return []
 
 
 def _owed(run: TurnRun, turn: TurnContext, outcome: Outcome) -> list[Owed]:
@@ -120,17 +117,17 @@ def settled(
 ) -> tuple[Outcome | None, bool]:
     """End the turn of this run. Return its outcome, which is an earlier one if the turn has ended already, or
     None if it never had a row; and whether a question of it now loses its buttons."""
-    closes = close_questions_of_turn(db, turn_id, at)
-    outcome = settle.settle(db, turn_id, settlement, at)
-    if outcome is not None:
-        if outcome is Outcome.ANSWERED:
+    ended = settle.settle(db, turn_id, settlement, at)
+    if ended is not None:
+        if ended.outcome is Outcome.ANSWERED:
             processes.note_told_in_turn(db, turn_id, at)
-        return outcome, closes
-    turn = turns.by_run(
-        db, run_id
-    )  # it has ended already; or it was cut before its task learned the id of its row
+        if ended.closed:
+            remove_buttons(db, ended.closed, at)
+        return ended.outcome, bool(ended.closed)
+    # It has ended already; or it was cut before its task learned the id of its row, and has asked nobody.
+    turn = turns.by_run(db, run_id)
     if turn is None:
-        return None, closes
+        return None, False
     if turn.outcome is None:
-        outcome = settle.settle(db, turn.turn_id, settlement, at)
-    return turn.outcome or outcome or settlement.outcome, closes
+        ended = settle.settle(db, turn.turn_id, settlement, at)
+    return turn.outcome or (ended.outcome if ended is not None else settlement.outcome), False

@@ -15,6 +15,7 @@ from ..outbound import texts
 from ..outbound.chats import Chats
 from ..outbound.lane import Stream
 from ..outbound.rows import Chat
+from .handle import TurnHandle
 
 TYPING_EVERY = 2.0
 TYPING_WITHIN = 1.5
@@ -23,18 +24,14 @@ log = Log(__name__)
 
 
 class Watched(Protocol):
-    """The turn, as far as its progress is shown."""
+    """The turn, as far as its activity is watched."""
 
-    run_id: str
-
-    @property
-    def waits_for_person(self) -> bool: ...
     @property
     def active_at(self) -> float: ...
 
 
 async def show_typing(
-    chats: Chats, connection: Connection, turn: Watched, chat: Chat, thread_id: str | None
+    chats: Chats, connection: Connection, handle: TurnHandle, chat: Chat, thread_id: str | None
 ) -> None:
     """Show the typing sign. During a flood wait of the chat none is sent, and a
     refused one holds the chat's lane."""
@@ -42,7 +39,7 @@ async def show_typing(
         link = await connection.up()
         try:
             with trio.move_on_after(TYPING_WITHIN):
-                if not turn.waits_for_person and not chats.held_for(chat):
+                if not handle.questions and not chats.held_for(chat):
                     with calling(connection):
                         await link.typing(chat.chat_id, thread_id)
         except FloodWait as flood:
@@ -53,18 +50,18 @@ async def show_typing(
 
 
 async def show_still_working(
-    chats: Chats, turn: Watched, chat: Chat, thread_id: str | None, *, every: float
+    chats: Chats, handle: TurnHandle, chat: Chat, thread_id: str | None, *, every: float
 ) -> None:
     """Tell every `every` seconds that the turn still runs. On a platform with edits that is one message,
     which in the end says how long the turn took."""
     if not every:
         return
     began = trio.current_time()
-    message = Stream(f"{turn.run_id}:working", thread_id)
+    message = Stream(f"{handle.run_id}:working", thread_id)
     try:
         while True:
             await trio.sleep(every)
-            if turn.waits_for_person:
+            if handle.questions:
                 continue
             text = texts.still_working(trio.current_time() - began)
             lane = chats.lane(chat)

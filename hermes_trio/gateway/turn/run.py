@@ -147,11 +147,12 @@ class Turns:
         if run.chat is None or run.connection is None:
             return
         agent = self.home.config.agent
-        chat = self.chats, turn, run.chat, run.thread_id
+        place = run.chat, run.thread_id
         if run.connection.adapter.traits.typing:
-            nursery.start_soon(show_typing, self.chats, run.connection, turn, run.chat, run.thread_id)
-        nursery.start_soon(partial(show_still_working, *chat, every=agent.gateway_notify_interval))
-        nursery.start_soon(partial(warn_of_inactivity, *chat, agent=agent))
+            nursery.start_soon(show_typing, self.chats, run.connection, run.handle, *place)
+        every = agent.gateway_notify_interval
+        nursery.start_soon(partial(show_still_working, self.chats, run.handle, *place, every=every))
+        nursery.start_soon(partial(warn_of_inactivity, self.chats, turn, *place, agent=agent))
 
     async def _answer(self, run: TurnRun, turn: TurnContext) -> None:
         """Call the agent, and note its answer or how it failed."""
@@ -193,7 +194,8 @@ class Turns:
         if outcome is Outcome.CUT and (turn is None or not turn.has_asked):
             outcome = Outcome.UNSTARTED
         is_cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
-        settlement = settlement_of(run, turn, outcome, self.shutdown.cut_reason() if is_cut else "")
+        rows = turn.last_rows(outcome) if turn is not None else ()
+        settlement = settlement_of(run, turn, outcome, rows, self.shutdown.cut_reason() if is_cut else "")
         stands, closes = await self.home.database.write(
             settled, run.run_id, run.turn_id, settlement, self.home.world.time()
         )

@@ -11,6 +11,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from ..tables import approvals, endings, inbox, outbox, sessions, transcript, turns
+from ..tables.approvals import ApprovalRow
 from ..tables.outbox import Owed
 from ..tables.session_entry import Mark, ResumeReason, SessionEntry, Usage
 from ..tables.transcript import TranscriptRow
@@ -31,21 +32,31 @@ class Settlement:
     usage: Usage | None = None
 
 
-def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> Outcome | None:
+@dataclass(frozen=True, slots=True)
+class EndedTurn:
+    """The end of a turn as it was stored."""
+
+    outcome: Outcome
+    session_id: str
+    closed: list[ApprovalRow]
+    """The questions that it leaves open, and that are closed now."""
+
+
+def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> EndedTurn | None:
     """End a turn: in one transaction store its outcome, effects, last rows, owed messages and usage. Return
-    the stored outcome; None, and nothing is stored, if it has an end already: the first one wins."""
+    the end; None, and nothing is stored, if it has an end already: the first one wins."""
     ended = _end_turn(db, turn_id, settlement.outcome, settlement.reason, at)
     if ended is None:
         return None
-    outcome, session_id = ended
+    session_id = ended.session_id
+    sessions.touch(db, session_id, at)
+    if settlement.usage is not None:
+        sessions.add_usage(db, session_id, settlement.usage)
     for row in settlement.rows:
         transcript.append(db, session_id, row)
     for owed in settlement.owed:
         outbox.owe(db, owed, at)
-    if settlement.usage is not None:
-        sessions.add_usage(db, session_id, settlement.usage)
-    sessions.touch(db, session_id, at)
-    return outcome
+    return ended
 
 
 def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[TurnRow]:
@@ -103,7 +114,7 @@ def delete_session(db: sqlite3.Connection, session_id: str, at: float) -> bool:
 
 def _end_turn(
     db: sqlite3.Connection, turn_id: int, how: Outcome, reason: str | None, at: float
-) -> tuple[Outcome, str] | None:
+) -> EndedTurn | None:
     before_asking = how is Outcome.UNSTARTED and reason == ResumeReason.CRASH
     if before_asking and turns.crashes_before_asking(db, turn_id) >= MOST_CRASHES:
         how = Outcome.CUT  # a message that crashes the gateway at each start would do so for ever
@@ -111,7 +122,7 @@ def _end_turn(
     if ended is None:
         return None
     outcome, session_id = ended
-    approvals.close_of_turn(db, turn_id, at)
+    closed = approvals.close_of_turn(db, turn_id, at)
     ends = END_EFFECTS[outcome]
     if ends.inbox == "done":
         inbox.close_turn(db, turn_id, at)
@@ -122,4 +133,4 @@ def _end_turn(
         clear_mark(db, session_id, at)
     elif ends.mark == "set" and not sessions.mark_cut(db, session_id, reason, at):
         inbox.close_turn(db, turn_id, at)  # without a mark nothing else would close its messages
-    return ended
+    return EndedTurn(outcome, session_id, closed)

@@ -78,9 +78,14 @@ def open_of_turn(db: sqlite3.Connection, turn_id: int) -> list[ApprovalRow]:
     return [_approval(row) for row in db.execute(query, (turn_id,))]
 
 
-def close_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
-    """Close the open requests of a turn that has ended."""
-    db.execute("UPDATE approvals SET closed_at = ? WHERE turn_id = ? AND closed_at IS NULL", (at, turn_id))
+def close_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> list[ApprovalRow]:
+    """Close the open requests of a turn that has ended, and return them, the oldest first."""
+    query = (
+        "UPDATE approvals SET closed_at = ? WHERE turn_id = ? AND closed_at IS NULL "  # noqa: S608 - a constant
+        f"RETURNING {_COLUMNS}"
+    )
+    closed = [_approval(row) for row in db.execute(query, (at, turn_id))]
+    return sorted(closed, key=lambda request: request.asked_at)
 
 
 def prune(db: sqlite3.Connection, *, closed_before: float, limit: int = -1) -> int:

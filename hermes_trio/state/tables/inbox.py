@@ -79,6 +79,9 @@ def store(
     """Store a message, once. `own_key` identifies it if its source gave it no id; `message_key` replaces the
     id of its source, for a message derived from another. `done` is for commands, which are executed once
     and never replayed. If `most` messages wait in this session, the message is crowded out."""
+    crowded = not done and most is not None and count_pending(db, session_key) >= most
+    done = done or crowded
+    body = json.dumps(event.to_dict(), ensure_ascii=False)
     source = event.source
     place = (
         source.platform,
@@ -86,9 +89,6 @@ def store(
         source.chat_id,
         message_key or event.message_key or f"ours:{own_key}",
     )
-    body = json.dumps(event.to_dict(), ensure_ascii=False)
-    crowded = not done and most is not None and count_pending(db, session_key) >= most
-    done = done or crowded
     cursor = db.execute(
         "INSERT INTO inbox (platform, account, chat_id, message_key, session_key, event, received_at, "
         "state, done_at, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",

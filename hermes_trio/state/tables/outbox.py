@@ -182,6 +182,15 @@ def note_attempt(db: sqlite3.Connection, outbox_id: int, at: float) -> None:
     )
 
 
+def begin_edit(db: sqlite3.Connection, outbox_id: int, streamed: str, at: float) -> tuple[bool, str | None]:
+    """Return the `streamed_state` of the message that a row replaces. If its id is known, record also that
+    the edit is about to be attempted."""
+    lost, message_id = streamed_state(db, streamed)
+    if message_id is not None:
+        note_attempt(db, outbox_id, at)
+    return lost, message_id
+
+
 def note_failure(db: sqlite3.Connection, outbox_id: int, error: str) -> None:
     """Record that the attempt certainly did not arrive: the message is owed again."""
     db.execute(

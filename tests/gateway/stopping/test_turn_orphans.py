@@ -22,7 +22,6 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.gateway.commands.stop import stop_turn
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker, worker_thread
 from hermes_trio.host.processes.guard import open_guard
@@ -143,7 +142,7 @@ async def sweep_of_stops(scene: Scene, halts: Iterator[int]) -> Counter[object]:
         before = None
         for halt in itertools.chain([MOST_HALTS], halts):
             shown = len(texts)
-            act = partial(stop_turn, gateway.work.running, KEY.format("42"), Outcome.STOPPED)
+            act = partial(gateway.work.running.end, KEY.format("42"), Outcome.STOPPED)
             with without_complaints(), at_halt(halt, act, whose=is_of_the_turn) as cut:
                 await platform.says("Make it.")
                 await scene.until(partial(is_quiet, home, platform))

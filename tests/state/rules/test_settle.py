@@ -129,7 +129,9 @@ def test_each_outcome_has_the_effects_of_the_table(
     scenery = scene(db, was)
     before = the_session(db)
     settlement = full_settlement(Outcome(outcome), scenery.turn_id)
-    assert settle.settle(db, scenery.turn_id, settlement, LATER) == outcome
+    end = settle.settle(db, scenery.turn_id, settlement, LATER)
+    assert end is not None
+    assert (end.outcome, [request.approval_id for request in end.closed]) == (outcome, ["asked"])
 
     kept_turn = None if own == "pending" else scenery.turn_id
     assert [state_of(db, row) for row in scenery.own] == [(own, kept_turn)] * 2
@@ -158,7 +160,9 @@ def test_a_second_end_of_a_turn_changes_nothing(
     db: sqlite3.Connection, first: Outcome, second: Outcome, was: str
 ) -> None:
     turn_id = scene(db, was).turn_id
-    assert settle.settle(db, turn_id, Settlement(first, "why"), LATER) == first
+    end = settle.settle(db, turn_id, Settlement(first, "why"), LATER)
+    assert end is not None
+    assert end.outcome == first
     before = everything(db)
     assert settle.settle(db, turn_id, full_settlement(second, turn_id), LATER + 1) is None
     assert everything(db) == before
@@ -197,9 +201,9 @@ def test_a_stopped_turn_that_is_cut_ends_as_stopped(db: sqlite3.Connection, outc
     turn_id = scene(db, "unmarked").turn_id
     turns.note_stop(db, "s1", NOON)
     cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
-    assert settle.settle(db, turn_id, Settlement(outcome, "why"), LATER) == (
-        Outcome.STOPPED if cut else outcome
-    )
+    ended = settle.settle(db, turn_id, Settlement(outcome, "why"), LATER)
+    assert ended is not None
+    assert ended.outcome == (Outcome.STOPPED if cut else outcome)
     assert the_session(db).mark is None
 
 
@@ -207,4 +211,6 @@ def test_a_stop_has_no_effect_on_later_turns(db: sqlite3.Connection) -> None:
     settle.settle(db, scene(db, "unmarked").turn_id, Settlement(Outcome.ANSWERED), NOON)
     turns.note_stop(db, "s1", NOON)
     later = turns.begin(db, run_id="later", session_id="s1", life="life", at=LATER)
-    assert settle.settle(db, later, Settlement(Outcome.CUT, "why"), LATER) is Outcome.CUT
+    ended = settle.settle(db, later, Settlement(Outcome.CUT, "why"), LATER)
+    assert ended is not None
+    assert ended.outcome is Outcome.CUT
