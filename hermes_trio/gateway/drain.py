@@ -1,4 +1,5 @@
-"""The drain: from the requested ending to the moment when no turn runs any more.
+"""The drain: from the requested ending to the moment when no turn runs any more; also the hold, which is a
+drain without an ending.
 
 `t = 0` is the request of the ending. Its commit comes first, so that whatever kills the process later, a turn
 without an end was cut by this ending. Then no turn begins any more, the chats with a running turn are told,
@@ -30,8 +31,8 @@ from .session.work import Work
 from .startup.catch_up import CatchUp
 
 RECORD_WITHIN = 1.0
-REPORT_WITHIN = 1.0
-GO_ON_AGAIN_AFTER = 30.0
+"""Seconds for the commit of the ending, and for that of the report."""
+CATCH_UP_AGAIN_AFTER = 30.0
 
 log = Log(__name__)
 
@@ -58,7 +59,7 @@ class Drain:
         self.work.sessions.look_again()
         self.shutdown.report.begin(began, len(running))
         self.shutdown.begun.set()
-        await self._decided(ending)
+        await self._store_ending(ending)
         self.shutdown.report.end_phase("recorded")
         log.info("ending", cause=ending.cause, grace=ending.grace, running=self.shutdown.report.turns)
         notify_active_sessions_of_shutdown(self.home, self.chats, self.shutdown, running.handles(), ending)
@@ -74,10 +75,10 @@ class Drain:
         """Apply each later ending: a stop that replaces a restart, perhaps with less grace."""
         while True:
             ending = await self.shutdown.control.changed(ending)
-            await self._decided(ending)
+            await self._store_ending(ending)
             turns.deadline = min(turns.deadline, began + ending.grace)
 
-    async def _decided(self, ending: Ending) -> None:
+    async def _store_ending(self, ending: Ending) -> None:
         """Commit the ending, and show it in the state file."""
         home, shutdown = self.home, self.shutdown
         follows = shutdown.consequences(ending)
@@ -115,14 +116,14 @@ async def store_report(home: Home, shutdown: Shutdown) -> None:
     log.info("ended", turns=report.turns, **{f"{phase}_ms": at for phase, at in report.phases.items()})
     text = msgspec.json.encode(report).decode()
     try:
-        with trio.CancelScope(deadline=shutdown.deadline(REPORT_WITHIN, before_end=1.5)):
+        with trio.CancelScope(deadline=shutdown.deadline(RECORD_WITHIN, before_end=1.5)):
             await home.database.write(endings.finish, home.life, text, home.world.time())
     except StoreError as error:
         log.error("shutdown report not stored", error=str(error))
 
 
 async def heed_hold(home: Home, chats: Chats, shutdown: Shutdown, work: Work, catch_up: CatchUp) -> None:
-    """Let no turn begin while a drain request holds the gateway; afterwards take up what waits."""
+    """Let no turn begin while a drain request holds the gateway; afterwards take up the work that waits."""
     control, held = shutdown.control, False
     while True:
         await control.turned(held)
@@ -135,19 +136,20 @@ async def heed_hold(home: Home, chats: Chats, shutdown: Shutdown, work: Work, ca
             continue
         chats.pause_over()
         for connection in chats.connections.values():
-            await _go_on(connection, control, catch_up)
+            await _catch_up(connection, control, catch_up)
 
 
-async def _go_on(connection: Connection, control: Control, catch_up: CatchUp) -> None:
-    """Take up what waits for a platform; retry while the disk is full."""
+async def _catch_up(connection: Connection, control: Control, catch_up: CatchUp) -> None:
+    """Take up the work that waits for a platform. Retry, as on a full disk, until the link is lost or turns
+    may not begin."""
     while connection.link is not None and control.takes_turns:
         try:
             await catch_up.run(connection)
         except GatewayError as error:
-            log.error("catching up failed; retrying", platform=connection.name, error=str(error))
+            log.error("catch-up failed; retrying", platform=connection.name, error=str(error))
         else:
             return
-        await trio.sleep(GO_ON_AGAIN_AFTER)
+        await trio.sleep(CATCH_UP_AGAIN_AFTER)
 
 
 def serving_state(shutdown: Shutdown) -> GatewayState:

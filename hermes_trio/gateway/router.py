@@ -1,9 +1,11 @@
 """The router: one event in, one decision, and its effects.
 
-A sender without access is refused first. `route` is pure: it decides from the event and the open questions
-what the event is. `Router.accept` performs the effects. A message is stored before its platform hears that it
-was received. A command is obeyed at once, also in the middle of a turn. An answer goes to the turn that
-asked. Any other message waits in the inbox for its session.
+A sender without access is refused first. `route` is pure: it decides the kind of an event from the event and
+the open questions. `Router.accept` performs the effects. An event is stored before it is acknowledged to its
+platform. A command is obeyed at once, also in the middle of a turn. An answer goes to the turn that asked.
+Any other message waits in the inbox for its session.
+
+The router may touch the access rules, the mailbox and the commands; it starts no turn itself.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ log = Log(__name__)
 
 
 class Kind(Enum):
-    """What an event is, besides a command."""
+    """The kind of an event that is no command."""
 
     UNREADABLE = "unreadable"
     PRESS = "press"
@@ -42,7 +44,8 @@ class Kind(Enum):
 
 
 def route(event: MessageEvent, questions: Iterable[OpenQuestion]) -> Kind | Command:
-    """Decide what an event of a sender with access is. `questions` are the open questions of its session."""
+    """Decide the kind of an event of a sender with access. `questions` are the open questions of its
+    session."""
     if event.kind == "unreadable":
         return Kind.UNREADABLE
     if event.kind == "callback" and event.text.startswith(PRESS):
@@ -66,7 +69,7 @@ class Router:
     commands: Commands
 
     async def accept(self, connection: Connection, event: MessageEvent) -> None:
-        """Take in an event. It is stored when this returns, so it can be acknowledged."""
+        """Take in an event. After the return it is stored and may be acknowledged."""
         source, running = event.source, self.mailbox.work.running
         if event.kind != "unreadable" and not await self.access.may_talk(source):
             await self._refuse(event)
@@ -93,17 +96,19 @@ class Router:
         if stored.seen_before:
             return
         if answers:
-            # A stored event never comes again, so later steps that the disk refuses are repeated here.
+            # The platform does not send a stored event again, so a step that the disk refuses is repeated
+            # here.
             answer = partial(mailbox.answer, key, stored.inbox_id, event)
             if await connection.stored(answer):
                 return
-        told = mailbox.meet(key, event, stored, self.home.config.display.busy_input_mode)
-        if told is not None:
-            mailbox.tell(key, event, told)
+        notice = mailbox.meet(key, event, stored, self.home.config.display.busy_input_mode)
+        if notice is not None:
+            mailbox.tell(key, event, notice)
 
     async def _obey(self, command: Command, key: str, event: MessageEvent) -> None:
         stored = await self.mailbox.store_done(key, event)
-        # The message after a command is a row of its own, which may be missing when the command comes again.
+        # The message in a command gets a row of its own, which may still be missing when the command comes
+        # again.
         if stored.seen_before and not (command.name in SAYING and command.rest):
             return
         try:
@@ -113,8 +118,8 @@ class Router:
             self.chats.reply(event, texts.not_obeyed(command.name, error))
 
     async def _press(self, connection: Connection, key: str, event: MessageEvent) -> None:
-        """Take a press of a button as an answer. A press that answers nothing now never will, so it waits for
-        no turn."""
+        """Take a press of a button as an answer. A press that answers no open question never will, so it does
+        not wait for a turn."""
         stored = await self.mailbox.store_done(key, event)
         if stored.seen_before:
             return
@@ -135,8 +140,8 @@ class Router:
         self.chats.reply(event, texts.pressed_in_vain())
 
     async def _refuse(self, event: MessageEvent) -> None:
-        """Store nothing of a sender without access. The event is acknowledged all the same, or it would come
-        again for ever. A stranger may be shown a pairing code."""
+        """Store nothing of a sender without access; a stranger may be shown a pairing code. The event is
+        acknowledged all the same: else it would come again for ever."""
         source = event.source
         log.info("access refused", platform=source.platform, user=source.user_id)
         code = await self.access.new_code(source)

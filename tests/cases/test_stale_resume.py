@@ -197,7 +197,7 @@ async def say(bench: Bench, line: str, *, of: str = "42") -> None:
     assert gateway is not None
     entry = await gateway.home.store.get_session_entry(KEY.format(of))
     assert entry is not None
-    process = gateway.work.background.of(entry.session_id)[-1].process
+    process = gateway.work.background.of_session(entry.session_id)[-1].process
     assert process.stdin is not None
     await process.stdin.send_all(f"{line}\n".encode())
     await bench.until(lambda: f"READY {line}".encode() in process.output.tail)

@@ -109,7 +109,7 @@ async def test_no_process_of_a_model_survives_any_end_of_its_turn(
                 await until(lambda: not told.gateway.work.running, within=PATIENCE)
                 entry = await told.gateway.home.store.get_session_entry("agent:main:memory:dm:42")
                 assert entry is not None
-                (kept,) = told.gateway.work.background.of(entry.session_id)
+                (kept,) = told.gateway.work.background.of_session(entry.session_id)
                 assert kept.is_running, "a background process belongs to the session"
     assert alive(mine) == []
 

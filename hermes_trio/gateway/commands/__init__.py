@@ -1,1 +1,1 @@
-"""Chat commands: parsing, the table of commands, and what they do."""
+"""Chat commands: the parser, the table of commands, and their effects."""

@@ -89,181 +89,181 @@ class Commands:
         """Do what a command asks, and reply in the chat. With `replies`, it came through a door that asks for
         the key, and the replies go there."""
         reply = replies.append if replies is not None else partial(self.chats.reply, event)
-        given = Invocation(key, event, command.rest, self.access, reply, is_owner=replies is not None)
+        call = Invocation(key, event, command.rest, self.access, reply, is_owner=replies is not None)
         if command.name not in COMMANDS:
-            given.reply(texts.unknown_command(command.name))
-        elif command.name in ADMIN_COMMANDS and not await given.is_admin():
-            given.reply(texts.only_admins(command.name, event.source.platform))
+            call.reply(texts.unknown_command(command.name))
+        elif command.name in ADMIN_COMMANDS and not await call.is_admin():
+            call.reply(texts.only_admins(command.name, event.source.platform))
         else:
-            await _HANDLERS[command.name](self, given)
+            await _HANDLERS[command.name](self, call)
 
     # --- asking about things ---
 
-    async def help(self, given: Invocation) -> None:
+    async def help(self, call: Invocation) -> None:
         await trio.lowlevel.checkpoint()
-        given.reply("\n".join(f"/{name} {known.help}" for name, known in COMMANDS.items() if known.help))
+        call.reply("\n".join(f"/{name} {known.help}" for name, known in COMMANDS.items() if known.help))
 
-    async def status(self, given: Invocation) -> None:
-        given.reply(await status.status(self.home, self.chats, self.shutdown, self.work.running, given.key))
+    async def status(self, call: Invocation) -> None:
+        call.reply(await status.status(self.home, self.chats, self.shutdown, self.work.running, call.key))
 
-    async def usage(self, given: Invocation) -> None:
-        given.reply(status.usage(await self.home.store.get_session_entry(given.key)))
+    async def usage(self, call: Invocation) -> None:
+        call.reply(status.usage(await self.home.store.get_session_entry(call.key)))
 
-    async def whoami(self, given: Invocation) -> None:
-        source, is_admin = given.event.source, await given.is_admin()
-        given.reply(status.whoami(source, given.key, is_admin=is_admin))
+    async def whoami(self, call: Invocation) -> None:
+        source, is_admin = call.event.source, await call.is_admin()
+        call.reply(status.whoami(source, call.key, is_admin=is_admin))
 
-    async def model(self, given: Invocation) -> None:
+    async def model(self, call: Invocation) -> None:
         await trio.lowlevel.checkpoint()
         agent: object = self.work.agent
         about = agent.about if isinstance(agent, TellsModel) else ""
-        given.reply(texts.model(self.home.config.model, about, given.rest))
+        call.reply(texts.model(self.home.config.model, about, call.rest))
 
     # --- ending and repeating ---
 
-    async def stop(self, given: Invocation) -> None:
-        everything = given.rest.lower() == "all"
+    async def stop(self, call: Invocation) -> None:
+        everything = call.rest.lower() == "all"
         running, dropped = await stop_session(
-            self.home, self.work.running, given.key, with_background=everything
+            self.home, self.work.running, call.key, with_background=everything
         )
         # The turn is cancelled, and its last words follow this reply.
-        given.reply(texts.stopped(running, dropped))
+        call.reply(texts.stopped(running, dropped))
 
-    async def new(self, given: Invocation) -> None:
+    async def new(self, call: Invocation) -> None:
         work = self.work
-        dropped = await reset_session(self.home, work.running, work.background, given.key)
-        given.reply(texts.new_session(dropped))
+        dropped = await reset_session(self.home, work.running, work.background, call.key)
+        call.reply(texts.new_session(dropped))
 
-    async def undo(self, given: Invocation) -> None:
+    async def undo(self, call: Invocation) -> None:
         home = self.home
-        unread = await home.database.write(inbox.drop_newest, given.key, home.world.time())
+        unread = await home.database.write(inbox.drop_newest, call.key, home.world.time())
         if unread is not None:  # no turn has begun with it
-            given.reply(texts.taken_back(unread.text))
+            call.reply(texts.taken_back(unread.text))
             return
 
         async def job() -> None:
-            said = await home.database.write(_take_back, given.key, home.world.time())
-            given.reply(texts.nothing_to_take_back() if said is None else texts.taken_back(said.text))
+            said = await home.database.write(_take_back, call.key, home.world.time())
+            call.reply(texts.nothing_to_take_back() if said is None else texts.taken_back(said.text))
 
-        self.work.running.end(given.key, Outcome.STOPPED)
-        await self.work.sessions.after_turn(given.key, job)
+        self.work.running.end(call.key, Outcome.STOPPED)
+        await self.work.sessions.after_turn(call.key, job)
 
-    async def retry(self, given: Invocation) -> None:
+    async def retry(self, call: Invocation) -> None:
         home = self.home
-        if await home.database.read(inbox.count_pending, given.key):
-            given.reply(texts.waits_still())
+        if await home.database.read(inbox.count_pending, call.key):
+            call.reply(texts.waits_still())
             return
 
         async def job() -> None:
             own_key, at = home.world.new_id(), home.world.time()
-            event, stored = await home.database.write(_say_again, given, own_key, at)
+            event, stored = await home.database.write(_say_again, call, own_key, at)
             if stored is None:
-                given.reply(texts.nothing_to_take_back())
+                call.reply(texts.nothing_to_take_back())
                 return
-            told = self.mailbox.meet(given.key, event, stored, "queue")
+            told = self.mailbox.meet(call.key, event, stored, "queue")
             if told is not None:
-                given.reply(told)
+                call.reply(told)
 
-        self.work.running.end(given.key, Outcome.STOPPED)
-        await self.work.sessions.after_turn(given.key, job)
+        self.work.running.end(call.key, Outcome.STOPPED)
+        await self.work.sessions.after_turn(call.key, job)
 
     # --- messages with a mode ---
 
-    async def queue(self, given: Invocation) -> None:
-        await self._say(given, "queue")
+    async def queue(self, call: Invocation) -> None:
+        await self._say(call, "queue")
 
-    async def steer(self, given: Invocation) -> None:
-        await self._say(given, "steer")
+    async def steer(self, call: Invocation) -> None:
+        await self._say(call, "steer")
 
-    async def _say(self, given: Invocation, mode: Mode) -> None:
-        if not given.rest:
-            given.reply(texts.needs_text(mode))
+    async def _say(self, call: Invocation, mode: Mode) -> None:
+        if not call.rest:
+            call.reply(texts.needs_text(mode))
             return
-        event, name = given.message(given.rest, mode)
-        told = await self.mailbox.take(given.key, event, mode, message_key=name)
+        event, name = call.message(call.rest, mode)
+        told = await self.mailbox.take(call.key, event, mode, message_key=name)
         if told is not None:
-            given.reply(told)
+            call.reply(told)
 
-    async def background(self, given: Invocation) -> None:
-        if not given.rest:
-            given.reply(texts.needs_text("background"))
+    async def background(self, call: Invocation) -> None:
+        if not call.rest:
+            call.reply(texts.needs_text("background"))
             return
-        event, name = given.message(given.rest, "background")
+        event, name = call.message(call.rest, "background")
         key = BACKGROUND + self.home.world.new_id()
         told = await self.mailbox.take(key, event, "queue", message_key=name, at_once=texts.works_beside())
         if told is not None:
-            given.reply(told)
+            call.reply(told)
 
     # --- approvals ---
 
-    async def approve(self, given: Invocation) -> None:
-        words = given.rest.lower().split()
-        await self._decide(given, next((word for word in words if word in ("session", "always")), "once"))
+    async def approve(self, call: Invocation) -> None:
+        words = call.rest.lower().split()
+        await self._decide(call, next((word for word in words if word in ("session", "always")), "once"))
 
-    async def deny(self, given: Invocation) -> None:
-        if given.rest.lower() != "always":
-            await self._decide(given, DENY)
-        elif await given.is_admin():
-            given.reply(texts.asks_again(await self.home.database.write(meta.drop, ALWAYS)))
+    async def deny(self, call: Invocation) -> None:
+        if call.rest.lower() != "always":
+            await self._decide(call, DENY)
+        elif await call.is_admin():
+            call.reply(texts.asks_again(await self.home.database.write(meta.drop, ALWAYS)))
         else:
-            given.reply(texts.may_not_approve(given.event.source.platform))
+            call.reply(texts.may_not_approve(call.event.source.platform))
 
-    async def _decide(self, given: Invocation, decision: str) -> None:
-        source = given.event.source
-        open_here = self._approvals(given)
-        approvals = [question for question in open_here if await given.may_approve(question)]
-        if not approvals and (open_here or not await given.is_admin()):
-            given.reply(texts.may_not_approve(source.platform))
+    async def _decide(self, call: Invocation, decision: str) -> None:
+        source = call.event.source
+        open_here = self._approvals(call)
+        approvals = [question for question in open_here if await call.may_approve(question)]
+        if not approvals and (open_here or not await call.is_admin()):
+            call.reply(texts.may_not_approve(source.platform))
             return
-        chosen = approvals if "all" in given.rest.lower().split() else approvals[:1]
+        chosen = approvals if "all" in call.rest.lower().split() else approvals[:1]
         by = source.participant or ""
         answered = [await give_answer(self.home, question, decision, by=by) for question in chosen]
-        given.reply(texts.decided(decision, sum(answered)) if any(answered) else texts.nothing_asked())
+        call.reply(texts.decided(decision, sum(answered)) if any(answered) else texts.nothing_asked())
 
-    def _approvals(self, given: Invocation) -> list[OpenQuestion]:
+    def _approvals(self, call: Invocation) -> list[OpenQuestion]:
         """Return the open approvals, oldest first: of this conversation, else of anybody in this place. In a
         group where each person has a session, the one who may approve is not the one who asked."""
         running = self.work.running
-        own = [one for one in running.open_questions(given.key) if one.kind == "approval"]
-        return own or sorted(running.approvals_in(given.event.source), key=lambda one: one.at)
+        own = [one for one in running.open_questions(call.key) if one.kind == "approval"]
+        return own or sorted(running.approvals_in(call.event.source), key=lambda one: one.at)
 
     # --- the gateway ---
 
-    async def restart(self, given: Invocation) -> None:
+    async def restart(self, call: Invocation) -> None:
         await trio.lowlevel.checkpoint()
         control, running = self.shutdown.control, len(self.work.running)
         grace = self.home.config.agent.restart_drain_timeout
         if control.current is not None:
-            given.reply(texts.ending_already(running))
+            call.reply(texts.ending_already(running))
         elif self.shutdown.supervised_by is Supervisor.HOST:
-            given.reply(texts.restart_is_for_the_host())
+            call.reply(texts.restart_is_for_the_host())
         else:
-            given.reply(texts.restart_asked(running, grace))
-            remember_requester(self.home, given.event)
-            control.ask(Ending(Cause.RESTART, grace, asked_by=given.key, requester=given.event))
+            call.reply(texts.restart_asked(running, grace))
+            remember_requester(self.home, call.event)
+            control.ask(Ending(Cause.RESTART, grace, asked_by=call.key, requester=call.event))
 
-    async def sethome(self, given: Invocation) -> None:
-        source = given.event.source
+    async def sethome(self, call: Invocation) -> None:
+        source = call.event.source
         if self.chats.traits(Chat.of(source)).own_door:
             await trio.lowlevel.checkpoint()
-            given.reply(texts.no_chat_here())
+            call.reply(texts.no_chat_here())
             return
         channel = HomeChannel(source.platform, source.chat_id, source.chat_name, source.thread_id)
         await self.chats.home_channels.set((source.platform, source.account), channel)
-        given.reply(texts.home_is_here())
+        call.reply(texts.home_is_here())
 
-    async def compress(self, given: Invocation) -> None:
+    async def compress(self, call: Invocation) -> None:
         home = self.home
         agent: object = self.work.agent
-        entry = await home.store.get_session_entry(given.key)
+        entry = await home.store.get_session_entry(call.key)
         if entry is None or not isinstance(agent, Compresses):
-            given.reply(texts.nothing_to_compress())
+            call.reply(texts.nothing_to_compress())
             return
 
         async def job() -> None:
             try:
                 rows = (await home.reader.with_transcript(entry)).rows
-                done = await agent.compress(entry, rows, home.database, given.rest)
+                done = await agent.compress(entry, rows, home.database, call.rest)
             except Exception as error:  # as in a turn: any error of an agent is told, and no more
                 log.warning(
                     "agent failed",
@@ -271,9 +271,9 @@ class Commands:
                     error=error_text(error),
                     exc_info=not is_expected(error),
                 )
-                given.reply(texts.failed(error, home.masking))
+                call.reply(texts.failed(error, home.masking))
             else:
-                given.reply(
+                call.reply(
                     home.masking(texts.compressed(done.before, done.after, done.trouble))
                     if done
                     else texts.nothing_to_compress()
@@ -281,15 +281,15 @@ class Commands:
 
         # A model takes its time, and the session waits for it. The sender of the command is a link, which has
         # other messages to receive, or a client, which waits for the reply.
-        session = self.work.sessions.wake(given.key)
+        session = self.work.sessions.wake(call.key)
         if session is None:
-            given.reply(texts.not_while_held())
+            call.reply(texts.not_while_held())
         else:
             done = session.between_turns(job)
-            if given.is_owner:
+            if call.is_owner:
                 await done.wait()
 
-    async def start(self, given: Invocation) -> None:
+    async def start(self, call: Invocation) -> None:
         """Ignore the text that some platforms send when a person opens a chat."""
         await trio.lowlevel.checkpoint()
 
@@ -306,12 +306,12 @@ def _take_back(db: sqlite3.Connection, key: str, at: float) -> UndoneExchange | 
 
 
 def _say_again(
-    db: sqlite3.Connection, given: Invocation, own_key: str, at: float
+    db: sqlite3.Connection, call: Invocation, own_key: str, at: float
 ) -> tuple[MessageEvent, Stored | None]:
     """Remove the last exchange and store its message anew: both, or neither."""
-    said = _take_back(db, given.key, at)
+    said = _take_back(db, call.key, at)
     if said is None:
-        return given.event, None
-    event, name = given.message(said.text, "retry")
+        return call.event, None
+    event, name = call.message(said.text, "retry")
     event = replace(event, attachments=said.attachments, reply_to_text=None)
-    return event, inbox.store(db, event, session_key=given.key, own_key=own_key, at=at, message_key=name)
+    return event, inbox.store(db, event, session_key=call.key, own_key=own_key, at=at, message_key=name)

@@ -62,5 +62,5 @@ async def reset_session(home: Home, running: RunningTurns, background: Backgroun
     entry, dropped = await home.database.write(step)
     running.end(key, Outcome.RESET)
     if entry is not None:
-        background.end_of(entry.session_id)
+        background.kill_all(entry.session_id)
     return dropped

@@ -1,1 +1,1 @@
-"""How the gateway ends: the decision, its consequences, its deadlines, its report."""
+"""The ending of the gateway: what requests it, the decision, its consequences, its deadlines, its report."""

@@ -1,8 +1,8 @@
 """The decision that the gateway ends, and the request to hold it.
 
-A signal, a marker file, `/restart`, the API and the program that embeds the gateway all ask here. Asking
-cancels nothing: the ending is a value that one task waits for. The first cause wins, except that a stop turns
-a restart into a stop.
+A signal, a marker file, `/restart`, the API and the program that embeds the gateway all request the ending
+here. A request cancels nothing: the ending is a value that one task waits for. The first cause applies,
+except that a stop turns a restart into a stop. This module touches nothing else.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .endings_table import MARGIN, Ending, combined
 
 
 class Control:
-    """Holds the ending that is in force, and tells those who wait for it."""
+    """Holds the ending that is in force, and wakes the tasks that wait for it."""
 
     def __init__(self) -> None:
         self.current: Ending | None = None
-        """The ending that counts now; None while no ending was requested."""
+        """The ending that is in force; None while no ending was requested."""
         self.asked_at = math.inf
         """Time of the first request for an ending. The grace is counted from here."""
         self.end_by = math.inf

@@ -1,4 +1,4 @@
-"""The report of a stop: how long each phase took, and the turns that were waited for longest."""
+"""The report of a stop: the duration of each phase, and the turns that ended last."""
 
 from __future__ import annotations
 

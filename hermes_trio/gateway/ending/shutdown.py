@@ -1,7 +1,7 @@
-"""The shutdown of one gateway: what was decided, what follows from it, and how much time each step has.
+"""The shutdown of one gateway: the decision, its consequences, and the deadline of each step.
 
-Built at the start, before anybody can ask for an ending, and handed to every task that must know whether the
-gateway ends and by when.
+Built at the start, before anybody can request an ending, and handed to every task that must know whether and
+by when the gateway ends.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .report import Report
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """The ending of this gateway, once there is one."""
+    """The ending of this gateway, if there is one, and the deadlines that follow from it."""
 
     control: Control
     supervised_by: Supervisor
     report: Report = field(default_factory=Report)
     begun: trio.Event = field(default_factory=trio.Event)
-    """Set when the ending has begun: child processes get no grace of their own any more."""
+    """Set when the ending has begun: from then on child processes get no grace of their own."""
     work_over: trio.Event = field(default_factory=trio.Event)
     """Set when the last turn has ended. A door then sends its last answers and closes."""
 

@@ -1,1 +1,1 @@
-"""The open home of a gateway, and what keeps it small."""
+"""The open home of a gateway, and the housekeeping that keeps it small."""

@@ -10,8 +10,8 @@
 
 A file is deleted when its row is old enough. A file without a row (a kill came between the two) is deleted
 when the file itself is that old. An idle or daily reset is not housekeeping: it is decided from the row when
-the session is used next. That decision needs true rows, so a round also notes the end of child processes that
-ended unnoticed: a dead process must not keep its session from being reset.
+the session is used next. For that decision a round also stores the end of child processes that ended
+unnoticed: a dead process must not keep its session from being reset.
 
 The first round runs a minute after the start, then one runs every hour. The first round of a day also goes
 through the run journals, one directory at a time. Every write is small, so no other writer waits for it.

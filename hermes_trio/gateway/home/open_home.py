@@ -1,6 +1,6 @@
 """The home of one gateway while it is open: its directory, configuration, stores and status board.
 
-`serve` opens the stores, builds one `Home` and hands it on. Nothing here knows chats or turns.
+`serve` opens the stores, builds one `Home` and hands it on. This module knows no chat and no turn.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Home:
     reader: SessionReader
     board: StatusBoard
     worker: Worker
-    """Opens threads for work that blocks."""
+    """Opens threads for blocking work."""
     secrets: KnownSecrets
 
     @property

@@ -1,1 +1,1 @@
-"""From a message that arrives to a stored row of the inbox."""
+"""Intake: from a received message to a row of the inbox and a woken session."""

@@ -1,5 +1,7 @@
-"""The way of a message into its session: stored, then the session is woken, then the busy mode applies, then
-the sender is told if it has to wait. Chats and requests use the same way.
+"""The mailbox: a message is stored, its session is woken, the busy mode applies, and the sender is told if
+the message has to wait. Chats and requests use the same steps.
+
+It may touch the inbox, the sessions and the open questions.
 """
 
 from __future__ import annotations

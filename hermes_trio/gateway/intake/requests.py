@@ -1,10 +1,10 @@
-"""Messages that come with a request, from the API or the page. The sender is told at once what happens to
-them.
+"""Messages that come with a request, from the API or the page. The response says at once what happens to the
+message.
 
 Such a message waits for a turn of its own, whose run id is promised before it begins, so that it can be
-followed. Only with mode `steer` it joins the running turn. It goes into the named session, wherever that
-lives, and so does the answer. The same request sent twice is one message; the second response says what has
-happened to it.
+followed. Only with mode `steer` it joins the running turn. It goes into the named session, on whatever
+platform, and so does the answer. The same request sent twice is one message; the second response says what
+has happened to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Status = Literal["started", "queued", "steered"]
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What happened to a message."""
+    """The fate of a posted message."""
 
     inbox_id: int
     run_id: str

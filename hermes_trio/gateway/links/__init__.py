@@ -1,1 +1,1 @@
-"""Live connections to platforms, and finding their adapters."""
+"""Links: live connections to platforms, access to the agent, and finding the adapters."""

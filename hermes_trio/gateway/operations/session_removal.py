@@ -21,7 +21,7 @@ async def remove_session(home: Home, work: Work, entry: SessionEntry) -> None:
     if entry.ended_at is None:
         work.running.end(entry.session_key, Outcome.RESET)
         await work.sessions.turn_ended(entry.session_key)
-    await work.background.ended_of(entry.session_id)
+    await work.background.kill_all_and_wait(entry.session_id)
     await remove_stored(entry.session_id, home.database, home.journals, home.world)
 
 

@@ -1,1 +1,1 @@
-"""From an owed row to a message in a chat."""
+"""Outbound: from an owed row, a notice or a stream to a message in a chat."""

@@ -1,1 +1,1 @@
-"""Commands that the agent runs, in the turn and in the background."""
+"""Commands that the agent runs, in a turn and in the background."""

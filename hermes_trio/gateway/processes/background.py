@@ -1,7 +1,7 @@
 """Background processes of all sessions, and the output watches that a turn has left behind.
 
 A background process belongs to its session. It is a task in the background nursery, and ends on its own, by
-the agent, with its session, or with the gateway. An ended process stays known for half an hour.
+the agent, with its session, or with the gateway. An ended process is listed for half an hour.
 
 With `notify` its end begins a turn: a message in the inbox, stored once, in the transaction that notes that
 the end was told. That waits until no turn of the session runs, because a running turn may look at the process
@@ -11,6 +11,8 @@ ended with the gateway, from their rows.
 An output watch belongs to the turn that started it, and runs in its nursery. An answered turn hands its
 watches to the session, where they run until its next turn begins. A match begins a turn: a message in the
 inbox, stored once under a name of its own.
+
+This module may touch the inbox, the table of processes and the chats; it knows sessions only as `Sleepers`.
 """
 
 from __future__ import annotations
@@ -40,11 +42,12 @@ from .command import Command, CommandRunner, joined
 MOST = 64
 """Limit of running processes, and of ended ones that are remembered."""
 KEPT_FOR = 1800.0
-"""Seconds for which an ended process stays known."""
+"""Seconds for which an ended process is listed."""
 MOST_EVENTS, EVENTS_WITHIN, SILENCE = 15, 10.0, 30.0
-"""This many matches of all processes within this many seconds are followed by this many seconds of
-silence."""
+"""After this many matches of all processes within this many seconds, matches are dropped for `SILENCE`
+seconds."""
 TAIL = 2000
+"""Characters of the last output in the message about an end."""
 
 
 class TooManyProcesses(GatewayError):
@@ -72,7 +75,7 @@ class Background:
     ) -> None:
         self._home, self._chats, self.commands = home, chats, commands
         self._sessions, self._nursery = sessions, nursery
-        self._kept: dict[BackgroundProcess, trio.CancelScope] = {}
+        self._processes: dict[BackgroundProcess, trio.CancelScope] = {}
         self._room = trio.CapacityLimiter(MOST)
         self._watching: dict[str, trio.CancelScope] = {}
         self._events: deque[float] = deque(maxlen=MOST_EVENTS)
@@ -83,41 +86,41 @@ class Background:
     async def start(
         self, entry: SessionEntry, command: Command, *, cwd: Path | None = None, notify: bool = False
     ) -> BackgroundProcess:
-        """Start a command that goes on after the turn. Raises the errors of `CommandRunner.running`, and
-        `TooManyProcesses`."""
-        kept: BackgroundProcess = await self._nursery.start(self._run, entry, command, cwd, notify)
-        return kept
+        """Start a command that goes on after the turn. Raises `TooManyProcesses`, and the errors of
+        `CommandRunner.running`."""
+        process: BackgroundProcess = await self._nursery.start(self._run, entry, command, cwd, notify)
+        return process
 
-    def of(self, session_id: str) -> list[BackgroundProcess]:
+    def of_session(self, session_id: str) -> list[BackgroundProcess]:
         """Return the processes of a session, oldest first, including those that ended lately."""
         self._forget_old()
-        return [kept for kept in self._kept if kept.session_id == session_id]
+        return [process for process in self._processes if process.session_id == session_id]
 
-    def end(self, kept: BackgroundProcess) -> None:
+    def kill(self, process: BackgroundProcess) -> None:
         """Kill this process and its descendants. The caller knows, so no notification is sent."""
-        kept.told = True
-        if kept in self._kept:
-            self._kept[kept].cancel(reason="ended by its session")
+        process.told = True
+        if process in self._processes:
+            self._processes[process].cancel(reason="ended by its session")
 
-    def end_of(self, session_id: str) -> None:
-        """Kill all processes of a session that ends, and end its watches."""
+    def kill_all(self, session_id: str) -> None:
+        """End the watches of a session and kill all its processes."""
         self.end_watches(session_id)
-        for kept in self.of(session_id):
-            self.end(kept)
+        for process in self.of_session(session_id):
+            self.kill(process)
 
-    async def ended_of(self, session_id: str) -> None:
-        """Like `end_of`, and wait until the processes are gone."""
-        self.end_of(session_id)
-        for kept in self.of(session_id):
-            await kept.over.wait()
+    async def kill_all_and_wait(self, session_id: str) -> None:
+        """Like `kill_all`, and wait until the processes are gone."""
+        self.kill_all(session_id)
+        for process in self.of_session(session_id):
+            await process.over.wait()
 
     def turn_begins(self, entry: SessionEntry) -> None:
         """End the watches that former turns left behind, and kill the processes of the former sessions of
         this session's key."""
         self.end_watches(entry.session_id)
-        for kept in list(self._kept):
-            if kept.session_key == entry.session_key and kept.session_id != entry.session_id:
-                self.end_of(kept.session_id)
+        for process in list(self._processes):
+            if process.session_key == entry.session_key and process.session_id != entry.session_id:
+                self.kill_all(process.session_id)
 
     async def _run(
         self,
@@ -133,68 +136,70 @@ class Background:
             self._room.acquire_nowait()
         except trio.WouldBlock:
             raise TooManyProcesses from None
-        kept: BackgroundProcess | None = None
+        process: BackgroundProcess | None = None
         try:
             with trio.CancelScope() as scope:
                 async with self.commands.running(
                     entry.session_id, command, cwd=cwd, process_id=process_id, background=True
-                ) as process:
-                    kept = BackgroundProcess(
+                ) as child:
+                    process = BackgroundProcess(
                         process_id,
                         entry.session_id,
                         entry.session_key,
                         joined(command),
-                        process,
+                        child,
                         world.time(),
                         cwd or Path.cwd(),
                         notify,
                     )
-                    self._kept[kept] = scope
-                    task_status.started(kept)
-                    await process.wait()
+                    self._processes[process] = scope
+                    task_status.started(process)
+                    await child.wait()
         finally:
             self._room.release()
-            if kept is not None:
-                kept.ended_at = world.time()
-                kept.over.set()
-        if kept is not None:
-            await self._tell_end(entry, kept)
+            if process is not None:
+                process.ended_at = world.time()
+                process.over.set()
+        if process is not None:
+            await self._tell_end(entry, process)
 
-    async def _tell_end(self, entry: SessionEntry, kept: BackgroundProcess) -> None:
+    async def _tell_end(self, entry: SessionEntry, process: BackgroundProcess) -> None:
         """Tell the chat and the agent that a process has ended on its own."""
         home = self._home
-        if kept.told:
+        if process.told:
             with suppress(StoreError):  # the next life then tells it once more
-                await home.database.write(processes.note_told, kept.id, home.world.time())
-        if kept.told or entry.origin is None:
+                await home.database.write(processes.note_told, process.id, home.world.time())
+        if process.told or entry.origin is None:
             return
-        code, command = kept.process.exit_code, home.masking(kept.command)
+        code, command = process.process.exit_code, home.masking(process.command)
         mode = home.config.display.background_process_notifications
         if mode in ("all", "result") or (mode == "error" and code):
             self._chats.notice(entry.origin, texts.process_ended(command, code))
-        if kept.notify:
+        if process.notify:
             await self._sessions.turn_ended(entry.session_key)
-            if not kept.told:
-                kept.told = True
-                end = latest(kept.last(TAIL + MARGIN), TAIL, home.masking)
-                text = texts.process_ended(command, code, kept.id, end)
-                await self._store_message(entry, processes.end_message_key(kept.id), text, ended=kept.id)
+            if not process.told:
+                process.told = True
+                end = latest(process.last(TAIL + MARGIN), TAIL, home.masking)
+                text = texts.process_ended(command, code, process.id, end)
+                await self._store_message(
+                    entry, processes.end_message_key(process.id), text, ended=process.id
+                )
 
     def _forget_old(self) -> None:
         before = self._home.world.time() - KEPT_FOR
-        ended = [(kept, kept.ended_at) for kept in self._kept if kept.ended_at is not None]
-        for number, (kept, ended_at) in enumerate(ended, start=1):
+        ended = [(process, process.ended_at) for process in self._processes if process.ended_at is not None]
+        for number, (process, ended_at) in enumerate(ended, start=1):
             if ended_at < before or number <= len(ended) - MOST:
-                del self._kept[kept]
+                del self._processes[process]
 
     # --- watches ---
 
     def take_over(self, entry: SessionEntry, watches: Iterable[OutputWatch]) -> None:
         """Let the watches of an answered turn run in its session, until the next turn begins."""
-        left = [watch for watch in watches if not watch.is_over]
-        if left:
+        running = [watch for watch in watches if not watch.is_over]
+        if running:
             scope = self._watching[entry.session_id] = trio.CancelScope()
-            self._nursery.start_soon(self._watch, entry, left, scope, name=f"watches {entry.session_key}")
+            self._nursery.start_soon(self._watch, entry, running, scope, name=f"watches {entry.session_key}")
 
     def end_watches(self, session_id: str) -> None:
         """End the watches that former turns of a session left behind."""
@@ -212,29 +217,29 @@ class Background:
                 with found[0]:
                     async with trio.open_nursery() as watching:
                         for watch in watches:
-                            watching.start_soon(watch.run, self._teller(watch, found[0]))
+                            watching.start_soon(watch.run, self._match_callback(watch, found[0]))
         if self._watching.get(entry.session_id) is scope:
             del self._watching[entry.session_id]
 
-    def _teller(
+    def _match_callback(
         self, watch: OutputWatch, into: trio.MemorySendChannel[tuple[str, str]]
     ) -> Callable[[str], None]:
-        def tell(text: str) -> None:
-            heard = self.heard(text)
-            if heard is not None:
+        def store_match(text: str) -> None:
+            match = self.admit_match(text)
+            if match is not None:
                 try:
-                    into.send_nowait((f"match:{watch.background.id}:{watch.told}", heard))
+                    into.send_nowait((f"match:{watch.background.id}:{watch.told}", match))
                 except trio.WouldBlock:
                     return  # more matches than the agent can read
 
-        return tell
+        return store_match
 
     async def _pass_on(self, entry: SessionEntry, found: trio.MemoryReceiveChannel[tuple[str, str]]) -> None:
         async for name, text in found:
             await self._store_message(entry, name, text)
 
-    def heard(self, text: str) -> str | None:
-        """Return a match as it may be told; None while too many matches arrive."""
+    def admit_match(self, text: str) -> str | None:
+        """Return the text of a match, with secrets masked; None while too many matches arrive."""
         now = trio.current_time()
         if now < self._silent_until:
             return None
@@ -245,10 +250,10 @@ class Background:
 
     # --- messages to the agent ---
 
-    def named(self, process: processes.ProcessRow) -> str:
-        """Describe a process of a former life in one line."""
-        code = "" if process.exit_code is None else f", exit code {process.exit_code}"
-        return f"{process.process_id} ({self._read(process.command)[:100]!r}{code})"
+    def describe(self, row: processes.ProcessRow) -> str:
+        """Return one line about a process of a former life."""
+        code = "" if row.exit_code is None else f", exit code {row.exit_code}"
+        return f"{row.process_id} ({self._read(row.command)[:100]!r}{code})"
 
     def _read(self, output: str) -> str:
         return cleaned(output, self._home.masking)
@@ -256,8 +261,8 @@ class Background:
     async def _store_message(
         self, entry: SessionEntry, name: str, text: str, *, ended: str | None = None
     ) -> None:
-        """Store a message to a session once, as if a person had written it; `ended` is the id of the process
-        of whose end it tells. Retries while the disk is full."""
+        """Store a message to a session once, as if a person had written it; retry while the disk is full.
+        `ended` is the id of the process whose end it reports."""
         home = self._home
         if entry.origin is None:
             return
@@ -270,7 +275,7 @@ class Background:
 def _store(
     db: sqlite3.Connection, entry: SessionEntry, event: MessageEvent, name: str, at: float, ended: str | None
 ) -> None:
-    """Store a message for a session, unless the session is over or the end was told already."""
+    """Store a message for a session, unless the session is over or its agent knows of the end already."""
     if ended is not None and not processes.note_told(db, ended, at):
         return  # the agent saw it in the list of processes of a former life
     current = sessions.open_by_key(db, entry.session_key)

@@ -1,7 +1,8 @@
 """Commands that the agent runs, each for as long as a block.
 
 Each has a row from its first moment on, so that the next life can find it after a kill, and a spool file with
-its output.
+its output. This module may touch the table of processes and `host.processes`; it knows no session and no
+turn.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class CommandRunner:
 
 
 def joined(command: Command) -> str:
-    """Return a command in one text, as it is shown."""
+    """Return a command as one line."""
     return command if isinstance(command, str) else " ".join(command)
 
 

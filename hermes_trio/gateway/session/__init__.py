@@ -1,1 +1,1 @@
-"""Sessions at work: the registry and the task of each session."""
+"""Sessions at work: the registry, the task of each session, and the limit of running turns."""

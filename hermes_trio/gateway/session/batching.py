@@ -1,8 +1,8 @@
-"""Batches of messages that one turn answers: an album that arrives picture by picture, a thought in three
-lines.
+"""Batches: messages that one turn answers together, such as an album that arrives picture by picture, or a
+thought in three lines.
 
-The batch follows from the senders and the times of arrival alone, so it is the same however often it is
-computed.
+Pure functions. A batch depends only on the senders and the times of arrival, so it is the same however often
+it is computed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from ...state.tables.inbox import Received
 
 QUIET = 0.35
-"""Seconds between two lines of one thought, at most."""
+"""Longest pause in seconds between two lines of one thought."""
 LONGEST = 1.0
-"""Seconds from its first line to its last, at most."""
+"""Longest time in seconds from its first line to its last."""
 ALBUM_QUIET = 1.0
-"""Seconds between two messages of which one brings a file."""
+"""Longest pause in seconds between two messages of which one has a file."""
 LONGEST_WAIT = 5.0
-"""Longest wait for the rest of an album."""
+"""Longest wait in seconds for the rest of an album."""
 
 
 def next_batch(waiting: Sequence[Received]) -> tuple[list[Received], float]:

@@ -1,4 +1,6 @@
-"""The sessions at work. Each is a task in the `work` nursery, started when there is something to do."""
+"""The registry of the sessions at work. Each is a task in the `work` nursery, started when it has work to do.
+
+Other tasks reach a session only through this registry."""
 
 from __future__ import annotations
 
@@ -43,6 +45,6 @@ class Sessions:
             await session.between_turns(trio.lowlevel.checkpoint).wait()
 
     def look_again(self) -> None:
-        """Make every session check whether turns may still begin. If not, it leaves."""
+        """Wake every session, so that it ends if no turn may begin any more."""
         for session in self._sessions.values():
             session.wake()

@@ -1,4 +1,6 @@
-"""The turns that run now."""
+"""The turns that run now: their handles, their open questions, and the limit of their number. May touch the
+status board and the report of the shutdown.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ class RunningTurns:
         return [*(own.questions if own is not None else ()), *sorted(others, key=lambda one: one.at)]
 
     def approvals_in(self, source: SessionSource) -> list[OpenQuestion]:
-        """Return the open approvals of all turns in this chat and topic, whoever's turn asks."""
+        """Return the open approvals of the turns of all people in this chat and topic."""
         place = place_of(source)
         return [
             question

@@ -1,8 +1,8 @@
 """A session at work: its state, and the task that runs one turn after the other.
 
-The row in the database is the session; this object is a cache, started when there is work and gone after a
-while without any. The inbox is its queue, and a wake-up is only a hint to look there. So a session that
-leaves loses nothing, and a session that is woken twice does nothing twice.
+The row in the database is the session; this object is a cache, started when there is work and ended after a
+while without any. The inbox is its queue, and a wake-up is only a hint to look there. So nothing is lost when
+the object ends, and nothing is done twice when it is woken twice.
 
 While a turn runs, the busy mode of a message decides:
 
@@ -13,6 +13,8 @@ While a turn runs, the busy mode of a message decides:
 | steer | the message joins the running turn after the next tool result; else it waits |
 
 While the agent is in a part that must not be interrupted, an interrupting message waits too.
+
+A session may touch its rows, the chats and its turn; other sessions it does not know.
 """
 
 from __future__ import annotations
@@ -50,10 +52,11 @@ from .batching import LONGEST_WAIT, next_batch
 from .running_turns import RunningTurns
 
 IDLE = 300.0
+"""Seconds without work after which the task of a session ends."""
 RETRY_AFTER = 30.0
 FOLLOW_UP = 3.0
-"""Seconds after its begin in which an interruption of a turn is not announced: the message completes the one
-before."""
+"""Seconds from the begin of a turn in which its interruption is not announced: the new message completes the
+one before."""
 TELL_EVERY = 30.0
 """Seconds between two notices to people who have to wait."""
 
@@ -116,7 +119,8 @@ class Session:
         return self._handle is not None
 
     def may_tell(self) -> bool:
-        """Return True at most every `TELL_EVERY` seconds: a person may be told that their message waits."""
+        """Return True if a person may be told now that the message waits: at most every `TELL_EVERY`
+        seconds."""
         now = trio.current_time()
         if now - self._told_at < TELL_EVERY:
             return False
@@ -126,14 +130,14 @@ class Session:
     def meet(self, event: MessageEvent, inbox_id: int, mode: Mode) -> str | None:
         """Apply the busy mode of a stored message. Return the text to tell its sender, if it has to wait."""
         if event.kind == "internal":
-            return None  # nothing is interrupted by it
+            return None  # it interrupts nothing
         if self._handle is None:
             self._early.append((event, inbox_id, mode))
             return None
-        return self._met(self._handle, event, inbox_id, mode)
+        return self._apply_mode(self._handle, event, inbox_id, mode)
 
     @staticmethod
-    def _met(handle: TurnHandle, event: MessageEvent, inbox_id: int, mode: Mode) -> str | None:
+    def _apply_mode(handle: TurnHandle, event: MessageEvent, inbox_id: int, mode: Mode) -> str | None:
         if any(row.inbox_id == inbox_id for row in handle.rows):
             return None  # the turn answers this very message
         if mode == "steer" and event.text.strip() and not event.attachments:
@@ -185,7 +189,7 @@ class Session:
         resume = self._resume
         if resume is not None:
             async with running.resumes, running.limit:
-                self._early.clear()  # they come after the resumed turn
+                self._early.clear()  # these messages come after the resumed turn
                 entry = await home.database.read(sessions.by_id, resume.session_id)
                 if entry is not None:  # else it was deleted meanwhile
                     await self._run_turn(entry, [], resumes=resume.turn_id)
@@ -247,7 +251,7 @@ class Session:
         handle = self._handle = TurnHandle(rows, source, resumes)
         early, self._early = self._early, []
         for event, inbox_id, mode in early:
-            self._met(handle, event, inbox_id, mode)
+            self._apply_mode(handle, event, inbox_id, mode)
         try:
             with self._running.turn(self.key, handle):
                 history = (await home.reader.with_transcript(entry)).rows
@@ -263,7 +267,7 @@ class Session:
                     "\n\n".join(row.event.text for row in rows if row.event.text),
                     entry,
                     history,
-                    gone=[self._turns.background.named(process) for process in ended],
+                    gone=[self._turns.background.describe(row) for row in ended],
                     now=home.world.time(),
                     window=home.config.agent.gateway_auto_continue_freshness,
                 )

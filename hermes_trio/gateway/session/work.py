@@ -1,7 +1,7 @@
 """The work of one gateway: its agent, its running turns, its sessions and its background processes.
 
-Built in the body of the `work` nursery, whole before it is handed on. A background process wakes sessions,
-and turns start background processes, so this is the one place that knows both.
+Built in the body of the `work` nursery, complete before it is handed on. A background process wakes sessions,
+and a turn starts background processes, so this is the one place that knows both.
 """
 
 from __future__ import annotations

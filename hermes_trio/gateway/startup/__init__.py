@@ -1,1 +1,2 @@
-"""What a start does before and when a platform connects: former turns, resuming, catching up."""
+"""Work of a former life that a start takes up: the import, turns without an end, resuming, waiting
+messages."""

@@ -1,5 +1,8 @@
 """Catching up when a platform connects: announcements, owed rows, cut turns and waiting messages of a former
-life, or of the time without a link. In this order."""
+life, or of the time without a link. In this order.
+
+It may touch the rows of these, the lanes, and the registry of sessions.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ class CatchUp:
     sessions: Sessions
 
     async def run(self, connection: Connection) -> None:
-        """Take up everything that waits for the platform that just connected."""
+        """Take up all work that waits for the platform that just connected."""
         platform, account = connection.address
         database = self.home.database
         await announce_return(self.home, self.chats, connection)
@@ -45,10 +48,9 @@ class CatchUp:
             origin = entry.origin
             if origin is None or (origin.platform, origin.account) != connection.address:
                 continue
-            if (
-                Chat.of(origin) not in self.chats.gone.reasons
-            ):  # nobody would read the answer there: it stays marked
-                await self._resume(entry, origin)
+            if Chat.of(origin) in self.chats.gone.reasons:
+                continue  # it stays marked: nobody would read the answer
+            await self._resume(entry, origin)
         for key in await database.read(inbox.waiting_keys, platform, account):
             self.sessions.wake(key)
 
@@ -80,20 +82,27 @@ class CatchUp:
         if verdict is Verdict.UNFINISHED_WORK:
             self.sessions.wake(entry.session_key, resume=cut)
             return
-        # Told also if the mark became stale while the gateway was down.
-        tells = verdict in (Verdict.HAD_ITS_RUN, Verdict.FRUITLESS, Verdict.STALE_MARK, Verdict.STALE_TAIL)
+        # Announced also if the mark became stale while the gateway was down.
+        announced = verdict in (
+            Verdict.HAD_ITS_RUN,
+            Verdict.FRUITLESS,
+            Verdict.STALE_MARK,
+            Verdict.STALE_TAIL,
+        )
         in_vain = facts.fruitless or (resume is not None and resume.outcome is Outcome.UNSTARTED)
         at, clears = home.world.time(), verdict.action is Action.CLEAR
-        if await home.database.write(_leave_alone, entry, cut, at, clears=clears, tells=tells and in_vain):
+        if await home.database.write(
+            _leave_alone, entry, cut, at, clears=clears, announces=announced and in_vain
+        ):
             self.chats.lane(Chat.of(origin)).deliver()
 
 
 def _leave_alone(
-    db: sqlite3.Connection, entry: SessionEntry, cut: TurnRow, at: float, *, clears: bool, tells: bool
+    db: sqlite3.Connection, entry: SessionEntry, cut: TurnRow, at: float, *, clears: bool, announces: bool
 ) -> bool:
     """Close the messages of a session's cut turns, which nothing resumes, and clear the mark if asked. Return
     whether the person is now owed an announcement: once, and only if a message was still open."""
-    owes = inbox.close_cut_turns(db, entry.session_id, at) and tells
+    owes = inbox.close_cut_turns(db, entry.session_id, at) and announces
     if clears:
         settle.clear_mark(db, entry.session_id, at)
     if owes:

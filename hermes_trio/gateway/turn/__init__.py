@@ -1,1 +1,1 @@
-"""One turn: its run, what the agent sees of it, how others end it, and what it leaves behind."""
+"""One turn: its run, its context for the agent, its handle for other tasks, and its outcome."""

@@ -217,25 +217,25 @@ class TurnContext:
         """Start a command that belongs to the session and goes on after the turn. With `notify` its end
         begins a turn. With `watch` each output line that holds one of these texts is told: to this turn while
         it runs, then to the session until its next turn begins."""
-        kept = await self._background.start(self.entry, command, cwd=cwd, notify=notify)
+        process = await self._background.start(self.entry, command, cwd=cwd, notify=notify)
         if watch:
-            watching = OutputWatch(kept, tuple(watch))
+            watching = OutputWatch(process, tuple(watch))
             self.watches.append(watching)
-            self._nursery.start_soon(watching.run, self._hear, name=f"watch {kept.id}")
-        return kept
+            self._nursery.start_soon(watching.run, self._note_match, name=f"watch {process.id}")
+        return process
 
     def background(self) -> list[BackgroundProcess]:
         """Return the background processes of the session, including those that ended lately."""
-        return self._background.of(self.session_id)
+        return self._background.of_session(self.session_id)
 
-    def end_background(self, kept: BackgroundProcess) -> None:
+    def end_background(self, process: BackgroundProcess) -> None:
         """Kill a background process and its descendants."""
-        self._background.end(kept)
+        self._background.kill(process)
 
-    def _hear(self, text: str) -> None:
-        heard = self._background.heard(text)
-        if heard is not None:
-            self._handle.heard.append(heard)
+    def _note_match(self, text: str) -> None:
+        match = self._background.admit_match(text)
+        if match is not None:
+            self._handle.watch_matches.append(match)
 
     # --- the person ---
 
@@ -267,8 +267,8 @@ class TurnContext:
         """Take the messages that are to join this turn since the last call. They belong to the turn from here
         on; a message that is never taken begins the next turn."""
         ids, self._handle.steered = self._handle.steered, []
-        heard, self._handle.heard = self._handle.heard, []
-        if not ids and not heard:
+        matches, self._handle.watch_matches = self._handle.watch_matches, []
+        if not ids and not matches:
             return []
         session_id, turn_id, config = self.session_id, self.turn_id, self._home.config
         empty_row = self.row(TranscriptRow("user", "", 0))
@@ -276,7 +276,7 @@ class TurnContext:
         def step(db: sqlite3.Connection) -> list[str]:
             # A message that does not wait any more was dropped meanwhile.
             joined = [row for row in inbox.by_ids(db, ids) if inbox.join_turn(db, turn_id, [row.inbox_id])]
-            taken = [*heard, *(with_attribution(row, config).event.text for row in joined)]
+            taken = [*matches, *(with_attribution(row, config).event.text for row in joined)]
             for text in taken:
                 transcript.append(db, session_id, replace(empty_row, content=text))
             return taken

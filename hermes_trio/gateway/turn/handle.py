@@ -33,8 +33,8 @@ class TurnHandle:
     """Questions that wait for a person's answer, oldest first."""
     steered: list[int] = field(default_factory=list)
     """Ids of the messages that are to join it; it takes them after the next tool result."""
-    heard: list[str] = field(default_factory=list)
-    """Texts that its output watches found; those that it does not take are dropped with it."""
+    watch_matches: list[str] = field(default_factory=list)
+    """Matches of its output watches; those that it does not take are dropped with it."""
     uninterruptible: list[str] = field(default_factory=list)
     """Reasons why a new message must not interrupt it now."""
 

@@ -189,14 +189,14 @@ async def test_who_goes_on_tells_nothing_twice(written: Written, autojump_clock:
 async def test_where_everything_matches_there_is_silence(stage: Stage) -> None:
     async with stage.life() as gateway:
         for number in range(15):
-            assert gateway.work.background.heard(str(number)) == str(number)
+            assert gateway.work.background.admit_match(str(number)) == str(number)
             await trio.sleep(0.5)
-        assert gateway.work.background.heard("15") is None
+        assert gateway.work.background.admit_match("15") is None
         await trio.sleep(20)
-        assert gateway.work.background.heard("16") is None
+        assert gateway.work.background.admit_match("16") is None
         await trio.sleep(10)
         for number in range(30):
-            assert gateway.work.background.heard(str(number)) == str(number)
+            assert gateway.work.background.admit_match(str(number)) == str(number)
             await trio.sleep(1)
 
 
@@ -324,10 +324,10 @@ async def test_no_secret_is_told_of_a_process(bench: Bench) -> None:
 
 @posix
 async def test_who_has_ended_is_forgotten_by_and_by(bench: Bench) -> None:
-    async with bench.life() as gateway:
+    async with bench.life():
         for _ in range(3):
             await bench.do(*[{"command": "true", "background": True}] * 30)
-        await bench.until(lambda: all(kept.over.is_set() for kept in gateway.work.background._kept))
+        await bench.until(lambda: all(process.over.is_set() for process in the_kept(bench)))
         assert len(the_kept(bench)) == MOST
         (listed,) = await bench.do({"action": "list"})
         assert len(listed.content.splitlines()) == 90, "their rows are still there"
@@ -350,4 +350,4 @@ async def test_a_process_that_could_not_be_started_takes_no_room(bench: Bench) -
 def the_kept(bench: Bench) -> list[BackgroundProcess]:
     assert bench.gateway is not None
     ids = [session_id for (session_id,) in bench.rows("SELECT session_id FROM sessions")]
-    return [kept for session_id in ids for kept in bench.gateway.work.background.of(session_id)]
+    return [kept for session_id in ids for kept in bench.gateway.work.background.of_session(session_id)]

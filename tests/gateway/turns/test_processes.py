@@ -112,7 +112,7 @@ async def test_there_is_room_for_so_many_and_no_more(stage: Stage, mine: str) ->
         full = "64 background processes are running. End one before you start another."
         await says(stage, "start them", full)
         assert len(started) == len(alive(mine)) == MOST
-        gateway.work.background.end(started[0])
+        gateway.work.background.kill(started[0])
         await until(lambda: len(alive(mine)) == MOST - 1)
 
 
