@@ -1,1 +1,1 @@
-"""Who answers: the loop between a model and the tools, and what is behind it."""
+"""The agent: the loop between a model and the tools, and the parts that the loop uses."""

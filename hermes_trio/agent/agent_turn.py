@@ -1,4 +1,4 @@
-"""What the agent needs of the turn it runs in. The gateway's turn is one; so is whatever a test makes."""
+"""The turn as its agent uses it. The gateway's turn implements this protocol; tests implement it too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tools.tool import Workplace
 
 
 class AgentTurn(Workplace, Protocol):
-    """A turn, as its agent sees it."""
+    """A turn, as its agent uses it."""
 
     usage: Usage | None
 
@@ -33,25 +33,25 @@ class AgentTurn(Workplace, Protocol):
     def dialect(self) -> Dialect: ...
 
     async def requesting(self) -> None:
-        """A request goes to a model now."""
+        """Record that a request is being sent to a model."""
 
     async def emit(self, event: Event) -> None:
-        """Something happens now: journal first, then the screen."""
+        """Publish an event: first to the journal, then to the screen."""
 
     async def say(self, text: str) -> None:
-        """The next piece of the answer."""
+        """Add a piece to the answer, and show it."""
 
     def mention(self, text: str) -> None:
-        """Tell the person something that is no part of the answer."""
+        """Tell the person something that is not part of the answer."""
 
     def not_now(self, why: str) -> AbstractContextManager[None]:
-        """A part that must not be cut: what is said meanwhile waits."""
+        """Open a section that must not be cut; messages that arrive during it wait."""
 
     async def steered(self) -> list[str]:
-        """What people have said that is to go into this turn."""
+        """Take the messages of people that are meant for this turn."""
 
     async def calls(self, text: str, *tool_calls: ToolCall, opaque: str | None = None) -> None:
-        """The model asked for tools: the row that says so."""
+        """Store the row with the model's text and tool calls."""
 
     async def result(self, call: ToolCall, content: str, status: str = "ok") -> None:
-        """A tool's result: its row."""
+        """Store the row with the result of a tool call."""

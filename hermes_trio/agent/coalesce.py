@@ -1,8 +1,8 @@
-"""What a model writes, on its way to the screen.
+"""Coalescing of the text that a model writes, on its way to the screen.
 
-Each piece is in the run journal before it is shown, and that takes a moment. What the model writes in that
-moment is read all the same, and said as one piece when the one before it has been: a fast model costs few
-steps, a slow one is shown word by word.
+Each piece is written to the run journal before it is shown, which takes a moment. Text that arrives meanwhile
+is collected and shown as one piece afterwards. So a fast model costs few steps, and a slow model is shown
+word by word.
 """
 
 from __future__ import annotations
@@ -17,49 +17,50 @@ from .agent_turn import AgentTurn
 
 
 class Coalescer:
-    """Says what a model writes, in its order. Made by `speaking`."""
+    """Shows the text of a model in its order, joining pieces that wait. Made by `coalescing`."""
 
     def __init__(self, turn: AgentTurn, nursery: trio.Nursery) -> None:
         self._turn, self._nursery = turn, nursery
         self._waiting: list[tuple[bool, str]] = []
+        """Pieces to show: whether a piece is reasoning, and its text."""
         self.trouble: Exception | None = None
-        """Why it cannot say anything more."""
-        # That a model is asked has to be on the disk before anything is said, and need not be before it is
-        # asked: the model takes its time too.
-        self._speaks = True
-        nursery.start_soon(self._speak)
+        """Reason why no more text can be shown."""
+        # The record of the request has to be on the disk before the first piece, and not before the request
+        # itself: the model needs time too.
+        self._is_showing = True
+        nursery.start_soon(self._show)
 
-    def say(self, text: str, *, aloud: bool = True) -> None:
-        """The next piece of the answer; or of what the model thinks."""
-        if self._waiting and self._waiting[-1][0] is aloud:
+    def say(self, text: str, *, is_reasoning: bool = False) -> None:
+        """Show the next piece of the answer, or of the model's reasoning. Does not wait."""
+        if self._waiting and self._waiting[-1][0] is is_reasoning:
             text = self._waiting.pop()[1] + text
-        self._waiting.append((aloud, text))
-        if not self._speaks:
-            self._speaks = True
-            self._nursery.start_soon(self._speak)
+        self._waiting.append((is_reasoning, text))
+        if not self._is_showing:
+            self._is_showing = True
+            self._nursery.start_soon(self._show)
 
-    async def _speak(self) -> None:
+    async def _show(self) -> None:
         try:
             await self._turn.requesting()
             while self._waiting:
-                aloud, text = self._waiting.pop(0)
-                await (self._turn.say(text) if aloud else self._turn.emit(ReasoningAvailable(text)))
-        except Exception as error:  # raised where the model is read, and in no group: see `speaking`
+                is_reasoning, text = self._waiting.pop(0)
+                await (self._turn.emit(ReasoningAvailable(text)) if is_reasoning else self._turn.say(text))
+        except Exception as error:  # raised by `coalescing`, without an exception group
             self.trouble = error
-            self._nursery.cancel_scope.cancel(reason="what is written cannot be kept")
-        self._speaks = False
+            self._nursery.cancel_scope.cancel(reason="the text of the model cannot be stored")
+        self._is_showing = False
 
 
 @asynccontextmanager
 async def coalescing(turn: AgentTurn) -> AsyncIterator[Coalescer]:
-    """A voice. When the block has been left, whichever way but cancelled, all that it was given has been
-    said. Raises what the block raises, and what keeps the voice from speaking."""
+    """Open a coalescer for one request. On exit, except by cancellation, wait until all text is shown. Raise
+    the exception of the block, or the one that prevents text from being shown."""
     raised: Exception | None = None
     async with trio.open_nursery() as nursery:
-        voice = Coalescer(turn, nursery)
+        coalescer = Coalescer(turn, nursery)
         try:
-            yield voice
+            yield coalescer
         except Exception as error:
-            raised = error  # the nursery would make a group of it
-    if trouble := voice.trouble or raised:
+            raised = error  # the nursery would wrap it in a group
+    if trouble := coalescer.trouble or raised:
         raise trouble

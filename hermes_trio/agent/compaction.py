@@ -1,12 +1,13 @@
-"""When a conversation has become too long for its model, and what is to be done about it. Pure.
+"""The limit of a conversation's length, and the plan for shortening it. Pure functions.
 
-It begins when the last prompt comes near to what the model can take. What came last is kept as it is, and
-a boundary never stands between a call and its result. First, without a model, old results of tools become
-one line each and long arguments are cut. Where that is not enough, a summary takes the place of all that
-stands before the boundary; one that is there already is brought up to date, not summarised again.
+Shortening begins when the length of the last prompt comes near the context length of the model. The end of
+the conversation is kept as it is, and a boundary is never between a call and its result. Step one needs no
+model: old results of tools become one line each, and long arguments are cut. If that is not enough, in step
+two a summary replaces everything before the boundary. An existing summary is brought up to date, not
+summarised again.
 
-Everything is planned by shares of the conversation as it is: our count of tokens is a guess, and a guess
-is as wrong before as it is behind.
+Plans use shares of the current length: our count of tokens is an estimate, and its error cancels out in a
+ratio of two counts.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from .history import message, messages_of, middle_cut
 from .providers.model import AssistantMessage, Message, ModelRequest, ToolResult, UserMessage
 
 KEPT = (0.2, 0.1, 0.0)
-"""Which share of the conversation stays as it is: at the first attempt, and where that was too much."""
+"""Share of the conversation that is kept as it is, by attempt: less after an attempt that saved too
+little."""
 ENOUGH = 0.6
-"""If step one leaves no more than this share, there is no step two."""
+"""Step two is skipped if step one leaves at most this share."""
 TOO_LITTLE = 0.9
-"""An attempt that leaves more than this share was not worth it."""
+"""An attempt that leaves more than this share counts as wasted."""
 MOST_WASTED = 2
+"""Consecutive wasted attempts after which no automatic attempt follows."""
 COOLDOWN = 600.0
-"""Seconds without another attempt by itself when a model could not write the summary."""
+"""Seconds without an automatic attempt after a model failed to write the summary."""
 
 _LARGE_WINDOW = 512_000
 _LOWEST_LIMIT = 64_000
@@ -60,7 +63,8 @@ SUMMARISER = (
 
 
 def limit(window: int) -> int:
-    """Tokens of a prompt from which on a conversation is too long for a model that can take `window`."""
+    """Return the length of a prompt, in tokens, from which a conversation is shortened. `window` is the
+    context length of the model."""
     room = window - min(_LONGEST_ANSWER, window // 4)
     share = 0.5 if window >= _LARGE_WINDOW else 0.75
     wanted = max(int(room * share), _LOWEST_LIMIT)
@@ -68,12 +72,12 @@ def limit(window: int) -> int:
 
 
 def tokens(messages: Iterable[Message]) -> int:
-    """About how many tokens these are."""
+    """Estimate the number of tokens of these messages."""
     return sum(_size(*_texts(one)) for one in messages)
 
 
 def tokens_of(request: ModelRequest) -> int:
-    """About how many tokens a whole request is."""
+    """Estimate the number of tokens of a whole request."""
     tools = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in request.tools])
     return _size(request.system, tools) + tokens(request.messages)
 
@@ -89,35 +93,35 @@ def _texts(one: Message) -> list[str]:
 
 
 def _size(*texts: str) -> int:
-    # A token is about four letters of English, and about a character where one has three bytes.
+    # A token is about four English letters, or about one character of three bytes.
     return 4 + sum(len(text.encode("utf-8", "replace")) for text in texts) // 4
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a conversation is to be shortened."""
+    """A plan for shortening a conversation, in one or two steps."""
 
     lighter: Compaction
-    """Step one: what needs no model."""
+    """Compaction after step one, which needs no model."""
     old: tuple[TranscriptRow, ...] = ()
-    """Step two: what the summary has to tell of; nothing if there is no step two."""
+    """Rows for the summary of step two; empty if there is no step two."""
     kept: Position = (0, 0, 0)
-    """Where the summary ends then."""
+    """Position of the first row after the summary of step two."""
 
     def with_summary(self, summary: str) -> Compaction:
-        """Both steps."""
+        """Return the compaction after both steps."""
         return replace(self.lighter, kept=self.kept, summary=summary)
 
 
 def plan(rows: Sequence[TranscriptRow], compaction: Compaction, attempt: int = 0) -> Plan | None:
-    """How to make this conversation shorter than `compaction` makes it; None if nothing can be. A later
-    attempt keeps less, and makes every result short."""
+    """Return a plan that shortens this conversation more than `compaction` does; None if there is none. A
+    later attempt keeps less, and shortens every result."""
     before = tokens(messages_of(rows, compaction))
     kept = [row for row in rows if position(row) >= compaction.kept]
     cut = _boundary(kept, compaction, before * KEPT[attempt])
     if cut is None:
         return None
-    until = position(kept[cut]) if attempt == 0 else _behind(kept[-1])
+    until = position(kept[cut]) if attempt == 0 else _position_after(kept[-1])
     step_one = Plan(replace(compaction, short=max(compaction.short, until)))
     after = tokens(messages_of(rows, step_one.lighter))
     if after > before * ENOUGH:
@@ -128,40 +132,40 @@ def plan(rows: Sequence[TranscriptRow], compaction: Compaction, attempt: int = 0
 
 
 def _boundary(kept: Sequence[TranscriptRow], compaction: Compaction, room: float) -> int | None:
-    """Where what stays begins: as much of the end as there is room for, at least what came last. Never at
-    a result, which belongs to the call before it."""
-    cut, behind = None, ""
+    """Return the index of the first row that is kept: the kept end fits into `room` tokens, or is as short as
+    possible. It is never a result, which belongs to the call before it."""
+    cut, next_role = None, ""
     for at in reversed(range(len(kept))):
         one, role = message(kept[at], compaction), kept[at].role
         room -= tokens([one]) if one else 0
-        splits = role == "tool" or (role == "user" and behind == "tool")
+        splits = role == "tool" or (role == "user" and next_role == "tool")
         if not splits and (cut is None or room >= 0):
             cut = at
         if cut is not None and room < 0:
             break
-        behind = behind if role == "user" else role
+        next_role = next_role if role == "user" else role
     return cut
 
 
-def _behind(row: TranscriptRow) -> Position:
+def _position_after(row: TranscriptRow) -> Position:
     turn, place, row_id = position(row)
     return turn, place, row_id + 1
 
 
 def record_savings(before: int, after: int, compaction: Compaction) -> Compaction:
-    """The compaction with the memory of how much it has saved."""
+    """Return the compaction with the number of consecutive wasted attempts."""
     wasted = compaction.wasted + 1 if after > before * TOO_LITTLE else 0
     return replace(compaction, wasted=wasted, not_before=0.0)
 
 
 def summary_prompt(plan: Plan, window: int | None, focus: str = "", share: int = 1) -> str:
-    """What a model is asked when it is to write the summary, and never more than it can take."""
+    """Return the request for a summary. Its length fits the model; a larger `share` makes it shorter."""
     window = window or _UNKNOWN_WINDOW
     so_far = plan.lighter.summary
     parts = [
         f"The minutes so far, to be brought up to date: keep what still holds.\n\n{so_far}" if so_far else "",
         f"What was said{' since' if so_far else ''}:",
-        middle_cut("\n\n".join(filter(None, map(_told, plan.old))), window * 2 // share),
+        middle_cut("\n\n".join(filter(None, map(_row_text, plan.old))), window * 2 // share),
         f"Keep above all what concerns: {focus}" if focus else "",
         f"Now write the minutes, in at most {longest_summary(window) // 7} words.",
     ]
@@ -169,11 +173,11 @@ def summary_prompt(plan: Plan, window: int | None, focus: str = "", share: int =
 
 
 def longest_summary(window: int | None) -> int:
-    """Characters that a summary may have."""
+    """Return the maximum length of a summary in characters."""
     return 4 * min(10_000, (window or _UNKNOWN_WINDOW) // 20)
 
 
-def _told(row: TranscriptRow) -> str:
+def _row_text(row: TranscriptRow) -> str:
     match row.role:
         case "user":
             return f"PERSON: {middle_cut(row.content, _LONGEST_PART)}"

@@ -1,7 +1,7 @@
-"""The conversation of a turn with its model: what it is sent, and what it answers.
+"""The conversation of a turn with its model: the requests and the replies.
 
-What the model writes is shown while it writes. A conversation that has become too long is made shorter
-before the model is asked, or when it says that it cannot take it; what a person says meanwhile waits.
+The text of the model is shown while it is written. A conversation that is too long for the model is shortened
+before a request, or when the server refuses it as too long; messages of people wait meanwhile.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from .providers.model_errors import ContextTooLong
 from .shortening import Shortener, may_shorten_automatically
 
 WORTH_TELLING = 5.0
-"""Seconds of waiting for a model that a person wants to know of: those of an attempt that failed, and those
-until the next one."""
+"""Shortest wait for a retry, in seconds, that the person is told of. It counts from the start of the failed
+attempt to the next attempt."""
 
 
 @dataclass(slots=True)
 class ModelReply:
-    """What a model answered to one request."""
+    """The reply of a model to one request."""
 
     text: str = ""
     calls: list[ToolCall] = field(default_factory=list)
-    """All that it asked for, in its order."""
+    """All tool calls, in the model's order."""
     broken: dict[str, ToolCallBroken] = field(default_factory=dict)
-    """Of those, by their ids, what cannot be done."""
+    """The calls that cannot be run, by call id."""
     finished: Finished | None = None
 
     @property
@@ -61,102 +61,105 @@ class ModelReply:
 
 
 class Conversation:
-    """What is said in a turn between its model and everybody else."""
+    """The messages of one turn, and the requests that send them to the model."""
 
     def __init__(
         self, turn: AgentTurn, model: Model, request: ModelRequest, compaction: Compaction, window: int | None
     ) -> None:
-        """`request` has everything but the messages; `window` is what the model can take, if known."""
+        """`request` holds everything except the messages; `window` is the context length of the model, in
+        tokens, if known."""
         self._turn, self._model, self._compaction, self._window = turn, model, compaction, window
         self._opening = opening_of(turn.turn_id, turn.prompt)
         self._messages = messages_of([*disarmed_rows(turn.history), self._opening], compaction)
         self._unstored = 0
-        """How many of the last messages no row holds."""
+        """Number of messages at the end that no row holds."""
         self._request = replace(request, messages=())
         known = turn.entry.usage.last_prompt_tokens
         self._tokens = known + tokens([self._messages[-1]]) if known else 0
-        """How long the next prompt is, as far as a server has counted; 0 if none has."""
+        """Length of the next prompt, based on the last count of the server; 0 before the first count."""
 
     def extend(self, *messages: Message, stored: bool = True) -> None:
-        """This has been said since; rows hold it, or nobody but the model will ever know."""
+        """Add messages to the conversation. `stored` says that rows hold them; else only the model gets
+        them."""
         self._messages += messages
         self._unstored = 0 if stored else self._unstored + len(messages)
         if self._tokens:
             self._tokens += tokens(messages)
 
     async def ask(self, *, may_call: bool = True) -> ModelReply:
-        """Ask the model, and show what it writes; with or without its tools."""
-        if self._is_long and may_shorten_automatically(self._compaction, self._turn.world.time()):
+        """Send a request, show the reply while it is written, and return it. `may_call` allows tool calls."""
+        if self._is_too_long and may_shorten_automatically(self._compaction, self._turn.world.time()):
             await self._shorten(0)
         attempts = iter(range(len(KEPT)))
         while True:
             try:
-                return await self._asked(may_call)
+                return await self._request_reply(may_call)
             except ContextTooLong as error:
-                refused = error
-            self._window = min(filter(None, (self._window, refused.limit)), default=None)
-            if not await self._is_shorter_after(attempts):
-                raise refused
+                too_long = error
+            self._window = min(filter(None, (self._window, too_long.limit)), default=None)
+            if not await self._try_to_shorten(attempts):
+                raise too_long
 
-    async def _is_shorter_after(self, attempts: Iterator[int]) -> bool:
+    async def _try_to_shorten(self, attempts: Iterator[int]) -> bool:
+        """Shorten until an attempt saves something; return False when no attempt is left."""
         for attempt in attempts:
             if await self._shorten(attempt):
                 return True
         return False
 
     @property
-    def _is_long(self) -> bool:
+    def _is_too_long(self) -> bool:
         return self._window is not None and self._length >= limit(self._window)
 
     @property
     def _length(self) -> int:
         return self._tokens or tokens_of(replace(self._request, messages=tuple(self._messages)))
 
-    async def _asked(self, may_call: bool) -> ModelReply:
-        turn, reply, tried_at = self._turn, ModelReply(), trio.current_time()
+    async def _request_reply(self, may_call: bool) -> ModelReply:
+        turn, reply, attempt_began = self._turn, ModelReply(), trio.current_time()
         request = replace(self._request, messages=tuple(self._messages), may_call=may_call)
-        async with coalescing(turn) as voice, self._model.stream(request) as items:
+        async with coalescing(turn) as shown, self._model.stream(request) as items:
             async for item in items:
                 match item:
                     case TextDelta(text):
                         reply.text += text
-                        voice.say(text)
+                        shown.say(text)
                     case ReasoningDelta(text):
-                        voice.say(text, aloud=False)
+                        shown.say(text, is_reasoning=True)
                     case ToolCallReady(call):
                         reply.calls.append(call)
                     case ToolCallBroken(call_id, name):
                         reply.calls.append(ToolCall(call_id, name, "{}"))
                         reply.broken[call_id] = item
                     case Usage():
-                        self._use(item)
+                        self._count(item)
                         self._tokens = item.last_prompt_tokens
                     case Finished():
                         reply.finished = item
                     case RetryScheduled(seconds, because):
                         turn.active()
                         next_at = trio.current_time() + seconds
-                        if next_at - tried_at >= WORTH_TELLING:
+                        if next_at - attempt_began >= WORTH_TELLING:
                             turn.mention(f"⏳ The model: {because.problem}; asking again in {seconds:.0f} s.")
-                        tried_at = next_at
+                        attempt_began = next_at
                     case ModelReplaced(name, because):
                         turn.mention(f"⚠ {because} Going on with {name}.")
                     case _:
                         turn.active()
         return reply
 
-    def _use(self, used: Usage) -> None:
+    def _count(self, used: Usage) -> None:
         turn = self._turn
         turn.usage = used if turn.usage is None else add_usage(turn.usage, used)
 
     async def _shorten(self, attempt: int) -> bool:
-        """Make the conversation shorter, if that is possible."""
+        """Shorten the conversation; return whether that saved something."""
         turn = self._turn
         shortener = Shortener(
-            self._model, turn.database, turn.session_id, turn.world.time, self._use, turn.active
+            self._model, turn.database, turn.session_id, turn.world.time, self._count, turn.active
         )
         with turn.not_now("shortening the conversation"):
-            rows = self._rows(await turn.database.read(transcript.load, turn.session_id))
+            rows = self._with_prompt(await turn.database.read(transcript.load, turn.session_id))
             done = await shortener.shorten(rows, self._compaction, window=self._window, attempt=attempt)
         self._compaction = done.compaction
         if turn.usage is not None:
@@ -167,8 +170,9 @@ class Conversation:
             self._tokens = self._tokens * done.after // done.before
         return done.saved
 
-    def _rows(self, stored: Sequence[TranscriptRow]) -> list[TranscriptRow]:
-        """The transcript with what is asked now in the place of what the person said."""
+    def _with_prompt(self, stored: Sequence[TranscriptRow]) -> list[TranscriptRow]:
+        """Return the transcript with the prompt of this turn in place of the person's messages that opened
+        it."""
         turn_id = self._turn.turn_id
         ours = dropwhile(lambda row: row.role == "user", (row for row in stored if row.turn_id == turn_id))
         before = (row for row in stored if row.turn_id != turn_id)
@@ -176,7 +180,7 @@ class Conversation:
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
-    """What was used in both. What the second prompt was long is what the conversation is long."""
+    """Return the sum of two usages. The length of the last prompt is that of `other`, the later one."""
     unknown = one.cost_usd is None or other.cost_usd is None
     return Usage(
         one.input_tokens + other.input_tokens,

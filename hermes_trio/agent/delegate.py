@@ -1,9 +1,9 @@
-"""Handing a part of the work to another agent, which has a conversation of its own.
+"""Delegation of a task to another agent, which has a conversation of its own.
 
-The other agent lives within the call that asked for it, and so within the turn: it is cut with it, and
-needs nothing to be cleaned up. What it says is seen by nobody but the agent that asked; the tools it uses
-are shown like those of the turn, and what it uses up is counted there. Nothing of its conversation is
-stored: of a cut one it is known that it has no result, and from the run journal what it had done.
+The other agent lives within the tool call that started it, and so within the turn: it is cut together with
+the turn, and nothing has to be cleaned up. Its text is seen only by the agent that delegated the task. Its
+tool calls are shown like those of the turn, and its usage is counted there. Its conversation is not stored:
+after a cut, the call is known to have no result, and the run journal shows the tool calls.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Task(msgspec.Struct, frozen=True):
 def delegate_tool(
     open_model: Callable[[], AbstractAsyncContextManager[Model]], tools: Mapping[str, Tool]
 ) -> Tool:
-    """The tool that hands a task to another agent, with a model opened like this and with these tools, as
-    far as they are not for those who talk to a person."""
+    """Return the tool that delegates a task to another agent. That agent gets these tools, except those that
+    concern the person or this conversation."""
     kept = {name: tool for name, tool in tools.items() if name not in _NOT_FOR_OTHERS}
     specs = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in kept.values())
     request = ModelRequest(messages=(), system=_PROMPT, tools=specs)
 
     async def delegate(task: Task, place: Workplace) -> Result:
-        turn = cast(AgentTurn, place)  # the loop gives its turn to the tools
+        turn = cast(AgentTurn, place)  # the loop passes its turn to the tools
         child = _Child(turn, f"{task.goal}\n\n{task.context}".strip())
         try:
             async with open_model() as model:
@@ -80,19 +80,20 @@ def delegate_tool(
         Task,
         delegate,
         at_once=MOST_AT_ONCE,
-        within=None,  # it has as many requests as it has, and the turn its limit of inactivity
+        within=None,  # limited by its number of requests, and by the turn's limit of inactivity
     )
 
 
 class _UnstoredConversation(Conversation):
-    """A conversation that no rows hold, so that it cannot be made shorter."""
+    """A conversation that is not stored, and so cannot be shortened."""
 
     async def _shorten(self, attempt: int) -> bool:
         return False
 
 
 class _Child:
-    """The turn of the other agent. What is not said here is as in the turn it works in."""
+    """The turn of the other agent. Everything not defined here is that of the turn that delegated the
+    task."""
 
     def __init__(self, turn: AgentTurn, prompt: str) -> None:
         self._turn = turn
@@ -106,7 +107,8 @@ class _Child:
         return getattr(self._turn, name)
 
     def count(self) -> None:
-        """Count what was used as used by the turn, whose own conversation is no longer for it."""
+        """Add the usage of the other agent to the turn. The turn keeps the prompt length of its own
+        conversation."""
         if self.usage is not None:
             self._turn.usage = add_usage(self.usage, self._turn.usage or Usage(cost_usd=0.0))
 

@@ -1,8 +1,8 @@
-"""The model for the first five minutes: it needs no network and no key, and shows what the gateway does.
+"""The demo: a model for the first five minutes, without network and key, that shows what the gateway does.
 
-It stands behind the same loop and the same tools as a real one, and knows nothing but what a request
-brings: from the last thing said, or the last thing done, follows what it says and which tools it asks for.
-What it does is an iterator of items and of seconds in between; only `stream` knows how to wait.
+It is used by the same loop and with the same tools as a real model, and knows only the request: the last
+message, or the last results, determine its text and its tool calls. An answer is an iterator of items and of
+pauses in seconds; only `stream` waits.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _REMOVES = 'made="$(mktemp -d)" && rm -rf "$made" && echo "made and removed: $ma
 
 
 Step = Item | float
-"""Something that is said, or so many seconds in which nothing is."""
+"""An item of the answer, or a pause in seconds."""
 
 
 class DemoModel:
-    """A model that is a program of few words."""
+    """A model that is a small program."""
 
     name = "demo"
 
@@ -77,7 +77,7 @@ class DemoModel:
 
 
 class _Answer:
-    """The items, each when its time has come."""
+    """The items of the answer, each after the pauses before it."""
 
     def __init__(self, steps: Iterator[Step]) -> None:
         self._steps = steps
@@ -95,19 +95,19 @@ class _Answer:
 
 
 def _steps(request: ModelRequest, call_id: str) -> Iterator[Step]:
-    """Answer what stands behind the model's last words: results, or what somebody said."""
+    """Answer the messages after the model's last one: results, or messages of people."""
     messages = request.messages
     at = max((number for number, one in enumerate(messages) if isinstance(one, AssistantMessage)), default=-1)
     latest = messages[at + 1 :]
     results = [one.content for one in latest if isinstance(one, ToolResult)]
     if results:
-        yield from _stream(_told(messages[at], results), pause=0.02)
+        yield from _stream(_results_text(messages[at], results), pause=0.02)
         if meanwhile := _said(latest):
             yield from _stream(f"\n\nYou said meanwhile: {meanwhile}", pause=0.05)
         yield Finished("stop")
         return
     if not _said(messages[-1:]):
-        # Nothing but a note: a cut turn is taken up again. What it was to answer stands further up.
+        # Only a note of the gateway: a cut turn is resumed. The message to answer is further up.
         yield TextDelta("Where was I? ")
     said, before = _said(latest), ""
     if not said:
@@ -118,13 +118,13 @@ def _steps(request: ModelRequest, call_id: str) -> Iterator[Step]:
 
 
 def _said(messages: Sequence[Message]) -> str:
-    """What people said in these, without the notes of the gateway."""
+    """Return the text of people in these messages, without the notes of the gateway."""
     texts = (_NOTE.sub("", one.text).strip() for one in messages if isinstance(one, UserMessage))
     return "\n".join(text for text in texts if text)
 
 
 def _said_last(messages: Sequence[Message]) -> str:
-    """What people said before they were answered: all of it, if it was several messages."""
+    """Return the last text of people; consecutive messages belong together."""
     together: list[Message] = []
     for one in reversed(messages):
         if _said([one]):
@@ -134,17 +134,17 @@ def _said_last(messages: Sequence[Message]) -> str:
     return _said(together)
 
 
-def _told(asked: Message, results: Sequence[str]) -> str:
-    """What came of the calls, in words."""
-    if isinstance(asked, AssistantMessage) and any(call.name == "clarify" for call in asked.calls):
+def _results_text(answer: Message, results: Sequence[str]) -> str:
+    """Return the results of the calls in this answer, as text for the person."""
+    if isinstance(answer, AssistantMessage) and any(call.name == "clarify" for call in answer.calls):
         return f"You answered: {results[0]}"
     shown = "\n".join(result.strip() for result in results)
     return f"```\n{shown}\n```\nThat is what came of it."
 
 
 def _react(said: str, before: str, request: ModelRequest, call_id: str) -> Generator[Step, None, Reason]:
-    """Do what this asks for, of which something may have been said before; returns why the answer ends
-    there."""
+    """Do what the text asks for; return the reason for the end of the answer. `before` is the text of a cut
+    answer that is continued."""
 
     def call(text: str, tool: str, arguments: object) -> Generator[Step, None, Reason]:
         if all(spec.name != tool for spec in request.tools):

@@ -1,11 +1,11 @@
-"""The loop: ask the model, run the tools it asks for, ask again, until it answers.
+"""The loop: ask the model, run the tools that it calls, ask again, until it answers.
 
-What the model says is shown while it writes; what it wants done is stored before it is done, and what came
-of it as soon as it is known. So the transcript is true at every moment, and a cut leaves one that the
-next life can go on with. What people say meanwhile goes behind the tools' results.
+The text of the model is shown while it is written. Tool calls are stored before they run, and each result as
+soon as it is known. So the transcript is true at every moment, and after a cut the next life continues from
+it. Messages of people that arrive meanwhile come after the results of the tools.
 
-There is a limit to the number of requests. When it is reached the model is asked once more, for an answer
-from what it knows, and what it still wants done then is not done.
+The number of requests is limited. At the limit the model is asked once more, for an answer from what it
+knows; tool calls in that answer are not run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .tool_calls import run_calls
 
 MOST_CONTINUATIONS = 4
 MOST_STRIKES = 3
-"""After so many answers in a row of which no call could be made, the model is not asked for more."""
+"""Consecutive answers without a single valid call after which the model gets no more tools."""
 
 GO_ON = "(Your answer was cut at its length limit. Go on exactly where it ends.)"
 NOTHING_YET = "(You have said nothing to the person yet. Answer them now.)"
@@ -32,14 +32,14 @@ NO_MORE_TOOLS = (
 
 
 async def answer(turn: AgentTurn, conversation: Conversation, tools: Mapping[str, Tool], *, most: int) -> str:
-    """Answer one message, with at most so many requests to the model before the last one."""
+    """Answer one message with at most `most` requests to the model, and a last one without tools."""
     said, continued, nudged, strikes = "", 0, False, 0
     for _ in range(most):
         reply = await conversation.ask()
         if reply.calls:
-            can_be_made = any(call.name in tools and call.id not in reply.broken for call in reply.calls)
-            strikes = 0 if can_be_made else strikes + 1
-            conversation.extend(*await _round(turn, tools, said, reply))
+            has_valid_call = any(call.name in tools and call.id not in reply.broken for call in reply.calls)
+            strikes = 0 if has_valid_call else strikes + 1
+            conversation.extend(*await _run_round(turn, tools, said, reply))
             said = ""
             if strikes == MOST_STRIKES:
                 break
@@ -59,14 +59,16 @@ async def answer(turn: AgentTurn, conversation: Conversation, tools: Mapping[str
     return said + (await conversation.ask(may_call=False)).text
 
 
-async def _round(turn: AgentTurn, tools: Mapping[str, Tool], said: str, reply: ModelReply) -> list[Message]:
-    """Do what the model asked for; returns what the conversation has gained by it. What was `said` before
-    stands in no row yet."""
+async def _run_round(
+    turn: AgentTurn, tools: Mapping[str, Tool], said: str, reply: ModelReply
+) -> list[Message]:
+    """Run the calls of a reply; return the messages that the conversation gains. `said` is earlier text of
+    the model that no row holds yet."""
     await turn.calls(said + reply.text, *reply.calls, opaque=reply.opaque)
     results = await run_calls(turn, tools, [call for call in reply.calls if call.id not in reply.broken])
     for call in reply.calls:
         if call.id in reply.broken:
-            results[call.id] = _told(reply.broken[call.id])
+            results[call.id] = _result_of_broken_call(reply.broken[call.id])
             await turn.result(call, results[call.id].content, "error")
     gained: list[Message] = [AssistantMessage(reply.text, tuple(reply.calls), reply.opaque)]
     for call in reply.calls:
@@ -75,8 +77,8 @@ async def _round(turn: AgentTurn, tools: Mapping[str, Tool], said: str, reply: M
     return gained + [UserMessage(disarmed(text)) for text in await turn.steered()]
 
 
-def _told(broken: ToolCallBroken) -> Result:
+def _result_of_broken_call(broken: ToolCallBroken) -> Result:
     return Result(
-        f"Nothing was done: {broken.problem}. What came of the arguments: {broken.arguments[:500]}",
+        f"Nothing was done: {broken.problem} Arguments as far as they arrived: {broken.arguments[:500]}",
         is_error=True,
     )

@@ -1,9 +1,8 @@
-"""The agent: a model, the tools, and what it remembers, opened once for a gateway.
+"""The agent: a model, the tools and the memory, opened once for a gateway.
 
     async with open_agent(...) as agent: ...       # agent(turn) answers one message
 
-What it holds (clients, servers of tools) lives as long as the block; what a turn needs of it, as long as
-the turn.
+HTTP clients and MCP servers live as long as the block; a turn's model lives as long as the turn.
 """
 
 from __future__ import annotations
@@ -50,29 +49,29 @@ class Agent:
     box: Toolbox
     world: World
     window: int | None
-    """Tokens that the model can take, if anybody has said so."""
+    """Context length of the model in tokens, if known."""
     most: int
-    """Requests to a model in one turn."""
+    """Maximum number of requests to the model in one turn."""
     about: str = ""
-    """Which model answers, and why, in a sentence."""
+    """A sentence that names the model and the reason for its choice."""
     is_demo: bool = False
 
     async def __call__(self, turn: AgentTurn) -> str:
         """Answer one message."""
-        prompt, compaction = await turn.database.read(_remembered, turn.session_id)
+        prompt, compaction = await turn.database.read(_prompt_and_compaction, turn.session_id)
         if prompt is None:
-            # Made once, and the same in every request: what a provider has cached begins with it.
+            # Built once per session: a provider's cache needs the same beginning in every request.
             memory = snapshot(turn.home)
             prompt = system_prompt(turn.home, turn.entry, turn.world.now(), memory, dialect=turn.dialect)
             await turn.database.write(sessions.set_prompt, turn.session_id, prompt)
-        # What whoever opened the conversation has said of how it is to be led stands in it as such rows.
-        told = [row.content for row in turn.history if row.role == "system"]
+        # Rows with the role `system` hold the instructions of the API client that opened the conversation.
+        instructions = [row.content for row in turn.history if row.role == "system"]
         toolset = await self.box.tools()
         if missing := self.box.missing():
             turn.mention(
                 f"⏳ Still being connected, so without its tools in this turn: {', '.join(missing)}."
             )
-        request = ModelRequest(messages=(), system="\n\n".join([prompt, *told]), tools=toolset.specs)
+        request = ModelRequest(messages=(), system="\n\n".join([prompt, *instructions]), tools=toolset.specs)
         async with self.open_model() as model:
             conversation = Conversation(turn, model, request, compaction, self.window)
             return await answer(turn, conversation, toolset.tools, most=self.most)
@@ -80,16 +79,16 @@ class Agent:
     async def compress(
         self, entry: SessionEntry, rows: Sequence[TranscriptRow], database: Database, focus: str = ""
     ) -> ShorteningResult | None:
-        """Shorten what a model is sent of a session because somebody asks for it; None where no model is
-        sent anything."""
+        """Shorten the conversation of a session at a person's request. Return None if the demo answers: it
+        sends nothing to a model."""
         if self.is_demo:
             return None
         used: list[Usage] = []
         compaction = await database.read(compactions.get, entry.session_id)
-        fresh = replace(compaction, wasted=0, not_before=0.0)
+        unlimited = replace(compaction, wasted=0, not_before=0.0)
         async with self.open_model() as model:
             shortener = Shortener(model, database, entry.session_id, self.world.time, used.append)
-            done = await shortener.shorten(rows, fresh, window=self.window, focus=focus)
+            done = await shortener.shorten(rows, unlimited, window=self.window, focus=focus)
         for usage in used:
             await database.write(sessions.add_usage, entry.session_id, replace(usage, last_prompt_tokens=0))
         return done
@@ -104,10 +103,10 @@ async def open_agent(
     tools: Mapping[str, Tool] | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> AsyncIterator[Agent]:
-    """The agent that this configuration asks for, with these tools, or with all there are. `tell` is told
-    who answers, and why."""
+    """Open the agent of this configuration, with these tools or with all. `tell` is called with the choice
+    of the model and its reason, and with problems of MCP servers."""
     chosen = await choose(loaded.config.model, loaded.origins, environ)
-    log.info("the model is chosen", why=chosen.why)
+    log.info("model chosen", why=chosen.why)
     if tell is not None:
         tell(chosen.why)
     endpoint, config = chosen.endpoint, loaded.config
@@ -137,7 +136,8 @@ async def open_agent(
 async def _models(
     endpoint: Endpoint | None, config: GatewayConfig, environ: Mapping[str, str], world: World
 ) -> AsyncIterator[Callable[[], AbstractAsyncContextManager[Model]]]:
-    """What opens the model for a turn. Only one behind an address needs an HTTP client."""
+    """Yield the function that opens the model for a turn. The demo needs no HTTP client, so its modules are
+    not imported for it."""
     if endpoint is None:
         yield lambda: nullcontext(DemoModel(world))
         return
@@ -150,5 +150,5 @@ async def _models(
         yield partial(open_model, http, endpoints, world, retries=config.agent.api_max_retries)
 
 
-def _remembered(db: sqlite3.Connection, session_id: str) -> tuple[str | None, Compaction]:
+def _prompt_and_compaction(db: sqlite3.Connection, session_id: str) -> tuple[str | None, Compaction]:
     return sessions.prompt(db, session_id), compactions.get(db, session_id)

@@ -1,9 +1,9 @@
-"""The system prompt: who the agent is, where it talks, what it should know from the start.
+"""The system prompt: the identity of the agent, the place of the conversation, and the memory.
 
-It is made once for a session and stored with it, so that it is the same in every request, over restarts
-too: a provider's cache keeps what it has read of a conversation only as long as its beginning stays the
-same. What changes from turn to turn goes with the person's message. Names that people chose are data in it,
-quoted and short.
+It is built once per session and stored with it, so that every request has the same one, also after a restart:
+a provider's cache only holds a conversation while its beginning stays the same. Text that changes from turn
+to turn is added to the person's message instead. Names that people chose are data in the prompt, quoted and
+short.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..platform.contract import Dialect
 from ..state.tables.session_entry import SessionEntry
 
 IDENTITY = "SOUL.md"
-"""In the home: who the agent is, in its owner's words."""
+"""File in the home with the identity of the agent, written by the owner."""
 LONGEST_NAME = 240
 LONGEST_IDENTITY = 20_000
 
@@ -40,7 +40,7 @@ _PLAIN = "What you write is shown as it is: use no Markdown but lists and code b
 def system_prompt(
     home: Path, entry: SessionEntry, now: datetime, memory: str = "", *, dialect: Dialect = "markdown"
 ) -> str:
-    """The prompt of a session that begins now."""
+    """Return the prompt of a session that begins now."""
     parts = [_identity(home), _CONDUCT, _PLAIN if dialect == "plain" else "", _whereabouts(entry.origin)]
     return "\n\n".join(part for part in (*parts, f"The session began on {now:%Y-%m-%d}.", memory) if part)
 
@@ -54,7 +54,7 @@ def _identity(home: Path) -> str:
 
 
 def _whereabouts(origin: SessionSource | None) -> str:
-    """Where the conversation takes place, as data."""
+    """Return the place of the conversation, as data."""
     if origin is None:
         return ""
     facts = {

@@ -1,8 +1,8 @@
-"""Shortening a conversation: the plan is made, a model writes the summary if one is wanted, and what has
-come of it is stored, for the next turn and the next life.
+"""Shortening of a conversation: make the plan, let a model write the summary if the plan wants one, and store
+the compaction for the next turn and the next life.
 
-When the model does not write a summary, the conversation stays as it was but for the results that are one
-line now. No attempt is made by itself for a while then, nor when two in a row have saved too little.
+If the model writes no summary, only old results and arguments are shortened. Then no automatic attempt is
+made for a while, nor after two consecutive attempts that saved too little.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ from .providers.model import Model, ModelRequest, TextDelta, UserMessage
 from .providers.model_errors import ContextTooLong, ModelError
 
 WITHIN = 300.0
-"""Seconds a model may take for a summary."""
+"""Deadline for a summary, in seconds."""
 LONGEST_TODO = 4_000
 SHARES = (1, 4, 16)
-"""By what its material is divided, from one try to the next."""
+"""Divisors of the length of the request for a summary, one for each try."""
 
 log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ShorteningResult:
-    """What came of an attempt."""
+    """The result of an attempt to shorten a conversation."""
 
     compaction: Compaction
     before: int
-    """About how many tokens were sent, and are now."""
+    """Estimated tokens of the conversation before the attempt."""
     after: int
+    """Estimated tokens of the conversation after the attempt."""
     trouble: str = ""
-    """Why there is no summary where there should be one."""
+    """Reason why a summary that the plan wanted was not written; else empty."""
 
     @property
     def saved(self) -> bool:
@@ -61,22 +62,22 @@ class ShorteningResult:
 
 
 def may_shorten_automatically(compaction: Compaction, now: float) -> bool:
-    """Whether an attempt may be made that nobody asked for."""
+    """Return whether an attempt may be made that no person asked for."""
     return compaction.wasted < MOST_WASTED and now >= compaction.not_before
 
 
 @dataclass(frozen=True, slots=True)
 class Shortener:
-    """Makes the conversation of a session shorter."""
+    """Shortens the conversation of a session."""
 
     model: Model
     database: Database
     session_id: str
     now: Callable[[], float]
-    use: Callable[[Usage], object]
-    """Is told what the model has used for it."""
-    active: Callable[[], object] = lambda: None
-    """Is called whenever the model gives a sign of life."""
+    on_usage: Callable[[Usage], object]
+    """Called with the tokens that a summary has used."""
+    on_activity: Callable[[], object] = lambda: None
+    """Called for each item of the model's answer."""
 
     async def shorten(
         self,
@@ -87,19 +88,19 @@ class Shortener:
         attempt: int = 0,
         focus: str = "",
     ) -> ShorteningResult:
-        """Make what is sent of these rows shorter than `compaction` does, and store how."""
+        """Shorten the conversation of these rows more than `compaction` does, and store the result."""
         before = tokens(messages_of(rows, compaction))
-        made, trouble = plan(rows, compaction, attempt), ""
-        new = made.lighter if made else compaction
-        if made and made.old:
+        planned, trouble = plan(rows, compaction, attempt), ""
+        new = planned.lighter if planned else compaction
+        if planned and planned.old:
             summary = ""
             try:
-                summary = await self._summary(made, window, focus)
+                summary = await self._summary(planned, window, focus)
                 trouble = "" if summary else "The model wrote no summary."
             except ModelError as error:
                 trouble = str(error)
-            todo = await self.database.read(_still_to_do, self.session_id)
-            with_summary = replace(made.with_summary(summary[: longest_summary(window)]), todo=todo)
+            todo = await self.database.read(_open_todos, self.session_id)
+            with_summary = replace(planned.with_summary(summary[: longest_summary(window)]), todo=todo)
             if summary and tokens(messages_of(rows, with_summary)) < before:
                 new = with_summary
         after = tokens(messages_of(rows, new))
@@ -108,7 +109,7 @@ class Shortener:
         )
         await self.database.write(compactions.put, self.session_id, new)
         log.info(
-            "a conversation was shortened",
+            "conversation shortened",
             session=self.session_id,
             before=before,
             after=after,
@@ -116,26 +117,28 @@ class Shortener:
         )
         return ShorteningResult(new, before, after, trouble)
 
-    async def _summary(self, made: Plan, window: int | None, focus: str) -> str:
-        """What the model writes; it gets less to read where that was too much. Raises `ModelError`."""
+    async def _summary(self, planned: Plan, window: int | None, focus: str) -> str:
+        """Return the summary that the model writes. A request that is too long is repeated with less
+        material. Raises `ModelError`."""
         for share in SHARES[:-1]:
             with suppress(ContextTooLong):
-                return await self._written(summary_prompt(made, window, focus, share))
-        return await self._written(summary_prompt(made, window, focus, SHARES[-1]))
+                return await self._answer_to(summary_prompt(planned, window, focus, share))
+        return await self._answer_to(summary_prompt(planned, window, focus, SHARES[-1]))
 
-    async def _written(self, wanted: str) -> str:
-        request, text = ModelRequest(messages=(UserMessage(wanted),), system=SUMMARISER), ""
+    async def _answer_to(self, prompt: str) -> str:
+        """Return the model's answer to one prompt; empty after the deadline."""
+        request, text = ModelRequest(messages=(UserMessage(prompt),), system=SUMMARISER), ""
         with trio.move_on_after(WITHIN) as patience:
             async with self.model.stream(request) as items:
                 async for item in items:
-                    self.active()
+                    self.on_activity()
                     if isinstance(item, TextDelta):
                         text += item.text
                     elif isinstance(item, Usage):
-                        self.use(item)
+                        self.on_usage(item)
         return "" if patience.cancelled_caught else text.strip()
 
 
-def _still_to_do(db: sqlite3.Connection, session_id: str) -> str:
+def _open_todos(db: sqlite3.Connection, session_id: str) -> str:
     items = (item for item in todos.get(db, session_id) if item.status in ("pending", "in_progress"))
     return "\n".join(f"- {item.id} ({item.status}): {item.content}" for item in items)[:LONGEST_TODO]

@@ -1,7 +1,7 @@
-"""The tools of the agent, and as its models see them.
+"""The tools of the agent, and their description for the model.
 
-Made once, and again only when a server of tools offers something else: a model's requests all begin with
-them, and are the cheaper, the less they change.
+They are built once, and again only when an MCP server offers other tools. Each request begins with them, and
+a provider's cache only helps while they stay the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .providers.model import Model, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """Tools by their names."""
+    """Tools by name, and their description for a model."""
 
     tools: Mapping[str, Tool]
     specs: tuple[ToolSpec, ...]
@@ -29,8 +29,8 @@ def build_toolset(
     tools: Mapping[str, Tool],
     disabled: Collection[str],
 ) -> Toolset:
-    """Return these tools and the one that hands work to another agent, which has them too; all without the
-    disabled ones."""
+    """Return these tools without the disabled ones, and the tool that delegates work to another agent with
+    the same tools."""
     tools = {name: tool for name, tool in tools.items() if name not in disabled}
     if NAME not in disabled:
         tools = {NAME: delegate_tool(open_model, tools), **tools}
@@ -39,7 +39,7 @@ def build_toolset(
 
 
 class Toolbox:
-    """The tools of this program and those of the servers, if there are any."""
+    """The tools of this program and those of the MCP servers, if any are configured."""
 
     def __init__(
         self,
@@ -50,17 +50,18 @@ class Toolbox:
         disabled: Collection[str] = (),
     ) -> None:
         self._open_model, self._own, self._servers, self._disabled = open_model, own, servers, disabled
-        self._theirs: Mapping[str, Tool] = {}
-        self._made = build_toolset(open_model, own, disabled)
+        self._of_servers: Mapping[str, Tool] = {}
+        self._toolset = build_toolset(open_model, own, disabled)
 
     async def tools(self) -> Toolset:
-        """What there is now."""
-        theirs = await self._servers.tools() if self._servers else self._theirs
-        if theirs is not self._theirs:
-            self._theirs = theirs
-            self._made = build_toolset(self._open_model, {**theirs, **self._own}, self._disabled)
-        return self._made
+        """Return the tools that are available now."""
+        of_servers = await self._servers.tools() if self._servers else self._of_servers
+        if of_servers is not self._of_servers:
+            self._of_servers = of_servers
+            self._toolset = build_toolset(self._open_model, {**of_servers, **self._own}, self._disabled)
+        return self._toolset
 
     def missing(self) -> list[str]:
-        """Return the names of the servers whose tools are not there yet, each of them once."""
+        """Return the names of the MCP servers whose tools are not available yet. A name is returned only
+        once, over all calls."""
         return self._servers.missing() if self._servers else []

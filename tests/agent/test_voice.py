@@ -44,15 +44,15 @@ def speech(turn: Slow) -> Any:
 
 async def test_what_comes_meanwhile_is_said_as_one(autojump_clock: MockClock) -> None:
     turn = Slow()
-    async with speech(turn) as voice:
+    async with speech(turn) as shown:
         for piece in ("a", "b", "c"):
-            voice.say(piece)
+            shown.say(piece)
         await trio.sleep(2.5)
         assert turn.said == ["asked", "abc"]
-        voice.say("d")
-        voice.say("hm", aloud=False)
-        voice.say("m", aloud=False)
-        voice.say("e")
+        shown.say("d")
+        shown.say("hm", is_reasoning=True)
+        shown.say("m", is_reasoning=True)
+        shown.say("e")
         assert trio.current_time() == 2.5, "who writes waits for nobody"
     assert turn.said == ["asked", "abc", "d", "(hmm)", "e"]
 
@@ -61,8 +61,8 @@ async def test_what_came_before_an_error_is_said(autojump_clock: MockClock) -> N
     turn = Slow()
 
     async def writes() -> None:
-        async with speech(turn) as voice:
-            voice.say("half")
+        async with speech(turn) as shown:
+            shown.say("half")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -75,8 +75,8 @@ async def test_where_nothing_can_be_kept_the_model_is_not_read_on(at: int, autoj
     turn = Slow(fails_at=at)
 
     async def writes() -> None:
-        async with speech(turn) as voice:
-            voice.say("half")
+        async with speech(turn) as shown:
+            shown.say("half")
             await trio.sleep_forever()
 
     with pytest.raises(OSError, match="disk is full"):
@@ -87,8 +87,8 @@ async def test_where_nothing_can_be_kept_the_model_is_not_read_on(at: int, autoj
 async def test_who_is_cancelled_says_nothing_more(autojump_clock: MockClock) -> None:
     turn = Slow()
     with trio.move_on_after(1.5) as patience:
-        async with speech(turn) as voice:
-            voice.say("half")
+        async with speech(turn) as shown:
+            shown.say("half")
             await trio.sleep_forever()
     assert patience.cancelled_caught
     assert turn.said == ["asked"]
