@@ -1,18 +1,18 @@
-"""Models behind an address: two ways of speaking, one way of being spoken to.
+"""Models behind an address: two wire formats, one interface for the loop.
 
-    choose      which model, and why
-    opening     the models of a turn, while it lasts
-    retry       asking again, and falling back
-    openai, anthropic      requests in the vendors' words; pure, and a thin shell each
-    openai_answer, anthropic_answer    their answers; pure
-    thinking_aloud      thoughts within an answer; pure
-    stream      the shell they share: post, read as it comes, hang up
-    sse         events out of bytes
-    repair      a conversation as every server takes it
-    refusals, errors       what can go wrong, and what to do about it
-    http        the one place that builds clients
-    endpoint    where, which model, and the secret for it
-    model       what the loop says and hears
+    choose              the model to use, and the reason
+    open_models         the models of a turn
+    retry               retries, and the fallback model
+    wire                requests and answers in both wire formats; pure, with a thin client each
+    stream              the client code that both formats share: post, read the answer, close
+    sse                 server-sent events, decoded from bytes
+    repair              a conversation in a form that every server accepts
+    error_mapping       from a server's refusal to an error
+    model_errors        the errors of models, each with a remedy
+    model_clients       the only module that builds HTTP clients
+    endpoint            address, model name and key
+    model               the interface between the loop and a model
 
-Only `http` and what stands above it needs httpx: nobody waits for its import who has not asked a model.
+Only `model_clients` and the modules above it import httpx, so a program that asks no model does not wait for
+that import.
 """

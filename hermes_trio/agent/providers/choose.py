@@ -1,8 +1,7 @@
-"""Which model answers, and why, in words for the line at the start and for `doctor`.
+"""Choice of the model, and its reason as text for the line at the start and for `doctor`.
 
-The configuration decides; where it says nothing, a key in the environment; then a model server on this
-machine, which is asked for its models and for nothing else; then the demo. Nothing here needs httpx as
-long as nobody listens on this machine.
+The configuration decides; without it, a key in the environment; then a model server on this machine, which is
+only asked for its models; then the demo. httpx is imported only if a server listens on this machine.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ...config.schema import ModelConfig
 from .endpoint import Endpoint
 
 LOCAL_SERVERS = {11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp", 8000: "vLLM"}
-"""Where the usual servers listen, in the order in which they are asked."""
+"""Default ports of model servers, in the order in which they are tried."""
 PROBE_SECONDS = 1.0
 
 _OPENROUTER = "https://openrouter.ai/api/v1"
@@ -44,16 +43,18 @@ _LONGEST_LIST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """Who answers."""
+    """The chosen model and the reason."""
 
     endpoint: Endpoint | None
-    """None is the demo."""
+    """None for the demo."""
     why: str
-    """A sentence, without secrets."""
+    """The reason, as a sentence without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ServedModel:
+    """A model that a server on this machine offers."""
+
     model: str
     context_length: int | None
 
@@ -65,19 +66,20 @@ async def choose(
     *,
     local_servers: Mapping[int, str] = LOCAL_SERVERS,
 ) -> ModelChoice:
-    """Who answers with this configuration. `origins` is `Loaded.origins`: which keys were set, and where."""
+    """Return the model for this configuration. `origins` is `Loaded.origins`: the keys that were set, and
+    where they were set."""
     because = _because(origins.get("model.provider"))
     if because and model.provider == "demo":
         return ModelChoice(None, f"The demo answers, because {because}.")
     if (endpoint := configured(model, origins, environ)) is not None:
         if model.base_url and not model.name and model.provider == "openai":
             endpoint = await _with_model_of(endpoint, model)
-        return _chosen(endpoint, because or "OPENROUTER_API_KEY is set")
+        return _choice(endpoint, because or "OPENROUTER_API_KEY is set")
     for port, name in local_servers.items():
         url = f"http://127.0.0.1:{port}/v1"
-        if await _listens(port) and (found := await _models(url)):
+        if await _listens(port) and (found := await _probe(url)):
             endpoint = _endpoint(model, url, found.model, None, found.context_length)
-            return _chosen(endpoint, f"a model server ({name}, probably) listens there and no key is set")
+            return _choice(endpoint, f"a model server ({name}, probably) listens there and no key is set")
     return ModelChoice(
         None,
         "The demo answers: no key is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, OPENROUTER_API_KEY), no model "
@@ -86,8 +88,8 @@ async def choose(
 
 
 def configured(model: ModelConfig, origins: Mapping[str, str], environ: Mapping[str, str]) -> Endpoint | None:
-    """Return where the configuration or the environment says that the model is; None if they do not say it,
-    or say the demo. Asks nobody. Raises `ConfigInvalid`."""
+    """Return the endpoint that the configuration or the environment names; None if they name none, or the
+    demo. Connects to no server. Raises `ConfigInvalid`."""
     if not _because(origins.get("model.provider")):
         openrouter = environ.get("OPENROUTER_API_KEY")
         return _endpoint(model, _OPENROUTER, _USUAL["openrouter"], openrouter) if openrouter else None
@@ -95,20 +97,20 @@ def configured(model: ModelConfig, origins: Mapping[str, str], environ: Mapping[
         return None
     url, key = model.base_url or _ADDRESSES[model.provider], model.api_key
     if _OPENROUTER.startswith(url.rstrip("/")) and origins.get("model.api_key") != "config.yaml":
-        key = environ.get("OPENROUTER_API_KEY")  # and no key that is meant for somebody else
+        key = environ.get("OPENROUTER_API_KEY")  # never the key of another provider
     return _endpoint(model, url, _USUAL[model.provider], key)
 
 
 def fallback(model: ModelConfig, first: Endpoint, environ: Mapping[str, str]) -> Endpoint | None:
-    """Who is asked when the first one cannot answer, if anybody is."""
+    """Return the fallback model for `first`; None if none is configured. Raises `ConfigInvalid`."""
     other = model.fallback
     if other.name is None:
         return None
     provider = other.provider or first.provider
-    is_there_too = provider == first.provider and other.base_url in (None, first.base_url)
-    url = other.base_url or (first.base_url if is_there_too else _ADDRESSES[provider])
-    key = other.api_key or (first.api_key if is_there_too else None)
-    if key is None and not is_there_too:
+    same_server = provider == first.provider and other.base_url in (None, first.base_url)
+    url = other.base_url or (first.base_url if same_server else _ADDRESSES[provider])
+    key = other.api_key or (first.api_key if same_server else None)
+    if key is None and not same_server:
         key = environ.get(
             "OPENROUTER_API_KEY" if _OPENROUTER.startswith(url.rstrip("/")) else _KEYS[provider]
         )
@@ -122,12 +124,13 @@ def fallback(model: ModelConfig, first: Endpoint, environ: Mapping[str, str]) ->
 
 
 def known_context_length(model: str) -> int | None:
-    """Tokens that a model of this name can take, where the name says it."""
+    """Return the context length of a model in tokens, if its name is known; else None."""
     name = model.rpartition("/")[2]
     return next((tokens for start, tokens in _CONTEXT if name.startswith(start)), None)
 
 
 def _because(origin: str | None) -> str:
+    """Return the reason for a choice from the origin of its key in the configuration."""
     if origin is None:
         return ""
     if origin.isupper():
@@ -136,8 +139,9 @@ def _because(origin: str | None) -> str:
 
 
 async def _with_model_of(endpoint: Endpoint, model: ModelConfig) -> Endpoint:
-    """Return the endpoint with the first model of its server: a server of one's own has models of its own."""
-    found = await _models(endpoint.base_url) if endpoint.is_local else None
+    """Return the endpoint with the first model of its server, if that runs on this machine: its models cannot
+    be known in advance."""
+    found = await _probe(endpoint.base_url) if endpoint.is_local else None
     name = found.model if found else "default"
     length = model.context_length or (found and found.context_length) or known_context_length(name)
     return replace(endpoint, model=name, context_length=length)
@@ -156,7 +160,7 @@ def _endpoint(
     )
 
 
-def _chosen(endpoint: Endpoint, because: str) -> ModelChoice:
+def _choice(endpoint: Endpoint, because: str) -> ModelChoice:
     return ModelChoice(endpoint, f"{endpoint.model} at {endpoint.shown} is asked, because {because}.")
 
 
@@ -171,11 +175,12 @@ async def _listens(port: int) -> bool:
     return False
 
 
-async def _models(url: str) -> _Found | None:
-    """The first model of the server at this address that talks; it gets no key, and little time."""
+async def _probe(url: str) -> _ServedModel | None:
+    """Return the first chat model of the server at this address. The request has no key and a short
+    deadline."""
     from .model_clients import Http, httpx
 
-    said = b""
+    body = b""
     with trio.move_on_after(PROBE_SECONDS) as patience:
         try:
             async with (
@@ -183,17 +188,17 @@ async def _models(url: str) -> _Found | None:
                 client.stream("GET", url.rstrip("/") + "/models") as response,
             ):
                 async for chunk in response.aiter_bytes():
-                    said += chunk
-                    if len(said) > _LONGEST_LIST:
+                    body += chunk
+                    if len(body) > _LONGEST_LIST:
                         patience.cancel(reason="too long for a list of models")
         except (httpx.HTTPError, httpx.InvalidURL):
             return None
-    return _first(said)
+    return _first_chat_model(body)
 
 
-def _first(said: bytes) -> _Found | None:
+def _first_chat_model(body: bytes) -> _ServedModel | None:
     try:
-        listed = msgspec.json.decode(said, type=dict[str, Any]).get("data")
+        listed = msgspec.json.decode(body, type=dict[str, Any]).get("data")
     except (msgspec.MsgspecError, RecursionError):
         return None
     for entry in listed if isinstance(listed, list) else []:
@@ -201,5 +206,5 @@ def _first(said: bytes) -> _Found | None:
         if isinstance(name, str) and name and not any(word in name.lower() for word in _NO_CHAT):
             meta = entry.get("meta") if isinstance(entry.get("meta"), dict) else {}
             length = entry.get("max_model_len") or entry.get("context_length") or meta.get("n_ctx")
-            return _Found(name, length if isinstance(length, int) and length > 0 else None)
+            return _ServedModel(name, length if isinstance(length, int) and length > 0 else None)
     return None

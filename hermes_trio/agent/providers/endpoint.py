@@ -1,7 +1,7 @@
-"""Where a model is asked: the address, the model's name, and the secret that opens the door.
+"""The endpoint of a model: address, model name and key.
 
-Both vendors' clients and their errors speak of it. The secret, and whatever of an address may be one, is
-never shown.
+The clients of both wire formats and the errors use it. The key, and any part of the address that may be a
+secret, is never shown.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from ...base.errors import ConfigFinding, ConfigInvalid
 from ...config.section import MASK
 
-# What looks like a key wherever it stands, also one that its server has masked in part.
+# Text with the form of a key, also of one that its server has partly masked.
 _KEY = re.compile(r"\b(?:(?:sk|pk|key|gsk|xai|hf)[-_]|AIza)[\w*.…-]{8,}|(?<=[Bb]earer )\S+")
 _SHORTEST_SECRET = 6
 _LONGEST_QUOTE = 300
 
 Body = dict[str, Any]
-"""JSON as a vendor wants or sends it."""
+"""JSON object in the format of a vendor."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -30,21 +30,21 @@ class Endpoint:
     """A model at an address."""
 
     provider: Literal["openai", "anthropic"]
-    """Whose way of speaking it understands."""
+    """Wire format of the server."""
     base_url: str
     model: str
     api_key: str | None = None
     context_length: int | None = None
-    """Tokens that it can take, if anybody has said so."""
+    """Context length of the model in tokens, if known."""
 
     def __post_init__(self) -> None:
         try:
             url = urlsplit(self.base_url)
-            known = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0
+            is_valid = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0
         except ValueError:
-            known = False
+            is_valid = False
         findings: list[ConfigFinding] = []
-        if not known:
+        if not is_valid:
             problem = "it is no address of a server"
             findings.append(
                 ConfigFinding("model.base_url", problem, "Write it like http://localhost:11434/v1.")
@@ -60,7 +60,7 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """The address without what may be secret in it."""
+        """The address without the parts that may be secret."""
         url = urlsplit(self.base_url)
         return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}".rstrip("/")
 
@@ -71,7 +71,7 @@ class Endpoint:
 
     @property
     def sign_in(self) -> dict[str, str]:
-        """The header that a name and a password in the address become."""
+        """The header for a user name and a password in the address; empty without them."""
         url = urlsplit(self.base_url)
         if not url.username:
             return {}
@@ -80,7 +80,7 @@ class Endpoint:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a server on this machine."""
+        """True for a server on this machine."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -88,15 +88,15 @@ class Endpoint:
 
     @property
     def origin(self) -> str:
-        """Who wrote an answer: what is opaque in it goes back to nobody else."""
+        """Name of this model on this server. Opaque data of an answer is sent back only to its origin."""
         return f"{self.provider}/{self.host}/{self.model}"
 
     def quoted(self, text: str) -> str:
-        """What this server said, fit to be shown: one line, not too long, and no secret in it."""
+        """Return text of this server in a form that may be shown: one short line without secrets."""
         text = " ".join(text.split())
         url = urlsplit(self.base_url)
-        asked_for = [value for values in parse_qs(url.query).values() for value in values]
-        for secret in (self.api_key, url.password, *asked_for):
+        in_query = [value for values in parse_qs(url.query).values() for value in values]
+        for secret in (self.api_key, url.password, *in_query):
             if secret and len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, MASK)
         text = _KEY.sub(MASK, text)

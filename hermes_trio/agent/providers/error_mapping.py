@@ -1,7 +1,7 @@
-"""From what a server says instead of an answer to a `ModelError`: a pure function of the HTTP status and
-the words, because servers agree on neither.
+"""Mapping of a server's error to a `ModelError`. Pure functions of both the HTTP status and the text, because
+servers agree on neither.
 
-An error is found in the body of a refused request, or in the middle of a stream that had begun with 200.
+An error is in the body of a refused request, or in the middle of a stream that began with status 200.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _BY_TYPE = (
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The seconds for which the server wants silence."""
+    """Return the seconds that the server asks to wait before the next request; None if it names none."""
     if milliseconds := _number(headers.get("retry-after-ms")):
         return milliseconds / 1000
     value = headers.get("retry-after")
@@ -90,18 +90,18 @@ def _number(text: str | None) -> float | None:
 def response_error(
     endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes, now: datetime
 ) -> ModelError:
-    """The error that an HTTP answer with this status is."""
+    """Return the error for an HTTP response with this status."""
     try:
         payload = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         payload = body.decode("utf-8", "replace")
         if "<html" in payload[:2000].lower() or "<!doctype" in payload[:200].lower():
-            payload = ""  # a page for people: there is nothing in it to quote
+            payload = ""  # an HTML page: nothing in it is worth quoting
     return _error(endpoint, status, payload, retry_after(headers, now))
 
 
 def stream_error(endpoint: Endpoint, payload: object) -> ModelError | None:
-    """The error that a message in a stream is; None if it is none."""
+    """Return the error for a message in a stream; None if the message is no error."""
     match payload:
         case {"error": None} | {"error": ""} | {"error": False}:
             return None
@@ -111,7 +111,7 @@ def stream_error(endpoint: Endpoint, payload: object) -> ModelError | None:
 
 
 def _error(endpoint: Endpoint, status: int | None, payload: object, after: float | None) -> ModelError:
-    kind, said, code = _words(payload)
+    kind, said, code = _details(payload)
     low = f"{kind} {said}".lower()
     everything = f"{low} {payload}".lower()
     if status is None:
@@ -133,7 +133,7 @@ def _error(endpoint: Endpoint, status: int | None, payload: object, after: float
     if blames_us and _CONTENT.search(low):
         return ContentRefused(endpoint, said=said)
     if status in (401, 403):
-        # What it says is not quoted: servers like to repeat the key, or a part of it.
+        # The text is not quoted: many servers repeat the key in it, or a part of it.
         if endpoint.api_key:
             return KeyRefused(endpoint)
         return KeyRefused(endpoint, problem="it wants a key", remedy=_NO_KEY)
@@ -146,10 +146,10 @@ def _error(endpoint: Endpoint, status: int | None, payload: object, after: float
     return RequestRefused(endpoint, said=said)
 
 
-def _words(payload: object) -> tuple[str, str, int | None]:
-    """The type, the message and the number in an error, of whatever shape it is."""
+def _details(payload: object) -> tuple[str, str, int | None]:
+    """Return the type, the message and the status code in an error of any shape."""
     if isinstance(payload, list) and payload:
-        payload = payload[0]  # Google's way
+        payload = payload[0]  # the format of Google
     if not isinstance(payload, dict):
         return "", payload if isinstance(payload, str) else "", None
     inner: dict[str, Any] = payload
@@ -171,7 +171,7 @@ def _words(payload: object) -> tuple[str, str, int | None]:
     )
     metadata = inner.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
-        said = f"{said}: {metadata['raw']}"  # OpenRouter's: what the provider behind it said
+        said = f"{said}: {metadata['raw']}"  # OpenRouter: the text of its upstream provider
     code = inner.get("code")
     known = code if isinstance(code, int) and 400 <= code < 600 else None
     return kind, said, known

@@ -1,17 +1,17 @@
-"""What the agent's loop and a model say to each other, whoever runs the model.
+"""The interface between the agent's loop and a model.
 
-A request goes out whole; an answer comes back in items, in the order in which they become true:
+A request is sent as a whole; an answer comes back as items, in this order:
 
-    Waits, FallsBack            only before the answer itself: an attempt failed, and what is done about it;
-                                what it has thought, and the calls it has begun, are void
-    ReasoningDelta, TextDelta   as they are written
-    ToolCallStarted             the model begins to write a call; nobody knows yet what it asks for
-    ToolCallReady               a whole call, its arguments a JSON object: only now may anything run
-    ToolCallBroken              a call that was cut, or is no JSON object: it can only be told to the model
+    RetryScheduled,             only before the answer: an attempt failed, and another one follows; reasoning
+    ModelReplaced               and begun calls of the failed attempt are void
+    ReasoningDelta, TextDelta   while they are written
+    ToolCallStarted             the model begins to write a call; its arguments are not known yet
+    ToolCallReady               a complete call, its arguments a JSON object: only now may it run
+    ToolCallBroken              a call that was cut, or whose arguments are no JSON object: it never runs
     Usage                       once, if the server counts
-    Finished                    last. An answer without it was not finished, and ends in a `ModelError`
+    Finished                    last. An answer without it is incomplete, and ends in a `ModelError`
 
-Calls are ready when the answer is whole, never earlier: what failed in the middle has called nothing.
+Calls are ready when the answer is complete, never earlier: an answer that fails in the middle runs nothing.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ Reason = Literal["stop", "tool_calls", "length"]
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What a person said."""
+    """A message of a person."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """What a model answered."""
+    """An answer of a model."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     opaque: str | None = None
-    """`Finished.opaque` of that answer. Some models refuse to go on when they do not get it back; one that
-    did not write it never sees it."""
+    """`Finished.opaque` of that answer. Some models refuse to continue without it. It is sent only to the
+    model that wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a call."""
+    """The result of a tool call."""
 
     call_id: str
     content: str
@@ -61,7 +61,7 @@ Message = UserMessage | AssistantMessage | ToolResult
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model sees it."""
+    """The description of a tool for a model."""
 
     name: str
     description: str
@@ -71,25 +71,25 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One question to a model."""
+    """One request to a model."""
 
     messages: tuple[Message, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     may_call: bool = True
-    """Whether the tools may be used. They are told all the same: what has been called before has to be known,
-    and what is cached begins with them."""
+    """False forbids calls. The tools are described even then: earlier calls need their description, and the
+    provider's cache begins with it."""
     max_tokens: int | None = None
-    """How long the answer may be; None is what the server thinks right."""
+    """Maximum length of the answer; None for the server's default."""
     temperature: float | None = None
-    """Left out where a model takes none."""
+    """Sampling temperature; left out for models that accept none."""
     effort: Effort | None = None
-    """How hard the model should think; None is its own way."""
+    """Reasoning effort; None for the model's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryScheduled:
-    """An attempt failed, and the next one is made in so many seconds."""
+    """An attempt failed; the next one follows after `seconds`."""
 
     seconds: float
     because: ModelError
@@ -97,7 +97,7 @@ class RetryScheduled:
 
 @dataclass(frozen=True, slots=True)
 class ModelReplaced:
-    """A model cannot answer: from here on, and for the rest of the turn, another one does."""
+    """The model cannot answer; `model` replaces it for the rest of the turn."""
 
     model: str
     because: ModelError
@@ -105,39 +105,52 @@ class ModelReplaced:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
+    """A piece of the answer's text."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
+    """A piece of the model's reasoning."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStarted:
+    """The beginning of a tool call."""
+
     id: str
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallReady:
+    """A complete tool call, which may run."""
+
     call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallBroken:
+    """A tool call that cannot run, and the reason."""
+
     id: str
     name: str
     arguments: str
-    """As far as it came."""
+    """The arguments as far as they arrived."""
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
+    """The end of a complete answer."""
+
     reason: Reason
     opaque: str | None = None
-    """What the model wants back with this answer, for `AssistantMessage.opaque`; nobody else reads it."""
+    """Data of the model that it needs back with this answer, for `AssistantMessage.opaque`. Only its wire
+    format reads it."""
 
 
 Item = (
@@ -154,11 +167,11 @@ Item = (
 
 
 class Model(Protocol):
-    """Whoever answers requests."""
+    """A model that answers requests."""
 
     @property
     def name(self) -> str: ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
-        """Ask, and hand out the answer while it is written. Entering may raise a `ModelError`, and so may
-        each item. The block may be left, or cancelled, at any point: its connection goes with it."""
+        """Send the request and yield the answer while it is written. Entering the block and each item may
+        raise a `ModelError`. The block may be left or cancelled at any point; that closes its connection."""

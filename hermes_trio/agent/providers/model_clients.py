@@ -1,9 +1,10 @@
-"""The one place where clients of model servers are built: what they share, and what they must not do.
+"""HTTP clients for model servers. This is the only module that builds them.
 
-A client is lent to one turn at a time. Its pool costs the more CPU per request the more connections it holds
-(0.5 ms with one stream at a time, 2.3 with 50, 5.1 with 200), while one client per turn costs 0.4 to 0.6
-whatever their number. When a turn gives it back it is kept for the next one, with its connection: greeting
-a server anew, TLS and all, takes longer than everything that we do in a turn. So many are kept and no more.
+A client is lent to one turn at a time. One shared client would cost more CPU per request with each connection
+in its pool (0.5 ms with one stream at a time, 2.3 ms with 50, 5.1 ms with 200); one client per turn costs 0.4
+to 0.6 ms, whatever their number. A client that a turn gives back is kept for the next turn, with its
+connection: a new connection, with TLS, takes longer than all of our own work in a turn. At most `MOST_IDLE`
+clients are kept.
 """
 
 from __future__ import annotations
@@ -24,52 +25,51 @@ KEPT_SECONDS = 60.0
 
 
 class Http:
-    """Lends clients. One of it serves a gateway."""
+    """A pool that lends clients to turns. A gateway has one."""
 
     def __init__(self, most_idle: int = 0) -> None:
         self._most_idle = most_idle
         self._idle: list[tuple[str, httpx.AsyncClient]] = []
-        """Who nobody has, and for which address; the latest last."""
+        """Clients that are not lent, with their addresses; the most recent one is last."""
 
     @asynccontextmanager
     async def client(self, endpoint: Endpoint) -> AsyncIterator[httpx.AsyncClient]:
-        """A client for this endpoint and nobody else, while inside."""
-        client = self._taken(endpoint.base_url) or self._made(endpoint)
+        """Lend a client for this endpoint, for exclusive use during the block."""
+        client = self._take_idle(endpoint.base_url) or self._build(endpoint)
         try:
             yield client
         finally:
-            client.cookies.clear()  # the next one is somebody else
+            client.cookies.clear()  # the next turn may be that of another person
             self._idle.append((endpoint.base_url, client))
             while len(self._idle) > self._most_idle:
                 _, oldest = self._idle.pop(0)
-                await oldest.aclose()  # noqa: ASYNC102 - it closes sockets and waits for nobody
+                await oldest.aclose()  # noqa: ASYNC102 - closes sockets without waiting
 
-    def _taken(self, address: str) -> httpx.AsyncClient | None:
+    def _take_idle(self, address: str) -> httpx.AsyncClient | None:
         for at in reversed(range(len(self._idle))):
             if self._idle[at][0] == address:
                 return self._idle.pop(at)[1]
         return None
 
     async def close(self) -> None:
-        """Hang up wherever a connection was kept."""
+        """Close the idle clients with their connections."""
         while self._idle:
             _, client = self._idle.pop()
             await client.aclose()
 
-    def _made(self, endpoint: Endpoint) -> httpx.AsyncClient:
-        """A client for this endpoint, through the proxy of the environment if there is one; a server on
-        this machine is never asked through a proxy. Its only timer is the one for connecting: how long an
-        answer may take is said by cancel scopes."""
+    def _build(self, endpoint: Endpoint) -> httpx.AsyncClient:
+        """Return a new client for this endpoint. It uses the proxy of the environment, except for a server
+        on this machine. Its only timeout is for connecting; each request sets its own read timeout."""
         try:
             return httpx.AsyncClient(
-                # Who speaks no TLS need not wait for the certificates: reading them takes 20 ms.
+                # Reading the certificates takes 20 ms, so only TLS connections do it.
                 verify=self._tls if endpoint.base_url.startswith("https:") else self._no_tls,
                 trust_env=not endpoint.is_local,
                 timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
                 limits=httpx.Limits(
                     max_connections=None, max_keepalive_connections=4, keepalive_expiry=KEPT_SECONDS
                 ),
-                # Compression holds events back until there is enough to compress.
+                # No compression: it delays events until there is enough data to compress.
                 headers={"user-agent": "hermes-trio", "accept-encoding": "identity"},
             )
         except (ImportError, ValueError, httpx.InvalidURL) as error:
@@ -81,7 +81,7 @@ class Http:
 
     @cached_property
     def _no_tls(self) -> ssl.SSLContext:
-        """A context without certificates, for who needs none: each client would make one of its own."""
+        """A shared context without certificates; without it each client would build its own."""
         return httpx.create_ssl_context(verify=False)
 
     @cached_property
@@ -91,9 +91,9 @@ class Http:
 
 @asynccontextmanager
 async def open_http() -> AsyncIterator[Http]:
-    """One that keeps connections for the next turn, while inside."""
+    """Open a pool that keeps connections for the next turn."""
     http = Http(MOST_IDLE)
     try:
         yield http
     finally:
-        await http.close()  # noqa: ASYNC102 - it closes sockets and waits for nobody
+        await http.close()  # noqa: ASYNC102 - closes sockets without waiting

@@ -1,27 +1,27 @@
-"""What can go wrong between us and a model. Each says what is the matter and what to do about it.
+"""The errors of models. Each text names the problem and its remedy.
 
     ModelError                    a GatewayError
-    ├─ KeyRefused                 no key, a wrong one, or one that may not do this
+    ├─ KeyRefused                 no key, a wrong key, or a key without the permission
     ├─ NoCredit                   the account is empty
-    ├─ ModelUnknown               the server knows no such model, or is another server
-    ├─ ContextTooLong             the conversation is longer than the model can take: make it shorter
-    ├─ ContentRefused             the provider's rules, or the model itself
-    ├─ RequestRefused             the server does not understand the request
-    ├─ RateLimited                too many requests; often says for how long
-    ├─ Overloaded                 the server has too much to do
-    ├─ ServerTrouble              the server broke
-    ├─ CannotConnect              nobody there
-    ├─ CertificateRefused         somebody there, who is not who they should be
-    ├─ NotAModelServer            it answers, but not as a model's server does
-    ├─ StreamMalformed            its stream makes no sense
-    ├─ StreamCut                  the connection ended before the answer did
-    ├─ StreamStale                silence for longer than a model can think
-    ├─ AnswerTooLong              an answer without an end
-    └─ Interrupted                any of these after a part of the answer was handed out
+    ├─ ModelUnknown               the server has no such model, or the address is that of another server
+    ├─ ContextTooLong             the conversation is longer than the model's context: shorten it
+    ├─ ContentRefused             refused by the provider's rules, or by the model itself
+    ├─ RequestRefused             the server does not accept the request
+    ├─ RateLimited                too many requests; often with the time to wait
+    ├─ Overloaded                 the server is overloaded
+    ├─ ServerTrouble              an internal error of the server
+    ├─ CannotConnect              no connection
+    ├─ CertificateRefused         the certificate of the server is not trusted
+    ├─ NotAModelServer            a server that does not speak the protocol of a model server
+    ├─ StreamMalformed            the stream cannot be parsed
+    ├─ StreamCut                  the connection ended before the answer
+    ├─ StreamStale                no data for longer than a model can think
+    ├─ AnswerTooLong              an endless answer
+    └─ Interrupted                any of these, after a part of the answer was yielded
 
-`may_retry` says whether the same request can succeed later, `after` in how many seconds at the earliest,
-`may_fall_back` whether another model could do better. `code` names the error for programs; it stands in the
-last event of the run. No text has a secret in it.
+`may_retry`: the same request can succeed later. `after`: seconds until then, at least. `may_fall_back`:
+another model may succeed. `code` names the error for programs; it is in the last event of the run. No text
+contains a secret.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ContextTooLong(ModelError):
     def __init__(self, endpoint: Endpoint, *, said: str = "", limit: int | None = None) -> None:
         super().__init__(endpoint, said=said)
         self.limit = limit
-        """Tokens that the model can take, if the server said so."""
+        """Context length of the model in tokens, if the server named it."""
 
 
 class ContentRefused(ModelError):
@@ -95,8 +95,8 @@ class ContentRefused(ModelError):
 
 class RequestRefused(ModelError):
     code = "model_request_refused"
-    problem = "the server does not take the request"
-    remedy = "If this goes on, the model may need another provider or base_url."
+    problem = "the server does not accept the request"
+    remedy = "If this continues, the model may need another provider or base_url."
 
 
 class RateLimited(ModelError):
@@ -109,13 +109,13 @@ class RateLimited(ModelError):
 class Overloaded(ModelError):
     code = "model_overloaded"
     may_retry = True
-    problem = "the server has too much to do"
+    problem = "the server is overloaded"
     remedy = "Wait a while."
 
 
 class ServerTrouble(ModelError):
     may_retry = True
-    problem = "something broke in the server"
+    problem = "the server had an internal error"
     remedy = "Try again later; if it is your own server, look into its log."
 
 
@@ -125,8 +125,8 @@ class CannotConnect(ModelError):
     def __init__(
         self, endpoint: Endpoint, *, said: str = "", refused: bool = False, no_files: bool = False
     ) -> None:
-        """`no_files`: this process may open no more files, and a connection is one."""
-        # Where nobody listens on this very machine, waiting changes nothing: somebody has to start it.
+        """`no_files`: this process has reached its limit of open files, and a connection counts as one."""
+        # A refused connection on this machine means that no server runs: a retry cannot help.
         self.may_retry = not (refused and endpoint.is_local)
         if no_files:
             said = "Too many open files"
@@ -140,23 +140,23 @@ class CannotConnect(ModelError):
 
 class CertificateRefused(ModelError):
     code = "model_certificate_refused"
-    problem = "its certificate is not one that this machine trusts"
+    problem = "this machine does not trust its certificate"
     remedy = (
-        "Check the clock, and whether a proxy looks into the connection; SSL_CERT_FILE names certificates "
+        "Check the clock, and whether a proxy intercepts the connection; SSL_CERT_FILE names certificates "
         "to trust."
     )
 
 
 class NotAModelServer(ModelError):
     code = "not_a_model_server"
-    problem = "what answers there is no model server"
+    problem = "no model server answers at this address"
     remedy = "Check model.base_url ({url}); most addresses end in /v1."
 
 
 class StreamMalformed(ModelError):
     may_retry = True
-    problem = "its answer makes no sense"
-    remedy = "Try again; if it goes on, the server does not speak as it should."
+    problem = "its answer cannot be read"
+    remedy = "Try again; if this continues, the server does not keep to its protocol."
 
 
 class StreamCut(ModelError):
@@ -170,11 +170,11 @@ class StreamStale(ModelError):
     remedy = "Try again; a slow server of your own may need a smaller model."
 
     def __init__(self, endpoint: Endpoint, seconds: float) -> None:
-        super().__init__(endpoint, problem=f"not a word for {seconds:g} seconds")
+        super().__init__(endpoint, problem=f"no data for {seconds:g} seconds")
 
 
 class AnswerTooLong(ModelError):
-    """The answer was longer than anything a model means to say, and was ended."""
+    """The answer exceeded the maximum length, and was ended."""
 
     code = "answer_too_long"
     remedy = "Ask for less at a time; a model that repeats itself without end may need other settings."
@@ -184,7 +184,7 @@ class AnswerTooLong(ModelError):
 
 
 class Interrupted(ModelError):
-    """The answer broke off when a part of it had been handed out already: whoever has it decides."""
+    """The answer broke off after a part of it was yielded. The receiver of that part decides what to do."""
 
     def __init__(self, cause: ModelError) -> None:
         problem = f"the answer broke off: {cause.problem}"

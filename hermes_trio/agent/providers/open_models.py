@@ -1,4 +1,4 @@
-"""Opening the models of a turn: clients, and what asks again."""
+"""Opening of the models of a turn: their HTTP clients, retries and the fallback model."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .wire.openai import ChatCompletions
 async def open_model(
     http: Http, endpoints: Sequence[Endpoint], world: World, *, retries: int
 ) -> AsyncIterator[RetryingModel]:
-    """A model for one turn: the first of these, or the next one when that cannot answer. Its connections
-    are kept for the turn's next request, and end with the block."""
+    """Open a model for one turn: the first endpoint, or the next one if that cannot answer. Connections are
+    kept for the next request of the turn, and given back at the end of the block."""
     async with AsyncExitStack() as clients:
         models: list[Model] = []
         for endpoint in endpoints:
             client = await clients.enter_async_context(http.client(endpoint))
-            speaks = AnthropicMessages if endpoint.provider == "anthropic" else ChatCompletions
-            models.append(speaks(client, endpoint, world))
+            model_type = AnthropicMessages if endpoint.provider == "anthropic" else ChatCompletions
+            models.append(model_type(client, endpoint, world))
         yield RetryingModel(models, retries=retries, jitter=world.jitter)

@@ -1,9 +1,9 @@
-"""A conversation as every server takes it. A pure function: what a cut, an import or a change of model has
-left behind is made whole, and what was whole stays as it is.
+"""Repair of a conversation, so that every server accepts it. A pure function: it completes what a cut, an
+import or a change of the model left incomplete, and changes nothing in a complete conversation.
 
-The rules are the strictest of all servers' together: a person begins and speaks last; people and model
-take turns; nothing is empty; each call has one result, right behind it, and no result is without its call;
-ids are their own, and they and names are short and plain.
+The rules are the strictest ones of all servers together: a person has the first and the last message; people
+and model take turns; nothing is empty; each call has one result, directly after it, and no result is without
+its call; ids are unique; ids and names are short and plain.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ _LONGEST_NAME = 64
 
 
 def repaired(messages: Iterable[Message]) -> list[Message]:
-    """The same conversation, such that it can be sent."""
-    # What follows an answer until the next one: results, and what people said meanwhile, which comes
-    # behind the results.
+    """Return the conversation in a form that every server accepts."""
+    # Each answer with the messages until the next answer: its results, and messages of people, which are
+    # sent after the results.
     rounds: list[tuple[AssistantMessage, list[Message]]] = [(AssistantMessage(), [])]
     for message in messages:
         if isinstance(message, AssistantMessage):
             rounds.append((message, []))
         else:
             rounds[-1][1].append(message)
-    made: list[Message] = []
+    fixed: list[Message] = []
     used: set[str] = set()
     for answer, following in rounds:
         results = {message.call_id: message for message in following if isinstance(message, ToolResult)}
-        _answer(made, answer, results, used)
+        _add_answer(fixed, answer, results, used)
         for message in following:
             if isinstance(message, UserMessage):
-                _say(made, clean(message.text))
-    if not made or not isinstance(made[0], UserMessage):
-        made.insert(0, UserMessage(_EARLIER))
-    if isinstance(made[-1], AssistantMessage):
-        made.append(UserMessage(_GO_ON))
-    return made
+                _add_text_of_person(fixed, clean(message.text))
+    if not fixed or not isinstance(fixed[0], UserMessage):
+        fixed.insert(0, UserMessage(_EARLIER))
+    if isinstance(fixed[-1], AssistantMessage):
+        fixed.append(UserMessage(_GO_ON))
+    return fixed
 
 
 def clean(text: str) -> str:
-    """Text that can be sent: without halves of characters."""
+    """Return the text with each lone surrogate replaced, so that it can be encoded."""
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
 def plain_id(text: str, used: set[str]) -> str:
-    """An id that every server takes and that is not used yet; from here on it is."""
+    """Return an id that every server accepts and that is not in `used`; add it there."""
     wanted = re.sub(r"[^A-Za-z0-9_-]", "_", text)[:_LONGEST_ID] or "call"
     made, number = wanted, len(used)
     while made in used:
@@ -67,18 +67,18 @@ def plain_id(text: str, used: set[str]) -> str:
 
 
 def _plain_name(name: str) -> str:
-    """A name that every server takes, for what a model called and may not exist."""
+    """Return a name that every server accepts. A model may have called a tool of any name."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_LONGEST_NAME] or "unnamed"
 
 
 def json_object(text: str) -> str | None:
-    """`text` if it is a JSON object, and nothing but one; no text at all is the empty one."""
+    """Return `text` if it is exactly one JSON object, "{}" if it is empty or null, else None."""
     if not text.strip():
         return "{}"
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        try:  # with what models get wrong: line ends within strings, halves of characters
+        try:  # common mistakes of models: line ends within strings, lone surrogates
             value = json.loads(text, strict=False, parse_constant=_not_json)
         except (ValueError, RecursionError):
             return None
@@ -92,36 +92,36 @@ def _not_json(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _say(made: list[Message], text: str) -> None:
+def _add_text_of_person(fixed: list[Message], text: str) -> None:
     if not text.strip():
         return
-    if made and isinstance(made[-1], UserMessage):
-        made[-1] = UserMessage(f"{made[-1].text}\n\n{text}")
+    if fixed and isinstance(fixed[-1], UserMessage):
+        fixed[-1] = UserMessage(f"{fixed[-1].text}\n\n{text}")
     else:
-        made.append(UserMessage(text))
+        fixed.append(UserMessage(text))
 
 
-def _answer(
-    made: list[Message], said: AssistantMessage, results: Mapping[str, ToolResult], used: set[str]
+def _add_answer(
+    fixed: list[Message], answer: AssistantMessage, results: Mapping[str, ToolResult], used: set[str]
 ) -> None:
-    text = clean(said.text) if said.text.strip() else ""
-    if not text and not said.calls:
+    text = clean(answer.text) if answer.text.strip() else ""
+    if not text and not answer.calls:
         return
-    last = made[-1] if made else None
-    if isinstance(last, AssistantMessage):  # and it has no calls, or their results would stand here
+    last = fixed[-1] if fixed else None
+    if isinstance(last, AssistantMessage):  # it has no calls: their results would come after it
         text = f"{last.text}\n\n{text}" if text else last.text
-        made.pop()
-    ids = [plain_id(call.id, used) for call in said.calls]
+        fixed.pop()
+    ids = [plain_id(call.id, used) for call in answer.calls]
     calls = tuple(
         ToolCall(new, _plain_name(call.name), json_object(call.arguments) or "{}")
-        for new, call in zip(ids, said.calls, strict=True)
+        for new, call in zip(ids, answer.calls, strict=True)
     )
-    made.append(AssistantMessage(text, calls, said.opaque if _same(said.calls, calls) else None))
-    for new, call in zip(ids, said.calls, strict=True):
+    fixed.append(AssistantMessage(text, calls, answer.opaque if _same_ids(answer.calls, calls) else None))
+    for new, call in zip(ids, answer.calls, strict=True):
         result = results.get(call.id, ToolResult(call.id, NOT_SEEN, is_error=True))
         content = clean(result.content)
-        made.append(ToolResult(new, content if content.strip() else _NOTHING, result.is_error))
+        fixed.append(ToolResult(new, content if content.strip() else _NOTHING, result.is_error))
 
 
-def _same(old: Sequence[ToolCall], new: Sequence[ToolCall]) -> bool:
+def _same_ids(old: Sequence[ToolCall], new: Sequence[ToolCall]) -> bool:
     return [call.id for call in old] == [call.id for call in new]

@@ -1,8 +1,8 @@
-"""Asking again: the same model after a while, then another one, as long as nothing of the answer was handed
-out. What a model has thought is no part of it, nor is a call that it had only begun to write.
+"""Retries: the same model after a pause, then the fallback model, as long as no part of the answer was
+yielded. Reasoning and the beginning of a call do not count as a part of the answer.
 
-When something was, the error comes out as `Interrupted`: whoever has shown the beginning of an answer knows
-what a second beginning would look like; we do not.
+After a part was yielded, the error is raised as `Interrupted`: only the receiver of that part can decide
+whether the answer may begin a second time.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ log = Log(__name__)
 
 LONGEST_RETRY_AFTER = 600.0
 LONGEST_SILENCE = 300.0
-"""Seconds of silence, in all attempts together, after which the same model is not asked again."""
+"""Seconds without data, in all attempts together, after which the same model is not retried."""
 
 
 def pause(attempt: int, error: ModelError, jitter: float) -> float:
-    """Seconds until the next attempt, counted from 1; what the server asked for if it asked."""
+    """Return the seconds before the next attempt: those that the server asked for, else growing ones.
+    `attempt` is the number of the failed attempt, from 1."""
     if error.after is not None:
         return error.after + jitter
     first, most = (5.0, 120.0) if isinstance(error, StreamMalformed) else (2.0, 60.0)
@@ -33,9 +34,9 @@ def pause(attempt: int, error: ModelError, jitter: float) -> float:
 
 
 class RetryingModel:
-    """A model that is asked again when it fails, and replaced when it cannot answer.
+    """A model with retries, which is replaced by the next one if it cannot answer.
 
-    The one that could answer is kept for as long as this lives: a turn."""
+    A replacement lasts as long as this object: for the rest of the turn."""
 
     def __init__(self, models: Sequence[Model], *, retries: int, jitter: Callable[[], float]) -> None:
         self._models = list(models)
@@ -51,15 +52,15 @@ class RetryingModel:
             yield _Attempts(self, request, connection)
 
     def next_model(self) -> Model | None:
-        """The one to fall back to, which is the first from here on."""
+        """Switch to the next model and return it; None if there is none."""
         if len(self._models) == 1:
             return None
         del self._models[0]
         return self._models[0]
 
     def pause_after(self, attempt: int, silence: float, error: ModelError) -> float | None:
-        """Seconds until the same model is asked again; None if that is of no use. `silence` counts the
-        seconds in which nothing came in the attempts so far."""
+        """Return the seconds before a retry of the same model; None if a retry is of no use. `silence` counts
+        the seconds without data in all attempts so far."""
         if not error.may_retry or attempt > self._retries or silence > LONGEST_SILENCE:
             return None
         if error.after is not None and error.after > LONGEST_RETRY_AFTER:
@@ -72,15 +73,15 @@ class RetryingModel:
 
 
 class _Attempts:
-    """The items of the first answer that comes; before them, what was done to get it."""
+    """The items of the first attempt that succeeds, after one item for each failed attempt."""
 
     def __init__(self, models: RetryingModel, request: ModelRequest, connection: AsyncExitStack) -> None:
         self._models, self._request, self._connection = models, request, connection
         self._items: AsyncIterator[Item] | None = None
         self._attempt = 0
         self._next_at = -float("inf")
-        self._heard_at = self._silence = 0.0
-        self._handed_out = False
+        self._last_data_at = self._silence = 0.0
+        self._has_yielded = False
 
     def __aiter__(self) -> _Attempts:
         return self
@@ -90,27 +91,27 @@ class _Attempts:
             if self._items is None:
                 await trio.sleep_until(self._next_at)
                 self._attempt += 1
-                self._heard_at = trio.current_time()
+                self._last_data_at = trio.current_time()
                 self._items = await self._connection.enter_async_context(
                     self._models.model.stream(self._request)
                 )
             item = await anext(self._items)
         except ModelError as error:
-            self._silence += trio.current_time() - self._heard_at
+            self._silence += trio.current_time() - self._last_data_at
             await self._connection.aclose()
             self._items = None
-            if self._handed_out:
+            if self._has_yielded:
                 raise Interrupted(error) from error
-            return self._after(error)
-        self._heard_at = trio.current_time()
-        self._handed_out = self._handed_out or not isinstance(item, ReasoningDelta | ToolCallStarted)
+            return self._retry_after(error)
+        self._last_data_at = trio.current_time()
+        self._has_yielded = self._has_yielded or not isinstance(item, ReasoningDelta | ToolCallStarted)
         return item
 
-    def _after(self, error: ModelError) -> Item:
-        """What is done about it; raises the error again if that is nothing."""
+    def _retry_after(self, error: ModelError) -> Item:
+        """Plan the next attempt and return the item that says so; raise the error if there is none."""
         seconds = self._models.pause_after(self._attempt, self._silence, error)
         if seconds is not None:
-            log.info("model asked again", problem=str(error), attempt=self._attempt, seconds=seconds)
+            log.info("model failed; retrying", problem=str(error), attempt=self._attempt, seconds=seconds)
             self._next_at = trio.current_time() + seconds
             return RetryScheduled(seconds, error)
         other = self._models.next_model() if error.may_fall_back else None

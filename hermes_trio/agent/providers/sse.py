@@ -1,8 +1,8 @@
-"""Server-sent events out of bytes, however they are cut into chunks.
+"""Server-sent events, decoded from bytes in chunks of any size.
 
 Lines end in LF, CR or CRLF; a blank line ends an event; a line that begins with a colon is a comment. Two
-things are taken that the standard does not know, because servers do them: an answer in plain JSON in the
-middle of the stream (an error, passed on by a proxy), and a last event without its blank line.
+deviations from the standard are accepted, because servers have them: plain JSON in the middle of the stream
+(an error that a proxy passed on), and a last event without its blank line.
 """
 
 from __future__ import annotations
@@ -15,30 +15,32 @@ LONGEST_EVENT = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class SseEvent:
+    """One server-sent event."""
+
     data: str
     name: str = ""
 
 
 class EventTooLong(Exception):
-    """An event that no server sends who means well."""
+    """An event is longer than any that a sound server sends."""
 
 
 class Decoder:
-    """Bytes in, events out."""
+    """A decoder for a stream of events."""
 
     def __init__(self, longest: int = LONGEST_EVENT) -> None:
         self._longest = longest
         self._line = bytearray()
-        """The line that has begun."""
+        """The incomplete line."""
         self._ends_in_cr = False
-        """Whether its last byte is a CR, which may be half of a CRLF."""
+        """True if the last byte of the line is a CR, which may be the first half of a CRLF."""
         self._data: list[str] = []
         self._size = 0
         self._name = ""
         self._at_start = True
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """The events that end in this chunk."""
+        """Return the events that end in this chunk."""
         found: list[SseEvent] = []
         self._line += chunk
         if self._ends_in_cr or b"\n" in chunk or b"\r" in chunk:
@@ -52,7 +54,7 @@ class Decoder:
         return found
 
     def end(self) -> list[SseEvent]:
-        """The event that was not ended, if there is one: the stream has ended."""
+        """End the stream; return its last event if that has no blank line after it."""
         found: list[SseEvent] = []
         if self._line:
             self._take(bytes(self._line).removesuffix(b"\r"), found)
@@ -61,6 +63,7 @@ class Decoder:
         return found
 
     def _take(self, raw: bytes, found: list[SseEvent]) -> None:
+        """Read one line; add the event that it ends to `found`."""
         if self._at_start:
             raw, self._at_start = raw.removeprefix(codecs.BOM_UTF8), False
         if not raw:
@@ -81,7 +84,7 @@ class Decoder:
 
 
 class JsonAnswer:
-    """A decoder for an answer that is no stream: all of it is one event."""
+    """A decoder for an answer that is not a stream: the whole body is one event."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -93,7 +96,7 @@ class JsonAnswer:
         return []
 
     def end(self) -> list[SseEvent]:
-        if self._data.lstrip().startswith((b"data:", b"event:", b":")):  # a stream, whatever it was called
+        if self._data.lstrip().startswith((b"data:", b"event:", b":")):  # a stream with a wrong content type
             decoder = Decoder()
             return decoder.feed(bytes(self._data)) + decoder.end()
         return [SseEvent(self._data.decode("utf-8", "replace"))]

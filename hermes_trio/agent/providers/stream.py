@@ -1,9 +1,9 @@
-"""The shell around both vendors' pure parts: post a request, read the answer as it comes, hang up.
+"""The client code that both wire formats share: post a request, read the answer while it arrives, close.
 
-Nothing here yields inside a cancel scope. An answer is an iterator with `__anext__` and no async
-generator: one that is left in the middle would be closed by the garbage collector, if ever. Those inside
-httpx are ended by going on with them under a scope that is cancelled already: its exception runs through
-all of them, and each closes what it holds.
+Nothing here yields inside a cancel scope. An answer is an iterator with `__anext__` and not an async
+generator: a generator that is left in the middle is closed by the garbage collector, if ever. The generators
+inside httpx are ended by resuming them under a scope that is already cancelled: the exception runs through
+all of them, and each closes its resources.
 """
 
 from __future__ import annotations
@@ -39,51 +39,51 @@ from .model_errors import (
 )
 
 LONGEST_TEXT = 500_000
-"""Characters of text in one answer: as much as the models with the longest answers can write."""
+"""Maximum characters of text in one answer: as many as the models with the longest answers can write."""
 LONGEST_THOUGHT = 2_000_000
 LONGEST_CALLS = 2_000_000
-"""Characters of all tool calls of one answer, with their arguments."""
+"""Maximum characters of all tool calls of one answer, with their arguments."""
 
 _MOST_OF_A_REFUSAL = 1 << 16
 _MOST_AMENDMENTS = 4
-_FAREWELL = 0.2
-"""Seconds in which the end of a finished answer should arrive, so that its connection can be used again."""
+_LINGER = 0.2
+"""Seconds to wait for the end of the body after a finished answer, so that its connection can be reused."""
 
-# Not all servers say what they send. A list of JSON lines is Ollama's own way, at another address.
+# Not all servers name a content type. Ollama's own format, JSON lines, is at another address: not accepted.
 _STREAMS = ("text/event-stream", "application/json", "text/plain", "application/octet-stream", "")
 
 
 class AnswerFold(Protocol):
-    """An answer as it grows: a vendor's events in, items out."""
+    """The folding of a vendor's events into items."""
 
     done: bool
-    """The server has said that this is all."""
+    """The server has sent its end marker."""
     held: int
-    """Characters that were read and handed out as no item yet: those of tool calls, mostly."""
+    """Characters that were read and not yielded as an item yet, mostly those of tool calls."""
 
     def feed(self, event: sse.SseEvent) -> list[Item]: ...
 
     def end(self) -> list[Item]:
-        """The stream is over. `StreamCut` if the answer is not."""
+        """End the stream; return the last items. Raise `StreamCut` if the answer is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class VendorRequest:
-    """A request in a vendor's words, and how to read the answer."""
+    """A request in the format of a vendor, and the functions that read its answer."""
 
     url: httpx.URL
     headers: Mapping[str, str]
     body: Body
     fold: Callable[[], AnswerFold]
     amend: Callable[[Body, str], Body | None]
-    """The body without what a server has refused in these words, if that can be left out."""
+    """Return the body without the part that this refusal names; None if it cannot be left out."""
     refused: list[str]
-    """Those words so far: what was refused once need not be tried again."""
+    """Texts of the refusals so far; the parts that they name are left out from the beginning."""
 
 
 def stale_after(endpoint: Endpoint, size: int) -> float:
-    """The seconds of silence after which nothing more will come. A model has to read first, and one on
-    this machine may have to be loaded."""
+    """Return the seconds without data after which an answer counts as lost. A model has to read the request
+    first, and a model on this machine may have to be loaded."""
     tokens = size / 4
     if endpoint.is_local:
         return 900
@@ -91,8 +91,8 @@ def stale_after(endpoint: Endpoint, size: int) -> float:
 
 
 def path(endpoint: Endpoint, tail: str) -> httpx.URL:
-    """The address of one of the endpoint's functions, without the person's name and password in it:
-    httpx writes addresses into its errors."""
+    """Return the address of an API function of the endpoint, without user name and password: httpx writes
+    addresses into its errors."""
     url = httpx.URL(endpoint.base_url)
     return url.copy_with(path=url.path.rstrip("/") + tail, userinfo=b"")
 
@@ -101,7 +101,8 @@ def path(endpoint: Endpoint, tail: str) -> httpx.URL:
 async def open_answer(
     client: httpx.AsyncClient, endpoint: Endpoint, question: VendorRequest, world: World
 ) -> AsyncIterator[AsyncIterator[Item]]:
-    """The answer, while inside. `ModelError` if there is none."""
+    """Send the request and yield the items of its answer. Raise `ModelError` if there is no answer. A refused
+    part of the request is left out if possible, and the request repeated."""
     headers = endpoint.sign_in | dict(question.headers)
     body = question.body
     for said in question.refused:
@@ -109,19 +110,19 @@ async def open_answer(
     for attempt in itertools.count():
         content = msgspec.json.encode(body)
         patience = stale_after(endpoint, len(content))
-        # httpx has a scope of its own around each read: one of ours would cost as much again.
+        # httpx has its own cancel scope around each read; a second one here would double the cost.
         timeout = httpx.Timeout(None, connect=CONNECT_SECONDS, read=patience)
         request = client.build_request(
             "POST", question.url, headers=headers, content=content, timeout=timeout
         )
         request.stream = _Content(content)
-        response = await _head(client, request, endpoint, patience)
+        response = await _send(client, request, endpoint, patience)
         chunks = _chunks(response)
         if response.is_success:
             break
-        explained = await _rest(chunks, endpoint, patience)
-        await _hang_up(response, chunks, 0)
-        error = response_error(endpoint, response.status_code, response.headers, explained, world.now())
+        explanation = await _explanation(chunks, endpoint, patience)
+        await _close(response, chunks, 0)
+        error = response_error(endpoint, response.status_code, response.headers, explanation, world.now())
         amended = question.amend(body, error.said) if isinstance(error, RequestRefused) else None
         if amended is None or amended == body or attempt == _MOST_AMENDMENTS:
             raise error
@@ -135,12 +136,12 @@ async def open_answer(
             raise NotAModelServer(endpoint, said=f"it sends {kind}")
         yield answer
     finally:
-        # The response is closed under a shield of httpx's own: it never waits for the peer.
-        await _hang_up(response, chunks, _FAREWELL if answer.is_over else 0)  # noqa: ASYNC102
+        # httpx closes the response under its own shield, and never waits for the peer.
+        await _close(response, chunks, _LINGER if answer.is_over else 0)  # noqa: ASYNC102
 
 
 class _Content(httpx.AsyncByteStream):
-    """The body of a request. httpx's own is an async generator, which a cancelled send leaves behind."""
+    """The body of a request. httpx's own body is an async generator, which a cancelled send leaves open."""
 
     def __init__(self, content: bytes) -> None:
         self._rest = [content]
@@ -154,7 +155,7 @@ class _Content(httpx.AsyncByteStream):
         return self._rest.pop()
 
 
-async def _head(
+async def _send(
     client: httpx.AsyncClient, request: httpx.Request, endpoint: Endpoint, patience: float
 ) -> httpx.Response:
     try:
@@ -164,28 +165,28 @@ async def _head(
 
 
 def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The body as it comes. What is not encoded, as we have asked, need not go through httpx's decoders."""
+    """Return the body as chunks of bytes. A body without encoding, as we ask for, skips httpx's decoders."""
     if "content-encoding" in response.headers:
         return response.aiter_bytes()
     assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an asynchronous client
     return aiter(response.stream)
 
 
-async def _rest(chunks: AsyncIterator[bytes], endpoint: Endpoint, patience: float) -> bytes:
-    """What the server says to explain itself; a part of it, if it goes on for ever."""
-    said = b""
+async def _explanation(chunks: AsyncIterator[bytes], endpoint: Endpoint, patience: float) -> bytes:
+    """Return the body of a refusal; only its beginning if it is very long or slow."""
+    body = b""
     with trio.move_on_after(min(patience, 10)):
         try:
             async for chunk in chunks:
-                said += chunk
-                if len(said) > _MOST_OF_A_REFUSAL:
+                body += chunk
+                if len(body) > _MOST_OF_A_REFUSAL:
                     break
         except httpx.HTTPError as error:
             raise _translated(error, endpoint, patience) from error
-    return said
+    return body
 
 
-async def _hang_up(response: httpx.Response, chunks: AsyncIterator[bytes], seconds: float) -> None:
+async def _close(response: httpx.Response, chunks: AsyncIterator[bytes], seconds: float) -> None:
     with trio.move_on_after(seconds):
         try:
             async for _ in chunks:
@@ -196,8 +197,8 @@ async def _hang_up(response: httpx.Response, chunks: AsyncIterator[bytes], secon
 
 
 class AnswerStream:
-    """The items of an answer, in order. An error comes behind all that came before it, however the bytes
-    were cut."""
+    """The items of an answer, in order. An error is raised after all items before it, whatever the size of
+    the chunks."""
 
     def __init__(
         self,
@@ -212,9 +213,9 @@ class AnswerStream:
         self._ready: deque[Item] = deque()
         self._error: ModelError | None = None
         self._text = self._thought = 0
-        """Characters that were handed out."""
+        """Characters of text and of reasoning that were yielded."""
         self.is_over = False
-        """All of it has come."""
+        """True when the answer is complete."""
 
     def __aiter__(self) -> AnswerStream:
         return self
@@ -233,7 +234,7 @@ class AnswerStream:
         return self._ready.popleft()
 
     async def _chunk(self) -> bytes:
-        """The next bytes; none at the end. Each of them, be it a comment, begins the patience anew."""
+        """Return the next bytes, empty at the end. Any byte, even of a comment, restarts the timeout."""
         try:
             return await anext(self._chunks)
         except StopAsyncIteration:
@@ -242,6 +243,7 @@ class AnswerStream:
             raise _translated(error, self._endpoint, self._patience) from error
 
     def _read(self, chunk: bytes) -> None:
+        """Decode a chunk into items; an empty chunk is the end of the stream."""
         try:
             events = self._decoder.feed(chunk) if chunk else self._decoder.end()
         except sse.EventTooLong as error:
@@ -260,7 +262,8 @@ class AnswerStream:
             self.is_over = True
 
     def _take(self, items: list[Item]) -> None:
-        """Hand these out, up to the longest answer. Raises `AnswerTooLong` after the part that fits."""
+        """Queue these items, up to the maximum length. Raise `AnswerTooLong` after queuing the part that
+        fits."""
         for item in items:
             if isinstance(item, TextDelta):
                 room, self._text = LONGEST_TEXT - self._text, self._text + len(item.text)
@@ -278,7 +281,7 @@ class AnswerStream:
 
 
 def _translated(error: httpx.HTTPError, endpoint: Endpoint, patience: float) -> ModelError:
-    """What httpx raises, as ours."""
+    """Return the `ModelError` for an exception of httpx."""
     if isinstance(error, httpx.ReadTimeout):
         return StreamStale(endpoint, patience)
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
@@ -297,6 +300,7 @@ def _translated(error: httpx.HTTPError, endpoint: Endpoint, patience: float) -> 
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and all exceptions that led to it."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:

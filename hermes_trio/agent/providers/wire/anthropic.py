@@ -1,5 +1,5 @@
-"""Requests in the words of Anthropic's messages. What the model thought goes back to it as it was, block by
-block with its signatures: without them it refuses to go on after a tool call."""
+"""Requests in Anthropic's messages format. The reasoning of the model is sent back unchanged, block by block
+and with its signatures: without them the model refuses to continue after a tool call."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _VERSION = "2023-06-01"
 _LONGEST_ANSWER = 32_000
 _LONGEST_ANSWER_OF_OLD = 4_096
-"""What every model of the third generation takes."""
+"""Maximum length of an answer that every model of the third generation accepts."""
 _BUDGETS = {"minimal": 2_000, "low": 4_000, "medium": 8_000, "high": 16_000, "xhigh": 32_000, "max": 32_000}
 _CACHED = {"type": "ephemeral"}
 
 
 class AnthropicMessages:
-    """A model behind an address that speaks Anthropic's way."""
+    """A model behind an address with Anthropic's messages format."""
 
     def __init__(self, client: httpx.AsyncClient, endpoint: Endpoint, world: World) -> None:
         self._client, self._endpoint, self._world = client, endpoint, world
@@ -48,7 +48,9 @@ class AnthropicMessages:
             "accept": "text/event-stream",
             "anthropic-version": _VERSION,
         }
-        if endpoint.api_key and endpoint.api_key.startswith("sk-ant-oat"):  # of a sign-in, not of a console
+        if endpoint.api_key and endpoint.api_key.startswith(
+            "sk-ant-oat"
+        ):  # from a sign-in; keys of the console differ
             headers["authorization"] = f"Bearer {endpoint.api_key}"
         elif endpoint.api_key:
             headers["x-api-key"] = endpoint.api_key
@@ -65,22 +67,22 @@ class AnthropicMessages:
 
 
 def generation(model: str) -> tuple[int, int]:
-    """The version in a model's name, wherever it stands: claude-3-7-sonnet, claude-opus-4-6,
-    claude-sonnet-5. A name without one is taken for a new one."""
+    """Return the version in a model's name, at any place in it: claude-3-7-sonnet, claude-opus-4-6,
+    claude-sonnet-5. A name without a version counts as a new model."""
     found = re.search(r"claude\D*?[-@.](\d{1,2})(?:[-.](\d{1,2}))?(?!\d)", model)
     return (int(found[1]), int(found[2] or 0)) if found else (99, 0)
 
 
 def messages_body(request: ModelRequest, endpoint: Endpoint) -> Body:
-    """The request in Anthropic's words."""
-    said = repaired(request.messages)
+    """Return the request as the JSON body for Anthropic."""
+    messages = repaired(request.messages)
     version = generation(endpoint.model)
     longest = _LONGEST_ANSWER if version >= (4, 0) else _LONGEST_ANSWER_OF_OLD
     body: Body = {
         "model": endpoint.model,
         "max_tokens": request.max_tokens or longest,
         "stream": True,
-        "messages": _turns(said, endpoint),
+        "messages": _turns(messages, endpoint),
     }
     if request.system.strip():
         body["system"] = [{"type": "text", "text": clean(request.system), "cache_control": _CACHED}]
@@ -98,6 +100,7 @@ def messages_body(request: ModelRequest, endpoint: Endpoint) -> Body:
 
 
 def _thinking(request: ModelRequest, version: tuple[int, int], turns: list[Body], most: int) -> Body:
+    """Return the keys for the reasoning effort, as the generation of the model expects them."""
     effort = request.effort
     if effort is None or effort == "none" or version < (3, 7):
         return {}
@@ -107,7 +110,7 @@ def _thinking(request: ModelRequest, version: tuple[int, int], turns: list[Body]
             "thinking": {"type": "adaptive", "display": "summarized"},
             "output_config": {"effort": words.get(effort, effort)},
         }
-    # In the middle of a round of tools an older model thinks on only if that round began with a thought.
+    # In the middle of a round of tools, an older model accepts thinking only if the round began with it.
     if turns[-1]["content"][0]["type"] == "tool_result" and turns[-2]["content"][0]["type"] not in THOUGHTS:
         return {}
     budget = _BUDGETS[effort]
@@ -118,14 +121,15 @@ def _thinking(request: ModelRequest, version: tuple[int, int], turns: list[Body]
 
 
 def _turns(messages: list[Message], endpoint: Endpoint) -> list[Body]:
-    """The messages in turns: what is not the model's is the user's, results and all."""
+    """Return the messages as alternating turns: everything that is not from the model, results included,
+    belongs to the user."""
     turns: list[Body] = []
     for message in messages:
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
         if not turns or turns[-1]["role"] != role:
             turns.append({"role": role, "content": []})
         turns[-1]["content"] += _blocks(message, endpoint)
-    # What is marked is read from the cache next time, with all that stands before it.
+    # A marked block and everything before it is read from the cache by the next request.
     for turn in [turn for turn in turns if turn["role"] == "user"][-3:]:
         turn["content"][-1]["cache_control"] = _CACHED
     return turns
@@ -142,8 +146,8 @@ def _blocks(message: Message, endpoint: Endpoint) -> list[Body]:
 
 
 def _answer(message: AssistantMessage, endpoint: Endpoint) -> list[Body]:
-    """An answer as the model gave it if it was this one, and if it is still the same; else its text and
-    its calls."""
+    """Return the blocks of an answer: the original ones if this model wrote it and its text is unchanged;
+    else its text and its calls."""
     calls = {call.id: call for call in message.calls}
     blocks: list[Body] = []
     for block in _opaque(message.opaque, endpoint):
@@ -164,7 +168,7 @@ def _use(call: ToolCall) -> Body:
 
 
 def _opaque(text: str | None, endpoint: Endpoint) -> list[Body]:
-    """The blocks of an answer that this very model gave."""
+    """Return the original blocks of an answer if this model wrote it; else none."""
     try:
         value = msgspec.json.decode(text or "{}", type=dict[str, Any])
     except msgspec.MsgspecError:
@@ -173,7 +177,7 @@ def _opaque(text: str | None, endpoint: Endpoint) -> list[Body]:
 
 
 def amended(body: Body, said: str) -> Body | None:
-    """The body without what the server has just refused in it; None if that is nothing we can do without."""
+    """Return the body without the part that the server refused; None if that cannot be left out."""
     low = said.lower()
     for name in ("temperature", "tool_choice"):
         if name in low and name in body:

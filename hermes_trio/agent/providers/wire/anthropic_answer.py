@@ -1,4 +1,4 @@
-"""An answer by Anthropic's messages, folded event by event into items."""
+"""Answers in Anthropic's messages format, folded event by event into items."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ..model_errors import ContentRefused, StreamCut, StreamMalformed
 from ..repair import json_object, plain_id
 
 THOUGHTS = ("thinking", "redacted_thinking")
-"""The kinds of blocks that only the model itself reads again."""
+"""The types of blocks with reasoning, which only the model itself reads again."""
 
 _WRITTEN = ("text", "thinking", "signature")
 _LENGTH = ("max_tokens", "model_context_window_exceeded")
 
 
 class MessagesFold:
-    """An answer, folded event by event."""
+    """The fold of one answer in Anthropic's messages format."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.done = False
         self.held = 0
         self._endpoint = endpoint
         self._blocks: dict[int, Body] = {}
-        """By their index: as they will be when they are whole, the input of a call as text."""
+        """Blocks of the answer by index; the input of a call is text until it is complete."""
         self._ids: set[str] = set()
         self._usage: dict[str, int] = {}
         self._reason = ""
@@ -36,14 +36,14 @@ class MessagesFold:
 
     def feed(self, event: sse.SseEvent) -> list[Item]:
         try:
-            told = msgspec.json.decode(event.data)
+            message = msgspec.json.decode(event.data)
         except (msgspec.DecodeError, RecursionError) as error:
             raise StreamMalformed(self._endpoint, said=event.data) from error
-        if failure := stream_error(self._endpoint, told):
+        if failure := stream_error(self._endpoint, message):
             raise failure
-        if not isinstance(told, dict):
+        if not isinstance(message, dict):
             raise StreamMalformed(self._endpoint, said=event.data)
-        match told:
+        match message:
             case {"type": "message_start", "message": {"usage": dict(usage)}}:
                 self._count(usage)
             case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
@@ -51,7 +51,7 @@ class MessagesFold:
             case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
                 return self._delta(index, delta)
             case {"type": "message_delta"}:
-                self._message(told.get("delta"), told.get("usage"))
+                self._message_delta(message.get("delta"), message.get("usage"))
             case {"type": "message_stop"}:
                 self.done = True
         return []
@@ -68,7 +68,7 @@ class MessagesFold:
             items.append(self._used())
         return [*items, Finished("length" if cut else "tool_calls" if calls else "stop", self._opaque())]
 
-    def _message(self, delta: object, usage: object) -> None:
+    def _message_delta(self, delta: object, usage: object) -> None:
         if isinstance(usage, dict):
             self._count(usage)
         if isinstance(delta, dict):
@@ -77,7 +77,7 @@ class MessagesFold:
             self._why = str(details.get("explanation") or "") if isinstance(details, dict) else ""
 
     def _start(self, index: int, block: Body) -> list[Item]:
-        # Some proxies begin a block with a null where its text will be.
+        # Some proxies begin a block with null in place of its text.
         block = {key: block[key] for key in block if key not in _WRITTEN or isinstance(block[key], str)}
         self._blocks[index] = block = {"type": "", **block}
         self.held += len(str(block))
@@ -113,7 +113,7 @@ class MessagesFold:
         if block["type"] != kind or (kind == "tool_use" and "id" not in block):
             if block["type"] in ("text", "tool_use", *THOUGHTS, ""):
                 raise StreamMalformed(self._endpoint, said=f"{key} in a block of type {block['type']!r}")
-            return  # a block of a kind that we do not know, such as a tool which the server runs itself
+            return  # a block of an unknown type, such as a tool that the server runs itself
         block[key] = block.get(key, "") + text
         if key in ("input", "signature"):
             self.held += len(text)
@@ -147,7 +147,8 @@ class MessagesFold:
         )
 
     def _opaque(self) -> str | None:
-        """All blocks in their order, if the model thought: then it wants them back so."""
+        """Return all blocks in their order if the answer has reasoning: the model needs them back
+        unchanged."""
         if not any(block["type"] in THOUGHTS for block in self._blocks.values()):
             return None
         blocks = [

@@ -1,5 +1,5 @@
-"""What a model thinks, told from what it says, where its server does not: then an answer begins with a tag,
-and what stands behind it, up to the closing tag, was thought. A tag may come in pieces."""
+"""Reasoning inside the text of an answer, for servers that do not separate it: the answer begins with a tag,
+and the text up to the closing tag is reasoning. A tag may arrive in pieces."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from ..model import ReasoningDelta, TextDelta
 
 _OPENING, _CLOSING = "<think>", "</think>"
 
-Said = ReasoningDelta | TextDelta
+Delta = ReasoningDelta | TextDelta
 
 
 class InlineReasoning:
-    """Takes the text of an answer piece by piece."""
+    """Separates reasoning from the answer, piece by piece."""
 
     def __init__(self) -> None:
         self._waits_for: str | None = _OPENING
-        """The tag that comes next, if one does; None when all that comes is said."""
+        """The next tag that may come; None when all further text is the answer."""
         self._held = ""
-        """What may be the beginning of it."""
+        """Text that may be the beginning of that tag."""
         self._is_fresh = True
-        """Nothing but blanks has been said so far."""
+        """True while the answer has no text but white space."""
 
-    def feed(self, text: str) -> list[Said]:
-        """What is known of the text by now."""
+    def feed(self, text: str) -> list[Delta]:
+        """Add a piece of text; return the parts that are known to be reasoning or answer."""
         text, self._held = self._held + text, ""
-        items: list[Said] = []
+        items: list[Delta] = []
         if self._waits_for == _OPENING:
             begun = text.lstrip()
             if len(begun) < len(_OPENING) and _OPENING.startswith(begun):
@@ -42,13 +42,13 @@ class InlineReasoning:
             else:
                 self._waits_for = None
             items += [ReasoningDelta(thought)] if thought else []
-        if self._is_fresh:  # the blanks between thought and answer are neither
+        if self._is_fresh:  # white space between reasoning and answer belongs to neither
             text = text.lstrip()
             self._is_fresh = not text
         return [*items, TextDelta(text)] if text else items
 
-    def end(self) -> list[Said]:
-        """What was held back when nothing more comes."""
+    def end(self) -> list[Delta]:
+        """End the text; return the part that was held back."""
         if not self._held:
             return []
         return [TextDelta(self._held) if self._waits_for == _OPENING else ReasoningDelta(self._held)]

@@ -1,5 +1,5 @@
-"""Requests in the words of OpenAI's chat completions, which most servers understand, hosted or on one's own
-machine. What one of them does not take is left out when it says so."""
+"""Requests in OpenAI's chat completions format, which most servers accept, hosted or local. A part that a
+server refuses is left out from then on."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ChatCompletions:
 
 
 def chat_body(request: ModelRequest, endpoint: Endpoint) -> Body:
-    """The request in OpenAI's words."""
+    """Return the request as the JSON body for chat completions."""
     messages: list[Body] = []
     if request.system.strip():
         messages.append({"role": "system", "content": clean(request.system)})
@@ -103,7 +103,7 @@ def _message(message: Message, endpoint: Endpoint) -> Body:
 
 
 def _opaque(text: str | None, endpoint: Endpoint) -> Body:
-    """What this very model wants back with its answer."""
+    """Return the opaque data of an answer if this model wrote it; else none."""
     try:
         value = msgspec.json.decode(text or "{}", type=dict[str, Any])
     except msgspec.MsgspecError:
@@ -112,13 +112,13 @@ def _opaque(text: str | None, endpoint: Endpoint) -> Body:
 
 
 def amended(body: Body, said: str) -> Body | None:
-    """The body without what the server has just refused in it; None if that is nothing we can do without."""
+    """Return the body without the part that the server refused; None if that cannot be left out."""
     said = said.lower()
     if "max_completion_tokens" in said and "max_tokens" in body:
         return {("max_completion_tokens" if key == "max_tokens" else key): body[key] for key in body}
     if "max_completion_tokens" in said and "max_completion_tokens" in body:
         return {("max_tokens" if key == "max_completion_tokens" else key): body[key] for key in body}
-    if "reasoning_effort" in said:  # OpenAI's newer models think only without tools here
+    if "reasoning_effort" in said:  # newer models of OpenAI accept it here only without tools
         if re.search(r"""['"]none['"]""", said) and body.get("reasoning_effort") != "none":
             return {**body, "reasoning_effort": "none"}
         return {key: body[key] for key in body if key != "reasoning_effort"}

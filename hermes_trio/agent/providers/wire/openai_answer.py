@@ -1,8 +1,8 @@
-"""An answer by OpenAI's chat completions, folded chunk by chunk into items.
+"""Answers in OpenAI's chat completions format, folded chunk by chunk into items.
 
-Most servers speak this way, each with an accent. What is known of the accents is here: ids, indexes and
-finish reasons that are missing, empty or wrong, arguments that come as an object, errors in the middle of
-a stream, usage in every chunk or in none.
+Most servers use this format, each with deviations. The known deviations are handled here: ids, indexes and
+finish reasons that are missing, empty or wrong; arguments as an object; errors in the middle of a stream;
+usage in every chunk or in none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Call:
 
     id: str
     given: str
-    """Its id as the server said it; empty if it said none."""
+    """The id from the server; empty if it sent none."""
     name: str = ""
     arguments: str = ""
     extra: Body = field(default_factory=dict)
@@ -42,7 +42,7 @@ class _Call:
 
 
 class ChatFold:
-    """An answer, folded chunk by chunk."""
+    """The fold of one answer in OpenAI's chat completions format."""
 
     def __init__(self, endpoint: Endpoint, new_id: Callable[[], str]) -> None:
         self.done = False
@@ -83,7 +83,7 @@ class ChatFold:
         return self._delta(delta) if isinstance(delta, dict) else []
 
     def end(self) -> list[Item]:
-        # A few servers never give a reason: there [DONE] behind something that was said is the end.
+        # A few servers never send a finish reason: then [DONE] after some text or a call is the end.
         if not self._reason and not (self.done and (self._said or self._calls)):
             raise StreamCut(self._endpoint)
         if self._reason == "error":
@@ -103,7 +103,7 @@ class ChatFold:
         for name in _REASONING:
             if isinstance(thought := delta.get(name), str) and thought:
                 self._reasoning[name] = self._reasoning.get(name, "") + thought
-                if name == next(iter(self._reasoning)):  # some say the same under both names
+                if name == next(iter(self._reasoning)):  # some servers send the same text under both names
                     items.append(ReasoningDelta(thought))
         details = delta.get("reasoning_details")
         for detail in details if isinstance(details, list) else []:
@@ -119,7 +119,7 @@ class ChatFold:
         return items
 
     def _part(self, part: Body) -> list[Item]:
-        """A piece of a call: the first one of a new call, or more of one that has begun."""
+        """Add a piece of a call: the first piece of a new call, or another piece of a begun one."""
         function = part.get("function")
         function = function if isinstance(function, dict) else {}
         name, arguments = str(function.get("name") or ""), function.get("arguments")
@@ -144,12 +144,12 @@ class ChatFold:
             call = next((one for one in self._calls if one.given == given), None)
         else:
             call = self._calls[-1] if self._calls else None
-        # Some servers number every call 0. What tells the next one is another id or, without ids, a name
-        # and arguments behind arguments that are whole.
-        other = bool(call and given and call.given and given != call.given)
+        # Some servers number every call 0. Then a new call is recognised by another id or, without ids, by a
+        # name and arguments that follow complete arguments.
+        is_new = bool(call and given and call.given and given != call.given)
         if call and not given and name and arguments and call.arguments:
-            other = json_object(call.arguments) is not None
-        if call is None or other:
+            is_new = json_object(call.arguments) is not None
+        if call is None or is_new:
             call = _Call(plain_id(given or f"call_{self._new_id()}", self._ids), given)
             self._calls.append(call)
             self.held += len(call.id) + len(given) + len(name)
@@ -183,7 +183,7 @@ class ChatFold:
 
 
 def _join(details: list[Body], detail: object) -> None:
-    """Another piece of OpenRouter's reasoning: a new block, or more of the one with its index."""
+    """Add a piece of OpenRouter's reasoning to the blocks: a new block, or more text of the last one."""
     if not isinstance(detail, dict):
         return
     last = details[-1] if details else {}
@@ -199,7 +199,7 @@ def _join(details: list[Body], detail: object) -> None:
 
 
 def _text(content: object) -> str:
-    """The text of a content, which may be one, or a list of parts."""
+    """Return the text of a content, which is a string or a list of parts."""
     if isinstance(content, list):
         return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
