@@ -397,6 +397,20 @@ def test_a_configuration_key_in_a_page_is_there(name: str) -> None:
     assert name in _NO_KEYS or _takes(name.split("."), GatewayConfig)
 
 
+@cache
+def words_of_the_code() -> frozenset[str]:
+    """Every word of the code, and of the examples that are files."""
+    folders = ("hermes_trio", "platforms", "tests")
+    code = [path.read_text("utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    examples = [text for path in PAGES for text in titled(path).values()]
+    return frozenset(re.findall(r"\w+", "\n".join([*code, *examples])))
+
+
+@pytest.mark.parametrize("name", _named(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)\b[^`]*`"))
+def test_a_class_in_a_page_is_in_the_code(name: str) -> None:
+    assert name in words_of_the_code()
+
+
 def _titles() -> set[str]:
     """The files that the pages tell their readers to write."""
     return {name for path in PAGES for name in titled(path)}
