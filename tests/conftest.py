@@ -1,5 +1,5 @@
-"""What the stories share: a clock that stands still until a story moves it, and a home with the real
-store and the real run journals in it."""
+"""Fixtures for all tests: a calendar that is moved by hand, a home with the real store and run journals, and
+a stage. Lists of the tests that are real or slow."""
 
 from __future__ import annotations
 
@@ -152,13 +152,13 @@ class Home:
         return await self.database.write(step)
 
     async def entry(self, key: str) -> SessionEntry:
-        """The session of this chat, which is there."""
+        """Return the session of this chat, which exists."""
         entry = await self.store.get_session_entry(key)
         assert entry is not None
         return entry
 
     async def read(self, session_id: str) -> SessionSnapshot:
-        """The session as a reader gets it, healed on the way."""
+        """Return the session as a reader gets it; the reading heals it."""
         session = await self.reader.get_session(session_id)
         assert session is not None
         return session
@@ -180,7 +180,7 @@ def world(calendar: Calendar) -> World:
 
 @pytest.fixture
 def open_home(tmp_path: Path, world: World) -> OpenHome:
-    """Opens the home of this test; opened again it is the next life of the same home."""
+    """A function that opens the home of this test; a second call opens its next life."""
     lives = itertools.count(1)
 
     @asynccontextmanager
@@ -218,13 +218,13 @@ def somebody() -> SessionSource:
 
 @pytest.fixture
 def stage(tmp_path: Path, autojump_clock: MockClock) -> Stage:
-    """A gateway that can be played, with its clock: Trio's, which jumps, and the time of day goes with it."""
+    """A stage with its clock: Trio's virtual one, from which the time of day is made."""
     return _set_up(tmp_path)
 
 
 @pytest.fixture
 def real_stage(tmp_path: Path) -> Stage:
-    """A gateway that can be played, on the real clock: for stories with processes, sockets or threads."""
+    """A stage on the real clock, for tests with processes, sockets or threads."""
     return _set_up(tmp_path)
 
 

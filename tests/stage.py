@@ -1,5 +1,4 @@
-"""A gateway on a stage: the real one, with a platform in memory, an agent that does what it is told, and
-Trio's clock that jumps. What a story needs to be told in few lines."""
+"""A stage for tests: the real gateway with a platform in memory, a scripted agent and a virtual clock."""
 
 from __future__ import annotations
 
@@ -39,12 +38,12 @@ PHOTO_NOT_FETCHED = "[Sent along: photo; not fetched: this platform hands out no
 
 @asynccontextmanager
 async def no_guard() -> AsyncIterator[None]:
-    """For stories on the clock that jumps: a guard is a process, and that clock waits for none."""
+    """Guard nothing: a guard is a process, and the virtual clock does not wait for processes."""
     yield
 
 
 class Agent:
-    """Does what the script for a message says, and remembers when it began and how it was left."""
+    """An agent that performs the script of each message, and records when it began and how it ended."""
 
     def __init__(self) -> None:
         self.scripts: dict[str, Script] = {}
@@ -53,10 +52,10 @@ class Agent:
         self.left: list[tuple[str, str, float]] = []
         self.prompts: list[str] = []
         self.before_asking = 0.0
-        """So many seconds it takes to get ready, before it asks its model anything."""
+        """Seconds of preparation before the first request to the model."""
 
     def on(self, said: str, script: Script) -> None:
-        """What is done when somebody says this; a resumed turn does what its message asked for."""
+        """Perform `script` when a person says this; a resumed turn performs the script of its message."""
         self.scripts[said] = script
 
     def does(self, said: str, act: Act) -> None:
@@ -98,18 +97,18 @@ class Stage:
     supervised_by: Supervisor = Supervisor.NONE
     worker: Worker = inline_worker
     opened_agent: AbstractAsyncContextManager[TurnAgent] | None = None
-    """The agent as a context, where a story is about its lifetime."""
+    """The agent as a context, for a test about its lifetime."""
     guarded: Guarded = no_guard
     status_writes: list[float] = field(default_factory=list)
-    """When the state file was written."""
+    """Times at which the state file was written."""
     web: Web | None = None
-    """Its door to HTTP, where a story is told by requests."""
+    """The web, for a test that sends requests."""
     gateway: Gateway | None = None
     ended_at: float | None = None
 
     @asynccontextmanager
     async def life(self) -> AsyncIterator[Gateway]:
-        """One life of the gateway. Left alone at the end of the block it is stopped without grace."""
+        """Run one life of the gateway; the end of the block stops it without grace, if it still runs."""
         async with trio.open_nursery() as nursery:
             gateway = self.gateway = await nursery.start(self._serve)
             yield gateway
@@ -117,15 +116,15 @@ class Stage:
                 gateway.stop(grace=0, asked_by="the story")
 
     def allow(self, **platform: object) -> None:
-        """Change what the configuration says of the platform. Where it says anew who may talk, nobody is
-        an admin who is not named."""
+        """Change the configuration of the platform. With a new `allow_from`, only the admins named here are
+        admins."""
         if "allow_from" in platform:
             platform.setdefault("allow_admin_from", ())
         config = msgspec.structs.replace(self.config.platforms["memory"], **platform)
         self.config = msgspec.structs.replace(self.config, platforms={"memory": config})
 
     async def says(self, text: str, chat: str = "42", **how: Any) -> None:
-        """Somebody says this, and all that follows from it at once has happened."""
+        """Send a message as a person, and return when nothing more happens at once."""
         await self.platform.says(text, chat=chat, **how)
         await trio.testing.wait_all_tasks_blocked()
 
@@ -163,10 +162,10 @@ class Stage:
 
             yield noting
 
-    # --- what is on the disk, looked at from outside ---
+    # --- the database, read from outside ---
 
     def entry(self, chat: str = "42") -> SessionEntry:
-        """The session of a chat."""
+        """Return the session of a chat."""
         db = sqlite3.connect(self.home / "gateway.db")
         try:
             found = sessions.open_by_key(db, KEY.format(chat))
@@ -176,7 +175,7 @@ class Stage:
         return found
 
     def turns(self, chat: str = "42") -> list[turns.TurnRow]:
-        """The turns of a chat's session."""
+        """Return the turns of a chat's session."""
         db = sqlite3.connect(self.home / "gateway.db")
         try:
             return turns.of_session(db, self.entry(chat).session_id)
@@ -193,7 +192,7 @@ class Stage:
             return [(row.role, row.content) for row in transcript.load(db, self.entry(chat).session_id)]
 
     def pending(self, chat: str = "42") -> list[str]:
-        """What waits for a turn."""
+        """Return the messages of a chat that wait for a turn."""
         db = sqlite3.connect(self.home / "gateway.db")
         try:
             return [row.event.text for row in inbox.pending(db, KEY.format(chat))]
@@ -202,11 +201,11 @@ class Stage:
 
 
 EVERYBODY = ("me", *map(str, range(100)))
-"""The people of the stories. With `allow_from: all` only those who are named may approve."""
+"""People of the tests. With `allow_from: all` only people who are named may approve."""
 
 
 def everyone(agent: AgentConfig | None = None, *, busy: Busy = "interrupt") -> GatewayConfig:
-    """A configuration that lets everybody in, with the people of the stories as admins."""
+    """Return a configuration that lets everybody in, with the people of the tests as admins."""
     return GatewayConfig(
         agent=agent or AgentConfig(),
         display=DisplayConfig(busy_input_mode=busy),

@@ -15,10 +15,7 @@ from tests.stage import Stage
 NOTHING = words.stopped(was_running=False, dropped=0)
 
 
-# --- background ----------------------------------------------------------------------------------------
-
-
-async def test_background_works_beside_the_conversation(stage: Stage) -> None:
+async def test_a_background_turn_runs_beside_the_conversation(stage: Stage) -> None:
     stage.agent.on("report", Script().takes(20).says("The report."))
     async with stage.life():
         await stage.says("/background report", thread_id="7")
@@ -33,7 +30,7 @@ async def test_background_works_beside_the_conversation(stage: Stage) -> None:
         ]
 
 
-async def test_background_is_taken_up_after_a_cut(stage: Stage) -> None:
+async def test_a_cut_background_turn_is_resumed(stage: Stage) -> None:
     stage.agent.on("report", Script().says("It begins.").hangs())
     async with stage.life():
         await stage.says("/background report")
@@ -45,9 +42,7 @@ async def test_background_is_taken_up_after_a_cut(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("state", ["running", "waiting", "cut"])
-async def test_stop_all_ends_what_works_beside_this_conversation_and_no_other(
-    stage: Stage, state: str
-) -> None:
+async def test_stop_all_ends_the_background_turns_of_this_conversation_only(stage: Stage, state: str) -> None:
     group: dict[str, Any] = {"chat": "g", "chat_type": "group"}
     for who in "12":
         stage.agent.on(f"report {who}", Script().takes(20).says(f"The report for {who}."))

@@ -27,7 +27,7 @@ IDLE, BUSY, DRAINING, DRAINED = "idle", "busy", "draining", "drained"
 
 
 ONGOING = {IDLE: None, BUSY: "answered", DRAINING: "answered", DRAINED: "answered"}
-"""What becomes of a turn that runs, if the command does nothing to it."""
+"""Outcome of the running turn in each state, for a command that does not touch it."""
 
 
 STOPPED = {BUSY: "stopped", DRAINING: "stopped", DRAINED: "stopped"}
@@ -58,7 +58,7 @@ Said = str | Callable[[str], bool] | None
 
 
 TABLE: dict[str, tuple[dict[str, Said], dict[str, str]]] = {
-    # command: (the reply in each state, or in all of them under ""; what becomes of the turn, if anything)
+    # command: (the reply in each state, or in all of them under ""; the outcome of the turn in a state)
     "/help": ({"": lambda said: "/stop ends what is running" in said and "/start" not in said}, {}),
     "/status": (
         {
@@ -121,9 +121,9 @@ def test_the_table_has_every_command() -> None:
 
 
 async def agent(turn: TurnContext) -> str:
-    """Takes ten seconds for `work`, and says how much it used."""
+    """Work for twenty seconds on `work`, report the usage, and repeat the message."""
     await turn.requesting()
-    assert not any(event.text.startswith("/") for event in turn.said), "a command for a model"
+    assert not any(event.text.startswith("/") for event in turn.said), "a model never gets a command"
     turn.usage = Usage(input_tokens=100, output_tokens=20)
     said = " ".join(event.text for event in turn.said)
     await trio.sleep(20 if said == "work" else 0)
@@ -159,7 +159,7 @@ async def test_every_command_in_every_state(stage: Stage, command: str, state: s
             assert wanted(reply) if callable(wanted) else reply == wanted
         await trio.sleep(5)
         if state != IDLE:
-            # The session may have been ended: what became of the turn is looked for in all of them.
+            # The command may have ended the session, so the turn is looked up in all sessions.
             assert turn_of(stage, "work") == becomes.get(state)
         await trio.sleep(40)
         assert turn_of(stage, "work") == becomes.get(state, ONGOING[state])
@@ -169,13 +169,13 @@ async def test_every_command_in_every_state(stage: Stage, command: str, state: s
 
 
 def states(stage: Stage) -> list[str]:
-    """The states of the rows that are not done."""
+    """Return the states of the inbox rows that are not done."""
     with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
         return [state for (state,) in db.execute("SELECT state FROM inbox WHERE state != 'done'")]
 
 
 def turn_of(stage: Stage, said: str) -> str | None:
-    """How the first turn ended that answered this."""
+    """Return the outcome of the first turn that answered this message."""
     with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
         found = db.execute(
             "SELECT outcome FROM turns JOIN inbox USING (turn_id) "
@@ -185,7 +185,7 @@ def turn_of(stage: Stage, said: str) -> str | None:
     return found[0] if found else None
 
 
-# --- what is a command ---------------------------------------------------------------------------------
+# --- parsing and rights --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,18 +210,20 @@ def turn_of(stage: Stage, said: str) -> str | None:
         ("", None, None),
     ],
 )
-def test_what_is_a_command(stage: Stage, said: str, name: str | None, rest: str | None) -> None:
+def test_a_command_is_recognized_by_its_form(
+    stage: Stage, said: str, name: str | None, rest: str | None
+) -> None:
     given = parse(stage.platform.event(said))
     assert (given and given.name, given and given.rest) == (name, rest)
 
 
-async def test_a_path_is_said_to_the_agent(stage: Stage) -> None:
+async def test_a_path_is_a_message_for_the_agent(stage: Stage) -> None:
     async with stage.life():
         await stage.says("/etc/hosts looks wrong")
         assert stage.platform.chat("42").last == "You said: /etc/hosts looks wrong"
 
 
-async def test_a_command_in_a_group_goes_to_the_session_of_who_gave_it(stage: Stage) -> None:
+async def test_a_command_in_a_group_goes_to_the_session_of_its_sender(stage: Stage) -> None:
     for who in "12":
         stage.agent.on(f"work {who}", Script().hangs())
     async with stage.life() as gateway:
@@ -232,7 +234,7 @@ async def test_a_command_in_a_group_goes_to_the_session_of_who_gave_it(stage: St
         assert len(gateway.work.running) == 1
 
 
-async def test_only_admins_may_do_what_concerns_everybody(stage: Stage) -> None:
+async def test_commands_that_concern_everybody_are_for_admins_only(stage: Stage) -> None:
     stage.allow(allow_admin_from=["1"])
     async with stage.life() as gateway:
         for name in ("model", "restart", "sethome"):
@@ -243,12 +245,12 @@ async def test_only_admins_may_do_what_concerns_everybody(stage: Stage) -> None:
         assert gateway.control.current is None
         assert home_channels(gateway) == []
         await stage.says("/stop")
-        assert stage.platform.chat("42").last == NOTHING, "what is one's own is nobody else's business"
+        assert stage.platform.chat("42").last == NOTHING, "/stop concerns only one's own session"
         await stage.says("/sethome", chat="1")
         assert home_channels(gateway) == ["1"]
 
 
-# --- once ----------------------------------------------------------------------------------------------
+# --- repeated deliveries -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lives", [1, 2])
@@ -282,7 +284,7 @@ async def test_a_command_that_comes_twice_happens_once(stage: Stage, lives: int)
             assert sum(text.startswith("♻ Restarted") for text in stage.platform.chat("42").texts) == 1
 
 
-async def test_a_door_without_names_for_its_messages_may_be_asked_twice(stage: Stage) -> None:
+async def test_commands_without_message_ids_are_obeyed_each_time(stage: Stage) -> None:
     async with stage.life():
         for _ in range(2):
             stage.platform.deliver(replace(stage.platform.event("/queue again"), message_id=None))

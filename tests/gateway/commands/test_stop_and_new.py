@@ -17,10 +17,7 @@ NOTHING = words.stopped(was_running=False, dropped=0)
 STOP = words.stopped(was_running=True, dropped=0)
 
 
-# --- stop, new -----------------------------------------------------------------------------------------
-
-
-async def test_stop_replies_first_drops_what_waits_and_keeps_the_session(stage: Stage) -> None:
+async def test_stop_replies_first_drops_waiting_messages_and_keeps_the_session(stage: Stage) -> None:
     stage.config = everyone(busy="queue")
     stage.agent.on("work", Script().says("I begin.").hangs())
     async with stage.life():
@@ -45,8 +42,8 @@ async def test_stop_replies_first_drops_what_waits_and_keeps_the_session(stage: 
         assert stage.platform.chat("42").last == "You said: hello"
 
 
-async def test_stop_of_a_session_that_waits_to_be_taken_up_is_obeyed(stage: Stage) -> None:
-    """After a restart at most so many turns are taken up at a time; who waits for that can be stopped."""
+async def test_stop_of_a_session_that_waits_for_its_resume_is_obeyed(stage: Stage) -> None:
+    """A restart resumes a limited number of turns at a time; a session that still waits can be stopped."""
     for chat in "123456789":
         stage.agent.on(f"work {chat}", Script().takes(20).says("Done."))
     async with stage.life():
@@ -65,7 +62,7 @@ async def test_stop_of_a_session_that_waits_to_be_taken_up_is_obeyed(stage: Stag
         assert stage.platform.chat(waits).last == "You said: hello"
 
 
-async def test_new_in_the_middle_of_a_turn_begins_a_session_and_drops_what_waits(stage: Stage) -> None:
+async def test_new_in_the_middle_of_a_turn_begins_a_session_and_drops_waiting_messages(stage: Stage) -> None:
     stage.config = everyone(busy="queue")
     stage.agent.on("work", Script().hangs())
     async with stage.life():
@@ -83,11 +80,8 @@ async def test_new_in_the_middle_of_a_turn_begins_a_session_and_drops_what_waits
         assert [said for said, _ in stage.agent.began] == ["work", "hello"]
 
 
-# --- restart -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("grace", [0.0, 30.0])
-async def test_restart_promises_no_grace_that_there_is_not(stage: Stage, grace: float) -> None:
+async def test_restart_promises_only_the_grace_that_is_configured(stage: Stage, grace: float) -> None:
     stage.config = everyone(AgentConfig(restart_drain_timeout=grace))
     stage.agent.on("work", Script().takes(10).says("Done."))
     async with stage.life():

@@ -13,8 +13,6 @@ from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import Script
 from tests.stage import PHOTO_NOT_FETCHED, Stage, everyone
 
-# --- undo, retry ---------------------------------------------------------------------------------------
-
 
 async def test_undo_forgets_one_exchange_after_the_other(stage: Stage) -> None:
     async with stage.life():
@@ -31,7 +29,7 @@ async def test_undo_forgets_one_exchange_after_the_other(stage: Stage) -> None:
         ]
 
 
-async def test_undo_takes_back_what_waits_before_what_runs(stage: Stage) -> None:
+async def test_undo_takes_back_a_waiting_message_before_a_running_turn(stage: Stage) -> None:
     stage.config = everyone(busy="queue")
     stage.agent.on("work", Script().takes(20).says("Done."))
     async with stage.life():
@@ -45,7 +43,7 @@ async def test_undo_takes_back_what_waits_before_what_runs(stage: Stage) -> None
 
 
 @pytest.mark.parametrize("again", ["no", "answered", "cut at once", "cut after a word"])
-async def test_undo_of_a_cut_turn_forgets_it_with_what_took_it_up_for_ever(stage: Stage, again: str) -> None:
+async def test_undo_of_a_cut_turn_forgets_it_and_its_resumed_turns_for_ever(stage: Stage, again: str) -> None:
     stage.agent.on("work", Script().says("I begin.").hangs())
     async with stage.life():
         await stage.says("hello")
@@ -61,7 +59,7 @@ async def test_undo_of_a_cut_turn_forgets_it_with_what_took_it_up_for_ever(stage
             assert len(stage.turns()) == 3
     stage.agent.on("work", Script().says("It came back."))
     async with stage.life() as gateway:
-        gateway.control.hold(True)  # so that it is not taken up before anybody can say a word
+        gateway.control.hold(True)  # so that the turn is not resumed before the command
         await stage.says("/undo")
         assert stage.platform.chat("42").last == words.taken_back("work")
         assert stage.entry().mark is None
@@ -76,7 +74,7 @@ async def test_undo_of_a_cut_turn_forgets_it_with_what_took_it_up_for_ever(stage
             assert "It came back." not in stage.platform.chat("42").texts
 
 
-async def test_retry_says_it_anew_and_the_first_answer_is_forgotten(stage: Stage) -> None:
+async def test_retry_repeats_the_message_and_forgets_the_first_answer(stage: Stage) -> None:
     stage.agent.on("work", Script().says("Badly done."))
     async with stage.life():
         await stage.says("work")
@@ -87,7 +85,7 @@ async def test_retry_says_it_anew_and_the_first_answer_is_forgotten(stage: Stage
         assert stage.platform.chat("42").texts == ["Badly done.", "Well done.", "Well done."]
 
 
-async def test_retry_in_the_middle_of_a_turn_ends_it_first(stage: Stage) -> None:
+async def test_retry_in_the_middle_of_a_turn_ends_that_turn_first(stage: Stage) -> None:
     stage.agent.on("work", Script().says("Badly ").hangs())
     async with stage.life():
         await stage.says("work")
@@ -98,7 +96,7 @@ async def test_retry_in_the_middle_of_a_turn_ends_it_first(stage: Stage) -> None
         assert stage.transcript() == [("user", "work"), ("assistant", "Well done.")]
 
 
-async def test_retry_brings_the_pictures_along(stage: Stage) -> None:
+async def test_retry_repeats_the_photos_of_the_message(stage: Stage) -> None:
     seen: list[list[Attachment]] = []
 
     async def agent(turn: TurnContext) -> str:

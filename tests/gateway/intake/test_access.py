@@ -1,4 +1,4 @@
-"""Who may talk to the agent: the rules by themselves, and the whole gateway with strangers at its door."""
+"""Access to the agent: the rules by themselves, and the gateway with messages of strangers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
-from trio.testing import MockClock
 
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.base.world import World
@@ -64,7 +63,7 @@ def test_a_list_names_people_and_not_chats(source: SessionSource, listed: bool) 
 
 
 @pytest.mark.parametrize("chat_type", ["group", "channel", "thread"])
-def test_everybody_is_everybody_of_whom_an_id_is_known(chat_type: Any) -> None:
+def test_allow_all_lets_in_only_people_with_an_id(chat_type: Any) -> None:
     everybody = PlatformConfig(allow_from="all")
     assert is_listed(everybody, who("1", chat_type=chat_type))
     assert not is_listed(everybody, who(None, chat_type=chat_type))
@@ -72,7 +71,7 @@ def test_everybody_is_everybody_of_whom_an_id_is_known(chat_type: Any) -> None:
 
 
 @given(st.text(max_size=5), st.lists(st.text(min_size=1, max_size=5), max_size=4))
-def test_nobody_is_let_in_by_a_likeness(user: str, listed: list[str]) -> None:
+def test_a_similar_id_lets_in_nobody(user: str, listed: list[str]) -> None:
     config = PlatformConfig(allow_from=tuple(listed))
     assert is_listed(config, who(user, chat="", chat_type="group")) is (user in listed)
 
@@ -87,16 +86,18 @@ def test_nobody_is_let_in_by_a_likeness(user: str, listed: list[str]) -> None:
         (PlatformConfig(unauthorized_dm_behavior="ignore"), False),
     ],
 )
-def test_who_keeps_a_list_answers_no_stranger_unless_told_to(config: PlatformConfig, offered: bool) -> None:
+def test_a_platform_with_a_list_offers_pairing_only_if_configured(
+    config: PlatformConfig, offered: bool
+) -> None:
     assert offers_pairing(config, who()) is offered
     for chat_type in ("group", "channel", "thread"):
-        assert offers_pairing(config, who(chat_type=chat_type)) is False, "all would read the code"
+        assert offers_pairing(config, who(chat_type=chat_type)) is False, (
+            "everybody in the group would read the code"
+        )
     assert offers_pairing(config, who(None, chat="")) is False
 
 
-async def test_a_platform_that_the_configuration_does_not_name_lets_in_nobody(
-    home: Home, world: World
-) -> None:
+async def test_a_platform_without_configuration_lets_in_nobody(home: Home, world: World) -> None:
     access = Access(GatewayConfig(), home.database, world)
     assert await access.new_code(who()) is None
     await home.database.write(pairing.ask, Person("memory", "42", None, world.time()), pairing.sealed("X"))
@@ -105,7 +106,7 @@ async def test_a_platform_that_the_configuration_does_not_name_lets_in_nobody(
     assert not await access.is_admin(who())
 
 
-async def test_where_admins_are_listed_they_alone_are(home: Home, world: World) -> None:
+async def test_listed_admins_are_the_only_admins(home: Home, world: World) -> None:
     def access(**config: Any) -> Access:
         platforms = {"memory": PlatformConfig(**config)}
         return Access(GatewayConfig(platforms=platforms), home.database, world)
@@ -138,17 +139,17 @@ async def test_where_admins_are_listed_they_alone_are(home: Home, world: World) 
         ({"allow_from": ("43",)}, False, False),
     ],
 )
-async def test_an_approval_is_for_the_person_whose_turn_asks_or_an_admin(
+async def test_an_approval_is_given_by_the_person_of_the_turn_or_an_admin(
     home: Home, world: World, config: dict[str, Any], own: bool, of_another: bool
 ) -> None:
     access = Access(GatewayConfig(platforms={"memory": PlatformConfig(**config)}), home.database, world)
     assert await access.may_approve(who("42"), {"42"}) is own
     assert await access.may_approve(who("42"), {"43"}) is of_another
     door = Access(access.config, home.database, world, own_doors=("memory",))
-    assert await door.may_approve(who("42"), {"43"}), "who has the key of our own door is the owner"
+    assert await door.may_approve(who("42"), {"43"}), "the holder of the API key is the owner"
 
 
-async def test_an_id_that_never_changes_is_the_one_that_is_paired(home: Home, world: World) -> None:
+async def test_pairing_stores_the_id_that_never_changes(home: Home, world: World) -> None:
     access = Access(GatewayConfig(platforms={"memory": PlatformConfig()}), home.database, world)
     source = who("+4912", user_id_alt="uuid")
     assert ids_of(source) == ("uuid", "+4912")
@@ -165,7 +166,7 @@ async def test_an_id_that_never_changes_is_the_one_that_is_paired(home: Home, wo
 
 @pytest.fixture
 def strict(stage: Stage) -> Stage:
-    """A stage on which nobody is let in."""
+    """A stage whose configuration lets in nobody."""
     stage.allow(allow_from=())
     return stage
 
@@ -177,7 +178,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def shown(stage: Stage, chat: str = "42") -> list[str]:
-    """The codes that a chat has seen."""
+    """Return the pairing codes that were sent to a chat."""
     return [found[1] for text in stage.platform.chat(chat).texts if (found := CODE.search(text))]
 
 
@@ -188,7 +189,7 @@ def rows(stage: Stage, table: str) -> int:
 
 
 def command_line(stage: Stage, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The owner at another terminal. Blocks this program, and with it the clock that jumps."""
+    """Run a command of the owner in another process. Blocks this process, and with it the virtual clock."""
     return subprocess.run(
         [sys.executable, "-m", "hermes_trio", "pairing", *arguments],
         cwd=ROOT,
@@ -201,8 +202,8 @@ def command_line(stage: Stage, *arguments: str) -> subprocess.CompletedProcess[s
     )
 
 
-async def test_a_stranger_is_told_a_code_and_nothing_of_what_they_said_is_kept(
-    strict: Stage, logged: pytest.LogCaptureFixture, autojump_clock: MockClock
+async def test_a_stranger_gets_a_code_and_none_of_their_messages_is_stored(
+    strict: Stage, logged: pytest.LogCaptureFixture
 ) -> None:
     async with strict.life():
         await strict.says("Attack at dawn.")
@@ -214,7 +215,7 @@ async def test_a_stranger_is_told_a_code_and_nothing_of_what_they_said_is_kept(
         assert strict.agent.began == []
         assert [rows(strict, table) for table in ("inbox", "sessions", "outbox")] == [0, 0, 0]
         accepted = [done for done in strict.platform.history if done.what == "accept"]
-        assert len(accepted) == 3, "they do not come back for ever"
+        assert len(accepted) == 3, "an accepted message is not delivered again"
     assert sum("access refused" in record.getMessage() for record in logged.records) == 3
     everything = "\n".join(str(vars(record)) for record in logged.records)
     assert "Attack" not in everything
@@ -226,9 +227,7 @@ async def test_a_stranger_is_told_a_code_and_nothing_of_what_they_said_is_kept(
             assert code.encode() not in data, file.name
 
 
-async def test_the_code_is_for_the_person_who_asked_and_stands_where_they_asked(
-    strict: Stage, autojump_clock: MockClock
-) -> None:
+async def test_the_code_replies_to_the_message_in_its_thread(strict: Stage) -> None:
     async with strict.life():
         await strict.says("hello", message_id="first", thread_id="7")
         [told] = strict.platform.chat("42").messages
@@ -238,9 +237,7 @@ async def test_the_code_is_for_the_person_who_asked_and_stands_where_they_asked(
 @pytest.mark.parametrize(
     "config", [{"unauthorized_dm_behavior": "ignore"}, {"allow_from": ("1",)}, {"allow_admin_from": ("1",)}]
 )
-async def test_a_stranger_gets_no_answer_where_the_owner_wants_it_so(
-    strict: Stage, config: dict[str, Any], autojump_clock: MockClock
-) -> None:
+async def test_a_stranger_gets_no_answer_if_configured(strict: Stage, config: dict[str, Any]) -> None:
     strict.allow(**config)
     async with strict.life():
         await strict.says("hello")
@@ -250,7 +247,7 @@ async def test_a_stranger_gets_no_answer_where_the_owner_wants_it_so(
         assert rows(strict, "pairing_requests") == 0
 
 
-async def test_in_a_group_a_stranger_is_never_told_a_code(strict: Stage, autojump_clock: MockClock) -> None:
+async def test_a_stranger_in_a_group_never_gets_a_code(strict: Stage) -> None:
     strict.allow(unauthorized_dm_behavior="pair")
     async with strict.life():
         await strict.says("hello", chat="-7", user="42", chat_type="group")
@@ -259,20 +256,18 @@ async def test_in_a_group_a_stranger_is_never_told_a_code(strict: Stage, autojum
         assert rows(strict, "pairing_requests") == 0
 
 
-async def test_strangers_cannot_make_it_talk(strict: Stage, autojump_clock: MockClock) -> None:
+async def test_codes_for_strangers_are_limited_in_number(strict: Stage) -> None:
     async with strict.life():
         for _ in range(60):
             for chat in "12345":
                 await strict.says("hello", chat=chat)
             await trio.sleep(20)
-        # Twenty minutes: at 0 and at 10 min, three people, the last hello at 19 min 40 s.
+        # In twenty minutes three people get a code at 0 and at 10 minutes; the last hello is at 19 min 40 s.
         assert [len(shown(strict, chat)) for chat in "12345"] == [2, 2, 2, 0, 0]
         assert sum(len(strict.platform.chat(chat).texts) for chat in "12345") == 6
 
 
-async def test_a_code_that_was_approved_lets_in_without_a_restart(
-    strict: Stage, autojump_clock: MockClock
-) -> None:
+async def test_an_approved_code_lets_in_its_person_without_a_restart(strict: Stage) -> None:
     async with strict.life() as gateway:
         await strict.says("hello")
         [code] = shown(strict)
@@ -284,15 +279,17 @@ async def test_a_code_that_was_approved_lets_in_without_a_restart(
         assert strict.platform.chat("42").last == "You said: hello"
         await strict.says("hello", chat="43")
         await trio.sleep(5)
-        assert strict.platform.chat("43").last != "You said: hello", "nobody else"
+        assert strict.platform.chat("43").last != "You said: hello", "the approval is for one person"
         gateway.stop(grace=0)
     async with strict.life():
         await strict.says("still there?")
         await trio.sleep(5)
-        assert strict.platform.chat("42").last == "You said: still there?", "the next life knows them too"
+        assert strict.platform.chat("42").last == "You said: still there?", (
+            "the next life knows the person too"
+        )
 
 
-async def test_a_code_that_came_too_late_lets_in_nobody(strict: Stage, autojump_clock: MockClock) -> None:
+async def test_an_expired_code_lets_in_nobody(strict: Stage) -> None:
     async with strict.life():
         await strict.says("hello")
         [code] = shown(strict)
@@ -305,10 +302,8 @@ async def test_a_code_that_came_too_late_lets_in_nobody(strict: Stage, autojump_
         assert len(shown(strict)) == 2
 
 
-async def test_the_owner_decides_at_another_terminal_while_the_gateway_runs(
-    strict: Stage, autojump_clock: MockClock
-) -> None:
-    strict.world = World()  # two processes have one time of day
+async def test_the_owner_decides_at_another_terminal_while_the_gateway_runs(strict: Stage) -> None:
+    strict.world = World()  # both processes need the same time of day
     async with strict.life():
         await strict.says("hello")
         [code] = shown(strict)
@@ -323,12 +318,10 @@ async def test_the_owner_decides_at_another_terminal_while_the_gateway_runs(
         await strict.says("hello again")
         await trio.sleep(5)
         assert [said for said, _ in strict.agent.began] == ["hello"]
-        assert len(shown(strict)) == 2, "a stranger again, who may ask"
+        assert len(shown(strict)) == 2, "a revoked person may ask for a new code"
 
 
-async def test_who_was_revoked_is_refused_from_the_next_message_on_and_not_resumed(
-    strict: Stage, autojump_clock: MockClock
-) -> None:
+async def test_a_revoked_person_is_refused_at_the_next_message_and_not_resumed(strict: Stage) -> None:
     strict.agent.on("hang", Script().says("I begin.").hangs())
     async with strict.life():
         await strict.says("hello")
@@ -342,15 +335,13 @@ async def test_who_was_revoked_is_refused_from_the_next_message_on_and_not_resum
         await strict.says("and another thing")
         await trio.sleep(5)
         assert strict.pending() == []
-    assert strict.entry().resume_pending, "it was cut"
+    assert strict.entry().resume_pending, "the turn was cut"
     async with strict.life():
         await trio.sleep(5)
-        assert [said for said, _ in strict.agent.began] == ["hang"], "it is not taken up again"
+        assert [said for said, _ in strict.agent.began] == ["hang"], "the turn is not resumed"
 
 
-async def test_a_refused_message_that_the_platform_repeats_gets_one_code(
-    strict: Stage, autojump_clock: MockClock
-) -> None:
+async def test_a_refused_message_that_the_platform_repeats_gets_one_code(strict: Stage) -> None:
     async with strict.life():
         event = await strict.platform.says("hello")
         await strict.platform.deliver(event).wait()
@@ -358,7 +349,7 @@ async def test_a_refused_message_that_the_platform_repeats_gets_one_code(
         assert len(strict.platform.chat("42").texts) == 1
 
 
-async def test_admin_commands_are_for_admins_and_others_are_told_so(stage: Stage) -> None:
+async def test_admin_commands_are_refused_for_others_with_the_reason(stage: Stage) -> None:
     stage.allow(allow_from="all", allow_admin_from=("1",))
     async with stage.life() as gateway:
         await stage.says("/restart", chat="42")
@@ -366,6 +357,6 @@ async def test_admin_commands_are_for_admins_and_others_are_told_so(stage: Stage
         assert gateway.control.current is None
         assert "platforms.memory.allow_admin_from" in (stage.platform.chat("42").last or "")
         await stage.says("/help", chat="42")
-        assert "/stop" in (stage.platform.chat("42").last or ""), "the others are for all"
+        assert "/stop" in (stage.platform.chat("42").last or ""), "the other commands are for everybody"
         await stage.says("/restart", chat="1")
         assert gateway.control.current is not None

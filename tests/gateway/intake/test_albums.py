@@ -11,17 +11,15 @@ import trio
 from hermes_trio.testing import Script
 from tests.stage import PHOTO_NOT_FETCHED, Stage, everyone
 
-# --- what belongs together -----------------------------------------------------------------------------
 
-
-async def test_an_album_is_one_turn_and_the_text_behind_it_joins(stage: Stage) -> None:
+async def test_an_album_and_the_text_after_it_are_one_turn(stage: Stage) -> None:
     async with stage.life():
         for _ in range(3):
             await stage.sends_photo()
             await trio.sleep(0.8)
         await stage.says("what are these?")
         await trio.sleep(0.9)
-        assert stage.agent.began == [], "more may come"
+        assert stage.agent.began == [], "the album may continue"
         await trio.sleep(0.2)
         [(said, at)] = stage.agent.began
         assert at == pytest.approx(3.4)
@@ -42,7 +40,7 @@ async def test_a_stop_does_not_wait_for_the_rest_of_an_album(stage: Stage) -> No
         assert stage.pending() == ["look"]
 
 
-async def test_nobody_waits_longer_than_five_seconds_for_the_rest_of_an_album(stage: Stage) -> None:
+async def test_the_wait_for_the_rest_of_an_album_is_at_most_five_seconds(stage: Stage) -> None:
     stage.config = everyone(busy="queue")
     async with stage.life():
         for number in range(10):
@@ -62,7 +60,7 @@ async def test_plain_text_in_an_idle_chat_begins_at_once(stage: Stage) -> None:
         assert stage.agent.began == [("hello", 7.0)]
 
 
-async def test_a_second_message_just_after_the_first_takes_its_place_without_a_word(stage: Stage) -> None:
+async def test_a_correction_supersedes_the_first_message_without_a_notice(stage: Stage) -> None:
     stage.agent.on("hello", Script().hangs())
     async with stage.life():
         await stage.says("hello")
@@ -91,7 +89,7 @@ async def test_two_people_in_one_session_are_not_merged(stage: Stage) -> None:
         ]
 
 
-async def test_a_message_from_inside_interrupts_nobody(stage: Stage) -> None:
+async def test_an_internal_message_interrupts_no_turn(stage: Stage) -> None:
     stage.agent.on("work", Script().takes(10).says("Done."))
     async with stage.life():
         await stage.says("work")

@@ -39,7 +39,7 @@ async def test_interrupt_cuts_the_turn_and_the_last_message_is_answered(stage: S
         chat = stage.platform.chat("42")
         assert [(m.text, m.reply_to) for m in chat.messages] == [
             ("On one.\n\n(interrupted)", "m1"),
-            (words.interrupting(), "m2"),  # and of the third nothing is said: that was ten seconds ago
+            (words.interrupting(), "m2"),  # no second notice: the first was ten seconds before
             ("On two.\n\n(interrupted)", "m2"),
             ("You said: three", "m3"),
         ]
@@ -53,10 +53,10 @@ async def test_interrupt_cuts_the_turn_and_the_last_message_is_answered(stage: S
         ]
     async with stage.life():
         await trio.sleep(5)
-        assert len(stage.turns()) == 3, "what a message took the place of is not taken up again"
+        assert len(stage.turns()) == 3, "a superseded turn is not resumed"
 
 
-async def test_queue_answers_each_in_its_turn_and_says_so_once_in_a_while(stage: Stage) -> None:
+async def test_queue_answers_the_messages_in_order_with_few_notices(stage: Stage) -> None:
     stage.config = everyone(busy="queue")
     stage.agent.on("one", Script().takes(60).says("First."))
     async with stage.life():
@@ -67,7 +67,7 @@ async def test_queue_answers_each_in_its_turn_and_says_so_once_in_a_while(stage:
         await stage.says("three")
         await trio.sleep(0.1)
         await stage.says("four")
-        assert stage.platform.chat("42").texts == [words.queued()] * 2, "at most one in thirty seconds"
+        assert stage.platform.chat("42").texts == [words.queued()] * 2, "at most one notice in thirty seconds"
         assert stage.pending() == ["two", "three", "four"]
         await trio.sleep(60)
         assert stage.platform.chat("42").texts[2:] == ["First.", "You said: two", "You said: three four"]
@@ -76,7 +76,7 @@ async def test_queue_answers_each_in_its_turn_and_says_so_once_in_a_while(stage:
 
 
 def steering(stage: Stage, *, takes: float, looks: bool = True) -> list[list[str]]:
-    """Let the agent work for so long and then, if it `looks`, take what was said meanwhile."""
+    """Let the agent work for `takes` seconds and then, if it `looks`, take the messages of that time."""
     taken: list[list[str]] = []
 
     async def agent(turn: TurnContext) -> str:
@@ -91,7 +91,7 @@ def steering(stage: Stage, *, takes: float, looks: bool = True) -> list[list[str
     return taken
 
 
-async def test_steer_goes_into_the_turn_that_runs_and_is_of_it(stage: Stage) -> None:
+async def test_steered_messages_become_part_of_the_running_turn(stage: Stage) -> None:
     stage.config = everyone(busy="steer")
     taken = steering(stage, takes=20)
     async with stage.life():
@@ -100,7 +100,7 @@ async def test_steer_goes_into_the_turn_that_runs_and_is_of_it(stage: Stage) -> 
         await stage.says("two")
         await trio.sleep(5)
         await stage.says("three")
-        assert stage.pending() == ["two", "three"], "until it is taken it waits"
+        assert stage.pending() == ["two", "three"], "a message waits until the turn takes it"
         await trio.sleep(30)
         assert taken == [["two", "three"]]
         assert stage.outcomes() == ["answered"]
@@ -117,7 +117,7 @@ async def test_steer_goes_into_the_turn_that_runs_and_is_of_it(stage: Stage) -> 
         assert held == [("done", stage.turns()[0].turn_id)] * 3
 
 
-async def test_what_was_not_taken_begins_the_next_turn(stage: Stage) -> None:
+async def test_a_steered_message_that_was_not_taken_begins_the_next_turn(stage: Stage) -> None:
     stage.config = everyone(busy="steer")
     steering(stage, takes=20, looks=False)
     async with stage.life():
@@ -153,18 +153,18 @@ async def test_a_cut_between_steering_and_taking_loses_nothing(stage: Stage, *, 
     async with stage.life():
         await trio.sleep(100)
         users = [text for role, text in stage.transcript() if role == "user"]
-        assert users == ["one", "two"], "neither is lost, and neither is there twice"
+        assert users == ["one", "two"], "each message is there exactly once"
         if taken:
             assert stage.outcomes() == ["cut", "answered"]
-            assert prompts[1] == ["one", "two"], "the turn that was taken up knows both"
+            assert prompts[1] == ["one", "two"], "the resumed turn knows both messages"
         else:
             assert stage.outcomes() == ["cut", "answered", "answered"]
             assert prompts[2] == ["two"]
         assert stage.pending() == []
 
 
-async def test_who_steers_a_picture_is_not_left_without_it(stage: Stage) -> None:
-    """What goes behind a tool result is text."""
+async def test_a_steered_photo_begins_the_next_turn(stage: Stage) -> None:
+    """Only text can follow a tool result, so the photo waits for its own turn."""
     stage.config = everyone(busy="steer")
     taken = steering(stage, takes=20)
     async with stage.life():
@@ -183,7 +183,7 @@ async def test_who_steers_a_picture_is_not_left_without_it(stage: Stage) -> None
 # --- parts that must not be cut ------------------------------------------------------------------------
 
 
-async def test_an_interruption_waits_while_a_part_must_not_be_cut(stage: Stage) -> None:
+async def test_an_interruption_waits_for_a_part_that_must_not_be_cut(stage: Stage) -> None:
     stage.config = everyone(busy="interrupt")
 
     async def agent(turn: TurnContext) -> str:
@@ -207,7 +207,7 @@ async def test_an_interruption_waits_while_a_part_must_not_be_cut(stage: Stage) 
         chat = stage.platform.chat("42")
         assert chat.texts == [words.not_now("the history is being shortened")]
         assert "/stop" in chat.texts[0]
-        assert stage.outcomes() == [None], "the inner part is over, the outer one is not"
+        assert stage.outcomes() == [None], "the inner part has ended, the outer one has not"
         await trio.sleep(10)
         await stage.says("four")
         assert stage.outcomes() == ["superseded", "answered", "answered", "answered"]
@@ -219,7 +219,7 @@ async def test_an_interruption_waits_while_a_part_must_not_be_cut(stage: Stage) 
         ]
 
 
-async def test_stop_does_not_wait_for_such_a_part(stage: Stage) -> None:
+async def test_stop_does_not_wait_for_a_part_that_must_not_be_cut(stage: Stage) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.requesting()
         with turn.not_now("something"):
@@ -233,10 +233,10 @@ async def test_stop_does_not_wait_for_such_a_part(stage: Stage) -> None:
         assert stage.outcomes() == ["stopped"]
 
 
-# --- how many may wait ---------------------------------------------------------------------------------
+# --- the limit of waiting messages ---------------------------------------------------------------------
 
 
-async def test_thirty_two_may_wait_and_everybody_behind_them_is_told(stage: Stage) -> None:
+async def test_thirty_two_messages_may_wait_and_each_further_one_is_refused(stage: Stage) -> None:
     stage.config = everyone(AgentConfig(gateway_timeout=0, gateway_notify_interval=0), busy="queue")
     stage.agent.on("work", Script().takes(300).says("Done."))
     async with stage.life():
@@ -245,7 +245,7 @@ async def test_thirty_two_may_wait_and_everybody_behind_them_is_told(stage: Stag
             await trio.sleep(2)
             await stage.says(f"m{number}")
         texts = stage.platform.chat("42").texts
-        assert texts.count(words.crowded_out(32)) == 2, "each of the two, at whatever distance"
+        assert texts.count(words.crowded_out(32)) == 2, "each refused message gets a notice"
         assert stage.pending() == [f"m{number}" for number in range(32)]
         await trio.sleep(300)
         assert [turn.outcome for turn in stage.turns()] == ["answered"] * 33
@@ -254,7 +254,7 @@ async def test_thirty_two_may_wait_and_everybody_behind_them_is_told(stage: Stag
         assert stage.platform.chat("42").last == "You said: now there is room"
 
 
-async def test_an_answer_is_taken_however_many_wait(stage: Stage) -> None:
+async def test_an_answer_is_accepted_however_many_messages_wait(stage: Stage) -> None:
     stage.config = everyone(busy="queue")
     got = []
 

@@ -1,5 +1,5 @@
-"""Buttons below what is asked: a press is an answer, if whoever presses may give it; what is answered or over
-loses its buttons, whatever ended it."""
+"""Buttons below a question: a press is an answer if the person may give it, and a question that is answered
+or over loses its buttons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.stage import Agent, Stage
 
 
 class Asking(Agent):
-    """Asks, and says what it was told."""
+    """An agent that asks, and repeats the answer that it got."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Asking(Agent):
 
 
 class AlwaysAsking(Asking):
-    """Asks for a yes, whatever is said."""
+    """An agent that asks for approval at every message."""
 
     async def __call__(self, turn: TurnContext) -> str:
         await turn.requesting()
@@ -64,19 +64,15 @@ def labels(chat: ShownChat) -> list[str]:
     return [button.label for message in chat.messages for button in message.buttons]
 
 
-async def settled() -> None:
-    await trio.sleep(1)
-
-
-async def test_a_press_answers_a_question_and_the_buttons_are_gone(stage: Stage) -> None:
+async def test_a_press_answers_a_question_and_removes_its_buttons(stage: Stage) -> None:
     chat = stage.platform.chat("42")
     async with stage.life():
         await stage.says("which")
-        await settled()
+        await trio.sleep(1)
         assert labels(chat)[:2] == ["red", "blue"]
         assert len(labels(chat)[2]) <= 60
         await stage.platform.presses("blue")
-        await settled()
+        await trio.sleep(1)
     assert got(stage) == ["blue"]
     assert chat.messages[0].text.endswith("→ blue")
     assert labels(chat) == []
@@ -90,159 +86,159 @@ async def test_a_press_answers_a_question_and_the_buttons_are_gone(stage: Stage)
 async def test_an_approval_has_a_button_for_each_answer(stage: Stage, label: str, means: str | None) -> None:
     async with stage.life():
         await stage.says("may I")
-        await settled()
+        await trio.sleep(1)
         await stage.platform.presses(label)
-        await settled()
+        await trio.sleep(1)
     assert got(stage) == [means]
     assert labels(stage.platform.chat("42")) == []
 
 
-async def test_the_values_fit_where_platforms_have_little_room(stage: Stage) -> None:
+async def test_button_values_fit_into_64_bytes(stage: Stage) -> None:
     async with stage.life():
         await stage.says("which")
-        await settled()
+        await trio.sleep(1)
         [question] = stage.platform.chat("42").messages
-        long_id = "0" * 32  # as the real ids are
+        long_id = "0" * 32  # as long as a real id
         ours = question.buttons[0].value.split(":")[1]
         assert all(len(one.value.replace(ours, long_id).encode()) <= 64 for one in question.buttons)
 
 
-async def test_words_answer_as_before_and_take_the_buttons_away_too(stage: Stage) -> None:
+async def test_a_typed_answer_removes_the_buttons_too(stage: Stage) -> None:
     async with stage.life():
         await stage.says("which")
-        await settled()
+        await trio.sleep(1)
         await stage.says("2")
-        await settled()
+        await trio.sleep(1)
     assert (got(stage), labels(stage.platform.chat("42"))) == (["blue"], [])
 
 
-async def test_a_second_press_is_told_that_it_is_over_and_starts_nothing(stage: Stage) -> None:
+async def test_a_second_press_gets_a_notice_and_begins_no_turn(stage: Stage) -> None:
     async with stage.life():
         await stage.says("which")
-        await settled()
+        await trio.sleep(1)
         late = stage.platform.press("red")
         await stage.platform.presses("blue")
-        await settled()
+        await trio.sleep(1)
         await stage.platform.deliver(late).wait()
-        await settled()
+        await trio.sleep(1)
     assert got(stage) == ["blue"]
     assert stage.platform.chat("42").last == texts.pressed_in_vain()
     assert len(stage.turns()) == 1
     assert stage.pending() == []
 
 
-async def test_a_press_that_is_told_twice_counts_once(stage: Stage) -> None:
+async def test_a_press_that_is_delivered_twice_counts_once(stage: Stage) -> None:
     async with stage.life():
         await stage.says("which")
-        await settled()
+        await trio.sleep(1)
         press = stage.platform.press("blue")
         for _ in range(2):
             await stage.platform.deliver(press).wait()
-        await settled()
+        await trio.sleep(1)
     assert stage.platform.chat("42").last == "It was blue."
 
 
-async def test_of_what_was_asked_of_somebody_only_he_can_press(stage: Stage) -> None:
+async def test_a_question_to_one_person_is_answered_by_that_person_only(stage: Stage) -> None:
     async with stage.life():
         await stage.says("which", chat="-1", chat_type="group", user="7")
-        await settled()
+        await trio.sleep(1)
         await stage.platform.presses("red", chat="-1", chat_type="group", user="8")
-        await settled()
+        await trio.sleep(1)
         assert got(stage) == []
         assert stage.platform.chat("-1").last == texts.pressed_in_vain()
         await stage.platform.presses("blue", chat="-1", chat_type="group", user="7")
-        await settled()
+        await trio.sleep(1)
     assert got(stage) == ["blue"]
 
 
-async def test_only_who_may_approve_can_press_yes(stage: Stage) -> None:
+async def test_the_yes_button_works_only_for_approvers(stage: Stage) -> None:
     stage.allow(allow_admin_from=("9",))
     async with stage.life():
         await stage.says("may I", chat="-1", chat_type="group", user="7")
-        await settled()
+        await trio.sleep(1)
         for user, answers in (("7", []), ("8", []), ("9", ["once"])):
             await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user=user)
-            await settled()
+            await trio.sleep(1)
             assert got(stage) == answers
 
 
-async def test_in_an_open_group_nobody_who_is_not_named_approves_anything(stage: Stage) -> None:
+async def test_an_open_group_has_no_approvers_beyond_the_named_ones(stage: Stage) -> None:
     stage.allow(allow_from="all")
     group = stage.platform.chat("-1")
     async with stage.life() as gateway:
         await stage.says("may I", chat="-1", chat_type="group", user="7")
-        await settled()
+        await trio.sleep(1)
         for user in ("7", "8"):
             await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user=user)
-            await settled()
+            await trio.sleep(1)
             assert group.last == texts.may_not_approve("memory")
-        for user in ("8", "7"):  # to the agent plain words are a message, which interrupts the turn of 7
+        for user in ("8", "7"):  # the agent gets plain words as a message, which interrupts the turn of 7
             for said in ("yes", "/approve", "/approve always", "/deny always", "/restart"):
                 await stage.says(said, chat="-1", chat_type="group", user=user)
-                await settled()
+                await trio.sleep(1)
         assert got(stage) == []
         assert gateway.control.current is None
 
 
-async def test_where_people_are_listed_and_no_admins_each_answers_for_the_own_turn_alone(
+async def test_listed_people_approve_only_for_their_own_turns_without_admins(
     stage: Stage,
 ) -> None:
     stage.allow(allow_from=("7", "8"))
     group = stage.platform.chat("-1")
     async with stage.life():
         await stage.says("may I", chat="-1", chat_type="group", user="7")
-        await settled()
+        await trio.sleep(1)
         await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user="8")
-        await settled()
+        await trio.sleep(1)
         assert (got(stage), group.last) == ([], texts.may_not_approve("memory"))
         await stage.says("/approve", chat="-1", chat_type="group", user="8")
-        await settled()
+        await trio.sleep(1)
         assert (got(stage), group.last) == ([], texts.may_not_approve("memory"))
         await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user="7")
-        await settled()
+        await trio.sleep(1)
         assert got(stage) == ["once"]
 
 
-async def test_in_a_shared_session_only_the_person_whose_turn_asks_answers(stage: Stage) -> None:
+async def test_an_approval_in_a_shared_session_is_given_by_the_person_of_the_turn(stage: Stage) -> None:
     stage.agent = AlwaysAsking()
     stage.config = msgspec.structs.replace(stage.config, group_sessions_per_user=False)
     stage.allow(allow_from=("7", "8"))
     async with stage.life():
         await stage.says("may I", chat="-1", chat_type="group", user="7")
-        await settled()
+        await trio.sleep(1)
         await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user="8")
-        await settled()
+        await trio.sleep(1)
         assert got(stage) == []
         await stage.platform.presses("❌ No", chat="-1", chat_type="group", user="7")
-        await settled()
+        await trio.sleep(1)
         assert got(stage) == [None]
 
 
-async def test_after_a_cut_the_person_whose_session_it_is_answers(stage: Stage) -> None:
+async def test_an_approval_in_a_resumed_turn_is_given_by_the_person_of_the_session(stage: Stage) -> None:
     stage.agent = AlwaysAsking()
     stage.allow(allow_from=("7", "8"))
     async with stage.life():
         await stage.says("may I", chat="-1", chat_type="group", user="7")
-        await settled()
+        await trio.sleep(1)
     async with stage.life():
-        await settled()
+        await trio.sleep(1)
         for user, answers in (("8", []), ("7", ["once"])):
             await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user=user)
-            await settled()
+            await trio.sleep(1)
             assert got(stage) == answers
 
 
-async def test_a_stranger_presses_in_vain(stage: Stage) -> None:
+async def test_a_press_of_a_stranger_answers_nothing(stage: Stage) -> None:
     stage.allow(allow_from=("7",))
     async with stage.life():
         await stage.says("which", chat="-1", chat_type="group", user="7")
-        await settled()
+        await trio.sleep(1)
         await stage.platform.presses("red", chat="-1", chat_type="group", user="8")
-        await settled()
+        await trio.sleep(1)
         assert got(stage) == []
 
 
-async def test_what_nobody_answered_in_time_loses_its_buttons(stage: Stage) -> None:
+async def test_an_expired_question_loses_its_buttons(stage: Stage) -> None:
     stage.config = msgspec.structs.replace(stage.config, approvals=ApprovalsConfig(timeout=20))
     async with stage.life():
         await stage.says("may I")
@@ -252,19 +248,19 @@ async def test_what_nobody_answered_in_time_loses_its_buttons(stage: Stage) -> N
     assert chat.messages[0].text.endswith(texts.not_answered())
 
 
-async def test_who_stops_the_turn_stops_its_question_too(stage: Stage) -> None:
+async def test_stop_removes_the_buttons_of_an_open_question(stage: Stage) -> None:
     async with stage.life():
         await stage.says("which")
-        await settled()
+        await trio.sleep(1)
         await stage.says("/stop")
-        await settled()
+        await trio.sleep(1)
         assert labels(stage.platform.chat("42")) == []
 
 
-async def test_what_a_life_left_open_loses_its_buttons_in_the_next(stage: Stage) -> None:
+async def test_a_question_left_open_by_a_stop_loses_its_buttons_in_the_next_life(stage: Stage) -> None:
     async with stage.life():
         await stage.says("which")
-        await settled()
+        await trio.sleep(1)
         before = stage.platform.press("blue")
         stage.platform.fails("edit", NotSent("gone"))
     async with stage.life():
@@ -274,48 +270,48 @@ async def test_what_a_life_left_open_loses_its_buttons_in_the_next(stage: Stage)
     assert got(stage) == []
 
 
-async def test_what_a_killed_life_left_open_loses_its_buttons_in_the_next(stage: Stage) -> None:
+async def test_a_question_left_open_by_a_kill_loses_its_buttons_in_the_next_life(stage: Stage) -> None:
     as_killed = stage.home.with_name("as-killed")
     async with stage.life():
         await stage.says("which")
-        await settled()
-        shutil.copytree(stage.home, as_killed)  # what is on the disk in the moment of a kill
+        await trio.sleep(1)
+        shutil.copytree(stage.home, as_killed)  # the files at the moment of a kill
     stage.home = as_killed
     stage.platform.history.clear()
     async with stage.life():
-        await settled()
+        await trio.sleep(1)
     edits = [one.text or "" for one in stage.platform.history if one.what == "edit"]
     assert [text.endswith(texts.not_answered()) for text in edits] == [True]
 
 
-async def test_a_question_that_does_not_fit_has_its_buttons_at_the_end(stage: Stage) -> None:
+async def test_a_question_in_several_messages_has_its_buttons_in_the_last(stage: Stage) -> None:
     async with stage.life():
         await stage.says("long")
-        await settled()
+        await trio.sleep(1)
         chat = stage.platform.chat("42")
         assert [len(one.buttons) for one in chat.messages] == [0, 0, 2]
         await stage.platform.presses("red")
-        await settled()
+        await trio.sleep(1)
         assert (got(stage), labels(chat)) == (["red"], [])
 
 
-async def test_where_there_are_no_buttons_nobody_gets_one(stage: Stage) -> None:
+async def test_a_platform_without_buttons_gets_none(stage: Stage) -> None:
     stage.platform = MemoryPlatform(traits=Traits(edits=True))
     async with stage.life():
         await stage.says("which")
-        await settled()
+        await trio.sleep(1)
         await stage.says("blue")
-        await settled()
+        await trio.sleep(1)
     assert stage.platform.chat("42").texts[-1] == "It was blue."
     assert not any(one.what == "edit" and "→" in (one.text or "") for one in stage.platform.history)
 
 
-async def test_buttons_that_cannot_be_taken_away_stay_and_hold_nothing_up(stage: Stage) -> None:
+async def test_buttons_that_cannot_be_removed_stay_and_delay_nothing(stage: Stage) -> None:
     stage.platform = MemoryPlatform(traits=Traits(buttons=True))
     chat = stage.platform.chat("42")
     async with stage.life():
         await stage.says("which")
-        await settled()
+        await trio.sleep(1)
         await stage.says("red")
-        await settled()
+        await trio.sleep(1)
         assert (got(stage), chat.texts[-1]) == (["red"], "It was red.")

@@ -1,5 +1,5 @@
-"""A flood wait holds the whole chat: within it nothing is sent, edited or shown as typing there, whatever
-was refused; other chats go on. Afterwards everything goes in order."""
+"""A flood wait holds the whole chat: nothing is sent, edited or shown as typing there, whichever call was
+refused, and other chats go on. Afterwards everything is sent in order."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def stage(stage: Stage) -> Stage:
 
 
 def calls(stage: Stage, *, chat: str = "42", what: tuple[str, ...] = SENT) -> list[tuple[float, str]]:
-    """What was asked of the platform for this chat, and when."""
+    """Return the time and the text of each call to the platform for this chat."""
     history = stage.platform.history
     return [(one.at, one.text or "") for one in history if one.what in what and one.chat_id == chat]
 
 
-async def test_the_first_message_of_an_answer_is_refused_and_the_answer_waits_too(stage: Stage) -> None:
+async def test_a_refused_first_message_makes_the_answer_wait_too(stage: Stage) -> None:
     stage.agent.on("work", Script().says("I begin.").takes(1).says(" Done."))
     stage.platform.fails("send", FloodWait(3))
     async with stage.life():
@@ -38,7 +38,7 @@ async def test_the_first_message_of_an_answer_is_refused_and_the_answer_waits_to
         assert stage.platform.chat("42").texts == ["I begin. Done."]
 
 
-async def test_an_edit_is_refused_and_the_last_one_waits_too(stage: Stage) -> None:
+async def test_a_refused_edit_makes_the_last_edit_wait_too(stage: Stage) -> None:
     stage.agent.on("work", Script().says("One").takes(1).says(" two").takes(1).says(" three."))
     stage.platform.fails("edit", FloodWait(5))
     async with stage.life():
@@ -53,7 +53,7 @@ async def test_an_edit_is_refused_and_the_last_one_waits_too(stage: Stage) -> No
         ]
 
 
-async def test_an_owed_row_is_refused_and_notices_wait_too_and_are_not_lost(stage: Stage) -> None:
+async def test_a_refused_row_makes_notices_wait_without_losing_them(stage: Stage) -> None:
     stage.platform.fails("send", FloodWait(30))
     async with stage.life():
         await stage.says("hello")
@@ -65,7 +65,7 @@ async def test_an_owed_row_is_refused_and_notices_wait_too_and_are_not_lost(stag
         assert sorted(text for _, text in asked[1:]) == sorted([texts.home_is_here(), "You said: hello"])
 
 
-async def test_a_notice_is_refused_and_comes_after_the_wait(stage: Stage) -> None:
+async def test_a_refused_notice_is_sent_after_the_wait(stage: Stage) -> None:
     stage.platform.fails("send", FloodWait(3))
     async with stage.life():
         await stage.says("/sethome")
@@ -88,7 +88,7 @@ async def test_a_second_flood_after_the_first_holds_again(stage: Stage) -> None:
         assert [at for at, _ in calls(stage)] == [0, 3, 3.5]
 
 
-async def test_another_chat_is_not_held(stage: Stage) -> None:
+async def test_a_flood_wait_does_not_hold_another_chat(stage: Stage) -> None:
     stage.platform.fails("send", FloodWait(30), chat="42")
     async with stage.life():
         await stage.says("hello")
@@ -99,7 +99,7 @@ async def test_another_chat_is_not_held(stage: Stage) -> None:
         assert stage.platform.chat("43").texts == ["You said: hello"]
 
 
-async def test_a_lost_link_does_not_end_the_wait(stage: Stage) -> None:
+async def test_a_lost_link_does_not_end_the_flood_wait(stage: Stage) -> None:
     stage.platform.fails("send", FloodWait(600))
     async with stage.life():
         await stage.says("hello")
@@ -122,10 +122,10 @@ async def test_typing_is_not_shown_in_the_wait_and_a_flood_of_typing_holds_the_c
         await stage.says("again")
         await trio.sleep(20)
         typing = [at for at, _ in calls(stage, what=("typing",))][1:]
-        assert [at - 20 for at in typing if at > 20] == [4, 6], "none at 22, within the wait"
+        assert [at - 20 for at in typing if at > 20] == [4, 6], "no typing at 22, within the wait"
 
 
-async def test_a_growing_message_that_was_too_fast_grows_at_half_the_pace(stage: Stage) -> None:
+async def test_a_streamed_message_is_edited_at_half_the_pace_after_a_flood_wait(stage: Stage) -> None:
     """Deltas come eight times a second; an edit goes every 0.8 s, and every 1.6 s after a flood wait."""
     stage.agent.on("work", Script().says("word " * 80, pieces=80, seconds=20))
     async with stage.life():
@@ -141,7 +141,7 @@ async def test_a_growing_message_that_was_too_fast_grows_at_half_the_pace(stage:
     assert len(steps) - refused > 5
 
 
-async def test_while_stopping_nothing_is_sent_within_the_wait_and_nobody_waits_for_it(stage: Stage) -> None:
+async def test_a_stop_sends_nothing_within_a_flood_wait_and_does_not_wait_for_it(stage: Stage) -> None:
     stage.agent.on("work", Script().says("I begin.").hangs())
     async with stage.life() as gateway:
         await stage.says("work")
@@ -152,7 +152,7 @@ async def test_while_stopping_nothing_is_sent_within_the_wait_and_nobody_waits_f
         gateway.stop(grace=1)
         await trio.sleep(60)
         assert stage.ended_at == 6
-        assert len(calls(stage)) == before + 1, "the notice was refused, and nothing came after it"
+        assert len(calls(stage)) == before + 1, "the notice was refused, and nothing was sent after it"
     async with stage.life():
         await trio.sleep(10)
-        assert len(stage.platform.chat("42").texts) > 0, "what is owed comes in the next life"
+        assert len(stage.platform.chat("42").texts) > 0, "the next life sends the owed rows"

@@ -1,5 +1,4 @@
-"""A platform that refuses our credentials ends its own link; only when nothing is left to serve does the
-gateway go."""
+"""A platform that refuses our credentials ends its own link; the gateway ends when no platform is left."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def left(home: Path) -> Status:
     return status
 
 
-async def test_with_every_platform_refusing_us_there_is_nothing_to_run_for(
+async def test_the_gateway_ends_when_every_platform_refuses_its_credentials(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     one, two = MemoryPlatform("one"), MemoryPlatform("two")
@@ -48,23 +47,23 @@ async def test_with_every_platform_refusing_us_there_is_nothing_to_run_for(
     assert trio.current_time() == 0
     status = left(tmp_path)
     assert status.gateway_state == "startup_failed"
-    assert last_life(status, None).count(" refused its token") == 2, "the reasons are told"
+    assert last_life(status, None).count(" refused its token") == 2, "the report names both reasons"
     for platform in status.platforms.values():
         assert platform.state == "fatal"
         assert "refused its token" in (platform.error or "")
 
 
-async def test_one_platform_that_serves_is_reason_enough(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_the_gateway_runs_while_one_platform_serves(tmp_path: Path, autojump_clock: MockClock) -> None:
     refused, serving = MemoryPlatform("refused"), MemoryPlatform("memory")
     refused.fails("connect", CredentialsRefused("memory"))
     with trio.move_on_after(1000) as patience:
         await ends(tmp_path, refused, serving)
     assert patience.cancelled_caught
-    assert [op.what for op in refused.history] == ["connect"], "what is refused is not tried again"
+    assert [op.what for op in refused.history] == ["connect"], "a refused platform is not tried again"
     assert serving.history[-1].what == "disconnect"
 
 
-async def test_a_token_revoked_while_a_turn_runs_cuts_it_and_the_next_life_takes_it_up(stage: Stage) -> None:
+async def test_a_revoked_token_cuts_a_running_turn_and_the_next_life_resumes_it(stage: Stage) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     async with stage.life():
         await stage.says("hang")

@@ -12,9 +12,6 @@ from hermes_trio.testing import Script
 from tests.disk import Disk
 from tests.stage import Busy, Stage, everyone
 
-# --- races: the moment in which a turn begins -----------------------------------------------------------
-
-
 READS_AND_WRITES = [(0.5, 0.0), (0.0, 0.5), (0.5, 0.2), (0.2, 0.5)]
 
 
@@ -45,7 +42,7 @@ async def test_a_message_never_cuts_the_turn_that_it_begins(
 async def test_a_second_message_at_any_moment_of_the_begin_is_answered_and_nothing_is_lost(
     stage: Stage, tenths: int, mode: Busy
 ) -> None:
-    """Each commit and each look into the database takes half a second, the turn itself takes a minute."""
+    """Each commit and each read of the database takes half a second; the turn itself takes a minute."""
     stage.config = everyone(busy=mode)
     stage.agent.on("one", Script().takes(60).says("First."))
     async with trio.open_nursery() as nursery:
@@ -64,7 +61,7 @@ async def test_a_second_message_at_any_moment_of_the_begin_is_answered_and_nothi
             assert stage.pending() == []
             assert [text for role, text in stage.transcript() if role == "user"] == ["one", "two"]
             if mode == "interrupt":
-                assert early in ("You said: two", "You said: one two"), "it does not wait for the minute"
+                assert early in ("You said: two", "You said: one two"), "the first turn is not waited for"
             else:
                 assert "answered" in stage.outcomes()
                 assert "superseded" not in stage.outcomes()
@@ -95,8 +92,8 @@ async def test_a_command_at_any_moment_of_the_begin_ends_it(stage: Stage, tenths
                 assert [text for role, text in stage.transcript() if role == "user"] == ["two"]
 
 
-async def test_who_is_woken_in_the_moment_in_which_an_idle_session_leaves_is_answered(stage: Stage) -> None:
-    """Which of the two comes first within that moment is chance, so it is tried some times."""
+async def test_a_message_is_answered_when_its_idle_session_ends_at_that_moment(stage: Stage) -> None:
+    """The order within that moment is chance, so the test tries several times."""
     async with stage.life() as gateway:
         await stage.says("hello")
         key = gateway.home.store.key_of(stage.platform.event("").source)
@@ -113,7 +110,7 @@ async def test_who_is_woken_in_the_moment_in_which_an_idle_session_leaves_is_ans
             assert stage.platform.chat("42").last == f"You said: again {number}"
 
 
-async def test_a_turn_that_takes_long_to_end_was_stopped_by_who_came_first(stage: Stage) -> None:
+async def test_a_turn_with_a_slow_end_keeps_the_outcome_of_its_first_stop(stage: Stage) -> None:
     stage.agent.on("work", Script().hangs(resists=5))
     async with stage.life():
         await stage.says("work")
@@ -124,7 +121,7 @@ async def test_a_turn_that_takes_long_to_end_was_stopped_by_who_came_first(stage
         assert stage.outcomes() == ["stopped", "answered"]
 
 
-async def test_what_waits_is_kept_when_the_gateway_is_killed(stage: Stage) -> None:
+async def test_waiting_messages_survive_a_stop_without_grace(stage: Stage) -> None:
     stage.config = everyone(busy="queue")
     stage.agent.on("one", Script().takes(20).says("First."))
     async with stage.life():
@@ -138,7 +135,9 @@ async def test_what_waits_is_kept_when_the_gateway_is_killed(stage: Stage) -> No
         assert texts[-3:] == ["First.", "You said: two", "You said: three"]
 
 
-async def test_a_message_whose_turn_was_cut_before_it_began_is_said_once(stage: Stage) -> None:
+async def test_a_message_whose_turn_was_cut_before_its_first_request_stands_once_in_the_transcript(
+    stage: Stage,
+) -> None:
     stage.agent.before_asking = 10
     async with stage.life():
         await stage.says("one")

@@ -17,10 +17,7 @@ def limited(stage: Stage, most: int, mode: Busy = "queue") -> None:
     stage.config = msgspec.structs.replace(everyone(busy=mode), gateway=TurnLimits(max_running_turns=most))
 
 
-# --- how many turns may run ----------------------------------------------------------------------------
-
-
-async def test_who_waits_for_room_is_told_and_comes_in_order(stage: Stage) -> None:
+async def test_turns_over_the_limit_get_a_notice_and_begin_in_order(stage: Stage) -> None:
     limited(stage, 1)
     for chat in "1234":
         stage.agent.on(f"work {chat}", Script().takes(10).says("Done."))
@@ -38,11 +35,11 @@ async def test_who_waits_for_room_is_told_and_comes_in_order(stage: Stage) -> No
             ("work 4", 30.0),
             ("and more", 40.0),
         ]
-        assert stage.platform.chat("2").texts.count(words.waits_for_room(1)) == 1, "told once"
+        assert stage.platform.chat("2").texts.count(words.waits_for_room(1)) == 1, "one notice per wait"
 
 
 @pytest.mark.parametrize("grace", [0, 5, 60])
-async def test_a_stop_does_not_hang_on_who_waits_for_room(stage: Stage, grace: float) -> None:
+async def test_a_stop_does_not_wait_for_turns_over_the_limit(stage: Stage, grace: float) -> None:
     limited(stage, 1)
     stage.agent.on("work", Script().takes(20).says("Done."))
     async with stage.life() as gateway:
@@ -60,7 +57,7 @@ async def test_a_stop_does_not_hang_on_who_waits_for_room(stage: Stage, grace: f
             assert stage.platform.chat(chat).last == "You said: hello"
 
 
-async def test_a_turn_that_is_taken_up_needs_room_too(stage: Stage) -> None:
+async def test_resumed_turns_count_against_the_limit(stage: Stage) -> None:
     for chat in "123":
         stage.agent.on(f"work {chat}", Script().takes(10).says("Done."))
     async with stage.life():
@@ -76,7 +73,7 @@ async def test_a_turn_that_is_taken_up_needs_room_too(stage: Stage) -> None:
         assert [stage.platform.chat(chat).last for chat in "123"] == ["Done."] * 3
 
 
-async def test_stop_new_undo_and_retry_of_somebody_who_waits_for_room(stage: Stage) -> None:
+async def test_stop_new_undo_and_retry_act_on_a_turn_over_the_limit(stage: Stage) -> None:
     limited(stage, 1)
     stage.agent.on("work", Script().takes(20).says("Done."))
     async with stage.life():
@@ -98,11 +95,8 @@ async def test_stop_new_undo_and_retry_of_somebody_who_waits_for_room(stage: Sta
             assert stage.platform.chat(chat).last == "You said: good morning"
 
 
-# --- what waits for its place --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mode", ["interrupt", "queue", "steer"])
-async def test_a_message_that_comes_while_a_resume_waits_for_its_place_comes_after_it(
+async def test_a_message_is_answered_after_a_resume_that_waits_for_its_place(
     stage: Stage, mode: Busy
 ) -> None:
     stage.config = msgspec.structs.replace(everyone(busy=mode), gateway=TurnLimits(resume_at_once=1))
@@ -125,7 +119,7 @@ async def test_a_message_that_comes_while_a_resume_waits_for_its_place_comes_aft
 
 
 @pytest.mark.parametrize("held", [False, True])
-async def test_no_turn_begins_that_gets_its_place_after_the_sessions_are_closed(
+async def test_a_turn_that_gets_its_place_after_the_sessions_are_closed_does_not_begin(
     stage: Stage, *, held: bool
 ) -> None:
     limited(stage, 1)
@@ -145,7 +139,7 @@ async def test_no_turn_begins_that_gets_its_place_after_the_sessions_are_closed(
         if held:
             gateway.control.hold(False)
         else:
-            assert stage.ended_at == 20, "nobody waits for a turn that does not begin"
+            assert stage.ended_at == 20, "the stop does not wait for a turn that has not begun"
     async with stage.life():
         await trio.sleep(5)
         assert stage.platform.chat("42").last == "You said: hello"

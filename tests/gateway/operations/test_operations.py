@@ -89,7 +89,7 @@ async def test_stopping_a_run_ends_its_turn_and_its_state_is_cancelled(stage: St
         await runs.stop("unknown")
 
 
-async def test_a_request_enters_the_session_of_its_history_and_a_new_one_for_another_history(
+async def test_a_request_enters_the_session_of_its_history_or_a_new_one(
     stage: Stage,
 ) -> None:
     created: list[str] = []
@@ -103,7 +103,7 @@ async def test_a_request_enters_the_session_of_its_history_and_a_new_one_for_ano
         again = await entered.enter(ConversationInput("two", None, "Be brief."), named)
         assert again.session == "mine"
         other = await entered.enter(ConversationInput("two", ANSWERED), named)
-        assert other.session == "mine", "the name stays"
+        assert other.session == "mine", "the name of the conversation stays"
         assert len(created) == 4, "the other history begins another session"
         await entered.enter(ConversationInput("three", ANSWERED), named)
         assert len(created) == 4, "the same history continues it"

@@ -1,4 +1,4 @@
-"""What has waited is looked at when it begins: whoever wrote it may have been shown the door meanwhile."""
+"""Access is checked again when a waiting message begins its turn: its sender may have lost it meanwhile."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ async def test_a_message_whose_sender_lost_access_begins_no_turn(stage: Stage) -
     async with stage.life():
         await trio.sleep(20)
         assert stage.agent.began == []
-        assert stage.pending() == [], "and it waits for no later life"
+        assert stage.pending() == [], "the message does not wait for a later life"
 
 
-async def test_of_two_in_a_session_the_one_who_is_still_let_in_is_answered(stage: Stage) -> None:
+async def test_in_a_shared_session_only_senders_with_access_are_answered(
+    stage: Stage,
+) -> None:
     stage.config = msgspec.structs.replace(everyone(busy="queue"), group_sessions_per_user=False)
     async with stage.life() as gateway:
         gateway.control.hold(True)
