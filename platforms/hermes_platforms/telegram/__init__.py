@@ -1,16 +1,17 @@
 """Telegram, through the Bot API: direct chats, groups, topics.
 
-payload      an update, as far as we read it         pure
-parsing      update → what somebody said             pure
-formatting   Markdown → MarkdownV2                   pure
-api          one call over HTTP, and what is known of it
-polling      updates that are asked for
-webhook      updates that are brought
-incoming     the shell: receiving
-link         the shell: sending, outcomes
-adapter      connecting
-setup        what a newcomer is asked
-checks       what `doctor` looks at
+adapter          connects a bot
+telegram_link    sends, and reports the outcomes
+incoming         receives
+polling          updates by long polling
+webhook          updates that Telegram posts to an address of ours
+api              one call over HTTP, and its outcome
+formatting       Markdown to MarkdownV2                           pure
+parsing          an update to an event                            pure
+payload          the parts of an update that we read              pure
+setup            questions of `hermes-trio setup telegram`
+checks           checks of `hermes-trio doctor telegram`
+testing          a Bot API server for tests
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ LISTEN = "127.0.0.1:8443"
 
 
 def from_config(platform: PlatformConfig) -> TelegramAdapter:
-    """The adapter for `platforms.telegram` of a configuration."""
+    """Return the adapter for `platforms.telegram` of a configuration."""
     ask = "Ask @BotFather for one, and run `hermes-trio setup telegram`."
     if not platform.token:
         raise ConfigInvalid("platforms.telegram.token", "a bot has to have a token", ask)
-    if not TOKEN.fullmatch(platform.token):  # which is not shown: it may be one with a letter too many
+    if not TOKEN.fullmatch(platform.token):  # not shown: it may be a real token with a typing error
         raise ConfigInvalid("platforms.telegram.token", "it does not look like a bot's token", ask)
     base_url = platform.base_url
     if base_url is not None and _address(base_url) is None:
@@ -64,8 +65,8 @@ def from_config(platform: PlatformConfig) -> TelegramAdapter:
 
 
 def _check_ids(key: str, ids: Iterable[str]) -> None:
-    """Raise `ConfigInvalid` for what is no id. A name is none: its owner can give it up, and somebody else
-    take it."""
+    """Raise `ConfigInvalid` for a value that is no id. A user name is none: its owner can give it up, and
+    somebody else can take it."""
     for one in ids:
         if not ID.fullmatch(one):
             raise ConfigInvalid(
@@ -76,7 +77,8 @@ def _check_ids(key: str, ids: Iterable[str]) -> None:
 
 
 def webhook_of(options: Mapping[str, object]) -> Webhook | None:
-    """Where updates are to be brought; None if they are asked for. `ConfigInvalid` for what cannot work."""
+    """Return the webhook of the configuration; None for long polling. Raises `ConfigInvalid` for values that
+    cannot work."""
     from .webhook import Webhook
 
     url, secret, listen = (
@@ -101,10 +103,10 @@ def webhook_of(options: Mapping[str, object]) -> Webhook | None:
 
 
 def _address(url: str) -> SplitResult | None:
-    """The parts of an address on the web; None if it is none."""
+    """Split a web address; None for an invalid one."""
     try:
         parts = urlsplit(url)
-        is_one = parts.hostname and parts.port != 0 and re.fullmatch(r"https?://\S+", url)
+        is_valid = parts.hostname and parts.port != 0 and re.fullmatch(r"https?://\S+", url)
     except ValueError:
         return None
-    return parts if is_one else None
+    return parts if is_valid else None

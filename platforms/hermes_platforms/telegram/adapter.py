@@ -1,4 +1,4 @@
-"""A bot of Telegram as an adapter: connecting, and what is said of us there."""
+"""Adapter for a Telegram bot: it connects, identifies the bot, and sets its command menu."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .api import BASE_URL, Api, Denied, NoAnswer, NotReached, open_api
 from .parsing import Bot
 from .polling import Polling
 from .telegram_link import TRAITS, TelegramLink
-from .webhook import Webhook, address_of, open_webhook
+from .webhook import Webhook, open_webhook, set_webhook_parameters
 
 GREET_WITHIN = 30.0
 
@@ -40,22 +40,22 @@ class TelegramAdapter:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[TelegramLink]:
-        """As `Adapter.connect`. A bot has one reader: two would take each other's messages."""
+        """As `Adapter.connect`. A bot has one reader: two readers would take each other's messages."""
         with sole_use(self.name, self._token) as alone:
             if not alone:
                 raise LinkLost("Another process on this machine uses this bot. Stop it, or use another bot.")
             async with open_api(self._token, self._base_url) as api:
                 if self._webhook is None:
-                    # Where updates go to an address there is none for us. Those that wait there are kept.
+                    # While a webhook is set, polling gets no updates. Updates that wait are kept.
                     bot = await self._greet(api, "deleteWebhook", {})
                     yield TelegramLink(api, bot, Polling(api, self.name))
                     return
-                async with open_webhook(self._webhook, self.name) as pushed:
-                    bot = await self._greet(api, "setWebhook", address_of(self._webhook))
-                    yield TelegramLink(api, bot, pushed)
+                async with open_webhook(self._webhook, self.name) as updates:
+                    bot = await self._greet(api, "setWebhook", set_webhook_parameters(self._webhook))
+                    yield TelegramLink(api, bot, updates)
 
     async def _greet(self, api: Api, method: str, params: Mapping[str, object]) -> Bot:
-        """Learn who we are, and put everything as we need it."""
+        """Get the id and the name of the bot, and set the way in which updates come and the command menu."""
         try:
             me = await api.call("getMe", {}, within=GREET_WITHIN)
             await api.call(method, params, within=GREET_WITHIN)
@@ -82,4 +82,4 @@ async def _offer_commands(api: Api) -> None:
     try:
         await api.call("setMyCommands", {"commands": menu}, within=GREET_WITHIN)
     except (Denied, NotReached, NoAnswer) as error:
-        log.warning("the menu of commands was not set", error=str(error))
+        log.warning("command menu not set", error=str(error))

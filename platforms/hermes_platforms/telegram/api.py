@@ -1,7 +1,7 @@
-"""The Bot API over HTTP: one call, and what can be known of it when it did not work out.
+"""The Bot API over HTTP: one call, and its outcome as exactly as it is known.
 
-The token is a part of every address. So no address leaves this module, and what a library or a server says
-of an error is cleaned before it is passed on.
+The token is a part of every URL. No URL leaves this module, and the token is removed from the error texts of
+libraries and servers.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ import trio.lowlevel
 BASE_URL = "https://api.telegram.org"
 CONNECT_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 20.0
-"""Less than any server's: a connection that ends just when we write to it leaves us not knowing."""
+"""Shorter than the servers' own limit: if the server closes a connection while we write, the outcome is
+unknown."""
 
-# It writes a line with the whole address for each request.
+# httpx logs the whole URL of each request.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class NotReached(Exception):
-    """The server was not reached: surely nothing was done."""
+    """The server was not reached: the call certainly had no effect."""
 
 
 class NoAnswer(Exception):
-    """The server may have done it, and nobody knows."""
+    """The server did not answer: the call may have had an effect."""
 
 
 class Denied(Exception):
-    """The server said no: surely nothing was done."""
+    """The server refused the call: it certainly had no effect."""
 
     def __init__(self, code: int, description: str, parameters: Mapping[str, Any]) -> None:
         super().__init__(f"{code}: {description}")
@@ -44,15 +45,15 @@ class Denied(Exception):
         retry_after, moved_to = parameters.get("retry_after"), parameters.get("migrate_to_chat_id")
         self.retry_after = float(retry_after) if isinstance(retry_after, int | float) else None
         self.moved_to = str(moved_to) if isinstance(moved_to, int) else None
-        """The chat that has taken this one's place."""
+        """Id of the chat that replaced this one."""
 
     def says(self, *words: str) -> bool:
-        """Whether one of these is in what was said."""
+        """Return True if the description contains one of these texts."""
         return any(word in self.description.lower() for word in words)
 
     @property
     def refuses_token(self) -> bool:
-        """Whether it is we who are not known; for a token that never was one it says 404 and no more."""
+        """Return True if the token is invalid. For a token that never existed the answer is a bare 404."""
         return self.code == 401 or (self.code == 404 and self.description == "Not Found")
 
 
@@ -67,8 +68,7 @@ class Api:
         self.closed = False
 
     def close(self) -> None:
-        """What is under way ends, and nothing begins any more: somebody may hold this for longer than the
-        connections live."""
+        """End the calls in progress, and refuse later ones: the object may outlive its connections."""
         self.closed = True
         for call in self._calls:
             call.cancel(reason="the connections are closed")
@@ -81,7 +81,7 @@ class Api:
         files: Mapping[str, tuple[str, bytes]] | None = None,
         within: float = 60.0,
     ) -> Any:
-        """The result. Raises `NotReached`, `NoAnswer` or `Denied`."""
+        """Return the result of a call. Raises `NotReached`, `NoAnswer` or `Denied`."""
         if self.closed:
             await trio.lowlevel.checkpoint()
             raise NotReached("the connections are closed")
@@ -95,7 +95,8 @@ class Api:
         raise NoAnswer("the connections are closed" if self.closed else f"none within {within:g} seconds")
 
     async def download(self, path: str, most: int, *, within: float = 60.0) -> bytes:
-        """A file. Raises `NotReached`, `NoAnswer` or `Denied`, also where it is longer than that."""
+        """Return a file. Raises `NotReached`, `NoAnswer` or `Denied`, also if it is longer than `most`
+        bytes."""
         if self.closed:
             await trio.lowlevel.checkpoint()
             raise NotReached("the connections are closed")
@@ -107,7 +108,7 @@ class Api:
                     async for part in response.aiter_bytes():
                         data += part
                         if len(data) > most:
-                            # Left in any other way, the library's generators would be nobody's.
+                            # A cancellation closes the generators of the library; an early exit would not.
                             is_long = True
                             scope.cancel(reason="the file is too long")
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
@@ -145,8 +146,8 @@ class Api:
 
 
 class _Body(httpx.AsyncByteStream):
-    """What is posted, in one piece. The library's own is a generator, and a connection that breaks on the way
-    leaves it for the garbage collector to complain about."""
+    """Request body in one piece. The library's own body is a generator: if the connection breaks during the
+    request, nobody closes it, and the garbage collector warns."""
 
     def __init__(self, data: bytes) -> None:
         self._data: bytes | None = data
@@ -177,13 +178,13 @@ def _result(status: int, content: bytes) -> Any:
 
 def _tls() -> ssl.SSLContext:
     context = httpx.create_ssl_context()
-    context.load_default_certs()  # what this machine trusts besides, such as a company's own
+    context.load_default_certs()  # those that this machine trusts in addition
     return context
 
 
 @asynccontextmanager
 async def open_api(token: str, base_url: str) -> AsyncIterator[Api]:
-    """A bot's connections, while inside. A server on this machine is never asked through a proxy."""
+    """Open the connections of a bot while inside. Requests to a server on this machine use no proxy."""
     local = urlsplit(base_url).hostname in ("localhost", "127.0.0.1", "::1")
     client = httpx.AsyncClient(
         verify=_tls() if base_url.startswith("https:") else False,

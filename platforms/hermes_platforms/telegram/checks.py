@@ -1,5 +1,5 @@
-"""What `hermes-trio doctor telegram` looks at: the steps from a token to the first answer. Nothing is changed
-there, and no message is taken: an update that is only looked at waits for the gateway all the same."""
+"""Checks of `hermes-trio doctor telegram`: the steps from a token to the first answer. Nothing is changed at
+Telegram, and no message is consumed: without a new offset an update stays for the gateway."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SETUP = "hermes-trio setup telegram"
 
 
 async def check(platform: PlatformConfig) -> list[Finding]:
-    """Go through the steps, up to the first that is in the way of all behind it."""
-    from_config(platform)  # raises what is wrong with it in itself
+    """Check the steps in order, and stop at the first one without which the later ones cannot work."""
+    from_config(platform)  # raises the mistakes of the configuration
     assert platform.token is not None  # noqa: S101 - without one it is refused above
     found: list[Finding] = []
     async with open_api(platform.token, platform.base_url or BASE_URL) as api:
@@ -74,7 +74,7 @@ def _webhook(info: Mapping[str, Any], platform: PlatformConfig) -> Iterator[Find
 async def _waiting(
     api: Api, bot: Bot, platform: PlatformConfig, info: Mapping[str, Any]
 ) -> Iterable[Finding]:
-    """Who reads, and who has written and waits."""
+    """Check which program reads the updates, and list the people whose messages wait."""
     if info.get("url"):
         count = int(info.get("pending_update_count", 0))
         return [Finding("ok", f"{count} updates wait to be brought")]
@@ -101,8 +101,8 @@ def _person(platform: PlatformConfig, user_id: str, name: str) -> Finding:
     if platform.allow_from == "all" or user_id in platform.allow_from:
         return Finding("ok", f"{name} ({user_id}) has written, and is answered when the gateway runs")
     if platform.allow_from:
-        all_of_them = ",".join([*platform.allow_from, user_id])
-        remedy = f"If that is you: `{SETUP} --allow {all_of_them}`."
+        everybody = ",".join([*platform.allow_from, user_id])
+        remedy = f"If that is you: `{SETUP} --allow {everybody}`."
         return Finding("warning", f"{name} ({user_id}) has written, and is not let in", remedy)
     return Finding("ok", f"{name} ({user_id}) has written, and gets a pairing code when the gateway runs")
 

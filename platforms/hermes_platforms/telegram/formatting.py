@@ -1,14 +1,14 @@
-"""From the Markdown that models write to MarkdownV2, which Telegram takes only if every character is right.
+"""Conversion of the Markdown of models to MarkdownV2, which Telegram accepts only without any syntax error.
 
-A text is parsed once, by a real parser, and written anew; so what comes out is well formed whatever goes in,
-also in the middle of an answer with its last fence still open. What Telegram has no form for becomes what
-looks most like it: headings are bold, tables are preformatted, a quote in a list has a bar in front.
+A text is parsed by a Markdown parser and written anew, so the result is well formed for every input, also for
+an incomplete answer whose last fence is open. Elements that Telegram does not have become the most similar
+ones: headings are bold, tables are preformatted, a quote in a list starts with a bar.
 
-| Telegram's rule | what follows |
+| Rule of Telegram | Consequence |
 |---|---|
-| `__` is underline, read greedily | between two italics stands an empty bold, as its manual has it |
-| a mark of the kind that is open closes it | nothing is italic in italic, or bold in bold |
-| a quote is lines that begin with `>` | within one, code is marked line by line |
+| `__` is underline, matched first | an empty bold separates two italics, as Telegram's manual suggests |
+| an open mark is closed by the next mark of its kind | no italic in italic, no bold in bold |
+| a quote consists of lines that begin with `>` | code in a quote is marked line by line |
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethro
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in the text we are."""
+    """Position in the document: indentation and open elements."""
 
     indent: str = ""
     quoted: bool = False
@@ -46,20 +46,20 @@ class _Place:
 
 
 def to_markdown_v2(text: str, preformatted: Preformatted = ()) -> str:
-    """The same in MarkdownV2. Blank if there is nothing to see in it. What is `preformatted` never meets the
-    parser: nothing in it can be taken for a mark."""
+    """Return a Markdown text as MarkdownV2; blank if it shows nothing. `preformatted` parts bypass the
+    parser, so nothing in them becomes markup."""
     if not preformatted:
         return _blocks(SyntaxTreeNode(_PARSER.parse(text)).children, _Place())
     written, at = "", 0
     for start, end in preformatted:
-        written += _words_between(text[at:start]) + _exact(text, start, end)
+        written += _between(text[at:start]) + _exact(text, start, end)
         at = end
-    return written + _words_between(text[at:])
+    return written + _between(text[at:])
 
 
-def _words_between(text: str) -> str:
-    """Markdown between preformatted stretches: the white space around it stays, but for the indentation of
-    its first line. A block of Telegram's begins with the line."""
+def _between(text: str) -> str:
+    """Convert Markdown between preformatted parts. The white space around it stays, except the indentation of
+    its first line, because a block of Telegram begins at the start of a line."""
     inner = text.strip()
     if not inner:
         return text
@@ -69,18 +69,18 @@ def _words_between(text: str) -> str:
 
 
 def _exact(text: str, start: int, end: int) -> str:
-    """A preformatted stretch: a block if it is whole lines, else code within its line."""
+    """Return a preformatted part: a block if it consists of whole lines, else code within its line."""
     code = _in_code(text[start:end])
     is_block = text[start - 1 : start] in ("", "\n") and text[end : end + 1] in ("", "\n")
     return f"```\n{code}```" if is_block else f"`{code}`"
 
 
 def escaped(text: str) -> str:
-    """A text that means nothing but itself."""
+    """Escape all markup of a text."""
     return _RESERVED.sub(r"\\\1", text)
 
 
-# --- blocks: what is returned has no indentation in its first line, which the caller has begun ---
+# --- blocks: the first line is returned without indentation; the caller has written that ---
 
 
 def _blocks(nodes: Iterable[SyntaxTreeNode], place: _Place, between: str = "\n\n") -> str:
@@ -117,7 +117,7 @@ def _in_code(code: str) -> str:
 def _quote(node: SyntaxTreeNode, place: _Place) -> str:
     if place.quoted:
         return _blocks(node.children, place)
-    if place.indent:  # only at the very beginning of a line it would be a quote
+    if place.indent:  # an indented `>` is no quote for Telegram
         lines = _blocks(node.children, replace(place, indent="", quoted=True)).split("\n")
         return f"\n{place.indent}".join(f"│ {line}" for line in lines)
     inner = _blocks(node.children, replace(place, quoted=True))
@@ -218,7 +218,7 @@ def _linked(shown: str, url: str, place: _Place) -> str:
     shown = shown if shown.strip() else escaped(url)
     if not url or "link" in place.open or shown == escaped(url):
         return shown
-    if not _ADDRESS.match(url):  # Telegram would drop it: better seen than lost
+    if not _ADDRESS.match(url):  # Telegram would drop the address, so it is shown as text
         return f"{shown} \\({escaped(url)}\\)"
     url = _IN_URL.sub(r"\\\1", url)
     return f"[{shown}]({url})"

@@ -1,12 +1,12 @@
-"""From an update of Telegram to what somebody said. Pure, and never at a loss: whatever JSON comes, the
-answer is an event or nothing (it was not said to us); also of what cannot be read.
+"""Conversion of a Telegram update to an event. It is pure and raises for no JSON: the result is an event,
+also for an update that cannot be read, or None for an update that is not addressed to the bot.
 
-Of a group's talk only what is meant for the bot is taken, if mentions are required: a mention, a command
-that names it, a reply to something it wrote. A command that names another bot is never ours.
+In a group where mentions are required, a message is addressed to the bot if it mentions the bot, names it in
+a command, or replies to one of its messages. A command that names another bot is never for ours.
 
-Two things in the fields are not what they seem. `message_thread_id` also stands at plain replies in groups
-without topics; only with `is_topic_message` it is a topic. And in a topic every message is a reply to the
-one that opened it, which nobody meant by it.
+Two fields are misleading. `message_thread_id` is also set for plain replies in groups without topics; it is a
+topic only with `is_topic_message`. In a topic every message is a reply to the message that opened it, which
+is no reply of a person.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from hermes_trio.platform import Attachment, MessageEvent, SessionSource
 from .payload import UNSEEN, Message, Press, Pressed, Quoted, TelegramFile, Update
 
 KINDS = ("message", "edited_message", "callback_query")
-"""What Telegram is asked to tell."""
+"""Kinds of updates that the bot requests."""
 
 _COMMAND_TO = re.compile(r"/\w+@(\w+)")
 
 GENERAL = "1"
-"""The topic of a forum that has no number: our name for it."""
+"""Our name for the general topic of a forum, which has no number in updates."""
 DIRECT = "direct-"
-"""What our names begin with for the topics of a channel's direct messages: each is a person's, and Telegram
-counts them apart from the topics of forums."""
+"""Prefix of our names for the topics of a channel's direct messages. Each belongs to one person, and Telegram
+numbers them separately from the topics of forums."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bot:
-    """Who we are there, and what we listen to."""
+    """Identity of the bot, and the messages that it accepts."""
 
     id: int
     username: str = ""
@@ -47,20 +47,21 @@ class Bot:
 
 
 def update_id_of(update: object) -> int | None:
-    """The number by which an update is confirmed, whatever else is in it."""
+    """Return the number that confirms an update; None without a valid one."""
     number = update.get("update_id") if isinstance(update, dict) else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 def album_of(update: object) -> str | None:
-    """The album that a new message is a part of. Only its first one has words, and may name us in them."""
+    """Return the album of a new message. Only the first message of an album has text and can mention the
+    bot."""
     message = update.get("message") if isinstance(update, dict) else None
     album = message.get("media_group_id") if isinstance(message, dict) else None
     return album if isinstance(album, str) else None
 
 
 def parse(update: object, bot: Bot) -> MessageEvent | None:
-    """What was said, if anything was and it was said to us."""
+    """Return the event of an update; None if it is none, or is not addressed to the bot."""
     try:
         read = msgspec.convert(update, Update)
     except (msgspec.ValidationError, OverflowError) as error:
@@ -74,14 +75,14 @@ def parse(update: object, bot: Bot) -> MessageEvent | None:
         return None
     edited = read.message is None
     if edited and not (message.edit_date and (message.text or message.caption)):
-        return None  # a live location moves on every few seconds; other changes are no person's at all
+        return None  # a live location moves every few seconds; other edits come from no person
     files, text = tuple(_files(message)), _text(message, bot)
     if not files and not text:
-        return None  # somebody joined, a title was changed: nothing that was said
-    if message.forward_origin is not None:  # somebody else's words, and so no command and no answer
+        return None  # a service message: somebody joined, a title was changed
+    if message.forward_origin is not None:  # written by somebody else, so it is no command and no answer
         text = f"[Forwarded from {_in_brackets(message.forward_origin.name)}]\n{text}".rstrip("\n")
     if (named := _COMMAND_TO.match(text)) and bot.username and named[1].lower() != bot.username.lower():
-        return None  # what another bot is told to do is nothing that we stop or restart for
+        return None  # a command for another bot must not stop or restart ours
     quoted = _quoted(message)
     return MessageEvent(
         source=_source(message, bot),
@@ -90,14 +91,14 @@ def parse(update: object, bot: Bot) -> MessageEvent | None:
         kind="command" if text.startswith("/") else "text",
         attachments=files,
         reply_to=str(quoted.message_id) if quoted else None,
-        reply_to_text=_words_of(message, quoted),
+        reply_to_text=_quoted_text(message, quoted),
         sent_at=message.edit_date or message.date,
         edited=edited,
     )
 
 
 def _unreadable(update: object, bot: Bot, why: str) -> MessageEvent:
-    """An update that is not what we know of updates, as it came."""
+    """Return an event with an update that has an unknown form, as it came."""
     return MessageEvent(
         SessionSource(bot.platform, "", account=bot.account),
         f"{why}\n{json.dumps(update, ensure_ascii=False)}",
@@ -107,7 +108,7 @@ def _unreadable(update: object, bot: Bot, why: str) -> MessageEvent:
 
 
 def _press(press: Press, bot: Bot) -> MessageEvent | None:
-    if press.message is None or not press.data:  # below a message that was sent from an inline query
+    if press.message is None or not press.data:  # the button belongs to a message of an inline query
         return None
     who = press.sender
     return MessageEvent(
@@ -120,7 +121,7 @@ def _press(press: Press, bot: Bot) -> MessageEvent | None:
 
 
 def _is_somebody(message: Message) -> bool:
-    """Not another bot, and not a channel's post that Telegram copies into its group."""
+    """Return True unless the sender is another bot, or the message is a channel's post in its group."""
     is_bot = message.sender is not None and message.sender.is_bot and message.sender_chat is None
     return not is_bot and not message.is_automatic_forward
 
@@ -129,9 +130,9 @@ def _is_for(message: Message, bot: Bot) -> bool:
     mine, named = f"@{bot.username}".lower(), False
     for text, entities in ((message.text, message.entities), (message.caption, message.caption_entities)):
         for entity in entities:
-            marked = entity.of(text).lower()
-            named |= entity.type == "bot_command" and marked.endswith(mine)
-            named |= entity.type == "mention" and marked == mine
+            words = entity.marked(text).lower()
+            named |= entity.type == "bot_command" and words.endswith(mine)
+            named |= entity.type == "mention" and words == mine
             named |= entity.type == "text_mention" and entity.user is not None and entity.user.id == bot.id
     quoted = _quoted(message)
     answers = quoted is not None and quoted.sender is not None and quoted.sender.id == bot.id
@@ -140,7 +141,7 @@ def _is_for(message: Message, bot: Bot) -> bool:
 
 def _source(message: Message, bot: Bot) -> SessionSource:
     who = message.sender
-    # Who speaks as a group or a channel shares the user of all who do.
+    # People who write as a group or a channel share one user id, so the id of the chat is used.
     user_id, user_name = (who.id, who.name) if who else (None, None)
     if message.sender_chat is not None:
         user_id, user_name = message.sender_chat.id, message.sender_chat.title
@@ -173,8 +174,8 @@ def _quoted(message: Message) -> Quoted | None:
     return None if quoted is None or quoted.forum_topic_created is not None else quoted
 
 
-def _words_of(message: Message, quoted: Quoted | None) -> str | None:
-    """What it replies to: the part that was marked, which may be of another chat, or else all of it."""
+def _quoted_text(message: Message, quoted: Quoted | None) -> str | None:
+    """Return the quoted text: the selected part, which may be of another chat, or the whole message."""
     marked = message.quote.text if message.quote else ""
     return marked or (quoted.words if quoted else "") or None
 
@@ -182,13 +183,13 @@ def _words_of(message: Message, quoted: Quoted | None) -> str | None:
 def _text(message: Message, bot: Bot) -> str:
     text = message.text or message.caption
     if bot.username and not message.chat.is_direct:
-        # Behind the mention may stand a command.
+        # A command may follow the mention.
         text = re.sub(rf"(?i)\A\s*@{re.escape(bot.username)}\b[\s,:]*(?=\S)", "", text)
-    return text or _in_words(message)
+    return text or _description(message)
 
 
-def _in_words(message: Message) -> str:
-    """What was sent instead of words."""
+def _description(message: Message) -> str:
+    """Return a text for a message without one."""
     if message.sticker:
         return message.sticker.emoji
     if message.location:
@@ -205,7 +206,7 @@ def _in_words(message: Message) -> str:
 
 
 def _in_brackets(name: str) -> str:
-    """A name that somebody has made up, so that it ends no bracket and no line."""
+    """Return a name that people choose, without brackets and line breaks."""
     return " ".join(name.split()).replace("[", "(").replace("]", ")")
 
 
@@ -213,7 +214,9 @@ def _files(message: Message) -> Iterator[Attachment]:
     if message.photo:
         largest = max(message.photo, key=lambda size: size.width)
         yield Attachment("photo", size=largest.file_size, file_id=largest.file_id)
-    document = message.document if message.animation is None else None  # it is there a second time
+    document = (
+        message.document if message.animation is None else None
+    )  # an animation is listed as a document too
     if document:
         yield _attachment("document", document)
     if message.voice:

@@ -1,4 +1,4 @@
-"""An update as Telegram tells it, as far as we read it. What is not named here is passed over."""
+"""The parts of an update that we read. Fields that are not named here are ignored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class TelegramChat(msgspec.Struct, frozen=True):
 
     @property
     def is_direct(self) -> bool:
-        """Whether what is said here is said to us: a private chat, or the direct messages of a channel."""
+        """Return True if all messages are addressed to the bot: in a private chat and in the direct messages
+        of a channel."""
         return self.type == "private" or self.is_direct_messages
 
 
@@ -38,8 +39,8 @@ class TelegramEntity(msgspec.Struct, frozen=True):
     length: int
     user: TelegramUser | None = None
 
-    def of(self, text: str) -> str:
-        """The part of the text that it marks. Places are in UTF-16 units."""
+    def marked(self, text: str) -> str:
+        """Return the part of the text that it marks. Offsets are in UTF-16 units."""
         units = text.encode("utf-16-le", "surrogatepass")
         return units[2 * self.offset : 2 * (self.offset + self.length)].decode("utf-16-le", "replace")
 
@@ -84,7 +85,7 @@ class Dice(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Whose message it was that somebody hands on."""
+    """Author of a forwarded message."""
 
     sender_user: TelegramUser | None = None
     sender_user_name: str = ""
@@ -125,7 +126,7 @@ class Quoted(msgspec.Struct, frozen=True, rename={"sender": "from"}):
 
     @property
     def words(self) -> str:
-        """What it says, or what it is; empty if that is not known."""
+        """Text of the message, or its kind in brackets; empty if neither is known."""
         media = {
             "photo": self.photo,
             "video": self.video or self.video_note,
@@ -136,8 +137,8 @@ class Quoted(msgspec.Struct, frozen=True, rename={"sender": "from"}):
             "contact": self.contact,
             "poll": self.poll,
         }
-        what = next((kind for kind, one in media.items() if one is not None), None)
-        return self.text or self.caption or (f"({what})" if what else "")
+        kind = next((name for name, one in media.items() if one is not None), None)
+        return self.text or self.caption or (f"({kind})" if kind else "")
 
 
 class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
@@ -171,7 +172,7 @@ class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     contact: Contact | None = None
     poll: Poll | None = None
     dice: Dice | None = None
-    # Of these we know no more than that they are there.
+    # Of these we read only that they exist.
     checklist: Any = None
     game: Any = None
     giveaway: Any = None
@@ -181,7 +182,7 @@ class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
 
 
 class Pressed(msgspec.Struct, frozen=True):
-    """The message whose button was pressed; of one that is old Telegram says no more than this."""
+    """The message whose button was pressed. For an old message Telegram sends only these fields."""
 
     message_id: int
     chat: TelegramChat
@@ -205,4 +206,4 @@ class Update(msgspec.Struct, frozen=True):
 
 
 UNSEEN = ("checklist", "game", "giveaway", "invoice", "paid_media", "story")
-"""What somebody may send that a bot cannot see into, or we do not."""
+"""Kinds of messages whose content a bot does not get, or that we do not read."""

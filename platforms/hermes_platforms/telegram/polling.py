@@ -1,7 +1,7 @@
-"""Updates by long polling. The offset that is asked behind confirms every update before it.
+"""Updates by long polling. The offset of a poll confirms every update before it.
 
-A poll that fails is tried again for about 40 seconds before the link counts as lost: Telegram has a bad
-second several times a day, and a lost link is deaf and dumb for half a minute.
+A failed poll is repeated for about 40 seconds before the link counts as lost: Telegram fails for a second
+several times a day, and a lost link can neither receive nor send for half a minute.
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ log = Log(__name__)
 
 
 class Updates(Protocol):
-    """Where updates come from."""
+    """Source of updates."""
 
-    async def behind(self, offset: int | None) -> list[object]:
-        """What comes behind this offset, as soon as there is any. Everything before it is confirmed; None
-        confirms nothing. Raises `LinkLost`, or `CredentialsRefused`."""
+    async def after(self, offset: int | None) -> list[object]:
+        """Wait for updates, and return those from this offset on. The offset confirms every update before it;
+        None confirms nothing. Raises `LinkLost` or `CredentialsRefused`."""
 
     def end(self, why: str) -> None:
-        """Nothing goes through any more: who waits for updates need not find out by himself."""
+        """Let the current and later calls of `after` raise `LinkLost`, because the server cannot be
+        reached."""
 
 
 class Polling:
-    """They are asked for."""
+    """Updates by long polling."""
 
     def __init__(self, api: Api, platform: str) -> None:
         self._api, self._platform = api, platform
         self._loss: str | None = None
-        self._asking = trio.CancelScope()
+        self._waiting = trio.CancelScope()
 
     def end(self, why: str) -> None:
         self._loss = why
-        self._asking.cancel(reason=why)
+        self._waiting.cancel(reason=why)
 
-    async def behind(self, offset: int | None) -> list[object]:
-        with trio.CancelScope() as self._asking:
+    async def after(self, offset: int | None) -> list[object]:
+        with trio.CancelScope() as self._waiting:
             for pause in (*POLL_AGAIN_AFTER, None):
                 if self._loss is not None:
                     break
@@ -62,7 +63,7 @@ class Polling:
                     trouble = str(error)
                 if pause is None:
                     raise LinkLost(f"Telegram cannot be reached: {trouble}.")
-                log.info("a poll failed", platform=self._platform, error=trouble, again_after=pause)
+                log.info("poll failed; retrying", platform=self._platform, error=trouble, again_after=pause)
                 await trio.sleep(pause)
         await trio.lowlevel.checkpoint()
         raise LinkLost(f"Telegram cannot be reached: {self._loss}.")

@@ -1,4 +1,4 @@
-"""What `hermes-trio setup telegram` asks."""
+"""Questions of `hermes-trio setup telegram`."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""Telegram as the gateway sees it: the thin shell around `parsing`, `formatting` and `api`.
+"""The link to Telegram: calls of the Bot API around `parsing` and `formatting`.
 
-What became of a send is told as precisely as it is known:
+The outcome of a send is reported as exactly as it is known:
 
-| what happened | what the gateway is told |
+| Outcome | Reaction |
 |---|---|
-| the server was not reached | tried again here, for some seconds; then `NotSent`, and the link is lost |
-| the answer was lost, or is a 5xx | `OutcomeUnknown`; of an edit, which may be repeated, `LinkLost` |
+| the server was not reached | retry for some seconds; then `NotSent`, and the link is lost |
+| the answer was lost, or is a 5xx | `OutcomeUnknown`; for an edit, which may be repeated, `LinkLost` |
 | 429 | `FloodWait` |
 | 403, or the chat is not found | `ChatGone` |
-| the markup is refused | the same once more, plain |
-| the topic is gone | the same once more, outside of it |
-| the group has become another chat | the same once more, there |
-| the token is refused | `NotSent`, and the link is lost: the next one is refused for good |
-| anything else | `Refused` |
+| the markup is refused | one retry as plain text |
+| the topic is gone | one retry outside of it |
+| the group has become another chat | one retry there |
+| the token is refused | `NotSent`, and the link is lost; the next connection raises `CredentialsRefused` |
+| any other error | `Refused` |
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ TRAITS = Traits(
 
 REACH_AGAIN_AFTER = (1.0, 2.0, 4.0)
 LONGEST_CAPTION = 1024
-THANK_WITHIN = 5.0
+ACKNOWLEDGE_WITHIN = 5.0
 
 _METHODS = {"photo": "sendPhoto", "voice": "sendVoice"}
 
@@ -72,28 +72,28 @@ log = Log(__name__)
 
 
 class TelegramLink(BaseLink):
-    """A link to the Bot API, as long as it can be reached."""
+    """A link to the Bot API, until the server cannot be reached."""
 
     def __init__(self, api: Api, bot: Bot, updates: Updates) -> None:
         super().__init__(TRAITS)
         self._api, self._bot, self._updates = api, bot, updates
 
-    # --- what people say ---
+    # --- messages of people ---
 
     def receive(self) -> AsyncIterator[MessageEvent]:
         """As `Link.receive`."""
-        return Incoming(self._updates, self._bot, self._thank)
+        return Incoming(self._updates, self._bot, self._acknowledge)
 
-    async def _thank(self, press: MessageEvent) -> None:
-        """Let the button that was pressed come to rest; by itself it would after half a minute."""
+    async def _acknowledge(self, press: MessageEvent) -> None:
+        """Acknowledge a press. Without it the button shows for half a minute that it is busy."""
         try:
             await self._api.call(
-                "answerCallbackQuery", {"callback_query_id": press.message_id}, within=THANK_WITHIN
+                "answerCallbackQuery", {"callback_query_id": press.message_id}, within=ACKNOWLEDGE_WITHIN
             )
         except (Denied, NotReached, NoAnswer) as error:
-            log.info("a press was not answered", platform=self._bot.platform, error=str(error))
+            log.info("button press not acknowledged", platform=self._bot.platform, error=str(error))
 
-    # --- what is said to them ---
+    # --- messages of the gateway ---
 
     async def send(self, message: Outgoing) -> str | None:
         """As `Link.send`."""
@@ -108,11 +108,11 @@ class TelegramLink(BaseLink):
             text = ""
         for file in message.attachments:
             try:
-                sent = _id_of(await self._send_anyhow(params, file, text)) or sent
+                sent = _id_of(await self._send_as_kind_or_document(params, file, text)) or sent
             except PlatformError as error:
                 if sent is None:
                     raise
-                raise OutcomeUnknown(f"A part of it arrived: {error}") from error
+                raise OutcomeUnknown(f"A part of the message arrived: {error}") from error
             text = ""
         return sent
 
@@ -127,7 +127,7 @@ class TelegramLink(BaseLink):
 
     async def _delete(self, chat_id: str, message_id: str) -> None:
         params: dict[str, object] = {"chat_id": chat_id, "message_id": _number(message_id)}
-        await self._told("deleteMessage", params)
+        await self._call_once("deleteMessage", params)
 
     async def _typing(self, chat_id: str, thread_id: str | None) -> None:
         # Only this method needs the number of the general topic. In the direct messages of a channel Telegram
@@ -138,16 +138,16 @@ class TelegramLink(BaseLink):
             return
         if thread_id is not None:
             params["message_thread_id"] = _number(thread_id)
-        await self._told("sendChatAction", params)
+        await self._call_once("sendChatAction", params)
 
     async def _fetch(self, file_id: str, most: int) -> bytes:
         try:
             file = await self._api.call("getFile", {"file_id": file_id})
             path, size = file.get("file_path"), file.get("file_size")
             if isinstance(size, int) and size > most:
-                raise Refused(f"It has {size} bytes.")
+                raise Refused(f"The file has {size} bytes.")
             if not isinstance(path, str) or path.startswith("/"):
-                raise Refused("Where it is cannot be reached from here.")
+                raise Refused("The file is not at a path that can be downloaded.")
             return await self._api.download(path, most)
         except (NotReached, NoAnswer) as error:
             raise LinkLost(f"Telegram did not answer: {error}.") from error
@@ -162,8 +162,8 @@ class TelegramLink(BaseLink):
             params["direct_messages_topic_id"] = _number(thread_id.removeprefix(DIRECT))
         elif thread_id is not None and thread_id != GENERAL:
             params["message_thread_id"] = _number(thread_id)
-        # In a topic of a group it is seen what an answer belongs to. Elsewhere the reply is also what holds
-        # an answer to its place when the topic is gone.
+        # In a topic of a group the context of an answer is visible. Elsewhere the reply also keeps an answer
+        # in its place if the topic is gone.
         in_topic = thread_id is not None and not is_direct and message.chat_id.startswith("-")
         if message.reply_to is not None and not in_topic:
             params["reply_parameters"] = {
@@ -177,8 +177,10 @@ class TelegramLink(BaseLink):
             params["reply_markup"] = {"inline_keyboard": keys}
         return params
 
-    async def _send_anyhow(self, params: Mapping[str, object], file: Attachment, caption: str) -> Any:
-        """Send a file as what it is, or else as a document: of pictures and recordings not all are taken."""
+    async def _send_as_kind_or_document(
+        self, params: Mapping[str, object], file: Attachment, caption: str
+    ) -> Any:
+        """Send a file as its kind, or else as a document: Telegram refuses some pictures and recordings."""
         try:
             return await self._send_file(params, file, caption)
         except ChatGone:
@@ -192,7 +194,7 @@ class TelegramLink(BaseLink):
         field = file.kind if file.kind in _METHODS else "document"
         method = _METHODS.get(file.kind, "sendDocument")
         if file.path is None:
-            return await self._say(
+            return await self._call_with_text(
                 method, {**params, field: file.url or file.file_id}, caption, "caption", OutcomeUnknown
             )
         try:
@@ -200,7 +202,7 @@ class TelegramLink(BaseLink):
         except OSError as error:
             raise Refused(f"{file.path} cannot be read: {error.strerror}.") from error
         name = file.name or trio.Path(file.path).name
-        return await self._say(
+        return await self._call_with_text(
             method, params, caption, "caption", OutcomeUnknown, files={field: (name, data)}
         )
 
@@ -212,12 +214,14 @@ class TelegramLink(BaseLink):
         lost: type[PlatformError],
         preformatted: Preformatted = (),
     ) -> Any:
-        """Say this as a text, of which no address is looked at before a person does: a model that was talked
-        into it writes secrets into addresses, and Telegram's preview would carry them there."""
-        unseen = {"link_preview_options": {"is_disabled": True}}
-        return await self._say(method, {**params, **unseen}, text, "text", lost, preformatted=preformatted)
+        """Send or edit a text without link previews. A manipulated model could write secrets into a URL, and
+        the preview would send them to its server before any person opens it."""
+        no_preview = {"link_preview_options": {"is_disabled": True}}
+        return await self._call_with_text(
+            method, {**params, **no_preview}, text, "text", lost, preformatted=preformatted
+        )
 
-    async def _say(
+    async def _call_with_text(
         self,
         method: str,
         params: Mapping[str, object],
@@ -227,26 +231,26 @@ class TelegramLink(BaseLink):
         files: Mapping[str, tuple[str, bytes]] | None = None,
         preformatted: Preformatted = (),
     ) -> Any:
-        """Say this, in Telegram's own dialect if it takes that; `lost` if nobody knows whether it arrived.
-        Each thing that Telegram may object to, and that can do without, is left out at most once; the markup
-        of what is preformatted cannot be done without."""
+        """Send or edit a text, as MarkdownV2 if Telegram accepts it. Raises `lost` if the outcome is unknown.
+        Markup, topic and chat id are each dropped or replaced at most once if Telegram objects to them; the
+        markup of a preformatted text is required."""
         plain, params, chat_id = {key: text}, dict(params), params["chat_id"]
         formatted = to_markdown_v2(text, preformatted)
-        said = {key: formatted, "parse_mode": "MarkdownV2"} if formatted.strip() else plain
+        content = {key: formatted, "parse_mode": "MarkdownV2"} if formatted.strip() else plain
         unreached = NotSent if lost is OutcomeUnknown else lost
         while True:
             try:
-                return await self._reached(method, {**params, **said}, files, unreached)
+                return await self._call(method, {**params, **content}, files, unreached)
             except NoAnswer as error:
                 raise lost(f"Telegram did not answer: {error}.") from error
             except Denied as no:
                 if (
-                    said is not plain
+                    content is not plain
                     and not preformatted
                     and no.says("can't parse entities", "is too long", "text is empty")
                 ):
-                    log.warning("a text goes without its markup", error=str(no))
-                    said = plain
+                    log.warning("markup refused; text sent as plain text", error=str(no))
+                    content = plain
                 elif "message_thread_id" in params and no.says("thread not found"):
                     del params["message_thread_id"]
                 elif no.moved_to is not None and params["chat_id"] == chat_id != no.moved_to:
@@ -254,8 +258,8 @@ class TelegramLink(BaseLink):
                 else:
                     raise self._refusal(no) from no
 
-    async def _told(self, method: str, params: Mapping[str, object]) -> None:
-        """Call once: it is asked for again by itself, or not worth it."""
+    async def _call_once(self, method: str, params: Mapping[str, object]) -> None:
+        """Call once, without a retry: the caller repeats the call itself, or does not need it."""
         try:
             await self._api.call(method, params)
         except (NotReached, NoAnswer) as error:
@@ -263,14 +267,14 @@ class TelegramLink(BaseLink):
         except Denied as no:
             raise self._refusal(no) from no
 
-    async def _reached(
+    async def _call(
         self,
         method: str,
         params: Mapping[str, object],
         files: Mapping[str, tuple[str, bytes]] | None,
         unreached: type[PlatformError],
     ) -> Any:
-        """Call, and again while the server is not reached: then surely nothing was done."""
+        """Call, and retry while the server is not reached: such a call certainly had no effect."""
         for pause in (*REACH_AGAIN_AFTER, None):
             try:
                 return await self._api.call(method, params, files=files)
@@ -293,7 +297,7 @@ class TelegramLink(BaseLink):
 
 
 def _number(written: str) -> int:
-    """An id as Telegram writes it. Somebody may have written another into the configuration."""
+    """Return an id as Telegram writes it. One from the configuration may be invalid."""
     try:
         return int(written)
     except ValueError:
@@ -301,7 +305,7 @@ def _number(written: str) -> int:
 
 
 def _id_of(sent: Any) -> str | None:
-    """The id of what was sent. Without one it has arrived all the same."""
+    """Return the id of a sent message. A message without an id has arrived too."""
     number = sent.get("message_id") if isinstance(sent, dict) else None
     return str(number) if isinstance(number, int) else None
 

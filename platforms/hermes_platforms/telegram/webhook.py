@@ -1,13 +1,13 @@
-"""Updates that Telegram brings to an address of ours: webhook mode.
+"""Updates by webhook: Telegram posts them to an address of ours.
 
-The listener is the adapter's own, and not the gateway's web server: that one is for people who hold its key
-and usually stays on this machine, while this one is for everybody on the internet, and answers one
-path, one method and whoever knows the secret. Telegram comes by HTTPS only, which is the work of the proxy
-in front; so it listens on this machine's own address unless it is told another.
+The adapter has its own listener and does not use the gateway's web server. That server is for people who hold
+its key and usually answers on this machine only; this listener is open to the internet, and answers one path,
+one method and clients that know the secret. Telegram requires HTTPS, which a proxy terminates, so the default
+is an address of this machine.
 
-Received is what was answered with 200, and that is said when the gateway asks for the next event. Telegram
-is told to bring one update at a time (`max_connections`), so nothing overtakes anything; what it was not
-told to be received it brings again.
+An update is received when it is answered with 200, which happens when the gateway asks for the next event.
+`max_connections` makes Telegram post one update at a time, so the order is kept; it repeats an update that
+was not answered with 200.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from hermes_trio.platform import LinkLost, Log, is_from_agent
 from .parsing import KINDS, update_id_of
 
 ANSWER_WITHIN = 10.0
-"""For the peer to say what it has to say, and to take the answer."""
+"""Seconds for the peer to send the request, and to read the answer."""
 CONFIRMED_WITHIN = 50.0
-"""Less than Telegram's patience: who is told nothing does not know that it may come again."""
-MOST_STRANGERS = 32
-"""Connections that have not shown the secret yet. The newest of them have the places, so that nobody keeps
-Telegram out by holding connections."""
+"""Seconds to wait for the confirmation of an update. It is less than Telegram's own limit, so that Telegram
+gets an answer."""
+MOST_UNVERIFIED = 32
+"""Most connections that have not sent the secret yet. A new one replaces the oldest, so that held connections
+cannot keep Telegram out."""
 LONGEST_UPDATE = 1 << 20
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
 
@@ -42,18 +43,18 @@ log = Log(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where updates are brought to."""
+    """Address for updates, and the listener behind it."""
 
     url: str
-    """As Telegram sees it."""
+    """Address that Telegram uses."""
     secret: str = field(repr=False)
     host: str
     port: int
     path: str
 
 
-def address_of(hook: Webhook) -> dict[str, object]:
-    """What `setWebhook` is told."""
+def set_webhook_parameters(hook: Webhook) -> dict[str, object]:
+    """Return the parameters of `setWebhook`."""
     return {
         "url": hook.url,
         "secret_token": hook.secret,
@@ -63,54 +64,54 @@ def address_of(hook: Webhook) -> dict[str, object]:
 
 
 @dataclass(slots=True)
-class _Brought:
+class _Posted:
     update: object
     number: int
     confirmed: trio.Event = field(default_factory=trio.Event)
 
 
-class Pushed:
-    """Updates that are brought."""
+class WebhookUpdates:
+    """Updates that Telegram posts."""
 
     def __init__(self, hook: Webhook, platform: str) -> None:
         self._hook, self._platform = hook, platform
-        self._bring, self._brought = trio.open_memory_channel[_Brought](0)
-        self._in_hand: _Brought | None = None
+        self._hand_over, self._posted = trio.open_memory_channel[_Posted](0)
+        self._current: _Posted | None = None
         self._loss: str | None = None
         self._waiting = trio.CancelScope()
-        self._strangers: dict[trio.CancelScope, None] = {}
+        self._unverified: dict[trio.CancelScope, None] = {}
 
     def end(self, why: str) -> None:
         self._loss = why
         self._waiting.cancel(reason=why)
 
-    async def behind(self, offset: int | None) -> list[object]:
-        if self._in_hand is not None and offset is not None and offset > self._in_hand.number:
-            self._in_hand.confirmed.set()
-            self._in_hand = None
+    async def after(self, offset: int | None) -> list[object]:
+        if self._current is not None and offset is not None and offset > self._current.number:
+            self._current.confirmed.set()
+            self._current = None
         with trio.CancelScope() as self._waiting:
-            if self._in_hand is None and self._loss is None:
-                self._in_hand = await self._brought.receive()
+            if self._current is None and self._loss is None:
+                self._current = await self._posted.receive()
         await trio.lowlevel.checkpoint_if_cancelled()
-        if self._loss is not None or self._in_hand is None:
+        if self._loss is not None or self._current is None:
             raise LinkLost(f"Telegram cannot be reached: {self._loss}.")
-        return [self._in_hand.update]
+        return [self._current.update]
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """One connection: one request, and its answer."""
-        if len(self._strangers) >= MOST_STRANGERS:
-            oldest = next(iter(self._strangers))
+        """Serve one connection: one request and its answer."""
+        if len(self._unverified) >= MOST_UNVERIFIED:
+            oldest = next(iter(self._unverified))
             oldest.cancel(reason="its place is needed")
-            del self._strangers[oldest]
+            del self._unverified[oldest]
         with trio.CancelScope() as place:
-            self._strangers[place] = None
+            self._unverified[place] = None
             try:
                 async with stream:
                     await self._converse(stream, place)
             except (trio.BrokenResourceError, h11.ProtocolError) as error:
-                log.debug("a connection to the webhook broke", platform=self._platform, error=str(error))
+                log.debug("webhook connection broken", platform=self._platform, error=str(error))
             finally:
-                self._strangers.pop(place, None)
+                self._unverified.pop(place, None)
 
     async def _converse(self, stream: trio.SocketStream, place: trio.CancelScope) -> None:
         wire = h11.Connection(h11.SERVER)
@@ -119,7 +120,7 @@ class Pushed:
             if (refusal := await _read_head(wire, stream, self._hook)) is not None:
                 status = refusal
             else:
-                self._strangers.pop(place, None)
+                self._unverified.pop(place, None)
                 status, body = await _read_body(wire, stream)
         if status is HTTPStatus.OK:
             status = HTTPStatus.FORBIDDEN if await _is_from_agent(stream) else await self._take(body)
@@ -127,22 +128,22 @@ class Pushed:
             await _answer(wire, stream, status)
 
     async def _take(self, body: bytes) -> HTTPStatus:
-        """Hand an update to whoever receives, and wait until it is confirmed."""
+        """Pass an update to the receiver, and wait until it is confirmed."""
         try:
             update = json.loads(body)
         except (ValueError, RecursionError):
             return HTTPStatus.BAD_REQUEST
         if (number := update_id_of(update)) is None:
             return HTTPStatus.BAD_REQUEST
-        brought = _Brought(update, number)
+        posted = _Posted(update, number)
         with trio.move_on_after(CONFIRMED_WITHIN):
-            await self._bring.send(brought)
-            await brought.confirmed.wait()
-        return HTTPStatus.OK if brought.confirmed.is_set() else HTTPStatus.SERVICE_UNAVAILABLE
+            await self._hand_over.send(posted)
+            await posted.confirmed.wait()
+        return HTTPStatus.OK if posted.confirmed.is_set() else HTTPStatus.SERVICE_UNAVAILABLE
 
 
 async def _read_head(wire: h11.Connection, stream: trio.SocketStream, hook: Webhook) -> HTTPStatus | None:
-    """Read the head of the request. Return how it is refused; None for one with the secret."""
+    """Read the head of the request. Return the status of its refusal; None for a valid request."""
     while True:
         match wire.next_event():
             case h11.NEED_DATA:
@@ -150,11 +151,11 @@ async def _read_head(wire: h11.Connection, stream: trio.SocketStream, hook: Webh
             case h11.Request() as request:
                 return _refusal(request, hook)
             case _:
-                raise trio.BrokenResourceError("hung up within a request")
+                raise trio.BrokenResourceError("the client hung up within a request")
 
 
 async def _read_body(wire: h11.Connection, stream: trio.SocketStream) -> tuple[HTTPStatus, bytes]:
-    """Read the update; or say how it is refused, as early as that is known."""
+    """Read the update. Return OK and the body, or the status of a refusal as early as it is known."""
     body = bytearray()
     while True:
         match wire.next_event():
@@ -167,7 +168,7 @@ async def _read_body(wire: h11.Connection, stream: trio.SocketStream) -> tuple[H
             case h11.EndOfMessage():
                 return HTTPStatus.OK, bytes(body)
             case _:
-                raise trio.BrokenResourceError("hung up within a request")
+                raise trio.BrokenResourceError("the client hung up within a request")
 
 
 def _refusal(request: h11.Request, hook: Webhook) -> HTTPStatus | None:
@@ -180,13 +181,13 @@ def _refusal(request: h11.Request, hook: Webhook) -> HTTPStatus | None:
 
 
 async def _is_from_agent(stream: trio.SocketStream) -> bool:
-    """Whether a process that the agent runs has sent this. A command of the agent can read the secret, and
-    would speak for everybody in every chat."""
+    """Return True if a process of the agent has sent the request. A command of the agent can read the secret,
+    and could send messages in the name of any person."""
     try:
         theirs, ours = stream.socket.getpeername()[:2], stream.socket.getsockname()[:2]
         return await trio.to_thread.run_sync(is_from_agent, theirs, ours, abandon_on_cancel=True)
     except OSError as error:
-        raise trio.BrokenResourceError("the sender cannot be found out") from error
+        raise trio.BrokenResourceError("the sender is unknown") from error
 
 
 async def _answer(wire: h11.Connection, stream: trio.SocketStream, status: HTTPStatus) -> None:
@@ -196,21 +197,21 @@ async def _answer(wire: h11.Connection, stream: trio.SocketStream, status: HTTPS
 
 
 @asynccontextmanager
-async def open_webhook(hook: Webhook, platform: str) -> AsyncIterator[Pushed]:
-    """Listen for what Telegram brings, while inside. What the caller's block raises comes out as it was
-    raised, and in no group: the nursery is nothing that it knows of."""
+async def open_webhook(hook: Webhook, platform: str) -> AsyncIterator[WebhookUpdates]:
+    """Listen for updates while inside. An exception of the caller's block leaves it as it was raised, and not
+    in a group: the nursery is no business of the caller."""
     try:
         listeners = await trio.open_tcp_listeners(hook.port, host=hook.host)
     except OSError as error:
         raise LinkLost(f"The webhook cannot listen on {hook.host}:{hook.port}: {error.strerror}.") from error
-    pushed, raised = Pushed(hook, platform), None
+    updates, raised = WebhookUpdates(hook, platform), None
     async with trio.open_nursery() as nursery:
-        await nursery.start(trio.serve_listeners, pushed.serve, listeners)
+        await nursery.start(trio.serve_listeners, updates.serve, listeners)
         try:
-            yield pushed
-        except Exception as error:  # whatever it is: the nursery would make a group of it
+            yield updates
+        except Exception as error:  # of any kind: the nursery would put it into a group
             raised = error
         finally:
-            nursery.cancel_scope.cancel(reason="the webhook is left")
+            nursery.cancel_scope.cancel(reason="the webhook is closed")
     if raised is not None:
         raise raised

@@ -110,7 +110,7 @@ async def test_a_file_longer_than_announced_is_not_stored(stage: Stage) -> None:
     stage.platform.files["file-1"] = bytes(attachments.MOST_BYTES + 1)
     async with stage.life():
         prompt = await sent(stage, Attachment("photo", size=1, file_id="file-1"))
-    assert "not fetched: It has 20000001 bytes." in prompt
+    assert "not fetched: The file has 20000001 bytes." in prompt
     assert kept(stage) == []
 
 

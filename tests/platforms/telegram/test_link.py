@@ -213,7 +213,7 @@ async def test_files_go_out_with_the_text_as_their_caption(
         await link.send(message("word " * 400, attachments=files[:1]))
         assert [len(one.attachments) for one in telegram.chat("42").messages[2:]] == [0, 1]
         telegram.answers("sendDocument", bad("wrong file identifier"))
-        with pytest.raises(OutcomeUnknown, match="A part of it arrived"):
+        with pytest.raises(OutcomeUnknown, match="A part of the message arrived"):
             await link.send(message("Both.", attachments=files))
         with pytest.raises(Refused, match="cannot be read"):
             await link.send(message("x", attachments=(Attachment("photo", path=str(tmp_path / "none")),)))
@@ -225,7 +225,7 @@ async def test_what_people_send_along_can_be_had_within_a_limit(
     telegram.files["voice 1"] = data = bytes(range(256)) * 400
     async with bot.connect() as link:
         assert await link.fetch("voice 1", 200_000) == data
-        with pytest.raises(Refused, match="It has 102400 bytes"):
+        with pytest.raises(Refused, match="The file has 102400 bytes"):
             await link.fetch("voice 1", 100_000)
         telegram.hides_sizes = True  # the real one does not always say
         with pytest.raises(Refused, match="more than 100000 bytes"):

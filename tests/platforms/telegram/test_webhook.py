@@ -14,7 +14,7 @@ from hermes_platforms.telegram import from_config
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.testing import BotApi
 from hermes_platforms.telegram.testing.bot_api_webhook import post
-from hermes_platforms.telegram.webhook import MOST_STRANGERS, Webhook
+from hermes_platforms.telegram.webhook import MOST_UNVERIFIED, Webhook
 from hermes_trio import ConfigInvalid, PlatformConfig
 from hermes_trio.platform.contract import LinkLost, Outgoing
 from tests.platforms.conftest import SECRET, free_webhook
@@ -122,7 +122,7 @@ async def test_who_says_nothing_or_too_little_keeps_nobody_out(
     telegram: BotApi, bot: TelegramAdapter, hook: Webhook
 ) -> None:
     async with bot.connect() as link, AsyncExitStack() as slow:
-        for _ in range(3 * MOST_STRANGERS):
+        for _ in range(3 * MOST_UNVERIFIED):
             stream = await slow.enter_async_context(await trio.open_tcp_stream("127.0.0.1", hook.port))
             await stream.send_all(b"POST /telegram HTTP/1.1\r\nHost: x\r\n")
         telegram.post("hello")

@@ -1,9 +1,8 @@
-"""A Bot API server on this machine, for tests of the adapter: what Telegram is to it, with people that a test
-moves.
+"""A Bot API server on this machine, for tests of the adapter: Telegram with people that are driven by a test.
 
-    open_bot_api        the server over HTTP, for as long as a block
-    BotApi              its chats, people and the calls that it was asked
-    ApiError            a refusal that a test lets it answer with
+open_bot_api        run the server over HTTP while inside
+BotApi              its chats, its people and the calls of the adapter
+ApiError            an error answer
 """
 
 from .bot_api import BotApi as BotApi

@@ -1,27 +1,25 @@
-"""A Bot API server on this machine: Telegram, as an adapter sees it, with people that a test moves.
+"""A Bot API server on this machine: Telegram as an adapter sees it, with people that are driven by a test.
 
     async with open_bot_api() as telegram:
         ...                                            # an adapter with telegram.token and telegram.base_url
-        await telegram.says("hello")                   # returns when getUpdates has confirmed it
+        await telegram.says("hello")                   # returns once getUpdates has confirmed it
         await telegram.until(lambda: telegram.chat("42").last == "Hello!")
         telegram.fails("send", bad("message thread not found"))
-        telegram.loses_answer()                        # the next send is done, and its answer never comes
+        telegram.loses_answer()                        # the next send takes effect, and its answer is lost
         telegram.answers("getUpdates", ApiError(502, "Bad Gateway"))
         telegram.cuts_after(sent=10)                   # in the middle of the next answer
-        async with telegram.away():                    # nobody listens there
+        async with telegram.away():                    # no program listens there
 
-It speaks HTTP on 127.0.0.1 and keeps to what the real one does where an adapter could trip over it: an
-update is confirmed by the next offset and by nothing else, a second poll ends the first, markup is judged by
-the server's own rules, a text counts in UTF-16 units. The clock is the real one.
+It speaks HTTP on 127.0.0.1 and behaves like the real server wherever an adapter could depend on it: only the
+next offset confirms an update, a second poll ends the first one, markup is checked by the rules of the
+server, the length of a text is counted in UTF-16 units. The clock is the real one.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,23 +27,18 @@ from typing import Any
 
 import trio
 
-from hermes_trio.platform import CredentialsRefused, MessageEvent, PlatformError, SessionSource, Traits
-from hermes_trio.testing import ConnectionCutter, Stage, WaitingEvent, in_background
+from hermes_trio.platform import CredentialsRefused, PlatformError
+from hermes_trio.testing import ConnectionCutter, in_background
 
-from .bot_api_entities import Entity
 from .bot_api_http import BadRequest, HttpRequest, RequestReader, response
-from .bot_api_methods import METHODS, ApiError, bad, said
-from .bot_api_updates import sent_message, update_of
+from .bot_api_methods import METHODS, ApiError, answer_of, bad
 from .bot_api_webhook import bring
-
-TRAITS = Traits(
-    limit=4096, counting="utf-16", edits=True, deletes=True, typing=True, threads=True, buttons=True
-)
+from .bot_state import BotState
 
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """What an adapter asked for."""
+    """A call of an adapter."""
 
     method: str
     params: Mapping[str, Any]
@@ -53,92 +46,49 @@ class ApiCall:
 
 @asynccontextmanager
 async def open_bot_api(name: str = "telegram", *, account: str = "main") -> AsyncIterator[BotApi]:
-    """The server, while inside."""
+    """Run the server while inside."""
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     api = BotApi(name, account, listener.socket.getsockname()[1])
     async with in_background(partial(api.listen, listener)), in_background(partial(bring, api)):
         yield api
 
 
-class BotApi(Stage):
-    """Telegram behind a port."""
+class BotApi(BotState):
+    """A Bot API server that listens on a port."""
 
     def __init__(self, name: str, account: str, port: int) -> None:
-        super().__init__(name, account, TRAITS)
+        super().__init__(name, account)
         self.port = port
-        self.bot_id, self.username = 123456, "hermes_bot"
-        self.token = f"{self.bot_id}:AAsimulated-token-of-nobody-000000000"
         self.asked: list[ApiCall] = []
-        """What was asked, in order."""
-        self.entities: dict[str, list[Entity]] = {}
-        """What looks different in a message, by its id."""
-        self.webhook, self.webhook_secret = "", ""
-        self.brought_in_vain = 0
-        """How often an update was brought and not taken."""
-        self.hides_sizes = False
-        """Whether it tells how large a file is."""
-        self.hears_all = False
-        """Whether it is told what is said in groups without its name."""
-        self.commands: dict[str, str] = {}
-        """The menu."""
-        self.pressed: list[str] = []
-        """The presses that were answered."""
-        self.lost_threads: set[tuple[str, str]] = set()
-        self.lost_messages: set[str] = set()
-        self.lost_files: set[str] = set()
-        """What can be asked for, and is not there any more."""
-        self.raw: dict[int, object] = {}
-        """The updates that wait and were told, by their numbers."""
+        """Calls in their order."""
         self.open = 0
-        """How many connections there are."""
-        self._keys = itertools.count(1)
-        self.lets_in = True
+        """Number of open connections."""
         self._cutter = ConnectionCutter()
         self._at_request: _AtRequest | None = None
         self._answers: dict[str, deque[ApiError | bytes]] = {}
-        self._poll = trio.CancelScope()
-        self.bringing = trio.CancelScope()
-        """What is being brought to the webhook."""
         self._listening = trio.CancelScope()
         self._listens, self._back = trio.Event(), trio.Event()
         self._back.set()
 
     @property
     def base_url(self) -> str:
+        """Address of the server, for the configuration."""
         return f"http://127.0.0.1:{self.port}"
 
-    @property
-    def waiting(self) -> Sequence[WaitingEvent]:
-        """What people have said and no offset has confirmed."""
-        return self._waiting
-
-    # --- what a test does ---
-
-    def sends(self, update: Mapping[str, object]) -> trio.Event:
-        """Deliver this update as it is, but for its number. What is returned is set once it is confirmed."""
-        delivery = WaitingEvent(next(self._numbers), MessageEvent(SessionSource(self.name, "")))
-        self.raw[delivery.number] = {"update_id": delivery.number, **update}
-        self._waiting.append(delivery)
-        self.changed.set()
-        return delivery.accepted
+    # --- for tests ---
 
     def answers(self, method: str, *answers: ApiError | bytes) -> None:
-        """What is answered to the next calls of this method, which do nothing; bytes are no JSON."""
+        """Prepare the answers to the next calls of a method, which take no effect; bytes are no JSON."""
         self._answers.setdefault(method.lower(), deque()).extend(answers)
 
-    def refuses(self) -> None:
-        """From now on it does not know the token."""
-        self.lets_in = False
-        self._poll.cancel(reason="the token is revoked")
-
     def drop(self) -> None:
-        """Every connection is closed now."""
+        """Close every connection now."""
         self._listening.cancel(reason="dropped by the test")
         self.bringing.cancel(reason="dropped by the test")
 
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
-        """Nobody listens while inside."""
+        """Stop listening while inside."""
         await self._listens.wait()
         self._back, self._listens = trio.Event(), trio.Event()
         self.drop()
@@ -150,59 +100,18 @@ class BotApi(Stage):
         await self._listens.wait()
 
     def cuts_after(self, *, sent: float = math.inf, received: float = math.inf) -> None:
-        """The connection is closed when so many more bytes were sent to the adapter, or received from it."""
+        """Close the connection after this many more bytes were sent to the adapter, or received from it."""
         self._cutter.sent, self._cutter.received = sent, received
 
     def at_request(self, number: int, act: Callable[[], object], *, done: bool) -> None:
-        """Do this when the n-th request has come from now on: before anything is done about it, or once it
-        is `done` and before it is answered."""
+        """Call `act` at the n-th request from now on: instead of the request or, with `done`, after it took
+        effect and before its answer is sent."""
         self._at_request = _AtRequest(len(self.asked) + number, act, done)
-
-    # --- what the methods ask for ---
-
-    def update(self, delivery: WaitingEvent) -> object:
-        """The update that this is, the same each time it is told."""
-        if delivery.number not in self.raw:
-            self.raw[delivery.number] = update_of(delivery.number, delivery.event, int(self.now()))
-        return self.raw[delivery.number]
-
-    def message(self, chat_id: str, message_id: str) -> dict[str, Any]:
-        """A message of the bot's, as it is told."""
-        chat = self.chat(chat_id)
-        shown = chat.messages[chat.position(message_id)]
-        bot = {"id": self.bot_id, "is_bot": True, "first_name": "Hermes", "username": self.username}
-        return sent_message(shown, chat_id, bot, self.entities.get(message_id, ()), int(self.now()))
-
-    def not_taken(self) -> None:
-        """An update was brought to the webhook, and not taken."""
-        self.brought_in_vain += 1
-        self.changed.set()
-
-    def accept(self, delivery: WaitingEvent) -> None:
-        super().accept(delivery)
-        self.raw.pop(delivery.number, None)
-
-    def now(self) -> float:
-        return time.time()
-
-    def new_key(self) -> str:
-        return f"sent-{next(self._keys)}"
-
-    def set_webhook(self, url: str, secret: str) -> None:
-        """From now on updates are brought there; nowhere if it is empty."""
-        self.webhook, self.webhook_secret = url, secret
-        self.changed.set()
-
-    def new_poll(self) -> trio.CancelScope:
-        """The scope of a poll. There is one at a time: a second ends the first."""
-        self._poll.cancel(reason="another poll")
-        self._poll = trio.CancelScope()
-        return self._poll
 
     # --- connections ---
 
     async def listen(self, listener: trio.SocketListener) -> None:
-        """Take connections, except while away."""
+        """Accept connections, except while away."""
         while True:
             self._listens.set()
             with trio.CancelScope() as self._listening:
@@ -211,12 +120,12 @@ class BotApi(Stage):
             [listener] = await trio.open_tcp_listeners(self.port, host="127.0.0.1")
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """One connection, from its first byte to its last."""
+        """Serve one connection until it ends."""
         self.open += 1
         try:
             async with stream:
                 await self._converse(stream)
-        except* (trio.BrokenResourceError, _HangUp, BadRequest):
+        except* (trio.BrokenResourceError, _HungUp, BadRequest):
             pass
         finally:
             self.open -= 1
@@ -226,8 +135,8 @@ class BotApi(Stage):
         reader = RequestReader(partial(self._cutter.receive_some, stream))
         while request := await reader.read():
             async with trio.open_nursery() as nursery:
-                # Who hangs up during a long poll is seen at once.
-                nursery.start_soon(_until_hang_up, reader)
+                # A client that hangs up during a long poll is noticed at once.
+                nursery.start_soon(_until_hung_up, reader)
                 answer = await self._answer(request)
                 nursery.cancel_scope.cancel(reason="answered")
             await self._cutter.send_all(stream, answer)
@@ -236,9 +145,9 @@ class BotApi(Stage):
         try:
             return await self._result(request)
         except PlatformError as error:
-            answer = said(error)
+            answer = answer_of(error)
             if answer is None:
-                raise _HangUp from error
+                raise _HungUp from error
             return response(answer.code, answer.body)
         except KeyError as error:
             return response(400, bad(f"parameter {error} is required").body)
@@ -255,7 +164,7 @@ class BotApi(Stage):
         acts = self._at_request if self._at_request and self._at_request.number == len(self.asked) else None
         if acts is not None and not acts.done:
             acts.act()
-            raise _HangUp
+            raise _HungUp
         if not self.lets_in or head != f"bot{self.token}":
             raise CredentialsRefused(self.name) if head.startswith("bot") else ApiError(404, "Not Found")
         if prepared := self._answers.get(name.lower()):
@@ -278,11 +187,11 @@ class _AtRequest:
     done: bool
 
 
-class _HangUp(Exception):
-    """The connection is over."""
+class _HungUp(Exception):
+    """The connection has ended."""
 
 
-async def _until_hang_up(reader: RequestReader) -> None:
+async def _until_hung_up(reader: RequestReader) -> None:
     while await reader.more():
         pass
-    raise _HangUp
+    raise _HungUp

@@ -1,7 +1,7 @@
-"""MarkdownV2 as the Bot API reads it: what a text looks like to people, or why it is refused.
+"""MarkdownV2 as the Bot API reads it: the text that people see, or the reason for which it is refused.
 
-This is the judge of whatever renders MarkdownV2, so it shares nothing with that. Its rules are the server's,
-not those of a friendlier parser: a reserved character without a backslash refuses the whole message.
+This parser checks the output of `formatting`, so it shares no code with it. Its rules are those of the
+server: one reserved character without a backslash makes the server refuse the whole message.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _RESERVED = set("_*[]()~`>#+-=|{}.!")
 
 
 class CannotParse(Exception):
-    """The text is refused, as the server says it."""
+    """The text is refused. The error has the text of the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A stretch of the text that looks different. Places are in UTF-16 units, as on the wire."""
+    """A formatted part of a text. Offsets are in UTF-16 units, as in the API."""
 
     kind: str
     offset: int
@@ -55,19 +55,19 @@ class _Open:
     kind: str
     offset: int
     at: int
-    """Where it began in what was read."""
+    """Index of its start in the source."""
     shown: int
-    """Where it began in what is shown."""
+    """Index of its start in the visible text."""
     language: str | None = None
 
 
 def utf16_length(text: str) -> int:
-    """How long this is to Telegram."""
+    """Return the length of a text as Telegram counts it."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def parse_markdown_v2(text: str) -> tuple[str, list[Entity]]:
-    """The text as people see it, and what in it looks different. Raises `CannotParse`."""
+    """Return the visible text and its entities. Raises `CannotParse`."""
     reader = _Reader(text)
     reader.read()
     shown = "".join(reader.shown)
@@ -183,7 +183,7 @@ class _Reader:
             self.entities.append(Entity(one.kind, one.offset, length, url, one.language))
 
     def _url(self, one: _Open) -> str | None:
-        """The address behind a link; None if there is none worth the name, and the link is plain text."""
+        """Return the address of a link; None if it is not valid, and the link becomes plain text."""
         if not self.text.startswith("(", self.at):
             if one.kind == "custom_emoji":
                 raise CannotParse("Custom emoji entity must contain a tg://emoji URL")

@@ -1,5 +1,5 @@
-"""The HTTP that a Bot API server speaks: requests with their parameters, however they are written (in the
-address, as a form, as JSON, in parts with files), and answers in JSON."""
+"""HTTP of a Bot API server for tests: requests with parameters in the URL, as a form, as JSON or as multipart
+with files, and answers in JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UploadedFile:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request as it came."""
+    """A request with its parameters."""
 
     method: str
     path: str
@@ -36,23 +36,23 @@ class HttpRequest:
 
 
 class BadRequest(Exception):
-    """What came is no request that this server understands."""
+    """The request is not valid HTTP, or its parameters cannot be read."""
 
 
 class RequestReader:
-    """Requests out of a stream of bytes. A cancelled read loses nothing."""
+    """Reader of requests from a byte stream. A cancelled read loses nothing."""
 
     def __init__(self, receive_some: ReceiveSome) -> None:
         self._receive_some, self._data = receive_some, bytearray()
 
     async def more(self) -> bool:
-        """Take in what comes; False when nothing will any more."""
+        """Receive more bytes; False at the end of the connection."""
         data = await self._receive_some(_READ_AT_ONCE)
         self._data += data
         return bool(data)
 
     async def read(self) -> HttpRequest | None:
-        """The next request; None when the connection has ended, be it within one."""
+        """Read the next request; None at the end of the connection, even within a request."""
         while (end := self._data.find(b"\r\n\r\n")) < 0:
             if not await self.more():
                 return None
@@ -94,7 +94,7 @@ def _take_parts(kind: str, body: bytes, params: dict[str, Any], files: dict[str,
         name = part.get_param("name", header="content-disposition")
         data, file_name = part.get_payload(decode=True), part.get_filename()
         if not isinstance(name, str) or not isinstance(data, bytes):
-            raise ValueError("A part without a name.")
+            raise ValueError("A part has no name.")
         if file_name is None:
             params[name] = data.decode()
         else:
@@ -102,7 +102,7 @@ def _take_parts(kind: str, body: bytes, params: dict[str, Any], files: dict[str,
 
 
 def response(status: int, body: object) -> bytes:
-    """An answer, in JSON unless it is bytes already."""
+    """Return a response; the body is converted to JSON unless it is bytes."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
     head = f"HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\ncontent-length: {len(data)}\r\n\r\n"

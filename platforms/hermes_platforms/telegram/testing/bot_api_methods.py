@@ -1,10 +1,10 @@
-"""What a Bot API server does when it is asked, and how it says no."""
+"""Methods of a Bot API server for tests, and its error answers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import trio
 import trio.lowlevel
@@ -23,9 +23,7 @@ from hermes_trio.platform import (
 
 from .bot_api_entities import CannotParse, Entity, parse_markdown_v2, utf16_length
 from .bot_api_http import HttpRequest
-
-if TYPE_CHECKING:
-    from .bot_api import BotApi
+from .bot_state import BotState
 
 FileKind = Literal["photo", "document", "voice"]
 
@@ -42,7 +40,7 @@ WEBHOOK_CONFLICT = "can't use getUpdates method while webhook is active; use del
 
 
 class ApiError(PlatformError):
-    """An answer that says no, as it goes over the wire."""
+    """An error answer of the server."""
 
     def __init__(self, code: int, description: str, **parameters: int) -> None:
         super().__init__(f"{code}: {description}")
@@ -50,17 +48,18 @@ class ApiError(PlatformError):
 
     @property
     def body(self) -> dict[str, Any]:
+        """The JSON of the answer."""
         more = {"parameters": self.parameters} if self.parameters else {}
         return {"ok": False, "error_code": self.code, "description": self.description, **more}
 
 
 def bad(description: str) -> ApiError:
-    """A request that cannot be met."""
+    """Return the answer to an invalid request."""
     return ApiError(400, f"Bad Request: {description}")
 
 
-def said(error: PlatformError) -> ApiError | None:
-    """How the server says this; None if it says nothing and hangs up."""
+def answer_of(error: PlatformError) -> ApiError | None:
+    """Return the server's answer for an error; None if it hangs up without one."""
     match error:
         case ApiError():
             return error
@@ -76,7 +75,7 @@ def said(error: PlatformError) -> ApiError | None:
     return None
 
 
-async def get_me(api: BotApi, request: HttpRequest) -> object:
+async def get_me(api: BotState, request: HttpRequest) -> object:
     await api.connecting()
     return {
         "id": api.bot_id,
@@ -89,7 +88,7 @@ async def get_me(api: BotApi, request: HttpRequest) -> object:
     }
 
 
-async def get_updates(api: BotApi, request: HttpRequest) -> object:
+async def get_updates(api: BotState, request: HttpRequest) -> object:
     if api.webhook:
         raise ApiError(409, f"Conflict: {WEBHOOK_CONFLICT}")
     offset, timeout = int(request.params.get("offset", 0)), float(request.params.get("timeout", 0))
@@ -105,19 +104,19 @@ async def get_updates(api: BotApi, request: HttpRequest) -> object:
     raise ApiError(409, f"Conflict: {CONFLICT}") if api.lets_in else CredentialsRefused(api.name)
 
 
-async def set_webhook(api: BotApi, request: HttpRequest) -> object:
+async def set_webhook(api: BotState, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     api.set_webhook(str(request.params["url"]), str(request.params.get("secret_token", "")))
     return True
 
 
-async def delete_webhook(api: BotApi, request: HttpRequest) -> object:
+async def delete_webhook(api: BotState, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     api.set_webhook("", "")
     return True
 
 
-async def get_webhook_info(api: BotApi, request: HttpRequest) -> object:
+async def get_webhook_info(api: BotState, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     return {
         "url": api.webhook,
@@ -128,37 +127,37 @@ async def get_webhook_info(api: BotApi, request: HttpRequest) -> object:
     }
 
 
-async def set_my_commands(api: BotApi, request: HttpRequest) -> object:
+async def set_my_commands(api: BotState, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     commands = _structured(request.params["commands"])
     api.commands = {one["command"]: one["description"] for one in commands}
     return True
 
 
-async def answer_callback_query(api: BotApi, request: HttpRequest) -> object:
+async def answer_callback_query(api: BotState, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     api.pressed.append(str(request.params["callback_query_id"]))
     return True
 
 
-async def send_message(api: BotApi, request: HttpRequest) -> object:
+async def send_message(api: BotState, request: HttpRequest) -> object:
     text, entities = _text(request.params, "text", LONGEST_TEXT)
     return await _send(api, request.params, text, entities)
 
 
-async def send_photo(api: BotApi, request: HttpRequest) -> object:
+async def send_photo(api: BotState, request: HttpRequest) -> object:
     return await _send_file(api, request, "photo")
 
 
-async def send_document(api: BotApi, request: HttpRequest) -> object:
+async def send_document(api: BotState, request: HttpRequest) -> object:
     return await _send_file(api, request, "document")
 
 
-async def send_voice(api: BotApi, request: HttpRequest) -> object:
+async def send_voice(api: BotState, request: HttpRequest) -> object:
     return await _send_file(api, request, "voice")
 
 
-async def edit_message_text(api: BotApi, request: HttpRequest) -> object:
+async def edit_message_text(api: BotState, request: HttpRequest) -> object:
     params = request.params
     text, entities = _text(params, "text", LONGEST_TEXT)
     chat_id, message_id = str(params["chat_id"]), str(params["message_id"])
@@ -172,7 +171,7 @@ async def edit_message_text(api: BotApi, request: HttpRequest) -> object:
     return api.message(chat_id, message_id)
 
 
-async def delete_message(api: BotApi, request: HttpRequest) -> object:
+async def delete_message(api: BotState, request: HttpRequest) -> object:
     chat_id, message_id = str(request.params["chat_id"]), str(request.params["message_id"])
     if all(one.message_id != message_id for one in api.chat(chat_id).messages):
         raise bad("message to delete not found")
@@ -180,13 +179,13 @@ async def delete_message(api: BotApi, request: HttpRequest) -> object:
     return True
 
 
-async def send_chat_action(api: BotApi, request: HttpRequest) -> object:
+async def send_chat_action(api: BotState, request: HttpRequest) -> object:
     thread_id = request.params.get("message_thread_id")
     await api.typing(str(request.params["chat_id"]), None if thread_id is None else str(thread_id))
     return True
 
 
-async def get_file(api: BotApi, request: HttpRequest) -> object:
+async def get_file(api: BotState, request: HttpRequest) -> object:
     await trio.lowlevel.checkpoint()
     file_id = str(request.params["file_id"])
     if file_id not in api.files:
@@ -196,7 +195,7 @@ async def get_file(api: BotApi, request: HttpRequest) -> object:
     return named if api.hides_sizes else {**named, "file_size": size}
 
 
-Method = Callable[["BotApi", HttpRequest], Awaitable[object]]
+Method = Callable[[BotState, HttpRequest], Awaitable[object]]
 
 METHODS: Mapping[str, Method] = {
     "getme": get_me,
@@ -215,11 +214,11 @@ METHODS: Mapping[str, Method] = {
     "sendchataction": send_chat_action,
     "getfile": get_file,
 }
-"""By their names in small letters: the server does not look at the case."""
+"""Methods by their names in lower case: the server ignores the case."""
 
 
 def _text(params: Mapping[str, Any], key: str, longest: int) -> tuple[str, list[Entity]]:
-    """What is to be shown, and how. Blank is a caption's right only."""
+    """Return the text of a message and its entities. Only a caption may be blank."""
     text, mode = str(params.get(key, "")).strip(), params.get("parse_mode")
     entities: list[Entity] = []
     try:
@@ -240,7 +239,7 @@ def _text(params: Mapping[str, Any], key: str, longest: int) -> tuple[str, list[
     return text, entities
 
 
-async def _send_file(api: BotApi, request: HttpRequest, kind: FileKind) -> object:
+async def _send_file(api: BotState, request: HttpRequest, kind: FileKind) -> object:
     text, entities = _text(request.params, "caption", LONGEST_CAPTION)
     if (file := request.files.get(kind)) is not None:
         api.files[name := f"file-{len(api.files) + 1}"] = file.data
@@ -251,7 +250,7 @@ async def _send_file(api: BotApi, request: HttpRequest, kind: FileKind) -> objec
 
 
 async def _send(
-    api: BotApi,
+    api: BotState,
     params: Mapping[str, Any],
     text: str,
     entities: list[Entity],
@@ -294,5 +293,5 @@ def _buttons(params: Mapping[str, Any]) -> tuple[Button, ...]:
 
 
 def _structured(value: object) -> Any:
-    """What is no plain value comes as JSON in text, except within JSON."""
+    """Return a structured parameter. Outside of JSON it is text that contains JSON."""
     return json.loads(value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""What people say, as the updates in which a Bot API server tells it."""
+"""Messages of people as updates of the Bot API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MENTION = re.compile(r"(?:(?<=\W)|^)@\w{3,}")
 
 
 def update_of(number: int, event: MessageEvent, at: int) -> dict[str, Any]:
-    """The update with this number that says so."""
+    """Return the update of an event."""
     if event.kind == "callback":
         return {"update_id": number, "callback_query": press_of(event, at)}
     kind = "edited_message" if event.edited else "message"
@@ -24,7 +24,7 @@ def update_of(number: int, event: MessageEvent, at: int) -> dict[str, Any]:
 
 
 def press_of(event: MessageEvent, at: int) -> dict[str, Any]:
-    """This, as the press of a button."""
+    """Return an event as the press of a button."""
     message = {"message_id": int(event.reply_to or 0), "date": at, "chat": chat_of(event.source)}
     return {
         "id": event.message_id,
@@ -36,19 +36,19 @@ def press_of(event: MessageEvent, at: int) -> dict[str, Any]:
 
 
 def person_of(source: SessionSource) -> dict[str, Any]:
-    """Who speaks."""
+    """Return the sender of a message."""
     return {"id": int(source.user_id or 0), "is_bot": False, "first_name": source.user_name or "Kim"}
 
 
 def topic_of(source: SessionSource) -> dict[str, Any]:
-    """Where in a chat with topics."""
+    """Return the fields that name a topic; none outside of one."""
     if not source.thread_id or source.thread_id == "1":
         return {}
     return {"message_thread_id": int(source.thread_id), "is_topic_message": True}
 
 
 def message_of(event: MessageEvent, at: int) -> dict[str, Any]:
-    """This, as a message of a person."""
+    """Return an event as the message of a person."""
     source = event.source
     message: dict[str, Any] = {
         "message_id": int(event.message_id or 0),
@@ -75,7 +75,7 @@ def message_of(event: MessageEvent, at: int) -> dict[str, Any]:
 
 
 def chat_of(source: SessionSource) -> dict[str, Any]:
-    """A chat as messages name it."""
+    """Return the chat of a message."""
     chat_id = int(source.chat_id)
     if source.chat_type == "dm":
         return {"id": chat_id, "type": "private", "first_name": source.user_name or "Kim"}
@@ -84,7 +84,7 @@ def chat_of(source: SessionSource) -> dict[str, Any]:
 
 
 def entities_of(text: str) -> list[dict[str, Any]]:
-    """The commands and mentions that the server finds by itself."""
+    """Return the entities of commands and mentions, which the server finds itself."""
     found = [("bot_command", match) for match in _COMMAND.finditer(text)]
     found += [("mention", match) for match in _MENTION.finditer(text)]
     return [
@@ -111,7 +111,7 @@ def _file(file: Attachment) -> Any:
 def sent_message(
     shown: Shown, chat_id: str, bot: dict[str, Any], entities: Iterable[Entity], at: int
 ) -> dict[str, Any]:
-    """A message of the bot's, as it looks now."""
+    """Return a message of the bot as it looks now."""
     is_private = not chat_id.startswith("-")
     chat = {"id": int(chat_id), "type": "private" if is_private else "supergroup"}
     words, marks = ("caption", "caption_entities") if shown.attachments else ("text", "entities")

@@ -1,25 +1,23 @@
-"""The webhook of a Bot API server: what people say is brought to an address, one update at a time, and
-brought again until it is answered with 200."""
+"""Webhook of a Bot API server for tests: each update is posted to an address, one at a time, and repeated
+until the answer is 200."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import trio
 import trio.lowlevel
 
-if TYPE_CHECKING:
-    from .bot_api import BotApi
+from .bot_state import BotState
 
 AGAIN_AFTER = 0.05
 PATIENCE = 60.0
 
 
-async def bring(api: BotApi) -> None:
-    """Bring what waits, while there is a webhook. The real server goes by HTTPS only; what stands between
-    it and a bot takes that off."""
+async def bring(api: BotState) -> None:
+    """Post the updates that wait, while a webhook is set. The real server requires HTTPS, which a proxy in
+    front of the bot terminates; this one uses plain HTTP."""
     while True:
         await api.until(lambda: bool(api.webhook and api.waiting))
         oldest = api.waiting[0]
@@ -29,14 +27,14 @@ async def bring(api: BotApi) -> None:
         if status == 200 and oldest in api.waiting:
             api.accept(oldest)
         elif status != 200:
-            api.not_taken()
+            api.not_accepted()
             await trio.sleep(AGAIN_AFTER)
 
 
 async def post(url: str, body: bytes, secret: str, *, method: str = "POST") -> int | None:
-    """The status that is answered; None if nothing is."""
+    """Post a body and return the status of the answer; None without an answer."""
     where = urlsplit(url)
-    if where.hostname != "127.0.0.1":  # a simulator leaves this machine for nobody
+    if where.hostname != "127.0.0.1":  # a simulator sends nothing to other machines
         await trio.lowlevel.checkpoint()
         return None
     head = (
