@@ -63,9 +63,10 @@ bench: .venv/tests
 	$(PIP) install -c constraints.txt -e .
 	touch $@
 
-.venv/tests: pyproject.toml constraints.txt
+# The platform of the tests that a gateway in a process of its own can name comes as a package, as any other does.
+.venv/tests: pyproject.toml constraints.txt tests/loopback_package/pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(PIP) install -c constraints.txt -e '.[dev]'
+	$(PIP) install -c constraints.txt -e '.[dev]' ./tests/loopback_package
 	touch .venv/runs $@
 
 .venv/docs: pyproject.toml constraints.txt

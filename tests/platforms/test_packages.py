@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,13 @@ from hermes_trio import ConfigInvalid, load_config
 from hermes_trio.cli import main
 from hermes_trio.gateway.links.adapters import find_adapters
 
+ROOT = Path(__file__).parents[2]
 TOKEN = "123456:AAsimulated-token-of-nobody-000000000"
 PARROT = '''
 from contextlib import asynccontextmanager
 
 from hermes_trio import ConfigInvalid
-from hermes_trio.platform.contract import Traits
-from hermes_trio.platform.setup_questions import Question
+from hermes_trio.platform import Question, Traits
 
 QUESTIONS = [Question(key="perch", ask="Which perch")]
 
@@ -65,6 +66,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "home"
     monkeypatch.setenv("HERMES_HOME", str(home))
     return home
+
+
+def test_the_shipped_package_registers_no_platform_for_tests() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(project["entry-points"]["hermes_trio.platforms"]) == {"telegram"}
 
 
 def test_somebody_elses_platform_is_set_up_checked_and_found(parrots: None, home: Path) -> None:
