@@ -1,5 +1,4 @@
-"""What is cut leaves its end on the disk: for each of many, and also where the cut comes early or the disk
-is slow."""
+"""Cut turns leave their end on the disk: each of many, also if the cut comes early or the disk is slow."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from tests.stage import Stage, everyone
 T = TypeVar("T")
 
 
-async def test_many_that_are_cut_at_once_have_each_an_end_a_mark_and_a_last_record(stage: Stage) -> None:
+async def test_each_of_many_turns_cut_at_once_has_an_end_a_mark_and_a_last_record(stage: Stage) -> None:
     chats = [str(number) for number in range(30)]
     stage.agent.on("work", Script().says("I begin.").hangs())
     async with stage.life() as gateway:
@@ -34,7 +33,7 @@ async def test_many_that_are_cut_at_once_have_each_an_end_a_mark_and_a_last_reco
             await stage.says("work", chat=chat)
         await trio.sleep(5)
         gateway.stop(grace=0)
-    assert stage.ended_at == 5, "nothing hung, so the last end is the end of all"
+    assert stage.ended_at == 5, "nothing hung, so the gateway ends with the last turn"
     for chat in chats:
         [turn] = stage.turns(chat)
         assert (turn.outcome, stage.entry(chat).resume_pending) == ("cut", True)
@@ -43,8 +42,8 @@ async def test_many_that_are_cut_at_once_have_each_an_end_a_mark_and_a_last_reco
         assert reading.terminal.terminal_state == "cut"
 
 
-async def test_a_journal_that_hangs_keeps_no_cut_turn_waiting(stage: Stage) -> None:
-    """What counts is the commit. The journals are given their two seconds once, when they are closed."""
+async def test_a_hanging_journal_does_not_delay_the_cut_of_a_turn(stage: Stage) -> None:
+    """The commit decides the end of a turn. The journals get two seconds once, when they are closed."""
     disk = Disk(only=("journal-writer",))
     stage.worker = disk.worker
     stage.agent.on("work", Script().says("I begin.").hangs())
@@ -56,8 +55,8 @@ async def test_a_journal_that_hangs_keeps_no_cut_turn_waiting(stage: Stage) -> N
     assert (stage.turns()[0].outcome, stage.entry().resume_pending) == ("cut", True)
 
 
-async def test_who_is_cut_before_it_learns_that_it_has_a_row_ends_that_row(stage: Stage) -> None:
-    """The disk has taken the row, and says so only when the grace is over."""
+async def test_a_turn_cut_before_its_row_is_reported_ends_that_row(stage: Stage) -> None:
+    """The disk has stored the row, and reports that only after the grace."""
     held: list[Callable[[], object]] = []
 
     @contextmanager
@@ -77,10 +76,10 @@ async def test_who_is_cut_before_it_learns_that_it_has_a_row_ends_that_row(stage
     async with stage.life() as gateway:
         await stage.says("hello")
         gateway.stop(grace=0)
-        await trio.sleep(1.5)  # a second for its ending to be stored; then the turn is cut
+        await trio.sleep(1.5)  # a second to store the ending; then the turn is cut
         [answer] = held
         answer()
-    assert [turn.outcome for turn in stage.turns()] == ["unstarted"], "no model was asked: nothing is lost"
+    assert [turn.outcome for turn in stage.turns()] == ["unstarted"], "no model was asked, so nothing is lost"
     assert stage.pending() == ["hello"]
     stage.worker = inline_worker
     async with stage.life():
@@ -95,8 +94,8 @@ def _a_turn_began(path: Path) -> bool:
         return bool(db.execute("SELECT 1 FROM turns").fetchall())
 
 
-async def test_what_a_crash_suspends_a_planned_stop_does_not(stage: Stage) -> None:
-    """`crash_recovery: suspend`."""
+async def test_a_session_is_suspended_by_a_crash_and_not_by_a_planned_stop(stage: Stage) -> None:
+    """With `crash_recovery: suspend`."""
     stage.config = everyone(AgentConfig(crash_recovery="suspend"))
     async with stage.life():
         await stage.says("hello")
@@ -106,22 +105,22 @@ async def test_what_a_crash_suspends_a_planned_stop_does_not(stage: Stage) -> No
     async with stage.life():
         await stage.says("again")
         await trio.sleep(5)
-        assert stage.entry().session_id == first, "it was stopped"
+        assert stage.entry().session_id == first, "a stop suspends nothing"
         shutil.copytree(stage.home, left)
         stage.platform.drop()
     stage.home = left
     async with stage.life():
         await stage.says("once more")
         await trio.sleep(5)
-        assert stage.entry().session_id != first, "it was killed"
+        assert stage.entry().session_id != first, "a kill suspends the session"
 
 
 class Killed(BaseException):
-    """Stands for the kernel that has no memory left for a history, say."""
+    """A kill by the kernel, for example because a history needs too much memory."""
 
 
 @pytest.mark.parametrize("asks_first", [True, False])
-async def test_a_message_that_kills_the_gateway_does_so_a_few_times_and_not_for_ever(
+async def test_a_message_that_kills_the_gateway_is_given_up_after_a_few_lives(
     stage: Stage, asks_first: bool
 ) -> None:
     ordinary = stage.agent

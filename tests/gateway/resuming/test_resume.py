@@ -1,4 +1,4 @@
-"""Which cut turns are run again by themselves."""
+"""Rules for the automatic resume of cut turns."""
 
 from dataclasses import replace
 from itertools import product
@@ -24,7 +24,7 @@ def assistant(text: str = "Done.", finish: str | None = "stop", **more: Any) -> 
 
 
 def calls(*names: str, text: str = "") -> TranscriptRow:
-    """The model asks for tools; each call has the id of its name."""
+    """Return a row in which the model calls tools; the id of a call is made from the name."""
     asked = tuple(ToolCall(f"call-{name}", name, "{}") for name in names)
     return assistant(text, "tool_calls", tool_calls=asked)
 
@@ -102,7 +102,7 @@ MARKER = assistant("(interrupted)", None, marker="arriving")
         ([SYSTEM, MARKER], Tail.EMPTY),
     ],
 )
-def test_the_tail_says_how_far_a_conversation_came(rows: list[TranscriptRow], tail: Tail) -> None:
+def test_the_tail_of_a_transcript_is_judged_by_its_last_rows(rows: list[TranscriptRow], tail: Tail) -> None:
     assert judge_tail(rows) is tail
 
 
@@ -136,7 +136,7 @@ rows_of_all_kinds = st.lists(
 
 
 def bare(row: TranscriptRow) -> TranscriptRow:
-    """Only what the rules may look at."""
+    """Return the row with only the fields that the rules may read."""
     return TranscriptRow(
         role=row.role,
         content=row.content,
@@ -151,7 +151,7 @@ def bare(row: TranscriptRow) -> TranscriptRow:
 
 
 @given(rows_of_all_kinds)
-def test_any_transcript_has_a_tail_and_nothing_else_about_a_row_matters(
+def test_any_transcript_has_a_tail_that_depends_on_few_fields(
     rows: list[TranscriptRow],
 ) -> None:
     said = [bare(row) for row in rows if row.role != "system" and row.marker is None]
@@ -159,7 +159,7 @@ def test_any_transcript_has_a_tail_and_nothing_else_about_a_row_matters(
 
 
 @given(rows_of_all_kinds, rows_of_all_kinds)
-def test_what_was_said_before_the_last_turn_does_not_matter(
+def test_the_tail_does_not_depend_on_earlier_turns(
     earlier: list[TranscriptRow], rows: list[TranscriptRow]
 ) -> None:
     assert judge_tail([*earlier, user(), *rows]) is judge_tail([user(), *rows])
@@ -176,14 +176,14 @@ def test_what_was_said_before_the_last_turn_does_not_matter(
         ([], None, False),
     ],
 )
-def test_the_tail_is_the_last_row_that_somebody_wrote(
+def test_the_time_of_the_tail_is_that_of_the_last_written_row(
     rows: list[TranscriptRow], at: float | None, tool_result: bool
 ) -> None:
     assert tail_time(rows) == at
     assert ends_in_tool_result(rows) is tool_result
 
 
-# --- who is run ---
+# --- which sessions are resumed ---
 
 NOW, WINDOW = 1_000_000.0, 3600.0
 CUT = Marked(
@@ -233,14 +233,14 @@ OLD = NOW - 6 * 7 * 86400
         (replace(CUT, tail=Tail.EMPTY), Verdict.EMPTY, Action.CLEAR),
     ],
 )
-def test_one_reason_is_enough_not_to_run(session: Marked, verdict: Verdict, action: Action) -> None:
+def test_one_reason_is_enough_not_to_resume(session: Marked, verdict: Verdict, action: Action) -> None:
     found = may_resume(session, now=NOW, window=WINDOW)
     assert found is verdict
     assert found.action is action
 
 
 @pytest.mark.parametrize("window", [0.0, -1.0])
-def test_without_a_window_nothing_is_too_old(window: float) -> None:
+def test_nothing_is_too_old_without_a_window(window: float) -> None:
     old = replace(CUT, marked_at=OLD, tail_at=OLD)
     assert may_resume(old, now=NOW, window=window) is Verdict.UNFINISHED_WORK
 
@@ -254,7 +254,7 @@ def test_without_a_window_nothing_is_too_old(window: float) -> None:
         replace(CUT, suspended=True),
     ],
 )
-def test_what_is_over_is_cleared_although_its_platform_is_down(session: Marked) -> None:
+def test_a_mark_that_is_over_is_cleared_although_its_platform_is_down(session: Marked) -> None:
     down = replace(session, link_up=False, let_in=False, has_origin=False, had_its_run=True)
     assert may_resume(down, now=NOW, window=WINDOW).action is Action.CLEAR
 
@@ -274,6 +274,6 @@ def test_a_session_waits_for_its_platform_only_if_it_lacks_nothing_else() -> Non
 
 
 @pytest.mark.parametrize("verdict", Verdict)
-def test_every_verdict_says_why(verdict: Verdict) -> None:
+def test_every_verdict_has_a_reason_of_its_own(verdict: Verdict) -> None:
     assert verdict.why
     assert [other for other in Verdict if other.why == verdict.why] == [verdict]

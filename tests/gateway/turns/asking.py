@@ -18,7 +18,7 @@ Got = list[Any]
 def asks(
     stage: Stage, question: Callable[[TurnContext], Awaitable[Any]], *, then_takes: float = 0
 ) -> list[tuple[Any, float]]:
-    """Let the agent ask when somebody says `work`; what it is answered, and when."""
+    """Let the agent ask at the message `work`; return the list of answers with their times."""
     got: list[tuple[Any, float]] = []
 
     async def agent(turn: TurnContext) -> str:
@@ -42,7 +42,7 @@ async def may(turn: TurnContext) -> str | None:
 
 
 def requests(stage: Stage) -> list[tuple[str, str | None, str | None, bool]]:
-    """What was asked: the kind, the answer, by whom, and whether it is closed."""
+    """Return the kind, the answer, the answering person and the closed flag of each stored request."""
     with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
         query = "SELECT kind, answer, answered_by, closed_at IS NOT NULL FROM approvals ORDER BY rowid"
         return [(*row[:3], bool(row[3])) for row in db.execute(query)]

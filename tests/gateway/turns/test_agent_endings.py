@@ -26,7 +26,7 @@ ENDED_BY = {"/stop": "stopped", "/new": "reset", "another thing": "superseded"}
 
 
 @pytest.mark.parametrize("how", ENDED_BY)
-async def test_what_a_person_has_ended_is_not_cut_although_the_gateway_goes_while_it_tidies_up(
+async def test_a_turn_ended_by_a_person_is_not_cut_by_a_stop_during_its_cleanup(
     stage: Stage, how: str
 ) -> None:
     stage.agent.on("work", Script().says("I begin.").hangs(resists=2))
@@ -38,14 +38,14 @@ async def test_what_a_person_has_ended_is_not_cut_although_the_gateway_goes_whil
         gateway.stop(grace=0)
     async with stage.life():
         await trio.sleep(5)
-        assert [said for said, _ in stage.agent.began].count("work") == 1, "it is not taken up again"
+        assert [said for said, _ in stage.agent.began].count("work") == 1, "the turn is not resumed"
     with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
         assert db.execute("SELECT outcome FROM turns ORDER BY turn_id LIMIT 1").fetchall() == [
             (ENDED_BY[how],)
         ]
 
 
-async def test_what_a_person_has_stopped_is_not_taken_up_although_the_gateway_is_killed_while_it_tidies_up(
+async def test_a_turn_stopped_by_a_person_is_not_resumed_after_a_kill_during_its_cleanup(
     stage: Stage,
 ) -> None:
     stage.agent.on("work", Script().says("I begin.").hangs(resists=2))
@@ -55,20 +55,20 @@ async def test_what_a_person_has_stopped_is_not_taken_up_although_the_gateway_is
         await trio.sleep(5)
         await stage.platform.says("/stop")
         await trio.sleep(1)
-        assert [turn.outcome for turn in stage.turns()] == [None], "it still tidies up"
+        assert [turn.outcome for turn in stage.turns()] == [None], "the agent still cleans up"
         shutil.copytree(stage.home, left)
         stage.platform.drop()
     stage.home = left
     async with stage.life() as gateway:
         await trio.sleep(5)
-        assert [said for said, _ in stage.agent.began] == ["work"], "it is not taken up again"
+        assert [said for said, _ in stage.agent.began] == ["work"], "the turn is not resumed"
         assert [turn.outcome for turn in stage.turns()] == ["stopped"]
         session = await gateway.home.reader.get_session(stage.entry().session_id)
         rows = session.rows if session is not None else ()
-        assert any("I begin." in row.content for row in rows), "and what was shown is kept"
+        assert any("I begin." in row.content for row in rows), "the shown text is kept"
 
 
-async def test_an_agent_that_cannot_be_closed_makes_no_crash_of_a_stop(stage: Stage) -> None:
+async def test_a_stop_is_no_crash_if_the_agent_cannot_be_closed(stage: Stage) -> None:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Agent]:
         yield stage.agent
@@ -84,7 +84,7 @@ async def test_an_agent_that_cannot_be_closed_makes_no_crash_of_a_stop(stage: St
     assert status.gateway_state == "stopped"
 
 
-async def test_an_agent_that_cannot_be_opened_is_a_start_that_fails(stage: Stage) -> None:
+async def test_a_start_fails_if_the_agent_cannot_be_opened(stage: Stage) -> None:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Agent]:
         if stage.opened_agent:
@@ -97,7 +97,7 @@ async def test_an_agent_that_cannot_be_opened_is_a_start_that_fails(stage: Stage
             pytest.fail("it has started")
 
 
-async def test_a_crash_is_a_crash_although_the_agent_hangs_when_it_is_closed(stage: Stage) -> None:
+async def test_a_crash_is_raised_although_closing_the_agent_hangs(stage: Stage) -> None:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Agent]:
         try:
@@ -125,8 +125,8 @@ async def test_a_crash_is_a_crash_although_the_agent_hangs_when_it_is_closed(sta
         )
 
 
-async def test_a_crash_waits_for_no_turn_that_cannot_be_cancelled(stage: Stage) -> None:
-    """As for one that waits for a thread: Trio waits too. `run` ends the process when it is time."""
+async def test_a_crash_arms_the_deadline_although_a_turn_cannot_be_cancelled(stage: Stage) -> None:
+    """Trio waits for such a turn, as for a thread; the deadline of `run` ends the process."""
 
     async def act(turn: TurnContext) -> object:
         with trio.CancelScope(shield=True):

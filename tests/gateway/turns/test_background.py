@@ -1,4 +1,4 @@
-"""Background processes: what is found in their output, what is told of it, to whom, and how often."""
+"""Background processes: matches in their output and ends, who is notified of them, and how often."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests.tools.bench import Bench
 posix = pytest.mark.skipif(os.name != "posix", reason="these commands are for a POSIX shell")
 
 
-# The watch over an output, on the clock that jumps.
+# The watch over an output, on the virtual clock.
 
 
 @dataclass
 class Written:
-    """A process of which nothing is real but its output."""
+    """A stand-in for a process; only its output is real."""
 
     output: Output
     into: MemorySendStream
@@ -76,7 +76,7 @@ async def watching(written: Written, *patterns: str) -> AsyncIterator[OutputWatc
         nursery.cancel_scope.cancel()
 
 
-async def test_a_line_that_matches_is_told_when_it_is_whole(
+async def test_a_matching_line_is_reported_when_it_is_complete(
     written: Written, autojump_clock: MockClock
 ) -> None:
     async with watching(written, "READY", "listening on"):
@@ -90,7 +90,7 @@ async def test_a_line_that_matches_is_told_when_it_is_whole(
         assert written.told[1][1].endswith("\nnow listening on 1")
 
 
-async def test_one_match_in_fifteen_seconds_and_the_third_too_many_is_the_last(
+async def test_one_match_in_fifteen_seconds_is_reported_and_the_third_excess_ends_the_watch(
     written: Written, autojump_clock: MockClock
 ) -> None:
     async with watching(written, "x") as watch:
@@ -100,20 +100,22 @@ async def test_one_match_in_fifteen_seconds_and_the_third_too_many_is_the_last(
             await written.writes(f"x{number}\n")
         await trio.sleep(15)
         await written.writes("x4\n")
-        assert [text[-2:] for _, text in written.told] == ["x1", "x4"], "patience began anew"
+        assert [text[-2:] for _, text in written.told] == ["x1", "x4"], "the interval begins anew"
         for number in (5, 6):
             await written.writes(f"x{number}\n")
         assert (watch.is_over, written.kept.notify) == (False, False)
         await written.writes("x7\n")
-        assert (watch.is_over, written.kept.notify) == (True, True), "its end is told instead"
+        assert (watch.is_over, written.kept.notify) == (True, True), "its end is reported instead"
         assert "no longer watched" in written.told[2][1]
-        assert watch.told == len(written.told), "each has a name of its own"
+        assert watch.told == len(written.told), "each notification has its own number"
         await trio.sleep(60)
         await written.writes("x8\n")
         assert len(written.told) == 3
 
 
-async def test_a_match_is_of_a_size_that_can_be_read(written: Written, autojump_clock: MockClock) -> None:
+async def test_a_reported_match_is_limited_in_lines_and_characters(
+    written: Written, autojump_clock: MockClock
+) -> None:
     async with watching(written, "x"):
         await written.writes("x\n" * 30)
         assert written.told[0][1].count("\nx") == 20
@@ -123,7 +125,7 @@ async def test_a_match_is_of_a_size_that_can_be_read(written: Written, autojump_
 
 
 async def test_a_match_ends_with_a_whole_word(written: Written, autojump_clock: MockClock) -> None:
-    """What is told is looked through for secrets afterwards, and half of one looks like none."""
+    """Notifications are masked afterwards, and half of a secret would not be recognized."""
     async with watching(written, "x"):
         for spaces in range(1980, 2001):
             await trio.sleep(20)
@@ -132,7 +134,9 @@ async def test_a_match_ends_with_a_whole_word(written: Written, autojump_clock: 
             assert set(written.told[-1][1].partition("wrote:")[2].split()) == {"x", "hunter2-hunter2"}
 
 
-async def test_what_comes_after_the_end_is_not_told(written: Written, autojump_clock: MockClock) -> None:
+async def test_output_after_the_end_of_the_process_is_not_reported(
+    written: Written, autojump_clock: MockClock
+) -> None:
     async with watching(written, "x") as watch:
         written.exit_code = 0
         await written.writes("x\n")
@@ -140,7 +144,7 @@ async def test_what_comes_after_the_end_is_not_told(written: Written, autojump_c
         assert watch.is_over
 
 
-async def test_a_process_that_closes_its_output_and_goes_on_holds_nobody_up(
+async def test_a_watch_ends_when_the_process_closes_its_output(
     written: Written, autojump_clock: MockClock
 ) -> None:
     watch = OutputWatch(written.kept, ["x"])
@@ -150,7 +154,7 @@ async def test_a_process_that_closes_its_output_and_goes_on_holds_nobody_up(
     assert not watch.is_over
 
 
-async def test_a_line_without_an_end_takes_no_room(written: Written, autojump_clock: MockClock) -> None:
+async def test_an_endless_line_takes_limited_memory(written: Written, autojump_clock: MockClock) -> None:
     async with watching(written, "x") as watch:
         for _ in range(100):
             await written.writes(b"a" * 30_000)
@@ -159,7 +163,9 @@ async def test_a_line_without_an_end_takes_no_room(written: Written, autojump_cl
         assert len(written.told) == 1
 
 
-async def test_what_was_missed_does_not_make_a_line(written: Written, autojump_clock: MockClock) -> None:
+async def test_the_parts_around_missed_output_do_not_make_a_line(
+    written: Written, autojump_clock: MockClock
+) -> None:
     watch = OutputWatch(written.kept, ["ab"])
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run, written.hears)
@@ -174,7 +180,7 @@ async def test_what_was_missed_does_not_make_a_line(written: Written, autojump_c
     assert written.told == []
 
 
-async def test_who_goes_on_tells_nothing_twice(written: Written, autojump_clock: MockClock) -> None:
+async def test_a_continued_watch_reports_nothing_twice(written: Written, autojump_clock: MockClock) -> None:
     watch = OutputWatch(written.kept, ["x"])
     for number in range(3):
         async with trio.open_nursery() as nursery:
@@ -186,7 +192,7 @@ async def test_who_goes_on_tells_nothing_twice(written: Written, autojump_clock:
     assert [text[-2:] for _, text in written.told] == ["x0", "x1", "x2"]
 
 
-async def test_where_everything_matches_there_is_silence(stage: Stage) -> None:
+async def test_too_many_matches_of_all_processes_are_not_reported(stage: Stage) -> None:
     async with stage.life() as gateway:
         for number in range(15):
             assert gateway.work.background.admit_match(str(number)) == str(number)
@@ -205,7 +211,7 @@ async def test_where_everything_matches_there_is_silence(stage: Stage) -> None:
 
 @pytest.fixture
 def mine() -> Iterator[str]:
-    """A number that all processes of a test carry; none of them is left."""
+    """Token in the command lines of this test; afterwards no process with it is alive."""
     yield (number := token())
     soon(lambda: not alive(number))
 
@@ -220,7 +226,7 @@ def watched(command: str, *patterns: str) -> dict[str, object]:
 
 
 @posix
-async def test_a_match_during_its_turn_goes_into_that_turn_and_starts_none(bench: Bench, mine: str) -> None:
+async def test_a_match_during_its_turn_goes_into_that_turn_and_begins_none(bench: Bench, mine: str) -> None:
     async with bench.life():
         await bench.do(watched(f"echo READY; exec sleep {mine}", "READY"), {"until": "READY"})
         assert len(bench.within) == 1
@@ -234,7 +240,7 @@ async def test_a_match_during_its_turn_goes_into_that_turn_and_starts_none(bench
 
 
 @posix
-async def test_a_match_behind_an_answered_turn_begins_one_and_no_more(bench: Bench, mine: str) -> None:
+async def test_a_match_after_an_answered_turn_begins_one_turn_only(bench: Bench, mine: str) -> None:
     command = f"for i in 1 2 3; do read x; echo READY $i; done; exec sleep {mine}"
     async with bench.life():
         await bench.do(watched(command, "READY"))
@@ -253,7 +259,7 @@ async def test_a_match_behind_an_answered_turn_begins_one_and_no_more(bench: Ben
 
 @posix
 @pytest.mark.parametrize("ends", ["is stopped", "fails"])
-async def test_a_turn_that_was_not_answered_hands_nothing_on(bench: Bench, mine: str, ends: str) -> None:
+async def test_a_match_after_an_unanswered_turn_begins_no_turn(bench: Bench, mine: str, ends: str) -> None:
     command = f"read x; echo READY; exec sleep {mine}"
     async with bench.life() as gateway:
         last = {"sleep": 300} if ends == "is stopped" else {"sleep": "no number"}
@@ -270,13 +276,11 @@ async def test_a_turn_that_was_not_answered_hands_nothing_on(bench: Bench, mine:
         await trio.sleep(0.5)
         await bench.quiet()
         assert bench.heard == []
-        assert kept.is_running, "it belongs to the session"
+        assert kept.is_running, "the process belongs to the session"
 
 
 @posix
-async def test_the_end_of_a_process_of_a_session_that_is_over_is_told_to_nobody(
-    bench: Bench, mine: str
-) -> None:
+async def test_the_end_of_a_process_is_not_reported_after_its_session(bench: Bench, mine: str) -> None:
     async with bench.life() as gateway:
         await bench.do({"command": f"sleep {mine}", "background": True, "notify_on_complete": True})
         old = await gateway.home.store.get_session_entry(KEY.format("42"))
@@ -293,7 +297,7 @@ async def test_the_end_of_a_process_of_a_session_that_is_over_is_told_to_nobody(
 
 
 @posix
-async def test_a_person_hears_of_an_end_as_configured(bench: Bench) -> None:
+async def test_a_person_is_notified_of_an_end_as_configured(bench: Bench) -> None:
     for mode, told in (("all", 2), ("result", 2), ("error", 1), ("off", 0)):
         display = DisplayConfig(background_process_notifications=mode)  # type: ignore[arg-type]
         bench.stage.config = msgspec.structs.replace(everyone(), display=display)
@@ -311,7 +315,7 @@ async def test_a_person_hears_of_an_end_as_configured(bench: Bench) -> None:
 
 
 @posix
-async def test_no_secret_is_told_of_a_process(bench: Bench) -> None:
+async def test_secrets_in_the_notifications_of_a_process_are_masked(bench: Bench) -> None:
     async with bench.life():
         command = "echo token=abcdefgh1234; : sk-abcdefghijklmnop1234"
         await bench.do({"command": command, "background": True, "notify_on_complete": True})
@@ -323,21 +327,21 @@ async def test_no_secret_is_told_of_a_process(bench: Bench) -> None:
 
 
 @posix
-async def test_who_has_ended_is_forgotten_by_and_by(bench: Bench) -> None:
+async def test_ended_processes_are_dropped_from_memory(bench: Bench) -> None:
     async with bench.life():
         for _ in range(3):
             await bench.do(*[{"command": "true", "background": True}] * 30)
         await bench.until(lambda: all(process.over.is_set() for process in the_kept(bench)))
         assert len(the_kept(bench)) == MOST
         (listed,) = await bench.do({"action": "list"})
-        assert len(listed.content.splitlines()) == 90, "their rows are still there"
+        assert len(listed.content.splitlines()) == 90, "the rows of ended processes are kept"
         oldest = the_kept(bench)[0]
         oldest.ended_at = (oldest.ended_at or 0) - KEPT_FOR - 1
         assert oldest not in the_kept(bench)
 
 
 @posix
-async def test_a_process_that_could_not_be_started_takes_no_room(bench: Bench) -> None:
+async def test_a_process_that_could_not_be_started_does_not_count_against_the_limit(bench: Bench) -> None:
     async with bench.life() as gateway:
         results = await bench.do(
             *[{"command": "true", "background": True, "workdir": "nowhere"}] * (MOST + 3)

@@ -1,4 +1,4 @@
-"""A long answer as messages that fit: nothing is lost, no character is torn, code stays code."""
+"""Split of a long answer into messages: nothing is lost, no character is torn, code stays code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def width(text: str, counting: Counting) -> int:
 
 
 def without_numbers(messages: list[str]) -> list[str]:
-    """The messages without their numbers, which are right."""
+    """Check the numbers of the messages, and return the messages without them."""
     if len(messages) < 2:
         return messages
     numbers = []
@@ -47,7 +47,7 @@ def without_numbers(messages: list[str]) -> list[str]:
 
 
 def readings(message: str) -> set[str]:
-    """What of a message may be of the text: all of it, or all but a fence that was added at an end."""
+    """Yield the possible parts of the text in a message: all of it, or all but a fence added at an end."""
     lines = message.split("\n")
     found = {message}
     opened = len(lines) > 1 and FENCE.fullmatch(lines[0])
@@ -62,7 +62,7 @@ def readings(message: str) -> set[str]:
 
 
 def assert_kept(text: str, messages: list[str]) -> None:
-    """The messages are the text, in order, and nothing is missing between two but white space."""
+    """Check that the messages are the text, in order, and that only white space is missing between two."""
     places = {0}
     for message in without_numbers(messages):
         starts: set[int] = set()
@@ -75,7 +75,7 @@ def assert_kept(text: str, messages: list[str]) -> None:
             for part in readings(message)
             if text.startswith(part, start)
         }
-        assert places, f"{message!r} is not the text that is next"
+        assert places, f"{message!r} is not the next text"
     assert any(not text[place:].strip(" \t\r\n") for place in places)
 
 
@@ -95,7 +95,7 @@ def seen(text: str) -> list[tuple[str, str | None]]:
     return found
 
 
-# --- stories ---
+# --- examples ---
 
 
 def test_a_text_that_fits_is_one_message() -> None:
@@ -104,11 +104,11 @@ def test_a_text_that_fits_is_one_message() -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\n \t\r\n", " " * 1000])
-def test_nothing_to_say_is_no_message(blank: str) -> None:
+def test_an_empty_text_is_no_message(blank: str) -> None:
     assert chunks(blank, Traits(limit=64)) == []
 
 
-def test_white_space_around_the_text_goes_and_the_first_line_stays_indented() -> None:
+def test_white_space_around_the_text_is_removed_and_the_first_line_stays_indented() -> None:
     assert chunks("\n \n  - one\n  - two\n\n", Traits()) == ["  - one\n  - two"]
 
 
@@ -117,16 +117,16 @@ def test_a_cut_falls_on_the_end_of_a_line() -> None:
     assert chunks(text, Traits(limit=100)) == ["x" * 50 + " (1/2)", "y" * 30 + " " + "z" * 40 + " (2/2)"]
 
 
-def test_a_line_that_ends_too_early_is_no_place_to_cut() -> None:
+def test_the_end_of_a_line_too_far_from_the_limit_is_no_place_to_cut() -> None:
     text = "x" * 40 + "\n" + "y" * 40 + " " + "z" * 40
     assert chunks(text, Traits(limit=100)) == ["x" * 40 + "\n" + "y" * 40 + " (1/2)", "z" * 40 + " (2/2)"]
 
 
-def test_one_long_word_is_cut_hard() -> None:
+def test_a_long_word_is_cut_at_the_limit() -> None:
     assert chunks("x" * 150, Traits(limit=100)) == ["x" * 94 + " (1/2)", "x" * 56 + " (2/2)"]
 
 
-def test_empty_lines_at_a_cut_go_and_indentation_stays() -> None:
+def test_empty_lines_at_a_cut_are_removed_and_indentation_stays() -> None:
     text = "x" * 80 + "  \n\n \n    - " + "y" * 50
     assert chunks(text, Traits(limit=100)) == ["x" * 80 + " (1/2)", "    - " + "y" * 50 + " (2/2)"]
 
@@ -146,12 +146,12 @@ def test_code_that_is_cut_is_closed_and_opened_again_with_its_language() -> None
     ]
 
 
-def test_the_number_stands_on_a_line_of_its_own_behind_a_fence() -> None:
+def test_the_number_stands_on_a_line_of_its_own_after_a_fence() -> None:
     text = "```\n" + "x" * 60 + "\n```\n" + "y" * 60
     assert chunks(text, Traits(limit=100))[0] == "```\n" + "x" * 60 + "\n```\n(1/2)"
 
 
-def test_code_that_nobody_closed_is_closed_in_each_message() -> None:
+def test_unclosed_code_is_closed_in_each_message() -> None:
     messages = chunks("```sh\n" + "echo\n" * 40, Traits(limit=100))
     assert all(message.startswith("```sh\n") for message in messages)
     assert all("\n```\n(" in message for message in messages)
@@ -198,7 +198,7 @@ def test_a_character_is_never_torn(character: str, counting: Counting) -> None:
         assert all(len(m.lstrip("x")) % len(character) == 0 for m in messages)
 
 
-def test_a_character_longer_than_a_message_is_cut_all_the_same() -> None:
+def test_a_character_longer_than_a_message_is_cut() -> None:
     messages = without_numbers(chunks("a" + "\u0301" * 500, Traits(limit=64)))
     assert "".join(messages) == "a" + "\u0301" * 500
 
@@ -208,7 +208,7 @@ def test_a_space_that_carries_a_mark_is_no_place_to_cut() -> None:
     assert without_numbers(chunks(text, Traits(limit=100))) == [text[:94], text[94:]]
 
 
-def test_half_a_character_becomes_the_sign_for_it() -> None:
+def test_a_lone_surrogate_becomes_the_replacement_character() -> None:
     assert chunks("a\ud83d b\ud83d\ude00", Traits()) == ["a\N{REPLACEMENT CHARACTER} b😀"]
 
 
@@ -220,7 +220,7 @@ def test_the_limit_counts_what_the_platform_counts(counting: Counting, each: int
     assert without_numbers(chunks("😀" * 94, Traits(limit=100, counting=counting)))[0] == "😀" * each
 
 
-def test_ten_messages_and_more_have_room_for_their_numbers() -> None:
+def test_ten_or_more_messages_have_room_for_their_numbers() -> None:
     messages = chunks("x" * 5000, Traits(limit=64))
     assert max(map(len, messages)) == 64
     assert "".join(without_numbers(messages)) == "x" * 5000
@@ -247,15 +247,17 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=list(HOSTILE))
-def test_a_long_text_takes_time_by_its_length(text: str) -> None:
+def test_the_time_of_the_split_grows_with_the_length(text: str) -> None:
     for limit in (64, 4096):
         start = time.process_time()
         messages = chunks(text, Traits(limit=limit, counting="utf-16"))
-        assert time.process_time() - start < 1  # it is a tenth of that, and minutes if it were squared
+        assert (
+            time.process_time() - start < 1
+        )  # measured: a tenth of that; with quadratic time it would be minutes
         assert all(width(m, "utf-16") <= limit for m in messages)
 
 
-# --- for all texts ---
+# --- properties ---
 
 traits = st.builds(Traits, limit=st.sampled_from([64, 65, 80, 100, 300]), counting=st.sampled_from(COUNTINGS))
 anything = st.lists(

@@ -1,4 +1,4 @@
-"""A chat that is gone is left in peace, over restarts too, until somebody is heard from there."""
+"""A chat that is gone gets nothing more, also after a restart, until a message comes from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.stage import Stage
 
 
 def sent(stage: Stage, chat: str = "42") -> list[str]:
-    """Everything that was tried in a chat since it was asked last."""
+    """Return all calls to the platform for a chat since the last call of this function."""
     tried: list[str] = [
         op.what for op in stage.platform.history if op.chat_id == chat and op.what != "accept"
     ]
@@ -23,7 +23,7 @@ def sent(stage: Stage, chat: str = "42") -> list[str]:
 
 
 def outbox(stage: Stage) -> list[tuple[str, str]]:
-    """The state of each delivery, and what is said of it."""
+    """Return the state and the error of each delivery."""
     db = sqlite3.connect(stage.home / "gateway.db")
     try:
         return list(db.execute("SELECT state, error FROM outbox WHERE NOT streamed ORDER BY outbox_id"))
@@ -34,7 +34,7 @@ def outbox(stage: Stage) -> list[tuple[str, str]]:
 GONE = ChatGone("The person has blocked us.")
 
 
-async def test_what_is_owed_to_it_is_given_up_and_nothing_more_is_sent(stage: Stage) -> None:
+async def test_deliveries_to_a_gone_chat_are_given_up_and_nothing_more_is_sent(stage: Stage) -> None:
     stage.agent.on("long", Script().returns("word " * 4000))
     stage.allow(home_channel=HomeChannel(platform="memory", chat_id="42", name="home"))
     async with stage.life():
@@ -52,7 +52,7 @@ async def test_what_is_owed_to_it_is_given_up_and_nothing_more_is_sent(stage: St
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_somebody_who_is_heard_from_there_is_answered(stage: Stage, restarts: bool) -> None:
+async def test_a_message_from_a_gone_chat_is_answered(stage: Stage, restarts: bool) -> None:
     async with stage.life():
         stage.platform.fails("send", GONE)
         await stage.says("hello")
@@ -66,10 +66,10 @@ async def test_somebody_who_is_heard_from_there_is_answered(stage: Stage, restar
             await trio.sleep(10)
     assert stage.platform.chat("42").texts == ["You said: me again"]
     async with stage.life() as gateway:
-        assert not gateway.chats.gone.reasons, "that is remembered too"
+        assert not gateway.chats.gone.reasons, "the recovery is remembered too"
 
 
-async def test_a_turn_that_was_cut_there_waits_until_somebody_is_heard(stage: Stage) -> None:
+async def test_a_turn_cut_in_a_gone_chat_waits_for_a_message_from_there(stage: Stage) -> None:
     stage.agent.on("hang", Script().hangs())
     async with stage.life() as gateway:
         await stage.says("hang")
@@ -80,7 +80,7 @@ async def test_a_turn_that_was_cut_there_waits_until_somebody_is_heard(stage: St
     stage.agent.on("hang", Script().says("All done."))
     async with stage.life():
         await trio.sleep(60)
-        assert len(stage.turns()) == 1, "nobody would hear of it"
+        assert len(stage.turns()) == 1, "the answer could not be delivered"
         assert stage.entry().resume_pending
         await stage.says("what happened?")
         await trio.sleep(10)
@@ -88,7 +88,7 @@ async def test_a_turn_that_was_cut_there_waits_until_somebody_is_heard(stage: St
         assert "[System note:" in stage.agent.prompts[-1]
 
 
-async def test_a_platform_that_refuses_one_text_has_not_lost_the_chat(stage: Stage) -> None:
+async def test_a_refused_text_does_not_make_the_chat_gone(stage: Stage) -> None:
     async with stage.life() as gateway:
         stage.platform.fails("send", Refused("There is no such thread."), times=2)
         await stage.says("hello")
@@ -97,12 +97,12 @@ async def test_a_platform_that_refuses_one_text_has_not_lost_the_chat(stage: Sta
         assert outbox(stage) == [("given_up", "the platform refuses it: There is no such thread.")]
 
 
-async def test_a_growing_message_that_hits_a_closed_door_owes_nothing_either(stage: Stage) -> None:
+async def test_a_streamed_message_to_a_gone_chat_is_given_up_too(stage: Stage) -> None:
     stage.agent.on("tell", Script().says("One two three four.", pieces=4, seconds=8))
     async with stage.life():
         await stage.says("tell")
         await trio.sleep(3)
         stage.platform.fails("edit", GONE)
         await trio.sleep(60)
-        assert [turn.outcome for turn in stage.turns()] == ["answered"], "the turn itself is none the worse"
+        assert [turn.outcome for turn in stage.turns()] == ["answered"], "the turn itself is not affected"
     assert outbox(stage) == [("given_up", "the chat is gone: The person has blocked us.")]

@@ -25,12 +25,12 @@ ANSWER = "You said: hello"
 
 
 def on(stage: Stage, *, takes_keys: bool = False, finds: bool = False) -> MemoryPlatform:
-    """Play on a platform with these traits."""
+    """Give the stage a platform with these traits."""
     stage.platform = MemoryPlatform(traits=Traits(takes_keys=takes_keys, finds=finds))
     return stage.platform
 
 
-async def test_a_send_that_surely_failed_is_tried_again(stage: Stage) -> None:
+async def test_a_send_that_surely_failed_is_repeated(stage: Stage) -> None:
     platform = on(stage)
     platform.fails("send", NotSent("connection refused"), times=2)
     async with stage.life():
@@ -39,30 +39,32 @@ async def test_a_send_that_surely_failed_is_tried_again(stage: Stage) -> None:
         assert platform.chat("42").texts == [ANSWER]
 
 
-async def test_a_send_that_never_works_is_given_up_and_the_next_answer_comes(stage: Stage) -> None:
+async def test_a_send_that_always_fails_is_given_up_and_the_next_answer_is_sent(stage: Stage) -> None:
     platform = on(stage)
     platform.fails("send", NotSent("connection refused"), times=MAX_TRIES)
     async with stage.life():
         await stage.says("hello")
         await trio.sleep(1800)
-        assert platform.chat("42").texts == [], "half an hour is no reason to give up"
+        assert platform.chat("42").texts == [], "the row is not given up within half an hour"
         await stage.says("and now")
         await trio.sleep(2400)
         assert platform.chat("42").texts == ["You said: and now"]
 
 
-async def test_a_platform_that_refuses_us_in_the_middle_ends_no_other(stage: Stage) -> None:
+async def test_a_send_with_refused_credentials_is_repeated(stage: Stage) -> None:
     platform = on(stage)
     platform.fails("send", CredentialsRefused("memory"))
     async with stage.life():
         await stage.says("hello")
         await trio.sleep(10)
-        assert platform.chat("42").texts == [ANSWER], "it was surely not sent, so it is tried again"
+        assert platform.chat("42").texts == [ANSWER], "the message was surely not sent, so it is sent again"
 
 
 @pytest.mark.parametrize("edits", [False, True])
 @pytest.mark.parametrize("kind", ["bare", "in a group"])
-async def test_a_mistake_of_an_adapter_is_an_unknown_outcome(stage: Stage, edits: bool, kind: str) -> None:
+async def test_an_unexpected_error_of_an_adapter_is_an_unknown_outcome(
+    stage: Stage, edits: bool, kind: str
+) -> None:
     platform = stage.platform = MemoryPlatform(traits=Traits(edits=edits, typing=True))
     mistake: Exception = KeyError("message_id")
     if kind == "in a group":
@@ -77,7 +79,7 @@ async def test_a_mistake_of_an_adapter_is_an_unknown_outcome(stage: Stage, edits
         assert "repeat" in text
 
 
-async def test_what_was_refused_within_a_nursery_of_the_adapter_is_refused(stage: Stage) -> None:
+async def test_a_refusal_in_an_exception_group_is_a_refusal(stage: Stage) -> None:
     platform = on(stage)
     platform.fails("send", ExceptionGroup("its nursery", [Refused("too rude")]))
     async with stage.life():
@@ -86,7 +88,7 @@ async def test_what_was_refused_within_a_nursery_of_the_adapter_is_refused(stage
         assert platform.chat("42").texts == []
 
 
-async def test_where_the_growing_message_was_deleted_the_answer_is_a_message_of_its_own(stage: Stage) -> None:
+async def test_the_answer_is_a_new_message_if_the_streamed_one_was_deleted(stage: Stage) -> None:
     platform = stage.platform = MemoryPlatform(traits=Traits(edits=True))
     platform.fails("edit", Refused("message to edit not found"), times=1000)
     async with stage.life():
@@ -95,7 +97,7 @@ async def test_where_the_growing_message_was_deleted_the_answer_is_a_message_of_
         assert [text for text in platform.chat("42").texts if "3" in text] != []
 
 
-async def test_a_flood_is_waited_out(stage: Stage) -> None:
+async def test_a_send_waits_for_the_end_of_a_flood_wait(stage: Stage) -> None:
     platform = on(stage)
     platform.fails("send", FloodWait(30))
     async with stage.life():
@@ -107,7 +109,9 @@ async def test_a_flood_is_waited_out(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("trait", ["takes_keys", "finds"])
-async def test_an_unknown_outcome_is_cleared_up_without_a_repeat(stage: Stage, trait: str) -> None:
+async def test_an_unknown_outcome_is_resolved_without_a_repeat_by_key_or_search(
+    stage: Stage, trait: str
+) -> None:
     platform = on(stage, takes_keys=trait == "takes_keys", finds=trait == "finds")
     platform.loses_answer()
     async with stage.life():
@@ -117,13 +121,13 @@ async def test_an_unknown_outcome_is_cleared_up_without_a_repeat(stage: Stage, t
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_an_unknown_outcome_is_repeated_only_later_and_says_so(stage: Stage, restarts: bool) -> None:
+async def test_an_unknown_outcome_is_repeated_later_with_a_note(stage: Stage, restarts: bool) -> None:
     platform = on(stage)
     platform.loses_answer()
     async with stage.life():
         await stage.says("hello")
         await trio.sleep(UNSURE_AGAIN_AFTER - 1)
-        assert platform.chat("42").texts == [ANSWER], "never blindly, never within the same attempt"
+        assert platform.chat("42").texts == [ANSWER], "no blind repeat, and none within the same attempt"
         await trio.sleep(0 if restarts else 2)
     async with stage.life():
         await trio.sleep(10)
@@ -149,7 +153,7 @@ async def test_a_sure_failure_does_not_make_an_unknown_outcome_known(stage: Stag
 
 
 @pytest.mark.parametrize("error", [Refused("too rude"), ChatGone("thrown out")])
-async def test_what_a_platform_refuses_is_given_up_at_once(stage: Stage, error: Refused) -> None:
+async def test_a_refused_send_is_given_up_at_once(stage: Stage, error: Refused) -> None:
     platform = on(stage)
     platform.fails("send", error)
     async with stage.life():
@@ -160,7 +164,7 @@ async def test_what_a_platform_refuses_is_given_up_at_once(stage: Stage, error: 
         assert platform.chat("42").texts == ["You said: and now"]
 
 
-async def test_what_is_owed_when_the_link_is_down_comes_when_it_is_back(stage: Stage) -> None:
+async def test_owed_rows_are_sent_when_the_link_is_back(stage: Stage) -> None:
     platform = on(stage, takes_keys=True)
     async with stage.life():
         await stage.says("one")
@@ -172,7 +176,7 @@ async def test_what_is_owed_when_the_link_is_down_comes_when_it_is_back(stage: S
         assert platform.chat("42").texts == ["You said: one", "You said: two"]
 
 
-async def test_a_long_answer_comes_in_pieces_that_say_which_they_are(stage: Stage) -> None:
+async def test_a_long_answer_is_sent_in_numbered_messages(stage: Stage) -> None:
     platform = stage.platform = MemoryPlatform(traits=Traits(limit=100, edits=True))
     long = " ".join(f"word{number}" for number in range(60))
     async with stage.life():
@@ -197,7 +201,7 @@ async def test_the_same_message_delivered_twice_is_answered_once(stage: Stage) -
 @pytest.mark.parametrize("silent", [False, True], ids=["no answer", "silence"])
 @pytest.mark.parametrize("times", [1, 2, 8])
 @pytest.mark.parametrize("placeholder", ["", "…"], ids=["streamed", "placeholder"])
-async def test_an_edit_of_which_nobody_knows_whether_it_arrived_is_made_again_until_it_has(
+async def test_an_edit_with_an_unknown_outcome_is_repeated_until_it_arrives(
     stage: Stage, placeholder: str, times: int, silent: bool
 ) -> None:
     platform = stage.platform = MemoryPlatform(traits=Traits(edits=True, placeholder=placeholder))

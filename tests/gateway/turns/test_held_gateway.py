@@ -43,7 +43,7 @@ def is_held(gateway: Gateway) -> bool:
     return gateway.control.held
 
 
-async def test_what_runs_goes_on_nothing_begins_and_each_chat_is_told_once(stage: Stage) -> None:
+async def test_a_held_gateway_continues_its_turns_begins_none_and_tells_each_chat_once(stage: Stage) -> None:
     stage.agent.on("work", Script().takes(20).says("Done."))
     async with stage.life() as gateway:
         await stage.says("work", chat="1")
@@ -66,10 +66,10 @@ async def test_what_runs_goes_on_nothing_begins_and_each_chat_is_told_once(stage
         assert [said for said, _ in stage.agent.began[1:]] == ["one", "one", "two", "two", "three", "three"]
         await hold(gateway, True)
         await stage.says("again", chat="2")
-        assert stage.platform.chat("2").texts.count(texts.after_drain()) == 2, "this is another time"
+        assert stage.platform.chat("2").texts.count(texts.after_drain()) == 2, "a new hold is told again"
 
 
-async def test_what_is_queued_in_a_busy_chat_waits_too(stage: Stage) -> None:
+async def test_a_message_queued_in_a_busy_chat_waits_for_the_release(stage: Stage) -> None:
     stage.config = everyone(busy="queue")
     stage.agent.on("work", Script().takes(20).says("Done."))
     async with stage.life() as gateway:
@@ -84,7 +84,7 @@ async def test_what_is_queued_in_a_busy_chat_waits_too(stage: Stage) -> None:
         assert stage.platform.chat("42").last == "You said: before"
 
 
-async def test_a_cut_turn_whose_platform_comes_meanwhile_is_taken_up_when_it_goes_on(stage: Stage) -> None:
+async def test_a_cut_turn_whose_platform_connects_during_a_hold_is_resumed_after_it(stage: Stage) -> None:
     stage.agent.on("work", Script().says("I begin.").hangs())
     async with stage.life():
         await stage.says("work")
@@ -105,7 +105,7 @@ async def test_a_cut_turn_whose_platform_comes_meanwhile_is_taken_up_when_it_goe
 
 
 @pytest.mark.parametrize("released", [False, True])
-async def test_a_shutdown_in_between_wins(stage: Stage, *, released: bool) -> None:
+async def test_a_shutdown_during_a_hold_wins(stage: Stage, *, released: bool) -> None:
     stage.agent.on("work", Script().takes(20).says("Done."))
     async with stage.life() as gateway:
         await stage.says("work", chat="1")
@@ -129,7 +129,7 @@ async def test_a_shutdown_in_between_wins(stage: Stage, *, released: bool) -> No
         assert stage.platform.chat("42").last == "You said: hello"
 
 
-async def test_held_again_while_it_goes_on_it_is_held(stage: Stage) -> None:
+async def test_a_hold_during_a_release_holds(stage: Stage) -> None:
     async with stage.life() as gateway:
         await hold(gateway, True)
         gateway.control.hold(False)
@@ -138,19 +138,19 @@ async def test_held_again_while_it_goes_on_it_is_held(stage: Stage) -> None:
         assert state_of(gateway) == GatewayState.DRAINING
         gateway.control.hold(False)
         await trio.lowlevel.checkpoint()
-        gateway.control.hold(True)  # while that is being seen to
+        gateway.control.hold(True)  # while the release is being handled
         await trio.testing.wait_all_tasks_blocked()
         assert state_of(gateway) == GatewayState.DRAINING
         await hold(gateway, False)
         assert state_of(gateway) == GatewayState.RUNNING
 
 
-# --- the request in the home ------------------------------------------------------------------------------
+# --- the drain request in the home ------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def watched(stage: Stage) -> AsyncIterator[Gateway]:
-    """A life with the watch over the request beside it, as `run` has it."""
+    """Run one life with the watch over the drain request beside it, as `run` does."""
     control = Control()
 
     async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
@@ -176,18 +176,18 @@ async def watched(stage: Stage) -> AsyncIterator[Gateway]:
         beside.cancel_scope.cancel()
 
 
-def since(stage: Stage, path: Path) -> None:
-    """Let the file be of this moment on the clock of the story."""
+def set_time(stage: Stage, path: Path) -> None:
+    """Set the modification time of the file to the time of the test."""
     os.utime(path, (stage.world.time(), stage.world.time()))
 
 
 def request(stage: Stage, *, quiet: bool = False) -> Path:
     write_drain_request(stage.home, stage.world, suppress_notification=quiet)
-    since(stage, stage.home / DRAIN_REQUEST)
+    set_time(stage, stage.home / DRAIN_REQUEST)
     return stage.home / DRAIN_REQUEST
 
 
-async def test_while_the_request_lies_there_the_gateway_is_held(stage: Stage) -> None:
+async def test_a_drain_request_holds_the_gateway_until_it_is_deleted(stage: Stage) -> None:
     async with watched(stage):
         path = request(stage)
         await trio.sleep(0.6)
@@ -198,7 +198,7 @@ async def test_while_the_request_lies_there_the_gateway_is_held(stage: Stage) ->
         assert stage.platform.chat("42").last == "You said: hello"
 
 
-async def test_one_that_lies_there_at_the_start_counts_from_the_first_moment(stage: Stage) -> None:
+async def test_a_drain_request_from_before_the_start_holds_from_the_begin(stage: Stage) -> None:
     async with stage.life() as gateway:
         await hold(gateway, True)
         await stage.says("hello")
@@ -224,23 +224,23 @@ async def test_one_that_lies_there_at_the_start_counts_from_the_first_moment(sta
         (b"{}", True),
     ],
 )
-async def test_one_that_cannot_be_read_counts_and_one_of_another_boot_does_not(
+async def test_an_unreadable_drain_request_counts_and_one_of_another_boot_does_not(
     stage: Stage, content: bytes, held: bool | None
 ) -> None:
     with capture_logs() as logs:
         async with watched(stage) as gateway:
             path = stage.home / DRAIN_REQUEST
             path.write_bytes(content)
-            since(stage, path)
+            set_time(stage, path)
             await trio.sleep(5)
-            # Where a system tells no boots apart, one of another boot counts.
+            # A system that cannot tell boots apart accepts a request of another boot.
             assert is_held(gateway) is (held if held is not None else path.exists())
             assert path.exists() is is_held(gateway)
     warned = [entry for entry in logs if entry["event"] == "drain request has a problem"]
-    assert len(warned) <= 1, "what is wrong with it is said once, and not twice a second"
+    assert len(warned) <= 1, "the problem is logged once, and not at each poll"
 
 
-async def test_one_that_was_forgotten_ends_after_a_day(stage: Stage) -> None:
+async def test_a_forgotten_drain_request_ends_after_a_day(stage: Stage) -> None:
     async with watched(stage) as gateway:
         request(stage)
         await trio.sleep(23 * 3600)
@@ -253,7 +253,7 @@ async def test_one_that_was_forgotten_ends_after_a_day(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-async def test_a_quiet_one_silences_the_home_channels_and_nobody_else(stage: Stage, *, quiet: bool) -> None:
+async def test_a_quiet_drain_request_silences_the_home_channels_only(stage: Stage, *, quiet: bool) -> None:
     stage.allow(home_channel=HomeChannel("memory", "home"))
     stage.config = msgspec.structs.replace(stage.config, agent=AgentConfig(restart_drain_timeout=5))
     stage.agent.on("work", Script().hangs())

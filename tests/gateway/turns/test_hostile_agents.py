@@ -21,14 +21,14 @@ HALF = "\ud83d"
 
 
 async def answers(stage: Stage) -> bool:
-    """Whether the gateway answers other people as before."""
+    """Return whether the gateway still answers another chat."""
     await stage.says("hello", chat="7")
     await trio.sleep(5)
     return stage.platform.chat("7").texts == ["You said: hello"]
 
 
 class Wordless(Exception):
-    """An error that cannot even be told."""
+    """An error without a text: `str` of it raises."""
 
     def __str__(self) -> str:
         raise ValueError("no words")
@@ -48,7 +48,7 @@ async def with_a_client_that_fails_when_it_is_cancelled(turn: TurnContext) -> No
         await trio.sleep_forever()
 
 
-async def test_a_task_of_the_agent_that_fails_while_its_turn_is_stopped_hurts_nobody(stage: Stage) -> None:
+async def test_a_failing_task_of_the_agent_does_not_disturb_the_stop_of_its_turn(stage: Stage) -> None:
     stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
     async with stage.life():
         await stage.says("work")
@@ -59,7 +59,7 @@ async def test_a_task_of_the_agent_that_fails_while_its_turn_is_stopped_hurts_no
         assert await answers(stage)
 
 
-async def test_a_task_of_the_agent_that_fails_while_its_turn_times_out_hurts_nobody(stage: Stage) -> None:
+async def test_a_failing_task_of_the_agent_does_not_disturb_the_timeout_of_its_turn(stage: Stage) -> None:
     stage.config = everyone(AgentConfig(gateway_timeout=100, gateway_timeout_warning=0))
     stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
     async with stage.life():
@@ -69,7 +69,7 @@ async def test_a_task_of_the_agent_that_fails_while_its_turn_times_out_hurts_nob
         assert await answers(stage)
 
 
-async def test_a_task_of_the_agent_that_fails_while_its_turn_is_cut_keeps_nothing_from_ending(
+async def test_a_failing_task_of_the_agent_does_not_disturb_the_cut_of_its_turn(
     stage: Stage,
 ) -> None:
     stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
@@ -81,7 +81,7 @@ async def test_a_task_of_the_agent_that_fails_while_its_turn_is_cut_keeps_nothin
 
 
 @pytest.mark.parametrize("answer", [5, True, b"x", ["a"]], ids=repr)
-async def test_an_answer_that_is_no_text_is_a_failure_told_in_words(stage: Stage, answer: object) -> None:
+async def test_an_answer_that_is_no_text_fails_the_turn_with_a_message(stage: Stage, answer: object) -> None:
     async def act(turn: TurnContext) -> object:
         return answer
 
@@ -97,7 +97,7 @@ async def test_an_answer_that_is_no_text_is_a_failure_told_in_words(stage: Stage
         assert await answers(stage)
 
 
-async def test_half_a_character_at_the_end_of_an_answer_costs_that_character(stage: Stage) -> None:
+async def test_a_lone_surrogate_at_the_end_of_an_answer_is_replaced(stage: Stage) -> None:
     async def act(turn: TurnContext) -> object:
         return f"Done {HALF}"
 
@@ -110,7 +110,7 @@ async def test_half_a_character_at_the_end_of_an_answer_costs_that_character(sta
         assert (await gateway.home.journals.read(turn.session_id, turn.run_id)).terminal is not None
 
 
-async def test_what_cannot_be_written_down_is_no_part_of_what_it_said(stage: Stage) -> None:
+async def test_a_piece_that_cannot_be_stored_is_no_part_of_the_answer(stage: Stage) -> None:
     async def act(turn: TurnContext) -> object:
         await turn.say("It is ")
         with suppress(JournalError):
@@ -129,7 +129,7 @@ async def test_what_cannot_be_written_down_is_no_part_of_what_it_said(stage: Sta
         assert await answers(stage)
 
 
-async def test_what_two_of_its_tasks_say_is_shown_when_each_is_in_the_journal(stage: Stage) -> None:
+async def test_pieces_of_two_tasks_are_shown_when_each_is_in_the_journal(stage: Stage) -> None:
     disk = Disk(only=("journal-writer",))
 
     async def act(turn: TurnContext) -> object:
@@ -154,7 +154,9 @@ async def test_what_two_of_its_tasks_say_is_shown_when_each_is_in_the_journal(st
     async with stage.life():
         await stage.says("work")
         await trio.sleep(30)
-        assert [text.rstrip(" ▉") for text in seen] == ["Now one,"], "two is in no journal yet"
+        assert [text.rstrip(" ▉") for text in seen] == ["Now one,"], (
+            "the journal does not have the second piece yet"
+        )
         assert stage.platform.chat("42").texts == ["Now one, two, three"]
 
 
@@ -172,9 +174,7 @@ async def test_what_two_of_its_tasks_say_is_shown_when_each_is_in_the_journal(st
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_whatever_it_raises_is_the_end_of_its_turn_and_no_more(
-    stage: Stage, error: BaseException
-) -> None:
+async def test_an_exception_of_the_agent_ends_its_turn_only(stage: Stage, error: BaseException) -> None:
     async def act(turn: TurnContext) -> object:
         raise error
 
@@ -201,7 +201,7 @@ async def test_whatever_it_raises_is_the_end_of_its_turn_and_no_more(
     ],
     ids=repr,
 )
-async def test_what_nobody_can_have_used_is_not_counted(stage: Stage, usage: Usage) -> None:
+async def test_an_impossible_usage_is_not_counted(stage: Stage, usage: Usage) -> None:
     async def act(turn: TurnContext) -> object:
         turn.usage = usage
         return "Done."

@@ -1,4 +1,4 @@
-"""The secrets of a home reach nobody: no model, no transcript, no journal, no chat, no page, no log."""
+"""Secrets of a home are masked in the model request, transcript, journal, chat, page and log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class How(msgspec.Struct, frozen=True):
 
 
 def a_home(path: Path) -> Path:
-    """A home with two secrets in it that look like nothing and stand in no environment."""
+    """Create a home with two secrets that match no pattern and are in no environment variable."""
     path.mkdir(exist_ok=True)
     (path / "web.key").write_text(WEB_KEY + "\n")
     (path / ".env").write_text(f"OPAQUE={DOT_ENV}\n")
@@ -38,7 +38,7 @@ def a_home(path: Path) -> Path:
 
 
 def everything_in(home: Path) -> str:
-    """Whatever lies in a home, but for the two files that are its secrets."""
+    """Return the content of all files of a home, except the two that hold its secrets."""
     files = [path for path in home.rglob("*") if path.is_file() and path.name not in ("web.key", ".env")]
     return "".join(path.read_bytes().decode("utf-8", "replace") for path in files)
 
@@ -55,7 +55,7 @@ async def _tells(arguments: How, place: Workplace) -> Result:
 
 
 @pytest.mark.parametrize("how", ["answers", "fails", "breaks", "is long"])
-async def test_what_a_tool_tells_is_masked_for_everybody(tmp_path: Path, how: str) -> None:
+async def test_the_result_of_a_tool_is_masked_everywhere(tmp_path: Path, how: str) -> None:
     home = a_home(tmp_path / "home")
     async with open_scene(home, tools={"tell": Tool("tell", "Tells.", How, _tells)}) as told:
         told.server.answers(Reply().calls("tell", {"how": how}))
@@ -72,7 +72,7 @@ async def test_what_a_tool_tells_is_masked_for_everybody(tmp_path: Path, how: st
             assert secret[-12:] not in text
 
 
-async def test_the_output_of_a_command_is_masked_for_everybody(tmp_path: Path) -> None:
+async def test_the_output_of_a_command_is_masked_everywhere(tmp_path: Path) -> None:
     home = a_home(tmp_path / "home")
     command = f"printf '%s\\n' '{WEB_KEY[:9]}''{WEB_KEY[9:]}' '{DOT_ENV[:9]}''{DOT_ENV[9:]}'"
     async with open_scene(home, tools=toolbox()) as told:
@@ -80,12 +80,14 @@ async def test_the_output_of_a_command_is_masked_for_everybody(tmp_path: Path) -
         await told.says("run it", until="Done.")
         (result,) = [row.content for row in await told.rows() if row.role == "tool"]
     assert result.splitlines()[:2] == ["***", "***"]
-    # The spool of the process lies in the home, where no tool reads; everything else is looked through.
+    # No tool reads the spool of the process, which lies in the home; all other files are searched.
     lines = [text for path in home.glob("journal/*/*.jsonl") for text in path.read_text().splitlines()]
     assert not any(secret in line for line in lines for secret in (WEB_KEY, DOT_ENV))
 
 
-async def test_what_a_platform_says_is_masked_in_the_state_the_prompt_and_the_log(stage: Stage) -> None:
+async def test_errors_and_texts_of_a_platform_are_masked_in_the_state_the_prompt_and_the_log(
+    stage: Stage,
+) -> None:
     a_home(stage.home)
     stage.platform = MemoryPlatform(traits=Traits(edits=True, fetches=True))
     address = f"https://api.example.org/file/bot{TOKEN}/x: {DOT_ENV}"

@@ -1,4 +1,4 @@
-"""What the model is told of a restart or a reset, and what the person reads."""
+"""Notes about a restart or a reset: for the model, and for the person."""
 
 import re
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_a_recovery_note_says_what_interrupted_the_turn(reason: str | None, name
     assert re.findall("gateway (?:restart|shutdown|interruption)", told) == [named]
 
 
-def test_the_note_takes_the_work_first_and_then_the_new_message() -> None:
+def test_a_recovery_note_names_the_old_work_before_the_new_message() -> None:
     told = with_note("and the tests?", CUT_BY_RESTART)
     stance = [
         "history is intact",
@@ -61,7 +61,7 @@ def test_the_note_takes_the_work_first_and_then_the_new_message() -> None:
 
 @pytest.mark.parametrize("text", ["", "  \n"])
 @pytest.mark.parametrize("situation", [CUT_BY_RESTART, ALONE])
-def test_a_turn_that_nobody_asked_for_is_given_the_note_alone(text: str, situation: Situation) -> None:
+def test_a_turn_without_a_message_gets_the_note_alone(text: str, situation: Situation) -> None:
     told = with_note(text, situation)
     assert told.startswith(NOTE_OPENING)
     assert told.endswith("]")
@@ -70,7 +70,7 @@ def test_a_turn_that_nobody_asked_for_is_given_the_note_alone(text: str, situati
 
 
 @pytest.mark.parametrize("text", ["", "and the tests?"])
-def test_where_nobody_is_present_no_question_is_asked(text: str) -> None:
+def test_a_note_forbids_questions_if_no_person_is_present(text: str) -> None:
     assert "ask no questions" in with_note(text, ALONE)
     assert "ask no questions" not in with_note(text, CUT_BY_RESTART)
 
@@ -88,7 +88,7 @@ def test_a_tool_tail_without_a_mark_has_the_same_stance() -> None:
     assert told.endswith("]\n\nand the tests?")
 
 
-def test_a_blank_turn_behind_a_tool_tail_stays_blank() -> None:
+def test_a_blank_turn_after_a_tool_tail_stays_blank() -> None:
     assert with_note("", TOOL_TAIL) == ""
 
 
@@ -112,7 +112,7 @@ def test_a_reset_note_says_why_the_session_is_new(reason: str, words: str) -> No
     assert told.endswith("]\n\ngood morning")
 
 
-# --- which of them, if any ---
+# --- the choice of the note ---
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_reset_note_says_why_the_session_is_new(reason: str, words: str) -> No
     ],
 )
 @pytest.mark.parametrize("text", ["hello [1]", "", " ", "two\n\nlines"])
-def test_a_text_is_left_alone_when_there_is_nothing_to_say(situation: Situation, text: str) -> None:
+def test_a_text_stays_unchanged_without_a_reason_for_a_note(situation: Situation, text: str) -> None:
     assert with_note(text, situation) == text
 
 
@@ -144,7 +144,7 @@ def test_a_text_is_left_alone_when_there_is_nothing_to_say(situation: Situation,
         (replace(TOOL_TAIL, fresh=False, reset_reason="idle"), "The session before this one"),
     ],
 )
-def test_what_says_more_is_said_alone(situation: Situation, opening: str) -> None:
+def test_only_the_note_that_says_more_is_given(situation: Situation, opening: str) -> None:
     told = with_note("hello", situation)
     assert told.startswith(f"{NOTE_OPENING} {opening}")
     assert told.count(NOTE_OPENING) == 1
@@ -189,7 +189,7 @@ def test_no_text_ever_has_two_notes(
     assert told.endswith(disarmed(text)) or not text.strip()
 
 
-# --- what only looks like a note ---
+# --- texts that look like a note ---
 
 
 @pytest.mark.parametrize(
@@ -214,12 +214,12 @@ def test_disarming_twice_changes_nothing_more(text: str) -> None:
 
 
 @pytest.mark.parametrize("situation", [CUT_BY_RESTART, ALONE, replace(FRESH_SESSION, reset_reason="idle")])
-def test_a_note_that_was_stored_after_all_is_known_as_one(situation: Situation) -> None:
+def test_a_stored_note_is_recognized(situation: Situation) -> None:
     stored = [TranscriptRow("user", with_note("", situation), 1.0)]
     assert judge_tail(stored) is Tail.ONLY_NOTE
 
 
-# --- what the person reads ---
+# --- the notice for the person ---
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_note_that_was_stored_after_all_is_known_as_one(situation: Situation) 
         ("suspended", SessionReset(), "the one before was interrupted", "agent"),
     ],
 )
-def test_a_person_reads_why_the_session_is_new(
+def test_the_notice_for_the_person_says_why_the_session_is_new(
     reason: ResetReason, policy: SessionReset, why: str, section: str
 ) -> None:
     notice = reset_notice(reason, policy)

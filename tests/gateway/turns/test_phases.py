@@ -1,12 +1,12 @@
-"""A kill in any phase of stopping, and what the next life makes of it.
+"""A kill in each phase of a stop, and the next life after it.
 
-The same stop is played again and again, and killed before its first job on a disk or its first word to the
-platform, before its second, and so on to the end; counted anew from each moment in which something begins,
-since Trio shuffles what happens at one time. A kill is played by a copy of the home and a platform
-that loses its link in that moment. That is honest: all that a gateway keeps of itself are the files of its
-home. A killed process leaves them as it last wrote them, finished or not; here its jobs are done on the
-one thread that there is, between which nothing is half-written; and a write that was asked for and not yet
-begun is lost in both. (`tests/kill` kills real processes, at moments that nobody has chosen.)
+The same stop runs many times. It is killed before its first job on a disk or its first call to the platform,
+then before its second, and so on to the end. The count begins anew at each time at which something begins,
+because Trio shuffles the tasks of one time. A kill is simulated: the home is copied, and the platform loses
+its link at that moment. This is equivalent to a real kill, because a gateway keeps its state in the files of
+its home only. A killed process leaves them as it last wrote them. Here all jobs run on one thread, so no file
+is half-written between two jobs, and a requested write that has not begun is lost in both cases.
+(`tests/kill` kills real processes, at random moments.)
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PHASES = [
 
 
 class Axed(MemoryPlatform):
-    """A platform that tells the axe of everything that the gateway does to it."""
+    """A platform that reports each call of the gateway to the axe."""
 
     axe: Axe
 
@@ -65,28 +65,28 @@ class Axed(MemoryPlatform):
 
     async def send(self, message: Outgoing) -> str:
         message_id = await super().send(message)
-        self.axe.may_fall()  # it has arrived, and nobody knows
+        self.axe.may_fall()  # the message has arrived, and the gateway does not know
         return message_id
 
 
 @dataclass
 class Axe:
-    """Falls at the n-th moment of a stop."""
+    """A kill at the n-th moment of a stop."""
 
     stage: Stage
     since: float
-    """From so many seconds of the stop on it counts."""
+    """Seconds of the stop before the count begins."""
     number: int
     copy: Path
     cut_at: float | None = None
-    """When the grace is over; None until the gateway is asked to stop."""
+    """End of the grace; None until the gateway is asked to stop."""
     fell_at: float | None = None
     texts: dict[str, list[str]] = field(default_factory=dict)
-    """What the chats had seen."""
+    """Texts of the chats at the kill."""
 
     @property
     def fell_after(self) -> float:
-        """How many seconds of the stop there were."""
+        """Seconds from the begin of the stop to the kill."""
         assert self.fell_at is not None
         assert self.cut_at is not None
         return self.fell_at - self.cut_at + GRACE
@@ -118,8 +118,8 @@ class Axe:
 
 
 @dataclass
-class Disk:
-    """What the killed life left on its disk."""
+class Remains:
+    """Rows that the killed life left in its database."""
 
     ending: EndingRow | None
     turns: list[TurnRow]
@@ -130,28 +130,28 @@ class Disk:
         return Counter(turn.outcome for turn in self.turns)
 
 
-def read(home: Path) -> Disk:
+def read(home: Path) -> Remains:
     with closing(sqlite3.connect(home / "gateway.db")) as db:
         sessions = [row[0] for row in db.execute("SELECT session_id FROM sessions ORDER BY rowid")]
-        return Disk(
+        return Remains(
             endings.latest(db),
             [turn for session in sessions for turn in turns.of_session(db, session)],
             outbox.undelivered(db, "memory", "main"),
         )
 
 
-def phase(axe: Axe, disk: Disk) -> str:
-    """In which phase of the stop the axe fell."""
+def phase(axe: Axe, left: Remains) -> str:
+    """Return the phase of the stop in which the axe fell."""
     status = read_status(axe.copy)
     told = [chat for chat in CHATS if any("shutting down" in text for text in axe.texts[chat])]
-    if disk.ending is None:
+    if left.ending is None:
         found = 0
     elif status is not None and status.gateway_state == "stopped":
         found = 8
-    elif disk.ending.finished_at is not None:
+    elif left.ending.finished_at is not None:
         found = 7
-    elif disk.outcomes["cut"]:
-        found = 5 if disk.outcomes[None] else 6
+    elif left.outcomes["cut"]:
+        found = 5 if left.outcomes[None] else 6
     elif axe.fell_after >= GRACE:
         found = 4
     elif not told:
@@ -162,8 +162,8 @@ def phase(axe: Axe, disk: Disk) -> str:
 
 
 async def play(stage: Stage, axe: Axe) -> None:
-    """The life that is killed: it stops with an idle chat, a turn that ends in time, two that are cut one
-    after the other, and messages that come meanwhile."""
+    """Run the life that is killed: it stops with an idle chat, a turn that ends in time, two turns that are
+    cut one after the other, and messages that come meanwhile."""
     for number, chat in enumerate(CUT):
         stage.agent.on(f"hang {chat}", Script().says("I begin.").hangs(resists=number / 2))
     stage.agent.on("work", Script().takes(10).says("Done."))
@@ -182,8 +182,8 @@ async def play(stage: Stage, axe: Axe) -> None:
 
 
 async def killed_and_started_again(stage: Stage, since: float, number: int) -> tuple[Axe, str]:
-    """Play, kill at the n-th moment of so many seconds, check what that left, and start again; returns in
-    which phase the axe fell."""
+    """Run a life, kill it at the n-th moment after `since` seconds, check its files, and start the next life;
+    return the axe and the phase in which it fell."""
     platform = Axed(traits=Traits(edits=True, takes_keys=True))
     config = everyone(busy="queue")
     first = replace(
@@ -192,12 +192,12 @@ async def killed_and_started_again(stage: Stage, since: float, number: int) -> t
     axe = platform.axe = Axe(first, since, number, stage.home / f"{since} {number} copied")
     first.worker = axe.worker
     await play(first, axe)
-    if axe.fell_at is None:  # it has ended by itself
+    if axe.fell_at is None:  # the life has ended by itself
         axe.falls()
-    disk = read(axe.copy)
-    where = phase(axe, disk)
-    the_state_file_agrees(axe.copy, disk)
-    an_answer_is_shown_or_owed(axe, disk)
+    left = read(axe.copy)
+    where = phase(axe, left)
+    the_state_file_agrees(axe.copy, left)
+    an_answer_is_shown_or_owed(axe, left)
 
     second = replace(first, home=axe.copy, agent=Agent(), worker=inline_worker)
     for chat in CUT:
@@ -205,39 +205,39 @@ async def killed_and_started_again(stage: Stage, since: float, number: int) -> t
     second.agent.on("work", Script().takes(1).says("Done."))
     async with second.life():
         await trio.sleep(30)
-    only_what_was_cut_ran_again(second, disk)
+    only_what_was_cut_ran_again(second, left)
     everything_is_answered_once(second)
     return axe, where
 
 
-def the_state_file_agrees(home: Path, disk: Disk) -> None:
-    """Invariant 4: one cause decides what is left; and the file is never ahead of the commit."""
+def the_state_file_agrees(home: Path, left: Remains) -> None:
+    """Check invariant 4: one cause decides the remains, and the state file is never ahead of the commit."""
     status = read_status(home)
     assert status is not None
     if status.gateway_state in ("draining", "stopped"):
-        assert disk.ending is not None
+        assert left.ending is not None
     if status.gateway_state == "draining":
         assert status.after == "stopped"
-    if disk.ending is not None:
-        assert (disk.ending.kind, disk.ending.resume_reason) == ("stop", "shutdown_timeout")
+    if left.ending is not None:
+        assert (left.ending.kind, left.ending.resume_reason) == ("stop", "shutdown_timeout")
 
 
-def an_answer_is_shown_or_owed(axe: Axe, disk: Disk) -> None:
-    """Invariant 10."""
-    owed = [delivery.owed.turn_id for delivery in disk.owed]
-    for turn in disk.turns:
+def an_answer_is_shown_or_owed(axe: Axe, left: Remains) -> None:
+    """Check invariant 10: an answered turn is shown or owed."""
+    owed = [delivery.owed.turn_id for delivery in left.owed]
+    for turn in left.turns:
         if turn.outcome == "answered" and turn.turn_id not in owed:
             assert any(text in ("Done.", "You said: hello") for texts in axe.texts.values() for text in texts)
 
 
-def only_what_was_cut_ran_again(stage: Stage, disk: Disk) -> None:
-    """Invariants 1, 2 and 7: exactly the cut turns are taken up, once, with the right reason; and in the
-    end nobody is marked any more."""
-    reason = "shutdown_timeout" if disk.ending is not None else "crash"
+def only_what_was_cut_ran_again(stage: Stage, left: Remains) -> None:
+    """Check invariants 1, 2 and 7: exactly the cut turns are resumed, once, with the right reason, and in the
+    end no session has a mark."""
+    reason = "shutdown_timeout" if left.ending is not None else "crash"
     now = {turn.turn_id: turn for turn in read(stage.home).turns}
-    cut = [turn.turn_id for turn in disk.turns if turn.outcome in (None, "cut")]
+    cut = [turn.turn_id for turn in left.turns if turn.outcome in (None, "cut")]
     assert Counter(turn.resumes for turn in now.values() if turn.resumes) == Counter(cut)
-    for turn in disk.turns:
+    for turn in left.turns:
         after = now[turn.turn_id]
         assert after.outcome == ("cut" if turn.turn_id in cut else turn.outcome)
         if turn.turn_id in cut:
@@ -254,7 +254,7 @@ def only_what_was_cut_ran_again(stage: Stage, disk: Disk) -> None:
 
 
 def everything_is_answered_once(stage: Stage) -> None:
-    """Invariant 3: what was said is answered, once, also what came while the gateway went."""
+    """Check invariant 3: each message is answered once, also those that came during the stop."""
     texts = {chat: stage.platform.chat(chat).texts for chat in CHATS}
     answers = {
         **{chat: ["I begin.\n\n(interrupted)", f"All done in {chat}."] for chat in CUT},
@@ -266,7 +266,7 @@ def everything_is_answered_once(stage: Stage) -> None:
         said = [text for text in texts[chat] if not text.startswith(("⚠", "⏳"))]
         assert [text for text in said if text != "Done.\n\n(interrupted)"] == expected
         notices = Counter(text for text in texts[chat] if text.startswith(("⚠", "⏳")))
-        assert all(times == 1 for times in notices.values()), "nobody is told twice"
+        assert all(times == 1 for times in notices.values()), "no notice comes twice"
 
 
 @pytest.mark.timeout(240)
@@ -278,4 +278,4 @@ async def test_a_kill_in_any_phase_of_stopping_loses_and_repeats_nothing(stage: 
             found.add(where)
             if axe.number > 0 or axe.fell_after >= then:
                 break
-    assert found == set(PHASES), "every phase was hit"
+    assert found == set(PHASES), "a kill fell into every phase"

@@ -1,5 +1,5 @@
-"""The placeholder: where a send can neither be found nor deduplicated, an answer is sent as a message that
-says nothing yet, and its text comes by edits. Whatever happens, nobody reads an answer twice."""
+"""The placeholder: on a platform that can neither find nor deduplicate a send, an answer is sent as a message
+without content, and its text comes by edits. In no case does a person read an answer twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def operations(stage: Stage) -> list[tuple[str, str | None]]:
     return [(one.what, one.text) for one in stage.platform.history if one.what in ("send", "edit")]
 
 
-async def test_the_first_message_of_an_answer_says_nothing_and_the_answer_goes_into_it(stage: Stage) -> None:
+async def test_an_answer_is_edited_into_its_placeholder(stage: Stage) -> None:
     async with stage.life():
         await stage.says("hello")
         await trio.sleep(5)
@@ -32,7 +32,7 @@ async def test_the_first_message_of_an_answer_says_nothing_and_the_answer_goes_i
     assert stage.platform.chat("42").texts == [ANSWER]
 
 
-async def test_what_grows_is_shown_from_its_first_word_on(stage: Stage) -> None:
+async def test_a_streamed_answer_is_shown_from_its_first_word_on(stage: Stage) -> None:
     stage.agent.on("grow", Script().says("It").takes(2).says(" grows."))
     async with stage.life():
         await stage.says("grow")
@@ -42,14 +42,14 @@ async def test_what_grows_is_shown_from_its_first_word_on(stage: Stage) -> None:
     assert stage.platform.chat("42").texts == ["It grows."]
 
 
-async def test_it_stands_where_the_answer_belongs(stage: Stage) -> None:
+async def test_a_placeholder_replies_to_the_message(stage: Stage) -> None:
     async with stage.life():
         await stage.says("hello", message_id="900")
         await trio.sleep(5)
     assert [one.reply_to for one in stage.platform.chat("42").messages] == ["900"]
 
 
-async def test_a_placeholder_whose_answer_is_lost_stays_empty_and_the_answer_is_not_marked(
+async def test_a_lost_placeholder_stays_empty_and_the_answer_has_no_repeat_note(
     stage: Stage,
 ) -> None:
     stage.platform.loses_answer("send")
@@ -59,7 +59,7 @@ async def test_a_placeholder_whose_answer_is_lost_stays_empty_and_the_answer_is_
     assert stage.platform.chat("42").texts == ["…", ANSWER]
 
 
-async def test_what_was_owed_before_it_comes_before_it_all_the_same(stage: Stage) -> None:
+async def test_an_earlier_owed_answer_comes_before_a_later_one(stage: Stage) -> None:
     stage.platform.loses_answer("send")
     async with stage.life():
         await stage.says("hello")
@@ -68,7 +68,7 @@ async def test_what_was_owed_before_it_comes_before_it_all_the_same(stage: Stage
     assert [text for text in stage.platform.chat("42").texts if text != "…"] == [ANSWER, "You said: again"]
 
 
-async def test_a_server_that_loses_every_answer_is_not_filled_with_placeholders(stage: Stage) -> None:
+async def test_placeholders_are_limited_if_every_send_has_an_unknown_outcome(stage: Stage) -> None:
     stage.platform.loses_answer("send", times=100)
     async with stage.life():
         await stage.says("hello")
@@ -77,7 +77,7 @@ async def test_a_server_that_loses_every_answer_is_not_filled_with_placeholders(
     assert texts == ["…"] * MOST_PLACEHOLDERS + [ANSWER, f"{POSSIBLY_REPEATED}{ANSWER}"]
 
 
-async def test_an_edit_may_be_repeated_as_often_as_it_takes(stage: Stage) -> None:
+async def test_the_edit_of_a_placeholder_is_repeated_until_it_arrives(stage: Stage) -> None:
     stage.platform.fails("edit", OutcomeUnknown("lost"), times=1)
     stage.platform.fails("edit", FloodWait(5))
     async with stage.life():
@@ -86,7 +86,7 @@ async def test_an_edit_may_be_repeated_as_often_as_it_takes(stage: Stage) -> Non
     assert stage.platform.chat("42").texts == [ANSWER]
 
 
-async def test_who_deletes_the_placeholder_gets_the_answer_all_the_same(stage: Stage) -> None:
+async def test_the_answer_is_sent_although_the_placeholder_was_deleted(stage: Stage) -> None:
     stage.platform.fails("edit", Refused("message to edit not found"))
     async with stage.life():
         await stage.says("hello")
@@ -94,7 +94,7 @@ async def test_who_deletes_the_placeholder_gets_the_answer_all_the_same(stage: S
     assert stage.platform.chat("42").texts[-1] == ANSWER
 
 
-async def test_an_answer_that_does_not_fit_goes_on_behind_it(stage: Stage) -> None:
+async def test_a_long_answer_continues_after_its_placeholder(stage: Stage) -> None:
     stage.platform.traits = Traits(edits=True, placeholder="…", limit=100)
     stage.agent.on("long", Script().says("word " * 40))
     async with stage.life():

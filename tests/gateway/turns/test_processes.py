@@ -1,5 +1,5 @@
-"""Whose a process is: a turn's own ends with its block, a session's goes on when the turn is over, and
-ends with the session or the gateway. The processes are real, and so is the clock."""
+"""Lifetimes of processes: a process of a turn ends with its block; a background process outlives the turn,
+and ends with the session or the gateway. Processes and clock are real."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.stage import Stage
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="these commands are for a POSIX shell")
 
 PATIENCE = 20.0
-"""Seconds in which anything has happened on a busy machine; less than any grace in here."""
+"""Seconds; longer than any step takes on a busy machine, and shorter than any grace in this module."""
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def stage(real_stage: Stage) -> Stage:
 
 @pytest.fixture
 def mine() -> Iterator[str]:
-    """A number that all processes of a test carry; none of them is left."""
+    """Token in the command lines of this test; afterwards no process with it is alive."""
     yield (number := token())
     soon(lambda: not alive(number))
 
@@ -42,7 +42,7 @@ async def says(stage: Stage, text: str, answer: str) -> None:
 
 
 def on_disk(stage: Stage) -> list[tuple[bool, bool]]:
-    """Of each process whether it was of the background, and whether its end is known."""
+    """Return for each process whether it is a background process, and whether its end is stored."""
     db = sqlite3.connect(stage.home / "gateway.db")
     try:
         query = "SELECT background, ended_at IS NOT NULL FROM processes ORDER BY started_at"
@@ -66,7 +66,7 @@ async def test_a_background_process_outlives_its_turn_and_never_its_gateway(
         with trio.fail_after(PATIENCE):
             gateway.stop(grace=300)
             await stage.platform.until(lambda: not stage.platform.connected)
-        assert alive(mine) == [], "it is not waited for"
+        assert alive(mine) == [], "a background process does not delay the stop"
     assert on_disk(stage) == [(True, True)]
 
 
@@ -83,7 +83,9 @@ async def test_a_new_session_begins_without_the_processes_of_the_old_one(stage: 
         await until(lambda: on_disk(stage) == [(True, True)])
 
 
-async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(stage: Stage, mine: str) -> None:
+async def test_a_background_process_that_ends_by_itself_is_reported_with_its_descendants_killed(
+    stage: Stage, mine: str
+) -> None:
     code: list[int | None] = []
 
     async def agent(turn: TurnContext) -> str:
@@ -98,7 +100,7 @@ async def test_one_that_ends_by_itself_says_so_and_takes_along_what_it_left(stag
     assert code == [3]
 
 
-async def test_there_is_room_for_so_many_and_no_more(stage: Stage, mine: str) -> None:
+async def test_the_number_of_background_processes_is_limited(stage: Stage, mine: str) -> None:
     started: list[BackgroundProcess] = []
 
     async def agent(turn: TurnContext) -> str:
@@ -116,7 +118,7 @@ async def test_there_is_room_for_so_many_and_no_more(stage: Stage, mine: str) ->
         await until(lambda: len(alive(mine)) == MOST - 1)
 
 
-async def test_a_turns_own_process_ends_with_it_and_its_end_is_known(stage: Stage, mine: str) -> None:
+async def test_a_process_of_a_turn_ends_with_it_and_its_end_is_stored(stage: Stage, mine: str) -> None:
     async def agent(turn: TurnContext) -> str:
         async with turn.running(["sleep", mine]) as process:
             await turn.say("I wait.")

@@ -28,7 +28,7 @@ async def test_a_question_is_answered_by_the_next_message(stage: Stage) -> None:
         await stage.says("the blue one", message_id="m")
         assert got == [("the blue one", 100.0)]
         assert stage.platform.chat("42").texts == ["Which one?", "Then the blue one."]
-        assert stage.outcomes() == ["answered"], "it was no message of its own"
+        assert stage.outcomes() == ["answered"], "the answer is not a message of its own"
         assert requests(stage) == [("question", "the blue one", "42", True)]
         assert stage.pending() == []
         await stage.says("hello")
@@ -72,7 +72,7 @@ async def test_no_answer_in_time_is_none(stage: Stage) -> None:
         assert got == [(None, 100.0)]
         assert requests(stage) == [("question", None, None, True)]
         await stage.says("blue")
-        assert stage.platform.chat("42").last == "You said: blue", "too late it is a message like any other"
+        assert stage.platform.chat("42").last == "You said: blue", "a late answer is an ordinary message"
 
 
 async def test_commands_are_obeyed_while_a_question_is_open(stage: Stage) -> None:
@@ -89,7 +89,7 @@ async def test_commands_are_obeyed_while_a_question_is_open(stage: Stage) -> Non
         assert stage.platform.chat("42").texts[-2:] == ["Then blue.", "You said: later"]
 
 
-async def test_a_question_of_what_works_beside_is_answered_in_the_chat(stage: Stage) -> None:
+async def test_a_question_of_a_background_turn_is_answered_in_the_chat(stage: Stage) -> None:
     got = asks(stage, which)
     async with stage.life():
         await stage.says("/background work")
@@ -121,7 +121,9 @@ async def test_a_question_of_what_works_beside_is_answered_in_the_chat(stage: St
         ("/deny it would take too long", None),
     ],
 )
-async def test_an_approval_is_a_plain_word_or_a_command(stage: Stage, said: str, meant: str | None) -> None:
+async def test_an_approval_is_given_by_a_plain_word_or_a_command(
+    stage: Stage, said: str, meant: str | None
+) -> None:
     got = asks(stage, may)
     async with stage.life():
         await stage.says("work")
@@ -131,13 +133,13 @@ async def test_an_approval_is_a_plain_word_or_a_command(stage: Stage, said: str,
         assert asked.text.endswith(words.answer_yes_or_no(60))
         await trio.sleep(10)
         await stage.says(said)
-        assert got == [(meant, 10.0)], "what is no yes is nothing that counts as one"
+        assert got == [(meant, 10.0)], "only a clear yes counts as one"
         answer = meant or "deny"
         assert requests(stage) == [("approval", answer, "42", True)]
         assert (words.decided(answer, 1) in stage.platform.chat("42").texts) is said.startswith("/")
 
 
-async def test_whatever_else_is_said_is_for_the_agent(stage: Stage) -> None:
+async def test_other_messages_during_an_approval_are_for_the_agent(stage: Stage) -> None:
     stage.config = everyone(busy="queue")
     got = asks(stage, may)
     async with stage.life():
@@ -151,7 +153,7 @@ async def test_whatever_else_is_said_is_for_the_agent(stage: Stage) -> None:
         assert stage.platform.chat("42").last == "You said: yes, but what does it do?"
 
 
-async def test_silence_is_no_yes_and_a_late_one_is_told_so(stage: Stage) -> None:
+async def test_an_approval_expires_as_a_no_and_a_late_answer_gets_a_notice(stage: Stage) -> None:
     got = asks(stage, may)
     async with stage.life():
         await stage.says("work")
@@ -162,7 +164,7 @@ async def test_silence_is_no_yes_and_a_late_one_is_told_so(stage: Stage) -> None
         assert requests(stage) == [("approval", None, None, True)]
 
 
-async def test_only_who_may_can_answer_and_in_a_group_an_admin_answers_for_others(stage: Stage) -> None:
+async def test_approvals_in_a_group_are_given_by_an_admin_in_that_group(stage: Stage) -> None:
     stage.allow(allow_admin_from=["9"])
     got = asks(stage, may)
     group: dict[str, Any] = {"chat": "g", "chat_type": "group"}
@@ -171,11 +173,15 @@ async def test_only_who_may_can_answer_and_in_a_group_an_admin_answers_for_other
     async with stage.life():
         await stage.says("work", user="1", **group)
         await stage.says("yes", user="1", **group)
-        assert stage.platform.chat("g").last == words.queued(), "to the agent it is a message"
+        assert stage.platform.chat("g").last == words.queued(), (
+            "yes from this person is a message for the agent"
+        )
         await stage.says("/approve", user="1", **group)
         assert stage.platform.chat("g").last == words.may_not_approve("memory")
         await stage.says("/approve", user="9", chat="9")
-        assert stage.platform.chat("9").last == words.nothing_asked(), "not from another chat"
+        assert stage.platform.chat("9").last == words.nothing_asked(), (
+            "an approval is not given from another chat"
+        )
         assert got == []
         await trio.sleep(5)
         await stage.says("/approve", user="9", **group)

@@ -21,9 +21,6 @@ from hermes_trio.platform.contract import LinkLost, Traits
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.stage import Stage, no_guard
 
-# --- what a later life says ---------------------------------------------------------------------------------
-
-
 Adapters = list[MemoryPlatform]
 
 
@@ -55,7 +52,7 @@ def told(platform: MemoryPlatform, chat: str, what: str) -> int:
 TRAITS = Traits(edits=True)
 
 
-async def test_every_home_channel_hears_that_we_are_back_also_one_that_connects_later(stage: Stage) -> None:
+async def test_every_home_channel_is_told_of_the_return_also_one_that_connects_later(stage: Stage) -> None:
     one, other, muted = (MemoryPlatform(name, traits=TRAITS) for name in ("one", "other", "muted"))
     stage.config = msgspec.structs.replace(
         stage.config,
@@ -88,7 +85,7 @@ async def test_every_home_channel_hears_that_we_are_back_also_one_that_connects_
     assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
 
 
-async def test_of_two_accounts_on_one_platform_one_speaks_in_the_home_channel(stage: Stage) -> None:
+async def test_the_home_channel_of_two_accounts_is_told_by_one_of_them(stage: Stage) -> None:
     main, second = (MemoryPlatform(account=account, traits=TRAITS) for account in ("main", "second"))
     stage.allow(home_channel=HomeChannel("memory", "home"))
     async with life(stage, [main, second]) as gateway:
@@ -103,8 +100,10 @@ async def test_of_two_accounts_on_one_platform_one_speaks_in_the_home_channel(st
 
 
 @pytest.mark.parametrize("halts", range(1, 60, 2))
-async def test_a_start_that_is_cut_short_says_it_once_all_the_same(stage: Stage, halts: int) -> None:
-    """A suspended session and a restart: the start is cut short after so many steps, and done again."""
+async def test_a_start_that_is_repeated_after_a_cancel_tells_each_notice_once(
+    stage: Stage, halts: int
+) -> None:
+    """After a suspended session and a restart, the next start is cancelled after some steps and repeated."""
     stage.platform = MemoryPlatform(traits=Traits(edits=True, finds=True))
     stage.allow(home_channel=HomeChannel("memory", "home"))
     stage.agent.on("hang", Script().says("I begin.").hangs())

@@ -1,4 +1,4 @@
-"""A message goes in, a turn runs, an answer comes out; and every way in which that can end."""
+"""A message, its turn and its answer, with every way in which a turn can end."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hermes_trio.testing import Script
 from tests.stage import Stage, everyone
 
 
-async def test_a_message_is_answered_once_and_everything_of_its_turn_has_ended(stage: Stage) -> None:
+async def test_a_message_is_answered_once_and_its_turn_ends_completely(stage: Stage) -> None:
     stage.agent.on("hello", Script().says("Hello there.", pieces=4, seconds=2))
     async with stage.life():
         await stage.says("hello")
         await trio.sleep(10)
         chat = stage.platform.chat("42")
         assert chat.texts == ["Hello there."]
-        assert max(chat.typing_at) <= 2, "nobody types any more"
+        assert max(chat.typing_at) <= 2, "typing ends with the turn"
         [turn] = stage.turns()
         assert turn.outcome == "answered"
         assert stage.pending() == []
 
 
-async def test_the_last_turn_ends_and_that_is_the_moment_the_gateway_goes(stage: Stage) -> None:
+async def test_a_stop_ends_with_the_last_turn(stage: Stage) -> None:
     stage.agent.on("work", Script().takes(3).says("Done."))
     async with stage.life() as gateway:
         await stage.says("work")
@@ -37,7 +37,7 @@ async def test_the_last_turn_ends_and_that_is_the_moment_the_gateway_goes(stage:
     assert stage.entry().mark is None
 
 
-async def test_with_nobody_at_work_the_gateway_goes_at_once(stage: Stage) -> None:
+async def test_a_stop_without_turns_ends_at_once(stage: Stage) -> None:
     async with stage.life() as gateway:
         await stage.says("hello")
         await trio.sleep(20)
@@ -46,7 +46,7 @@ async def test_with_nobody_at_work_the_gateway_goes_at_once(stage: Stage) -> Non
         assert stage.ended_at == 20
 
 
-async def test_three_that_hang_are_cut_when_the_grace_is_over(stage: Stage) -> None:
+async def test_hanging_turns_are_cut_at_the_end_of_the_grace(stage: Stage) -> None:
     for chat in ("1", "2", "3"):
         stage.agent.on(f"hang {chat}", Script().says("I begin.").hangs())
     async with stage.life() as gateway:
@@ -61,11 +61,11 @@ async def test_three_that_hang_are_cut_when_the_grace_is_over(stage: Stage) -> N
         [turn] = stage.turns(chat)
         assert (turn.outcome, turn.reason) == ("cut", "shutdown_timeout")
         first, notice = stage.platform.chat(chat).texts
-        assert first == "I begin.\n\n(interrupted)", "no dangling cursor"
+        assert first == "I begin.\n\n(interrupted)", "the streamed message shows no cursor"
         assert "shutting down" in notice
 
 
-async def test_what_was_cut_is_taken_up_by_the_next_life_and_answered_once(stage: Stage) -> None:
+async def test_a_cut_turn_is_resumed_by_the_next_life_and_answered_once(stage: Stage) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     async with stage.life():
         await stage.says("hang")
@@ -80,10 +80,12 @@ async def test_what_was_cut_is_taken_up_by_the_next_life_and_answered_once(stage
         assert "[System note:" in stage.agent.prompts[-1]
     async with stage.life():
         await trio.sleep(5)
-        assert len(stage.turns()) == 2, "what is answered never runs again"
+        assert len(stage.turns()) == 2, "an answered turn never runs again"
 
 
-async def test_a_message_during_the_drain_is_kept_told_and_answered_by_the_next_life(stage: Stage) -> None:
+async def test_a_message_during_the_drain_gets_a_notice_and_is_answered_by_the_next_life(
+    stage: Stage,
+) -> None:
     stage.agent.on("work", Script().takes(8).says("Done."))
     async with stage.life() as gateway:
         await stage.says("work")
@@ -95,7 +97,7 @@ async def test_a_message_during_the_drain_is_kept_told_and_answered_by_the_next_
         await trio.sleep(60)
         assert stage.ended_at == 8
     texts = stage.platform.chat("42").texts
-    assert sum("comes when it is back" in text for text in texts) == 1, "told once"
+    assert sum("comes when it is back" in text for text in texts) == 1, "one notice"
     assert stage.pending() == ["and another thing", "and one more"]
     async with stage.life():
         await trio.sleep(5)
@@ -117,7 +119,7 @@ async def test_a_second_signal_ends_the_grace(stage: Stage) -> None:
     assert stage.entry().resume_pending
 
 
-async def test_a_stop_during_a_restart_is_what_counts(stage: Stage) -> None:
+async def test_a_stop_during_a_restart_replaces_it(stage: Stage) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     async with stage.life() as gateway:
         await stage.says("hang")
@@ -129,7 +131,7 @@ async def test_a_stop_during_a_restart_is_what_counts(stage: Stage) -> None:
     assert stage.entry().resume_reason == "shutdown_timeout"
 
 
-async def test_stop_ends_the_turn_keeps_the_session_and_is_not_taken_up_again(stage: Stage) -> None:
+async def test_a_turn_ended_by_stop_keeps_its_session_and_is_not_resumed(stage: Stage) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     async with stage.life():
         await stage.says("hang")
@@ -147,7 +149,7 @@ async def test_stop_ends_the_turn_keeps_the_session_and_is_not_taken_up_again(st
         assert stage.entry().session_id == before
 
 
-async def test_an_agent_that_raises_is_told_in_words_and_the_next_message_is_answered(stage: Stage) -> None:
+async def test_an_exception_of_the_agent_is_told_and_the_next_message_is_answered(stage: Stage) -> None:
     stage.agent.on("break", Script().says("Let me").raises(ValueError("no such file")))
     async with stage.life():
         await stage.says("break")
@@ -159,7 +161,7 @@ async def test_an_agent_that_raises_is_told_in_words_and_the_next_message_is_ans
         assert [turn.outcome for turn in stage.turns()] == ["failed", "answered"]
 
 
-async def test_a_turn_without_activity_is_warned_of_and_ended(stage: Stage) -> None:
+async def test_an_inactive_turn_is_ended_after_a_warning(stage: Stage) -> None:
     stage.config = everyone(
         AgentConfig(gateway_timeout=100, gateway_timeout_warning=60, gateway_notify_interval=0)
     )
@@ -176,7 +178,7 @@ async def test_a_turn_without_activity_is_warned_of_and_ended(stage: Stage) -> N
         assert "agent.gateway_timeout" in (stage.platform.chat("42").texts[0])
 
 
-async def test_still_working_is_one_message_that_is_settled_in_the_end(stage: Stage) -> None:
+async def test_still_working_is_one_message_with_a_final_edit(stage: Stage) -> None:
     stage.config = everyone(AgentConfig(gateway_notify_interval=180))
     stage.agent.on("work", Script().takes(600).says("Done."))
     async with stage.life():
@@ -204,14 +206,14 @@ async def test_a_session_cut_in_three_lives_in_a_row_is_suspended_and_its_person
             await trio.sleep(5)
             texts = stage.platform.chat("42").texts
             assert sum("several times in a row" in text for text in texts) == told
-    assert len(stage.agent.began) == 3, "it is not taken up a fourth time"
+    assert len(stage.agent.began) == 3, "the turn does not begin a fourth time"
     async with stage.life():
         await stage.says("hello")
         await trio.sleep(5)
         assert stage.entry().session_id != before
 
 
-async def test_after_a_restart_that_no_chat_asked_for_the_home_channel_hears_that_it_is_back(
+async def test_the_home_channel_is_told_of_the_return_after_a_restart_from_outside(
     stage: Stage,
 ) -> None:
     stage.allow(home_channel=HomeChannel("memory", "home"))
@@ -223,7 +225,7 @@ async def test_after_a_restart_that_no_chat_asked_for_the_home_channel_hears_tha
     assert sum("back and ready" in text for text in stage.platform.chat("home").texts) == 1
 
 
-async def test_after_a_restart_that_a_chat_asked_for_that_chat_hears_of_it_once(stage: Stage) -> None:
+async def test_a_chat_that_asked_for_a_restart_is_told_of_the_return_once(stage: Stage) -> None:
     async with stage.life():
         await stage.says("/restart", message_id="asked")
     for _ in range(2):
@@ -233,7 +235,7 @@ async def test_after_a_restart_that_a_chat_asked_for_that_chat_hears_of_it_once(
     assert [m.reply_to for m in told] == ["asked"]
 
 
-async def test_who_comes_back_after_an_idle_reset_is_told_once(stage: Stage) -> None:
+async def test_an_idle_reset_is_told_once(stage: Stage) -> None:
     idle = SessionReset(mode="idle", idle_minutes=60)
     stage.config = msgspec.structs.replace(stage.config, session_reset=idle)
     async with stage.life():

@@ -1,6 +1,6 @@
-"""A gateway on a machine that is too slow for it: turns wait before they begin, and nothing else does.
+"""The limit of turns on a slow machine: turns wait before they begin, and nothing else does.
 
-A step of the event loop that takes long is a jump of the clock in the middle of it.
+A slow step of the event loop is simulated by a jump of the clock within it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECONDS = 10
 
 
 class Costly(Agent):
-    """Works for some seconds, in steps of a tenth. The first of its turns blocks the loop at each step."""
+    """An agent that works for some seconds in steps of a tenth; its first turn blocks the loop at each step."""
 
     def __init__(self, clock: MockClock, blocks: float) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ async def test_a_turn_begins_when_the_loop_has_caught_up(stage: Stage, autojump_
         assert [stage.platform.chat(f"w{chat}").last for chat in range(CROWD)] == ["done"] * CROWD
 
 
-async def test_a_loop_that_keeps_up_lets_everybody_begin(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_all_turns_begin_if_the_loop_keeps_up(stage: Stage, autojump_clock: MockClock) -> None:
     stage.agent = Costly(autojump_clock, blocks=0.0)
     async with stage.life():
         await everybody_works(stage, CROWD)
@@ -75,7 +75,7 @@ async def test_a_loop_that_keeps_up_lets_everybody_begin(stage: Stage, autojump_
         assert stage.platform.chat("42").texts == ["You said: hello"]
 
 
-async def test_a_few_turns_run_however_slow_the_loop_is(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_a_few_turns_run_on_any_slow_loop(stage: Stage, autojump_clock: MockClock) -> None:
     stage.agent = Costly(autojump_clock, blocks=0.5)
     async with stage.life():
         await everybody_works(stage, ALWAYS - 1)
@@ -84,7 +84,9 @@ async def test_a_few_turns_run_however_slow_the_loop_is(stage: Stage, autojump_c
         assert stage.platform.chat("42").last == "You said: hello"
 
 
-async def test_a_burst_begins_in_steps_and_whole(stage: Stage, autojump_clock: MockClock) -> None:
+async def test_a_burst_of_turns_begins_in_steps_and_completely(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
     count = 3 * AHEAD
     stage.agent = agent = Costly(autojump_clock, blocks=0.0)
     async with stage.life() as gateway:
@@ -99,7 +101,7 @@ async def test_a_burst_begins_in_steps_and_whole(stage: Stage, autojump_clock: M
         assert agent.at_once == count
 
 
-async def test_a_stop_is_not_held_up_by_turns_that_wait_for_the_loop(
+async def test_a_stop_does_not_wait_for_turns_that_wait_for_the_loop(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
     stage.agent = Costly(autojump_clock, blocks=0.5)

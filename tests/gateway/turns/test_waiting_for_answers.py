@@ -15,10 +15,10 @@ from tests.disk import Disk
 from tests.gateway.turns.asking import asks, may, requests, two, which
 from tests.stage import Stage, everyone
 
-# --- the clock of inactivity -----------------------------------------------------------------------------
+# --- the inactivity clock --------------------------------------------------------------------------------
 
 
-async def test_while_a_person_is_waited_for_nothing_counts_as_silence_and_afterwards_it_does(
+async def test_inactivity_is_counted_only_after_the_answer(
     stage: Stage,
 ) -> None:
     stage.config = everyone(
@@ -43,7 +43,7 @@ async def test_while_a_person_is_waited_for_nothing_counts_as_silence_and_afterw
         assert stage.outcomes() == ["timed_out"]
 
 
-async def test_while_a_person_is_waited_for_nobody_types_or_says_that_it_works(stage: Stage) -> None:
+async def test_typing_and_progress_notices_pause_until_the_answer(stage: Stage) -> None:
     asks(stage, which, then_takes=100)
     stage.config = everyone(AgentConfig(gateway_notify_interval=50))
     async with stage.life():
@@ -58,7 +58,7 @@ async def test_while_a_person_is_waited_for_nobody_types_or_says_that_it_works(s
         assert chat.texts == ["Which one?", words.still_working(150)]
 
 
-async def test_one_answer_does_not_start_the_clock_while_another_is_waited_for(stage: Stage) -> None:
+async def test_inactivity_is_not_counted_while_another_answer_is_open(stage: Stage) -> None:
     limits = AgentConfig(gateway_timeout=30, gateway_timeout_warning=0, gateway_notify_interval=0)
     stage.config = everyone(limits)
     got = asks(stage, two)
@@ -75,7 +75,7 @@ async def test_one_answer_does_not_start_the_clock_while_another_is_waited_for(s
 
 
 @pytest.mark.parametrize("question", [which, may])
-async def test_stop_closes_what_is_asked(
+async def test_stop_closes_open_questions(
     stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
     got = asks(stage, question)
@@ -109,7 +109,7 @@ async def test_an_answer_counts_while_the_gateway_goes_down(
 
 
 @pytest.mark.parametrize("question", [which, may])
-async def test_a_turn_that_is_taken_up_asks_again(
+async def test_a_resumed_turn_asks_again(
     stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
     got = asks(stage, question)
@@ -129,10 +129,10 @@ async def test_a_turn_that_is_taken_up_asks_again(
 
 
 @pytest.mark.parametrize("eighths", range(-6, 14))
-async def test_an_answer_in_the_moment_in_which_patience_ends_counts_or_is_a_message(
+async def test_an_answer_around_the_end_of_the_patience_counts_or_is_a_message(
     stage: Stage, eighths: int
 ) -> None:
-    """Each commit takes half a second; the answer comes before the end of patience, in it and behind it."""
+    """Each commit takes half a second; the answer comes before, at and after the end of the patience."""
     stage.config = everyone(AgentConfig(clarify_timeout=20), busy="queue")
     got = asks(stage, which)
     async with trio.open_nursery() as nursery:
@@ -150,6 +150,8 @@ async def test_an_answer_in_the_moment_in_which_patience_ends_counts_or_is_a_mes
             texts = stage.platform.chat("42").texts
             [(_, answer, _, closed)] = requests(stage)
             assert closed
-            assert [said for said, _ in got] == [answer], "what is stored is what the agent is told"
-            assert ("You said: blue" in texts) is (answer is None), "one of both, and never neither"
+            assert [said for said, _ in got] == [answer], "the agent gets the stored answer"
+            assert ("You said: blue" in texts) is (answer is None), (
+                "the text is either the answer or a message"
+            )
             assert stage.pending() == []
