@@ -22,7 +22,7 @@ SECONDS = 10
 
 
 class Costly(Agent):
-    """An agent that works for some seconds in steps of a tenth; its first turn blocks the loop at each step."""
+    """An agent that works for some seconds in steps; its first turn blocks the loop at each step."""
 
     def __init__(self, clock: MockClock, blocks: float) -> None:
         super().__init__()
