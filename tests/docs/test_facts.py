@@ -1,0 +1,78 @@
+"""The facts in the pages are those of the code: outcomes, endings, messages."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+
+import pytest
+
+from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit, Supervisor, consequences
+from hermes_trio.state.tables.turns import END_EFFECTS, Outcome
+
+from .pages import ROOT, cells, page
+
+_INBOX = {"done": "done", "of_turn": "stay with the turn", "pending": "pending again"}
+
+
+def test_the_page_about_stopping_has_each_outcome_and_its_effects() -> None:
+    _, *told = cells("run/stopping.md", "Outcomes of a turn")
+    assert [row[0] for row in told] == [outcome.replace("_", " ") for outcome in Outcome]
+    assert [row[2] for row in told] == [_INBOX[END_EFFECTS[outcome].inbox] for outcome in Outcome]
+    assert [row[4] == "yes" for row in told] == [END_EFFECTS[outcome].mark == "set" for outcome in Outcome]
+
+
+_ENDINGS = {
+    "Planned stop": (Cause.PLANNED, Supervisor.NONE),
+    "Signal that nobody announced": (Cause.SIGNAL, Supervisor.NONE),
+    "Restart under systemd": (Cause.RESTART, Supervisor.SYSTEMD),
+    "Restart under another supervisor": (Cause.RESTART, Supervisor.OTHER),
+    "Restart without a supervisor": (Cause.RESTART, Supervisor.NONE),
+    "Every platform refuses the gateway": (Cause.NOTHING_SERVES, Supervisor.NONE),
+}
+_EXITS = {
+    Exit.OK: "0",
+    Exit.FAILURE: "1",
+    Exit.QUEUE_UNIT: "0, ",
+    Exit.TEMPFAIL: "75",
+    Exit.EXEC: "none",
+    Exit.CONFIG: "78",
+}
+
+
+@pytest.mark.parametrize("ending", _ENDINGS)
+def test_the_page_about_stopping_says_what_follows_from_an_ending(ending: str) -> None:
+    (told,) = (row for row in cells("run/stopping.md", "Endings of the gateway") if row[0] == ending)
+    cause, supervisor = _ENDINGS[ending]
+    follows = consequences(Ending(cause, 0), supervisor)
+    assert f"Gateway {told[1]}" in follows.told
+    assert told[2] == f"`{follows.resume_reason}`"
+    assert told[3] == f"`{follows.state_left}`"
+    assert told[4].startswith(_EXITS[follows.exit])
+
+
+@cache
+def texts_of_the_code() -> str:
+    """Every text in the code, with … for what is put into it."""
+    found = []
+    for path in (*ROOT.glob("hermes_trio/**/*.py"), *ROOT.glob("platforms/hermes_platforms/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = (one.value if isinstance(one, ast.Constant) else "…" for one in node.values)
+                found.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def symptoms() -> list[str]:
+    """The messages in the first column of the tables about trouble."""
+    first = re.findall(r"^\| (.+?) \|", page("run/troubleshooting.md"), re.MULTILINE)
+    found = [code for cell in first for code in re.findall(r"`([^`]+)`", cell)]
+    return [text for text in found if " " in text and not text.startswith(("hermes-trio ", "/"))]
+
+
+@pytest.mark.parametrize("symptom", symptoms())
+def test_a_message_in_the_page_about_trouble_is_one_of_the_code(symptom: str) -> None:
+    assert symptom.strip("… ") in texts_of_the_code()
