@@ -31,7 +31,7 @@ from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.base.world import World
 from hermes_trio.config.config_file import Loaded
 from hermes_trio.config.schema import GatewayConfig, ModelConfig, PlatformConfig
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.loop.open_files import raise_open_files
 from hermes_trio.platform.contract import Outgoing, Traits
 from hermes_trio.state.tables.session_entry import SessionEntry
@@ -189,7 +189,7 @@ async def _serving(home: Path, url: str, model: str) -> AsyncIterator[Crowd]:
 
         async def serving(task_status: trio.TaskStatus[object]) -> None:
             agent = open_agent(loaded, {}, World())
-            await serve(home, config, agent=agent, adapters=crowd.links, task_status=task_status)
+            await serve(Setup(home, config, agent=agent, adapters=crowd.links), task_status=task_status)
 
         gateway = await nursery.start(serving)
         yield crowd

@@ -29,7 +29,7 @@ import psutil
 import trio
 
 from hermes_trio.config.schema import GatewayConfig, WebConfig
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.open_files import raise_open_files
 from hermes_trio.web.app import Web
@@ -222,11 +222,7 @@ def _serve_ours(pipe: Connection, case: Case) -> None:
 
                 async def gateway(task_status: trio.TaskStatus[object]) -> None:
                     await serve(
-                        home,
-                        config,
-                        agent=agent,
-                        adapters=[web.platform],
-                        doors=[web.door],
+                        Setup(home, config, agent=agent, adapters=[web.platform], doors=[web.door]),
                         task_status=task_status,
                     )
 

@@ -23,8 +23,8 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import trio
 
@@ -34,14 +34,22 @@ from .gateway.ending.control import Control
 from .gateway.ending.endings_table import MARGIN, Cause, Ending, Supervisor
 from .gateway.facade import Gateway
 from .gateway.links.adapters import refuse_unnamed
-from .gateway.serve import Door, Guarded
+from .gateway.serve import Door, Guarded, Setup
 from .gateway.serve import serve as _serve
 from .gateway.turn.agent_function import Agent
-from .host.loop.worker import Worker, worker_thread
-from .host.processes.guard import open_guard
+from .host.loop.worker import Worker
 from .platform.contract import Adapter
 
 LEFT = "left or cancelled by the host"
+
+
+class Plugs(TypedDict, total=False):
+    """What may be plugged into a gateway besides its agent and its adapters."""
+
+    doors: Sequence[Door]
+    world: World
+    worker: Worker
+    guarded: Guarded
 
 
 async def serve(
@@ -50,34 +58,24 @@ async def serve(
     *,
     agent: Agent | AbstractAsyncContextManager[Agent],
     adapters: Sequence[Adapter],
-    doors: Sequence[Door] = (),
-    world: World | None = None,
-    worker: Worker = worker_thread,
-    guarded: Guarded = open_guard,
     task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
+    **plugs: Unpack[Plugs],
 ) -> None:
     """Serve until the gateway is asked to end, or this is cancelled. `await nursery.start(partial(serve,
     ...))` returns the `Gateway` once its doors are open."""
-    refuse_unnamed(adapters, config)
+    setup = Setup(Path(home), config, agent=agent, adapters=adapters, **plugs)
+    await _serve_shielded(setup, task_status)
+
+
+async def _serve_shielded(setup: Setup, task_status: trio.TaskStatus[Gateway]) -> None:
+    refuse_unnamed(setup.adapters, setup.config)
     control = Control()
     # The one shield without a deadline of its own: it gets one the moment there is an ending.
     shield = trio.CancelScope(shield=True)
 
     async def tree() -> None:
         with shield:
-            await _serve(
-                Path(home),
-                config,
-                agent=agent,
-                adapters=adapters,
-                doors=doors,
-                control=control,
-                world=world,
-                supervised_by=Supervisor.HOST,
-                worker=worker,
-                guarded=guarded,
-                task_status=task_status,
-            )
+            await _serve(setup, control=control, supervised_by=Supervisor.HOST, task_status=task_status)
         nursery.cancel_scope.cancel(reason="the gateway has ended")
 
     async with trio.open_nursery() as nursery:
@@ -98,29 +96,16 @@ async def open_gateway(
     *,
     agent: Agent | AbstractAsyncContextManager[Agent],
     adapters: Sequence[Adapter],
-    doors: Sequence[Door] = (),
-    world: World | None = None,
-    worker: Worker = worker_thread,
-    guarded: Guarded = open_guard,
+    **plugs: Unpack[Plugs],
 ) -> AsyncIterator[Gateway]:
-    """A gateway that serves as long as the block."""
-    start = partial(
-        serve,
-        home,
-        config,
-        agent=agent,
-        adapters=adapters,
-        doors=doors,
-        world=world,
-        worker=worker,
-        guarded=guarded,
-    )
+    """Open a gateway that serves as long as the block."""
+    setup = Setup(Path(home), config, agent=agent, adapters=adapters, **plugs)
     try:
         async with trio.open_nursery() as nursery:
             with trio.CancelScope() as body:
 
                 async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
-                    await start(task_status=task_status)
+                    await _serve_shielded(setup, task_status)
                     body.cancel(reason="the gateway has ended")
 
                 yield await nursery.start(serving)

@@ -19,7 +19,7 @@ from hermes_trio.base.world import World
 from hermes_trio.config.schema import AgentConfig, DisplayConfig, GatewayConfig, PlatformConfig
 from hermes_trio.gateway.ending.endings_table import Supervisor
 from hermes_trio.gateway.facade import Gateway
-from hermes_trio.gateway.serve import Guarded, serve
+from hermes_trio.gateway.serve import Guarded, Setup, serve
 from hermes_trio.gateway.turn.agent_function import Agent as TurnAgent
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
@@ -138,15 +138,17 @@ class Stage:
     async def _serve(self, task_status: trio.TaskStatus[Gateway]) -> None:
         self.ended_at = None
         await serve(
-            self.home,
-            self.config,
-            agent=self.opened_agent or self.agent,
-            adapters=[self.platform, self.web.platform] if self.web else [self.platform],
-            doors=[self.web.door] if self.web else (),
-            world=self.world,
+            Setup(
+                self.home,
+                self.config,
+                agent=self.opened_agent or self.agent,
+                adapters=[self.platform, self.web.platform] if self.web else [self.platform],
+                doors=[self.web.door] if self.web else (),
+                world=self.world,
+                worker=self._worker,
+                guarded=self.guarded,
+            ),
             supervised_by=self.supervised_by,
-            worker=self._worker,
-            guarded=self.guarded,
             task_status=task_status,
         )
         self.ended_at = trio.current_time()

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -71,27 +72,36 @@ Guarded = Callable[[], AbstractAsyncContextManager[Guard | None]]
 log = Log(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The home of a gateway, its configuration, and everything that is plugged into it."""
+
+    path: Path
+    config: GatewayConfig
+    _: KW_ONLY
+    agent: Agent | AbstractAsyncContextManager[Agent]
+    adapters: Sequence[Adapter]
+    doors: Sequence[Door] = ()
+    world: World = field(default_factory=World)
+    worker: Worker = worker_thread
+    """Runs the blocking work of the store and the journals."""
+    guarded: Guarded = open_guard
+
+
 async def serve(
-    path: Path,
-    config: GatewayConfig,
+    setup: Setup,
     *,
-    agent: Agent | AbstractAsyncContextManager[Agent],
-    adapters: Sequence[Adapter],
-    doors: Sequence[Door] = (),
     control: Control | None = None,
-    world: World | None = None,
     supervised_by: Supervisor = Supervisor.NONE,
-    worker: Worker = worker_thread,
-    guarded: Guarded = open_guard,
     task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
 ) -> Ending:
-    """Run a gateway in the home at `path` until its end is requested, and return the ending. With
-    `nursery.start` the caller gets the `Gateway` as soon as its doors are open."""
-    world = world or World()
+    """Run a gateway until its end is requested, and return the ending. With `nursery.start` the caller gets
+    the `Gateway` as soon as its doors are open."""
+    path, config, world, worker = setup.path, setup.config, setup.world, setup.worker
     shutdown = Shutdown(control or Control(), supervised_by)
     control = shutdown.control
-    if not isinstance(agent, AbstractAsyncContextManager):
-        checked_agent(agent)  # before anything is opened
+    if not isinstance(setup.agent, AbstractAsyncContextManager):
+        checked_agent(setup.agent)  # before anything is opened
     with ExitStack() as masked, locked_home(path) as lock, worker("status") as status_runner:
         secrets = KnownSecrets(masking_of(path, config, os.environ))
         masked.enter_context(log_masked_by(secrets.masking))
@@ -111,8 +121,8 @@ async def serve(
                     worker=worker,
                     close_by=lambda: control.end_by - 1.0,
                 ) as journals,
-                guarded() as guard,
-                _opened(agent, control) as opened_agent,
+                setup.guarded() as guard,
+                _opened(setup.agent, control) as agent,
             ):
                 home = Home(
                     path=path,
@@ -127,10 +137,10 @@ async def serve(
                     worker=worker,
                     secrets=secrets,
                 )
-                connections = {(a.name, a.account): Connection(a, board, secrets) for a in adapters}
+                connections = {(a.name, a.account): Connection(a, board, secrets) for a in setup.adapters}
                 await _take_over(home, shutdown, connections, guard)
                 commands = CommandRunner(home, shutdown, guard)
-                await _connected(home, shutdown, connections, commands, opened_agent, doors, task_status)
+                await _connected(home, shutdown, connections, commands, agent, setup.doors, task_status)
                 await store_report(home, shutdown)
             ending = _left_behind(home, shutdown)
             outermost.cancel_scope.cancel(reason="the state is written last")

@@ -32,7 +32,7 @@ from hermes_trio import load_config
 from hermes_trio.gateway.links.adapters import find_adapters
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.triggers import obey_signals
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.processes.process_identity import own
 from hermes_trio.base.world import World
 
@@ -46,7 +46,8 @@ async def main():
     config, control, world = load_config(home, os.environ).config, Control(), World()
     async with trio.open_nursery() as nursery:
         await nursery.start(obey_signals, control, home, own(), world, config.agent.restart_drain_timeout)
-        await serve(home, config, agent=agent, adapters=find_adapters(config), control=control, world=world)
+        setup = Setup(home, config, agent=agent, adapters=find_adapters(config), world=world)
+        await serve(setup, control=control)
         nursery.cancel_scope.cancel()
 
 trio.run(main)

@@ -20,7 +20,7 @@ from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.triggers import watch_drain_request
 from hermes_trio.gateway.facade import Gateway
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.home.markers import DRAIN_REQUEST
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
@@ -100,10 +100,8 @@ async def serving(
         if watched:
             await beside.start(watch_drain_request, control, home, world)
         config = everyone(AgentConfig())
-        await serve(
-            home, config, agent=agent, adapters=[platform], control=control, world=world, guarded=no_guard,
-            task_status=task_status,
-        )  # fmt: skip
+        setup = Setup(home, config, agent=agent, adapters=[platform], world=world, guarded=no_guard)
+        await serve(setup, control=control, task_status=task_status)
         beside.cancel_scope.cancel()
 
 

@@ -36,7 +36,7 @@ from ...gateway.ending.endings_table import Cause, Ending, Supervisor, consequen
 from ...gateway.ending.triggers import signals_we_know, watch_drain_request
 from ...gateway.facade import Gateway
 from ...gateway.outbound.texts import database_damaged
-from ...gateway.serve import serve
+from ...gateway.serve import Setup, serve
 from ...host.home.home_lock import refuse_if_busy
 from ...host.loop.task_tree import waits_noted, write_tree_on_signal
 from ...state.tables import inbox, turns
@@ -169,12 +169,14 @@ class _Chat:
         )
         report = self.terminal.report
         await serve(
-            self.home,
-            self.loaded.config,
-            agent=open_agent(self.loaded, self.loaded.environ, self.world, tell=report),
-            adapters=[console],
+            Setup(
+                self.home,
+                self.loaded.config,
+                agent=open_agent(self.loaded, self.loaded.environ, self.world, tell=report),
+                adapters=[console],
+                world=self.world,
+            ),
             control=self.control,
-            world=self.world,
             task_status=task_status,
         )
         scope.cancel(reason="the gateway has ended")

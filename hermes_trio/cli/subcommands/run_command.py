@@ -33,7 +33,7 @@ from ...gateway.ending.triggers import obey_signals, run_planned_stop_watcher, w
 from ...gateway.facade import Gateway
 from ...gateway.links.adapters import find_adapters
 from ...gateway.outbound.texts import database_damaged
-from ...gateway.serve import serve
+from ...gateway.serve import Setup, serve
 from ...host.home.home_lock import refuse_if_busy
 from ...host.home.state_file import PlatformState, is_wanted, read_status
 from ...host.home.status_board import StatusBoard, leave_failed_start
@@ -116,17 +116,15 @@ async def _run(
     control, world, me = Control(), World(), own()
     grace = loaded.config.agent.restart_drain_timeout
     web = Web(loaded.config, __version__, owns_process=True)
-    serving = partial(
-        serve,
+    setup = Setup(
         home,
         loaded.config,
         agent=open_agent(loaded, loaded.environ, world, tell=_tell),
         adapters=[*adapters, web.platform],
         doors=[web.door],
-        control=control,
         world=world,
-        supervised_by=watched_by,
     )
+    serving = partial(serve, setup, control=control, supervised_by=watched_by)
     with waits_noted() as waits:
         async with trio.open_nursery() as beside:
             await beside.start(obey_signals, control, home, me, world, grace)

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from hermes_trio.base.world import World
 from hermes_trio.cli.last_exit import last_life
 from hermes_trio.gateway.ending.endings_table import Cause, Ending
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.home.state_file import Status, read_status
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.platform.contract import CredentialsRefused
@@ -20,13 +20,15 @@ from tests.stage import Agent, Stage, everyone, no_guard
 
 async def ends(home: Path, *platforms: MemoryPlatform) -> Ending:
     return await serve(
-        home,
-        everyone(),
-        agent=Agent(),
-        adapters=platforms,
-        world=World(),
-        worker=inline_worker,
-        guarded=no_guard,
+        Setup(
+            home,
+            everyone(),
+            agent=Agent(),
+            adapters=platforms,
+            world=World(),
+            worker=inline_worker,
+            guarded=no_guard,
+        )
     )
 
 

@@ -9,7 +9,7 @@ import trio.lowlevel
 import trio.testing
 
 from hermes_trio.gateway.facade import Gateway
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.home.state_file import read_status
 from tests.stage import Stage
 
@@ -33,14 +33,16 @@ async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next
 
     async def served(task_status: trio.TaskStatus[Gateway]) -> None:
         await serve(
-            stage.home,
-            stage.config,
-            agent=stage.agent,
-            adapters=[stage.platform],
-            doors=[slow_door],
-            world=stage.world,
-            worker=stage.worker,
-            guarded=stage.guarded,
+            Setup(
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=[stage.platform],
+                doors=[slow_door],
+                world=stage.world,
+                worker=stage.worker,
+                guarded=stage.guarded,
+            ),
             task_status=task_status,
         )
 

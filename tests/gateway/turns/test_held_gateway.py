@@ -20,7 +20,7 @@ from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.triggers import watch_drain_request
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.home.markers import DRAIN_REQUEST, write_drain_request
 from hermes_trio.host.home.state_file import GatewayState, read_status
 from hermes_trio.host.loop.worker import inline_worker
@@ -155,14 +155,16 @@ async def watched(stage: Stage) -> AsyncIterator[Gateway]:
 
     async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
         await serve(
-            stage.home,
-            stage.config,
-            agent=stage.agent,
-            adapters=[stage.platform],
+            Setup(
+                stage.home,
+                stage.config,
+                agent=stage.agent,
+                adapters=[stage.platform],
+                world=stage.world,
+                worker=inline_worker,
+                guarded=no_guard,
+            ),
             control=control,
-            world=stage.world,
-            worker=inline_worker,
-            guarded=no_guard,
             task_status=task_status,
         )
 

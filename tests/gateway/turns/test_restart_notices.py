@@ -14,7 +14,7 @@ from hermes_trio.base.messages import HomeChannel
 from hermes_trio.config.schema import PlatformConfig
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.home.markers import RESTART_PENDING
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.platform.contract import LinkLost, Traits
@@ -29,13 +29,15 @@ async def life(stage: Stage, adapters: Adapters) -> AsyncIterator[Gateway]:
     async with trio.open_nursery() as nursery:
         gateway: Gateway = await nursery.start(
             lambda task_status: serve(
-                stage.home,
-                stage.config,
-                agent=stage.agent,
-                adapters=adapters,
-                world=stage.world,
-                worker=inline_worker,
-                guarded=no_guard,
+                Setup(
+                    stage.home,
+                    stage.config,
+                    agent=stage.agent,
+                    adapters=adapters,
+                    world=stage.world,
+                    worker=inline_worker,
+                    guarded=no_guard,
+                ),
                 task_status=task_status,
             )
         )
@@ -124,13 +126,15 @@ async def test_a_start_that_is_repeated_after_a_cancel_tells_each_notice_once(
 
             nursery.start_soon(kill)
             await serve(
-                stage.home,
-                stage.config,
-                agent=stage.agent,
-                adapters=[stage.platform],
-                world=stage.world,
-                worker=inline_worker,
-                guarded=no_guard,
+                Setup(
+                    stage.home,
+                    stage.config,
+                    agent=stage.agent,
+                    adapters=[stage.platform],
+                    world=stage.world,
+                    worker=inline_worker,
+                    guarded=no_guard,
+                )
             )
     for _ in range(2):
         async with stage.life():

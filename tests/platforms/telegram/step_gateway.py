@@ -21,7 +21,7 @@ from outcome import Outcome
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig, StreamingConfig
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, worker_thread
 
@@ -85,12 +85,7 @@ async def main(home: Path, base_url: str, token: str, last: int) -> None:
     )
     bot = TelegramAdapter(token, base_url=base_url)
     await serve(
-        home,
-        config,
-        agent=agent,
-        adapters=[bot],
-        worker=Steps(home, last).worker,
-        guarded=no_guard,
+        Setup(home, config, agent=agent, adapters=[bot], worker=Steps(home, last).worker, guarded=no_guard)
     )
 
 

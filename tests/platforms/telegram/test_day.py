@@ -26,7 +26,7 @@ from hermes_platforms.telegram.testing import ApiError, BotApi, open_bot_api
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig
 from hermes_trio.gateway.facade import Gateway
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.platform.contract import FloodWait
@@ -99,13 +99,15 @@ async def life(day: Day) -> AsyncIterator[Gateway]:
 
         async def run(task_status: trio.TaskStatus[Gateway]) -> None:
             await serve(
-                day.home,
-                config,
-                agent=agent,
-                adapters=[bot],
-                world=world(),
-                worker=inline_worker,
-                guarded=no_guard,
+                Setup(
+                    day.home,
+                    config,
+                    agent=agent,
+                    adapters=[bot],
+                    world=world(),
+                    worker=inline_worker,
+                    guarded=no_guard,
+                ),
                 task_status=task_status,
             )
 

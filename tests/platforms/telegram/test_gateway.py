@@ -20,7 +20,7 @@ from hermes_platforms.telegram.testing.bot_api_methods import ApiError
 from hermes_trio.base.messages import Attachment
 from hermes_trio.config.schema import GatewayConfig, PlatformConfig, StreamingConfig
 from hermes_trio.gateway.facade import Gateway
-from hermes_trio.gateway.serve import serve
+from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import ChatGone, FloodWait
 from hermes_trio.state.tables.turns import Outcome
@@ -62,7 +62,9 @@ async def life(home: Path, bot: TelegramAdapter, agent: Agent) -> AsyncIterator[
     async with trio.open_nursery() as nursery:
 
         async def run(task_status: trio.TaskStatus[Gateway]) -> None:
-            await serve(home, config, agent=agent, adapters=[bot], guarded=no_guard, task_status=task_status)
+            await serve(
+                Setup(home, config, agent=agent, adapters=[bot], guarded=no_guard), task_status=task_status
+            )
 
         gateway = await nursery.start(run)
         yield gateway
