@@ -36,7 +36,7 @@ from tests.stage import Agent, Stage, everyone
 REAL = (
     "tests/agent/test_delegate.py",
     "tests/agent/test_leaks.py",
-    "tests/agent/test_servers_of_tools.py",
+    "tests/agent/test_agent_mcp.py",
     "tests/browser/",
     "tests/cases/test_stale_resume.py",
     "tests/cases/test_stop_command.py",

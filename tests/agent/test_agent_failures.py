@@ -13,7 +13,7 @@ from hermes_trio.testing.model_replies import Reply, refused
 from tests.agent.agent_scene import API_KEY, open_scene
 
 
-async def test_a_model_that_fails_is_told_in_words_with_a_remedy(tmp_path: Path) -> None:
+async def test_a_failure_of_the_model_is_shown_with_a_remedy(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         scene.server.answers(refused("openai", 401, "invalid_request_error", "Incorrect API key provided."))
         shown = await scene.says("hello", until="key")
@@ -22,7 +22,7 @@ async def test_a_model_that_fails_is_told_in_words_with_a_remedy(tmp_path: Path)
         assert API_KEY not in shown
 
 
-async def test_another_model_answers_where_the_first_one_cannot(tmp_path: Path) -> None:
+async def test_the_fallback_model_answers_if_the_first_one_cannot(tmp_path: Path) -> None:
     async with open_scene(tmp_path, fallback=FallbackConfig(name="other-model")) as scene:
         scene.server.answers(refused("openai", 404, "model_not_found", "There is no such model."))
         scene.server.answers(Reply().says("I am the other one."))
@@ -32,11 +32,13 @@ async def test_another_model_answers_where_the_first_one_cannot(tmp_path: Path) 
         assert any("Going on with other-model" in text for text in said)
         scene.server.answers(Reply().says("Back again."))
         await scene.says("and now?", until="Back again.")
-        assert scene.server.requests[-1].body["model"] == "test-model", "the first one is asked again"
+        assert scene.server.requests[-1].body["model"] == "test-model", (
+            "the next turn begins with the first one"
+        )
 
 
 class BrokenModel:
-    """A model with a mistake in its code: it raises an exception that is none of ours, with secrets in it."""
+    """A model with a defect: it raises an unexpected exception whose text contains secrets."""
 
     name = "broken"
 
@@ -51,7 +53,7 @@ async def test_the_text_of_an_unexpected_exception_is_shown_without_secrets(tmp_
             assert secret not in shown
 
 
-async def test_what_is_shown_of_a_call_holds_no_secret(tmp_path: Path) -> None:
+async def test_the_preview_of_a_call_holds_no_secret(tmp_path: Path) -> None:
     secret = "ghp_" + "x" * 36
     async with open_scene(tmp_path) as scene:
         for word in (f"use {secret} for it", "y" * (200 - len('{"word": "') - 11) + " " + secret):

@@ -1,4 +1,4 @@
-"""When a conversation is too long and what becomes of it then: rules over rows, whoever wrote them."""
+"""The limit of a conversation's length, and its shortening: rules for transcripts of any content."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ texts = words | st.just("é" * 300) | st.just("")
 
 @st.composite
 def rounds(draw: st.DrawFn, turn: int) -> list[TranscriptRow]:
-    """One turn: what was asked, any number of rounds of tools, and an answer, or none."""
+    """Draw one turn: a request, any number of rounds of tools, and an answer or none."""
     rows = [TranscriptRow("user", draw(texts) + f" request {turn}", 1.0, turn)]
     for number in range(draw(st.integers(0, 4))):
         calls = tuple(
@@ -57,8 +57,8 @@ def transcripts(draw: st.DrawFn) -> list[TranscriptRow]:
     return [replace(row, id=n, place=n // 3) for n, row in enumerate(rows, start=1)]
 
 
-def accepted(rows: Sequence[TranscriptRow], compaction: Compaction) -> None:
-    """Every server takes it."""
+def check_request(rows: Sequence[TranscriptRow], compaction: Compaction) -> None:
+    """Check that the shortened conversation keeps the rules of both wire formats."""
     messages = messages_of(rows, compaction)
     request = ModelRequest(messages=tuple(messages))
     check_chat(json.loads(msgspec.json.encode(chat_body(request, OPENAI))))
@@ -73,7 +73,7 @@ def shortened(rows: Sequence[TranscriptRow], compaction: Compaction, attempt: in
 
 
 @given(transcripts(), st.lists(st.integers(0, len(KEPT) - 1), min_size=1, max_size=4))
-def test_whatever_is_shortened_can_be_sent_and_holds_what_was_asked_last(
+def test_any_shortened_conversation_is_valid_and_holds_the_last_request(
     rows: list[TranscriptRow], attempts: list[int]
 ) -> None:
     compaction = WHOLE
@@ -81,7 +81,7 @@ def test_whatever_is_shortened_can_be_sent_and_holds_what_was_asked_last(
         new = shortened(rows, compaction, attempt)
         if new is None:
             continue
-        accepted(rows, new)
+        check_request(rows, new)
         messages = messages_of(rows, new)
         before = tokens(messages_of(rows, compaction))
         if before > 2_000:
@@ -89,11 +89,11 @@ def test_whatever_is_shortened_can_be_sent_and_holds_what_was_asked_last(
         said = [message.text for message in messages if isinstance(message, UserMessage)]
         asked = [row for row in rows if row.role == "user"]
         of_last_turn = [row.content for row in asked if row.turn_id == asked[-1].turn_id]
-        assert of_last_turn[0] in said, "what the last turn began with"
+        assert of_last_turn[0] in said, "the first request of the last turn"
         assert of_last_turn[-1] in said
         at = next((n for n, row in enumerate(rows) if position(row) >= new.kept), len(rows))
-        behind = next((row.role for row in rows[at:] if row.role != "user"), "assistant")
-        assert behind == "assistant", "no result without its call"
+        next_role = next((row.role for row in rows[at:] if row.role != "user"), "assistant")
+        assert next_role == "assistant", "no result without its call"
         compaction = new
 
 
@@ -106,18 +106,18 @@ def tool_rounds(count: int, size: int) -> list[TranscriptRow]:
     return [replace(row, id=n) for n, row in enumerate(rows, start=1)]
 
 
-def test_old_results_become_one_line_before_any_model_is_asked() -> None:
+def test_old_results_become_one_line_before_a_summary_is_written() -> None:
     rows = tool_rounds(20, 8_000)
     made = plan(rows, WHOLE)
     assert made is not None
-    assert made.old == (), "that is enough"
+    assert made.old == (), "step one is enough"
     results = [one for one in messages_of(rows, made.lighter) if isinstance(one, ToolResult)]
     assert [len(one.content) > 300 for one in results] == [False] * 16 + [True] * 4
     assert "A result of 8000 characters" in results[0].content
-    accepted(rows, made.lighter)
+    check_request(rows, made.lighter)
 
 
-def test_what_no_line_can_shorten_is_summarised_and_the_summary_is_brought_up_to_date() -> None:
+def test_long_texts_are_summarised_and_the_summary_is_updated() -> None:
     rows = [
         TranscriptRow(
             role, f"{role} {n} " + "word " * 500, 1.0, n, finish="stop" if role == "assistant" else None, id=n
@@ -141,13 +141,13 @@ def test_what_no_line_can_shorten_is_summarised_and_the_summary_is_brought_up_to
     assert len(rest) == 7
     again = plan(rows, first)
     assert again is not None
-    assert again.old[0] == rows[len(made.old)], "what is summarised is not summarised again"
+    assert again.old[0] == rows[len(made.old)], "summarised rows are not summarised again"
     assert f"minutes so far, to be brought up to date: keep what still holds.\n\n{SUMMARY}" in summary_prompt(
         again, 200_000
     )
 
 
-def test_the_material_of_a_summary_fits_the_model_that_writes_it() -> None:
+def test_the_request_for_a_summary_fits_the_model() -> None:
     rows = tool_rounds(400, 200)
     made = plan(rows, WHOLE)
     assert made is not None
@@ -159,17 +159,17 @@ def test_the_material_of_a_summary_fits_the_model_that_writes_it() -> None:
     ("window", "expected"),
     [(8_192, 5_222), (32_768, 20_889), (128_000, 72_000), (200_000, 126_000), (1_000_000, 484_000)],
 )
-def test_when_a_conversation_is_too_long(window: int, expected: int) -> None:
+def test_the_limit_of_a_conversation_follows_the_context_length(window: int, expected: int) -> None:
     assert limit(window) == expected
 
 
-def test_what_cannot_be_shortened_is_left_alone() -> None:
+def test_a_conversation_that_cannot_be_shortened_has_no_plan() -> None:
     assert plan([], WHOLE) is None
     assert plan([TranscriptRow("user", "word " * 9_000, 1.0, 1, id=1)], WHOLE) is None
 
 
 @pytest.mark.parametrize(("opening", "whole"), [("[System note: go on.]", True), ("Something else?", False)])
-def test_what_nobody_has_answered_is_whole_where_it_is_taken_up(opening: str, whole: bool) -> None:
+def test_an_unanswered_request_is_complete_in_a_turn_that_resumes_it(opening: str, whole: bool) -> None:
     asked = f"Do all of this: {'word ' * 10_000} And be quick."
     rows = [
         TranscriptRow("user", asked, 1.0, 1, id=1),

@@ -1,9 +1,8 @@
-"""Wherever a turn is cut, the next life can go on with it: whatever was said and done is asked about in a way
-that every server takes, nothing was done that the transcript does not tell of, and nothing is told twice.
+"""A turn may be cut at any step, and the next life continues it: its requests are valid for both wire
+formats, every executed call is in the transcript, and no result is there twice.
 
-Anywhere means anywhere: before any step that any task takes. The gateway is stopped there, or its home is
-copied there, as a kill at that moment would have left it. Time and threads are played, so that each place
-can be reached again.
+A cut is possible before any step of any task. The gateway is stopped there, or its home is copied there, as a
+kill at that moment would have left it. Clock and threads are virtual, so that each step can be reached again.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ START = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Round:
-    """What a model says in one answer, and what it asks for: tools and their words, `broken` for a call
-    that cannot be made."""
+    """One answer of a model: its text and its calls as pairs of tool and word. The tool `broken` stands for a
+    call that cannot run."""
 
     text: str
     calls: tuple[tuple[str, str], ...]
@@ -76,8 +75,8 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Scripted:
-    """A model that goes through its rounds, and then is done. Who has another agent's task just spells."""
+class ScriptedModel:
+    """A model that plays its rounds and then is done. In a delegated task it makes one call of `spell`."""
 
     rounds: Sequence[Round] = ()
     requests: list[ModelRequest] = field(default_factory=list)
@@ -101,7 +100,7 @@ class _Items:
         items: list[Item] = [ReasoningDelta("Hm.")]
         items += [TextDelta(piece) for piece in (said.text[:3], said.text[3:]) if piece]
         for number, (tool, word) in enumerate(said.calls):
-            # Small servers number their calls anew in each answer.
+            # Small servers reuse the same call ids in each answer.
             arguments = '{"goal": "%s"}' if tool == NAME else '{"word": "%s"}'
             if tool == "broken":
                 items.append(ToolCallBroken(f"call_{number}", "spell", '{"wor', "it is cut off"))
@@ -120,8 +119,8 @@ class _Items:
 
 
 @dataclass
-class Bench:
-    """Tools, and what they did."""
+class RecordingTools:
+    """Tools that record the executed calls."""
 
     done: list[str] = field(default_factory=list)
 
@@ -155,8 +154,9 @@ class Bench:
         return {tool.name: tool for tool in made}
 
 
-class Moment(trio.abc.Instrument):
-    """Does something before one of the steps that tasks take, counted from when it is armed."""
+class StepHook(trio.abc.Instrument):
+    """An instrument that calls a function before a given step of any task. Steps are counted from the moment
+    `steps` is set to 0."""
 
     def __init__(self) -> None:
         self.steps = -1
@@ -169,7 +169,7 @@ class Moment(trio.abc.Instrument):
                 plan()
 
 
-def stage_at(home: Path, model: Scripted, bench: Bench) -> Stage:
+def stage_at(home: Path, model: ScriptedModel, bench: RecordingTools) -> Stage:
     ids = itertools.count(1)
     life = random.randrange(16**6)  # noqa: S311
     world = World(
@@ -179,7 +179,7 @@ def stage_at(home: Path, model: Scripted, bench: Bench) -> Stage:
         zone=UTC,
     )
 
-    def open_model() -> nullcontext[Scripted]:
+    def open_model() -> nullcontext[ScriptedModel]:
         return nullcontext(model)
 
     agent = Agent(open_model, Toolbox(open_model, bench.tools), world, window=None, most=10)
@@ -188,12 +188,12 @@ def stage_at(home: Path, model: Scripted, bench: Bench) -> Stage:
 
 
 async def first_life(
-    home: Path, images: Path, rounds: Sequence[Round], at: Sequence[int], meanwhile: int, moment: Moment
+    home: Path, images: Path, rounds: Sequence[Round], at: Sequence[int], meanwhile: int, moment: StepHook
 ) -> dict[Path, list[str]]:
-    """A life that is copied at these steps, as a kill would leave it, and stopped at the last of them;
-    returns the copies, and what its tools had done by then."""
-    bench = Bench()
-    stage = stage_at(home, Scripted(rounds), bench)
+    """Run a life: copy its home at these steps, as a kill would leave it, and stop at the last one. Return
+    the copies, each with the calls that were executed by then."""
+    bench = RecordingTools()
+    stage = stage_at(home, ScriptedModel(rounds), bench)
     done: dict[Path, list[str]] = {}
     over = trio.Event()
 
@@ -232,8 +232,9 @@ def rows_in(home: Path) -> list[TranscriptRow]:
 
 
 async def second_life(home: Path) -> tuple[list[ModelRequest], list[str]]:
-    """What the model is asked in the next life, when somebody says something more, and what is done then."""
-    model, bench = Scripted(), Bench()
+    """Run the next life, with one more message of the person. Return the requests to the model and the
+    executed calls."""
+    model, bench = ScriptedModel(), RecordingTools()
     stage = stage_at(home, model, bench)
     async with stage.life() as gateway:
         await trio.sleep(30)
@@ -245,7 +246,7 @@ async def second_life(home: Path) -> tuple[list[ModelRequest], list[str]]:
 
 
 def check(request: ModelRequest) -> None:
-    """Both kinds of servers take it."""
+    """Check the request in both wire formats."""
     chat, messages = (
         msgspec.json.decode(msgspec.json.encode(build(request, server)))
         for build, server in zip((chat_body, messages_body), SERVERS, strict=True)
@@ -269,8 +270,10 @@ steps = st.integers(1, 400)
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(rounds=rounds_of, at=st.sets(steps, min_size=2, max_size=8), meanwhile=steps)
-def test_the_next_life_goes_on(rounds: list[Round], at: set[int], meanwhile: int) -> None:
-    moment = Moment()
+def test_the_next_life_continues_after_a_cut_at_any_step(
+    rounds: list[Round], at: set[int], meanwhile: int
+) -> None:
+    moment = StepHook()
 
     async def lives(folder: Path) -> None:
         images = await first_life(folder / "home", folder, rounds, sorted(at), meanwhile, moment)
@@ -279,15 +282,15 @@ def test_the_next_life_goes_on(rounds: list[Round], at: set[int], meanwhile: int
             calls = [call for row in rows for call in row.tool_calls]
             wanted = Counter(call.arguments for call in calls if call.name == "spell")
             assert Counter(json.dumps({"word": word}) for word in done if word != "child") <= wanted, (
-                "stored first"
+                "calls are stored before they run"
             )
             assert done.count("child") <= sum(call.name == NAME for call in calls)
-            assert len([row for row in rows if row.role == "tool"]) <= len(calls), "no result is told twice"
+            assert len([row for row in rows if row.role == "tool"]) <= len(calls), "no result is stored twice"
             requests, done_again = await second_life(image)
-            assert requests, "somebody had said something"
+            assert requests, "the model was asked"
             for request in requests:
                 check(request)
-            assert done_again == [], "nothing is done again by itself"
+            assert done_again == [], "no call runs again by itself"
 
     with tempfile.TemporaryDirectory() as folder:
         clock = trio.testing.MockClock(autojump_threshold=0)

@@ -1,5 +1,5 @@
-"""A task for another agent: it works beside the conversation and ends with the turn, and nothing of it gets
-into the transcript but its report."""
+"""Delegation of a task to another agent: it works outside of the conversation, ends with the turn, and only
+its report gets into the transcript."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tools_of(body: Any) -> list[str]:
     return [tool["function"]["name"] for tool in body["tools"]]
 
 
-async def test_a_task_is_done_elsewhere_and_its_report_comes_back(tmp_path: Path) -> None:
+async def test_a_delegated_task_returns_only_its_report(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         scene.server.answers(delegates("Spell cat.").uses(100, 1))
         scene.server.answers(Reply().says("I spell.").calls("spell", {"word": "cat"}).uses(20, 2))
@@ -47,11 +47,11 @@ async def test_a_task_is_done_elsewhere_and_its_report_comes_back(tmp_path: Path
         assert theirs["messages"][1]["content"] == "Spell cat.\n\nIt is raining."
         assert theirs["messages"][0] != first["messages"][0]
         assert set(tools_of(first)) - set(tools_of(theirs)) == {"delegate_task"}
-        assert "I spell." not in json.dumps(last), "what it said on the way is its own affair"
+        assert "I spell." not in json.dumps(last), "the text on the way is not part of the report"
         entry = await scene.gateway.home.store.get_session_entry(KEY.format("42"))
         assert entry is not None
         assert entry.usage.output_tokens == 10
-        assert entry.usage.last_prompt_tokens == 200, "the length of this conversation, not of the other"
+        assert entry.usage.last_prompt_tokens == 200, "the prompt length of this conversation"
         shown = [(event["event"], event["tool"]) for event in await events(scene) if "tool" in event]
         assert shown == [
             ("tool.started", "delegate_task"),
@@ -62,7 +62,7 @@ async def test_a_task_is_done_elsewhere_and_its_report_comes_back(tmp_path: Path
 
 
 async def events(scene: Scene) -> list[dict[str, Any]]:
-    """What is in the journals of the session."""
+    """Return the events in the journals of the session."""
     entry = await scene.gateway.home.store.get_session_entry(KEY.format("42"))
     assert entry is not None
     found = []
@@ -73,7 +73,7 @@ async def events(scene: Scene) -> list[dict[str, Any]]:
     return found
 
 
-async def test_so_many_work_at_once_and_no_more(tmp_path: Path) -> None:
+async def test_delegated_tasks_run_concurrently_up_to_a_limit(tmp_path: Path) -> None:
     def other_agent(asked: RecordedRequest) -> Reply:
         if asked.body["messages"][-1]["role"] == "tool":
             return Reply().says(f"Done: {asked.body['messages'][1]['content'][:6]}")
@@ -97,7 +97,7 @@ async def test_so_many_work_at_once_and_no_more(tmp_path: Path) -> None:
         scene.check_requests()
 
 
-async def test_it_ends_with_the_turn(tmp_path: Path) -> None:
+async def test_a_delegated_task_ends_with_the_turn(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         scene.server.answers(delegates("Wait."), Reply().calls("wait", {"word": "a"}))
         await scene.platform.says("begin")
@@ -110,9 +110,9 @@ async def test_it_ends_with_the_turn(tmp_path: Path) -> None:
         assert len(scene.server.requests) == asked
 
 
-async def test_what_a_cut_one_had_done_is_told_to_the_next_life(tmp_path: Path) -> None:
+async def test_the_next_life_is_told_the_calls_of_a_cut_task(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
-        # Small servers begin to count anew in each answer.
+        # Small servers reuse the same call ids in each answer.
         scene.server.answers(Reply().calls("delegate_task", {"goal": "Spell, then wait."}, id="call_0"))
         scene.server.answers(Reply().calls("spell", {"word": "dog"}, id="call_0"))
         scene.server.answers(Reply().calls("wait", {"word": "a"}, id="call_0"))
@@ -123,12 +123,12 @@ async def test_what_a_cut_one_had_done_is_told_to_the_next_life(tmp_path: Path) 
         await scene.shows("I have looked.")
         scene.check_requests()
         asked = json.dumps(scene.server.requests[0].body["messages"])
-        assert "not known" in asked, "what came of the task"
-        assert "d-o-g" in asked, "what was seen of it"
+        assert "not known" in asked, "the result of the task"
+        assert "d-o-g" in asked, "the calls that were seen"
         assert scene.bench.done == []
 
 
-async def test_trouble_there_is_a_result_here(tmp_path: Path) -> None:
+async def test_a_failure_of_a_delegated_task_is_a_result(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         scene.server.answers(delegates("Say much."), Reply().says("x" * (LONGEST_REPORT + 1)))
         scene.server.answers(delegates("Say nothing."), Reply(), Reply())

@@ -1,4 +1,4 @@
-"""The demo: a model without a network, behind the loop and the tools that every model has."""
+"""The demo: a model without a network, used by the same loop and with the same tools as every model."""
 
 from __future__ import annotations
 
@@ -35,52 +35,52 @@ async def _run(arguments: Command, place: Workplace) -> Result:
     return Result(f"ran {arguments.command.split()[-1]}")
 
 
-async def _ask(arguments: Question, place: Workplace) -> Result:
+async def _clarify(arguments: Question, place: Workplace) -> Result:
     return Result(await place.ask(arguments.question, arguments.choices) or "nobody there")
 
 
-TOOLS = [Tool("terminal", "Runs.", Command, _run), Tool("clarify", "Asks.", Question, _ask)]
+TOOLS = [Tool("terminal", "Runs.", Command, _run), Tool("clarify", "Asks.", Question, _clarify)]
 
-Demo = Callable[..., Stage]
+OpenDemo = Callable[..., Stage]
 
 
 @pytest.fixture
-def demo(stage: Stage) -> Demo:
-    def made(*tools: Tool, told: Callable[[str], object] | None = None) -> Stage:
+def demo(stage: Stage) -> OpenDemo:
+    def open_demo(*tools: Tool, announced: Callable[[str], object] | None = None) -> Stage:
         config = GatewayConfig(model=ModelConfig(provider="demo"))
         loaded = Loaded(config, (), Path("config.yaml"), {"model.provider": "config.yaml"})
         box = {tool.name: tool for tool in tools}
-        stage.opened_agent = open_agent(loaded, {}, stage.world, tools=box, tell=told)
+        stage.opened_agent = open_agent(loaded, {}, stage.world, tools=box, tell=announced)
         return stage
 
-    return made
+    return open_demo
 
 
 def last(stage: Stage) -> str:
     return stage.platform.chat("42").last or ""
 
 
-async def test_it_says_what_it_is_and_how_a_real_one_is_connected(demo: Demo) -> None:
-    told: list[str] = []
-    stage = demo(told=told.append)
+async def test_the_demo_explains_itself_and_how_to_connect_a_model(demo: OpenDemo) -> None:
+    announced: list[str] = []
+    stage = demo(announced=announced.append)
     async with stage.life():
         await stage.says("hi")
         await trio.sleep(30)
         assert last(stage) == ABOUT.strip()
-    assert told == ["The demo answers, because config.yaml says so."]
+    assert announced == ["The demo answers, because config.yaml says so."]
 
 
-async def test_it_repeats_a_few_words_at_a_time(demo: Demo) -> None:
+async def test_the_demo_repeats_a_few_words_at_a_time(demo: OpenDemo) -> None:
     stage = demo()
     async with stage.life():
         await stage.says("the quick brown fox " * 20)
         await trio.sleep(2)
-        assert last(stage).endswith("▉"), "it grows"
+        assert last(stage).endswith("▉"), "the message grows"
         await trio.sleep(10)
         assert last(stage) == f"You said: {'the quick brown fox ' * 20}".strip()
 
 
-async def test_it_counts_slowly_and_can_be_stopped(demo: Demo) -> None:
+async def test_the_demo_counts_slowly_and_can_be_stopped(demo: OpenDemo) -> None:
     stage = demo()
     async with stage.life():
         await stage.says("count to 3")
@@ -96,7 +96,7 @@ async def test_it_counts_slowly_and_can_be_stopped(demo: Demo) -> None:
         assert any(words.cut_off("1\n2\n3\n4\n5\n6\n") in text for text in stage.platform.chat("42").texts)
 
 
-async def test_it_works_for_a_minute(demo: Demo) -> None:
+async def test_the_demo_works_for_a_minute(demo: OpenDemo) -> None:
     stage = demo()
     async with stage.life():
         await stage.says("work")
@@ -106,7 +106,7 @@ async def test_it_works_for_a_minute(demo: Demo) -> None:
         assert last(stage) == "Working for a minute" + " ." * 12 + " done."
 
 
-async def test_a_cut_one_is_taken_up_again(demo: Demo) -> None:
+async def test_the_demo_resumes_a_cut_answer(demo: OpenDemo) -> None:
     stage = demo()
     async with stage.life() as gateway:
         await stage.says("count to 4")
@@ -115,10 +115,10 @@ async def test_a_cut_one_is_taken_up_again(demo: Demo) -> None:
     stage = demo()
     async with stage.life():
         await trio.sleep(30)
-        assert last(stage) == "Where was I? 4\nDone.", "it knows what it had said"
+        assert last(stage) == "Where was I? 4\nDone.", "it continues from its own text"
 
 
-async def test_it_runs_a_tool_and_tells_what_came_of_it(demo: Demo) -> None:
+async def test_the_demo_runs_a_tool_and_shows_its_result(demo: OpenDemo) -> None:
     stage = demo(*TOOLS)
     async with stage.life() as gateway:
         await stage.says("run")
@@ -130,7 +130,7 @@ async def test_it_runs_a_tool_and_tells_what_came_of_it(demo: Demo) -> None:
         assert json.loads(rows[1].tool_calls[0].arguments).keys() == {"command"}
 
 
-async def test_it_asks_and_needs_a_yes(demo: Demo) -> None:
+async def test_the_demo_asks_a_question_and_needs_an_approval(demo: OpenDemo) -> None:
     stage = demo(*TOOLS)
     async with stage.life():
         await stage.says("ask")
@@ -150,7 +150,7 @@ async def test_it_asks_and_needs_a_yes(demo: Demo) -> None:
             assert any(f"```\n{outcome}\n```" in text for text in texts)
 
 
-async def test_without_the_tool_it_says_so(demo: Demo) -> None:
+async def test_the_demo_names_a_missing_tool(demo: OpenDemo) -> None:
     stage = demo()
     async with stage.life():
         for said, tool in (("run", "terminal"), ("ask", "clarify"), ("danger", "terminal")):
@@ -159,7 +159,7 @@ async def test_without_the_tool_it_says_so(demo: Demo) -> None:
             assert f"I need the tool '{tool}'" in last(stage)
 
 
-async def test_it_has_nothing_to_shorten(demo: Demo) -> None:
+async def test_the_demo_has_nothing_to_compress(demo: OpenDemo) -> None:
     stage = demo()
     async with stage.life():
         await stage.says("x")
@@ -169,13 +169,13 @@ async def test_it_has_nothing_to_shorten(demo: Demo) -> None:
         assert last(stage) == words.nothing_to_compress()
 
 
-async def test_what_was_said_in_several_messages_is_taken_up_whole(demo: Demo) -> None:
+async def test_the_demo_resumes_with_all_messages_of_a_cut_turn(demo: OpenDemo) -> None:
     stage = demo()
     async with stage.life() as gateway:
         await stage.says("count to 2")
         await trio.sleep(0.5)
         gateway.stop(grace=10)
-        await stage.says("one two three")  # two lines of one thought, for the next life
+        await stage.says("one two three")  # these messages are answered in the next life
         await stage.says("four five six")
     stage = demo()
     async with stage.life() as gateway:

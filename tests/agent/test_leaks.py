@@ -1,4 +1,4 @@
-"""Thousands of turns, however they end, leave nothing behind: no file, no task, no socket."""
+"""Thousands of turns with every outcome leave no open file, no task and no socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.host.children.kinds import until
 pytestmark = pytest.mark.skipif(not hasattr(psutil.Process, "num_fds"), reason="open files are not counted")
 
 CROWD = 20
-"""People who talk at the same time, each to a session of their own."""
+"""Number of people who talk at the same time, each in their own session."""
 
 ENDS: dict[str, Reply | Plain] = {
     "answered": Reply().says("Hello."),
@@ -33,9 +33,9 @@ ENDS: dict[str, Reply | Plain] = {
 
 
 def answer(asked: RecordedRequest) -> Reply | Plain:
-    """As the person wants it to end; who got a tool's result is content."""
+    """Return the reply that the message of the person names; after the result of a tool, a final answer."""
     last = asked.body["messages"][-1]
-    # What had no answer stands in front of what is asked now.
+    # Unanswered messages come before the current one.
     return (
         ENDS[last["content"].rpartition("\n\n")[2]]
         if last["role"] == "user"
@@ -44,7 +44,7 @@ def answer(asked: RecordedRequest) -> Reply | Plain:
 
 
 async def everybody_talks(scene: Scene, how: str) -> None:
-    """A turn of each, from what is said to the last words."""
+    """Run one turn for each person, from the message to the delivered answer."""
     scene.server.requests.clear()
     for chat in range(CROWD):
         await scene.platform.says(how, chat=str(chat))
@@ -59,8 +59,8 @@ async def everybody_talks(scene: Scene, how: str) -> None:
 
 
 def held(scene: Scene) -> tuple[int, int]:
-    """How many files and sockets are open, and how many tasks there are, but for the connections that are
-    kept for the next turn: both of their ends are here, and the task that serves them."""
+    """Return the number of open files and sockets, and the number of tasks. Connections that are kept for the
+    next turn are not counted: both ends of each are in this process, and so is the task that serves it."""
     gc.collect()
     kept = scene.server.open
     return psutil.Process().num_fds() - 2 * kept, len(list(task_tree())) - kept
@@ -69,8 +69,8 @@ def held(scene: Scene) -> tuple[int, int]:
 @pytest.mark.parametrize(
     "turns", [300, pytest.param(10_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 )
-async def test_nothing_is_left_of_a_turn(tmp_path: Path, turns: int) -> None:
-    # With the log that `run` has: what draws errors for people takes seconds for each.
+async def test_turns_of_every_outcome_leave_no_file_socket_or_task(tmp_path: Path, turns: int) -> None:
+    # With the file log of `run`: the log that formats errors for a terminal takes seconds for each.
     with log_to_file(tmp_path, GatewayConfig(), {}):
         await many_turns(tmp_path, turns)
 
@@ -84,5 +84,5 @@ async def many_turns(home: Path, turns: int) -> None:
         for _ in range(turns // CROWD // len(ENDS)):
             for how in ENDS:
                 await everybody_talks(scene, how)
-        # Lanes that are idle leave by themselves.
+        # Idle lanes end by themselves after a while.
         await until(lambda: all(now <= then for now, then in zip(held(scene), before, strict=True)))

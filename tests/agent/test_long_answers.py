@@ -1,4 +1,4 @@
-"""A model that does not stop: what it wrote so far is kept, and the turn ends with a word about it."""
+"""A model that does not stop: its answer so far is kept, and the turn ends with an error that says so."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["endpoint", "models", "server", "wire", "world"]
 
 PIECE = 50_000
 ENDLESS = "0123456789" * 3_000_000
-"""Of which a client must not have read much when it hangs up."""
+"""Text without an end: the client must close the connection long before it has read it all."""
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_an_answer_without_an_end_is_ended_and_kept_so_far(tmp_path: Path, provider: Provider) -> None:
+async def test_an_endless_answer_is_ended_and_its_beginning_kept(tmp_path: Path, provider: Provider) -> None:
     async with open_scene(tmp_path, provider=provider) as scene:
         scene.server.answers(Reply(piece=PIECE).says(ENDLESS).hangs())
         shown = await scene.says("go on for ever", until="grew longer than")
@@ -34,7 +34,7 @@ async def test_an_answer_without_an_end_is_ended_and_kept_so_far(tmp_path: Path,
         assert (user.role, kept.role) == ("user", "assistant")
         assert kept.content == ENDLESS[:LONGEST_TEXT]
         assert scene.gateway.work.outcomes[Outcome.FAILED] == 1
-        assert len(scene.server.requests) == 1, "nobody asks for it again"
+        assert len(scene.server.requests) == 1, "the request is not repeated"
         scene.server.answers(Reply().says("Yes."))
         await scene.says("are you there?", until="Yes.")
 
@@ -47,7 +47,7 @@ async def test_one_piece_that_is_too_long_is_cut(tmp_path: Path) -> None:
         assert kept.content == "a" + "b" * (LONGEST_TEXT - 1)
 
 
-async def test_an_answer_as_long_as_the_limit_is_whole(server: ModelServer, models: OpenModel) -> None:
+async def test_an_answer_as_long_as_the_limit_is_complete(server: ModelServer, models: OpenModel) -> None:
     server.answers(Reply(piece=PIECE).says("x" * LONGEST_TEXT))
     async with models() as model:
         items, error = await outcome(model)
@@ -55,9 +55,7 @@ async def test_an_answer_as_long_as_the_limit_is_whole(server: ModelServer, mode
     assert len(text_of(items)) == LONGEST_TEXT
 
 
-async def test_arguments_without_an_end_are_not_kept_and_nothing_is_called(
-    server: ModelServer, models: OpenModel
-) -> None:
+async def test_endless_arguments_are_an_error_and_run_nothing(server: ModelServer, models: OpenModel) -> None:
     server.answers(Reply(piece=PIECE).calls("ls", '{"path": "' + ENDLESS).hangs())
     async with models(retries=3) as model:
         _, error = await outcome(model)
@@ -66,7 +64,7 @@ async def test_arguments_without_an_end_are_not_kept_and_nothing_is_called(
     assert len(server.requests) == 1
 
 
-async def test_many_calls_are_as_long_as_one(server: ModelServer, models: OpenModel) -> None:
+async def test_many_calls_share_one_length_limit(server: ModelServer, models: OpenModel) -> None:
     reply = Reply()
     for _ in range(5):
         reply = reply.calls("ls", '{"path": "' + "x" * (LONGEST_CALLS // 4) + '"}')
@@ -76,14 +74,12 @@ async def test_many_calls_are_as_long_as_one(server: ModelServer, models: OpenMo
     assert isinstance(error, model_errors.AnswerTooLong)
 
 
-async def test_thoughts_without_an_end_are_ended_too(
-    server: ModelServer, models: OpenModel, wire: Wire
-) -> None:
+async def test_endless_reasoning_is_ended(server: ModelServer, models: OpenModel, wire: Wire) -> None:
     server.answers(Reply(piece=PIECE).thinks(ENDLESS).hangs())
     async with models("other", retries=3) as model:
         items, error = await outcome(model)
     assert error is None
-    assert text_of(items) == "Hello.", "another model may do better"
+    assert text_of(items) == "Hello.", "the fallback model answers"
     assert [asked.body["model"] for asked in server.requests] == ["test-model", "other"]
     server.answers(Reply(piece=PIECE).thinks(ENDLESS).hangs())
     async with models() as model:

@@ -1,4 +1,5 @@
-"""The loop of the agent: requests of the model are carried out, shown, stored and answered, in order."""
+"""The loop of the agent: tool calls of the model run, are shown and stored, and their results are sent
+back."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from tests.stage import KEY, Stage
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_what_the_model_asks_for_is_done_and_told_to_it(tmp_path: Path, provider: Provider) -> None:
+async def test_tool_calls_run_and_their_results_are_sent_to_the_model(
+    tmp_path: Path, provider: Provider
+) -> None:
     async with open_scene(tmp_path, provider=provider) as scene:
         scene.server.answers(
             Reply().says("I spell it.").calls("spell", {"word": "cat"}).finishes("tool_calls")
@@ -39,7 +42,7 @@ async def test_what_the_model_asks_for_is_done_and_told_to_it(tmp_path: Path, pr
         scene.server.answers(Reply().says("You asked me to spell cat."))
         await scene.says("what was that?", until="You asked")
         scene.check_requests()
-        assert json.dumps(scene.server.requests[2].body).count("c-a-t") >= 1, "it knows what has been"
+        assert json.dumps(scene.server.requests[2].body).count("c-a-t") >= 1, "the history is sent"
         first, last = scene.server.requests[0].body, scene.server.requests[2].body
         assert first.get("system", first["messages"][0]) == last.get("system", last["messages"][0])
         entry = await scene.gateway.home.store.get_session_entry(KEY.format("42"))
@@ -47,7 +50,7 @@ async def test_what_the_model_asks_for_is_done_and_told_to_it(tmp_path: Path, pr
         assert entry.usage.output_tokens >= 7
 
 
-async def test_calls_that_read_run_side_by_side_and_results_keep_their_place(tmp_path: Path) -> None:
+async def test_results_of_concurrent_calls_keep_their_order(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         asks = Reply()
         for word in ("a", "b", "c", "a"):
@@ -55,14 +58,14 @@ async def test_calls_that_read_run_side_by_side_and_results_keep_their_place(tmp
         scene.server.answers(asks.finishes("tool_calls"))
         scene.server.answers(Reply().says("Seen."))
         await scene.says("look around", until="Seen.")
-        assert scene.bench.most_at_once == 3, "the same call is made once"
+        assert scene.bench.most_at_once == 3, "equal calls run once"
         results = [m["content"] for m in scene.server.requests[1].body["messages"] if m["role"] == "tool"]
         assert ["saw a" in results[0], "saw b" in results[1], "saw c" in results[2]] == [True] * 3
         assert "not made twice" in results[3]
         scene.check_requests()
 
 
-async def test_nothing_that_a_tool_does_ends_the_turn(tmp_path: Path) -> None:
+async def test_no_failure_of_a_tool_ends_the_turn(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         for name, arguments in (
             ("fail", {"word": "fly"}),
@@ -82,7 +85,7 @@ async def test_nothing_that_a_tool_does_ends_the_turn(tmp_path: Path) -> None:
         scene.check_requests()
 
 
-async def test_a_model_that_never_answers_is_made_to(tmp_path: Path) -> None:
+async def test_a_model_that_only_calls_tools_is_made_to_answer(tmp_path: Path) -> None:
     async with open_scene(tmp_path, config=AgentConfig(max_turns=3)) as scene:
         for number in range(3):
             scene.server.answers(Reply().calls("spell", {"word": str(number)}).finishes("tool_calls"))
@@ -94,7 +97,7 @@ async def test_a_model_that_never_answers_is_made_to(tmp_path: Path) -> None:
         assert scene.server.requests[-1].body["tools"] == scene.server.requests[0].body["tools"]
 
 
-async def test_an_answer_that_hit_its_length_limit_goes_on(tmp_path: Path) -> None:
+async def test_an_answer_at_its_length_limit_is_continued(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         scene.server.answers(Reply().says("One, two, ").finishes("length"))
         scene.server.answers(Reply().says("three."))
@@ -104,7 +107,7 @@ async def test_an_answer_that_hit_its_length_limit_goes_on(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("then", ["a call", "the end of its budget"])
-async def test_what_it_said_before_its_length_limit_is_not_lost(tmp_path: Path, then: str) -> None:
+async def test_text_before_a_length_limit_is_not_lost(tmp_path: Path, then: str) -> None:
     most = 1 if then == "the end of its budget" else 90
     async with open_scene(tmp_path, config=AgentConfig(max_turns=most)) as scene:
         scene.server.answers(Reply().says("One, two, ").finishes("length"))
@@ -113,12 +116,12 @@ async def test_what_it_said_before_its_length_limit_is_not_lost(tmp_path: Path, 
         scene.server.answers(Reply().says("Four."))
         shown = await scene.says("count", until="Four.")
         said = " ".join(row.content for row in await scene.rows() if row.role == "assistant")
-        assert said.split() == shown.split(), "what is shown is in the transcript"
+        assert said.split() == shown.split(), "the transcript has the shown text"
         assert said.startswith("One, two, ")
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_whatever_a_model_calls_can_be_told_to_it_again(tmp_path: Path, provider: Provider) -> None:
+async def test_malformed_calls_become_valid_requests(tmp_path: Path, provider: Provider) -> None:
     async with open_scene(tmp_path, provider=provider) as scene:
         asks = Reply().thinks("All at once.").calls("spell", '{"word": "c').calls("spell", {"word": "dog"})
         for name in ("multi_tool_use.parallel", "a tool", "t" * 100, ""):
@@ -132,7 +135,7 @@ async def test_whatever_a_model_calls_can_be_told_to_it_again(tmp_path: Path, pr
         scene.check_requests()
 
 
-async def test_a_model_that_says_nothing_is_asked_once_more(tmp_path: Path) -> None:
+async def test_a_model_with_an_empty_answer_is_asked_once_more(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         scene.server.answers(Reply().finishes("stop"))
         scene.server.answers(Reply().says("Here I am."))
@@ -140,7 +143,7 @@ async def test_a_model_that_says_nothing_is_asked_once_more(tmp_path: Path) -> N
         assert scene.server.requests[1].body["messages"][-1]["content"].endswith(NOTHING_YET)
 
 
-async def test_what_people_say_meanwhile_goes_behind_the_next_result(tmp_path: Path) -> None:
+async def test_messages_during_a_turn_go_after_the_next_result(tmp_path: Path) -> None:
     async with open_scene(tmp_path, mode="steer") as scene:
         scene.server.answers(Reply().calls("wait", {"word": "you"}).finishes("tool_calls"))
         scene.server.answers(Reply().says("Blue it is."))
@@ -155,7 +158,7 @@ async def test_what_people_say_meanwhile_goes_behind_the_next_result(tmp_path: P
 
 
 @pytest.mark.parametrize("moment", ["it speaks", "its calls are stored"])
-async def test_a_stop_while_something_is_written_loses_and_doubles_nothing(stage: Stage, moment: str) -> None:
+async def test_a_stop_during_a_write_loses_and_repeats_no_text(stage: Stage, moment: str) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.say("Let ")
         task = turn._handle
@@ -175,7 +178,7 @@ async def test_a_stop_while_something_is_written_loses_and_doubles_nothing(stage
         assert contents(rows) == [("user", "look"), ("assistant", "Let me see.")]
 
 
-async def test_a_cut_leaves_a_transcript_that_the_next_life_goes_on_with(tmp_path: Path) -> None:
+async def test_the_next_life_continues_from_the_transcript_of_a_cut_turn(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         scene.server.answers(Reply().says("I wait.").calls("wait", {"word": "you"}).finishes("tool_calls"))
         await scene.platform.says("wait for me")
@@ -186,5 +189,5 @@ async def test_a_cut_leaves_a_transcript_that_the_next_life_goes_on_with(tmp_pat
         scene.check_requests()
         asked = json.dumps(scene.server.requests[0].body)
         assert "[System note:" in asked
-        assert "not known" in asked, "whether the call had an effect"
-        assert scene.bench.done == [], "it was not made again by itself"
+        assert "not known" in asked, "the effect of the call is unknown"
+        assert scene.bench.done == [], "the call did not run again by itself"

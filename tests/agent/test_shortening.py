@@ -1,5 +1,5 @@
-"""A conversation that becomes too long, with a real gateway and a model server: it is made shorter, goes on
-from there in the next turn and the next life, and stays as it is where that fails."""
+"""A conversation that becomes too long, with a real gateway and a model server: it is shortened, continues in
+the shorter form in the next turn and the next life, and stays unchanged if the summary fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.agent.agent_scene import Provider, Scene, open_scene
 from tests.stage import KEY
 
 WINDOW = 8_192
-"""Its limit is 5,222 tokens."""
+"""Context length of the model; a conversation is shortened from 5,222 tokens on."""
 LONG = "word " * 1_800
 MINUTES = Reply().says("## What the person wants\nTo be told of words.").uses(900, 50)
 TOO_LONG = refused("openai", 400, "context_length_exceeded", "The context length is exceeded.")
@@ -36,7 +36,8 @@ def is_for_minutes(asked: RecordedRequest) -> bool:
 
 
 def answering(*answers: Answer, minutes: Answer = MINUTES) -> Callable[[RecordedRequest], Answer]:
-    """Minutes for whoever asks for them; everybody else gets these answers in turn, the last one for ever."""
+    """Answer requests for a summary with `minutes`, and all others with `answers` in order; the last one is
+    repeated."""
     left = list(answers)
 
     def answer(asked: RecordedRequest) -> Answer:
@@ -48,7 +49,7 @@ def answering(*answers: Answer, minutes: Answer = MINUTES) -> Callable[[Recorded
 
 
 def split(scene: Scene) -> tuple[list[RecordedRequest], list[RecordedRequest]]:
-    """The requests of turns, and those for minutes."""
+    """Return the requests of turns, and those for a summary."""
     requests = scene.server.requests
     return [one for one in requests if not is_for_minutes(one)], [*filter(is_for_minutes, requests)]
 
@@ -64,7 +65,7 @@ async def compaction(scene: Scene) -> Compaction:
 
 
 async def remember(scene: Scene, turns: int) -> None:
-    """So many turns, each with about 2,250 tokens in it. The server does not count."""
+    """Run this number of turns, each with about 2,250 tokens. The server sends no token counts."""
     for number in range(turns):
         await scene.says(f"remember {number}: {LONG}", until=f"Heard {number}.")
 
@@ -73,7 +74,7 @@ HEARD = [Reply().says(f"Heard {number}.") for number in range(5)]
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_it_goes_on_from_a_summary_in_the_next_turn_and_the_next_life(
+async def test_the_next_turn_and_the_next_life_continue_from_a_summary(
     tmp_path: Path, provider: Provider
 ) -> None:
     async with open_scene(tmp_path, provider=provider, window=WINDOW) as scene:
@@ -85,12 +86,12 @@ async def test_it_goes_on_from_a_summary_in_the_next_turn_and_the_next_life(
         await scene.says(f"remember 2: {LONG}", until="Heard 2.")
         asked, [minutes] = split(scene)
         assert "remember 0" in said(minutes)
-        assert "tools" not in minutes.body, "who writes minutes does nothing else"
+        assert "tools" not in minutes.body, "a summary is written without tools"
         assert "To be told of words." in said(asked[-1])
-        assert f"remember 2: {LONG}".strip() in said(asked[-1]), "what is asked now"
+        assert f"remember 2: {LONG}".strip() in said(asked[-1]), "the current request is complete"
         assert len(said(asked[-1])) < len(said(asked[-2]))
         assert len(await scene.rows()) == 6, "the transcript stays whole"
-        assert (await entry_of(scene)).usage.output_tokens == 50, "what the summary has cost is counted"
+        assert (await entry_of(scene)).usage.output_tokens == 50, "the usage of the summary is counted"
         scene.check_requests()
         before = await compaction(scene)
     async with open_scene(tmp_path, provider=provider, window=WINDOW) as scene:
@@ -100,12 +101,12 @@ async def test_it_goes_on_from_a_summary_in_the_next_turn_and_the_next_life(
         assert "To be told of words." in said(asked_again)
         assert "Learn the words" in said(asked_again)
         assert "Forget them" not in said(asked_again)
-        assert said(asked_again).count("remember 0: word") == 1, "quoted as the beginning, and no more"
+        assert said(asked_again).count("remember 0: word") == 1, "only the quote of the beginning"
         assert await compaction(scene) == before
         scene.check_requests()
 
 
-async def test_in_the_middle_of_a_turn_what_it_is_about_is_kept(tmp_path: Path) -> None:
+async def test_the_request_of_the_running_turn_is_kept(tmp_path: Path) -> None:
     rounds = [Reply().says(LONG).calls("spell", {"word": f"w{n}"}).finishes("tool_calls") for n in range(6)]
     async with open_scene(tmp_path, window=WINDOW) as scene:
         scene.server.otherwise = answering(*rounds, Reply().says("All is spelled."))
@@ -120,7 +121,7 @@ async def test_in_the_middle_of_a_turn_what_it_is_about_is_kept(tmp_path: Path) 
         scene.check_requests()
 
 
-async def test_what_the_server_counts_is_believed(tmp_path: Path) -> None:
+async def test_token_counts_of_the_server_are_used_between_turns(tmp_path: Path) -> None:
     async with open_scene(tmp_path, window=WINDOW) as scene:
         scene.server.otherwise = answering(Reply().says("Yes.").uses(5_300, 1), Reply().says("Again."))
         await scene.says("short " * 1_000, until="Yes.")
@@ -129,15 +130,15 @@ async def test_what_the_server_counts_is_believed(tmp_path: Path) -> None:
         assert len(split(scene)[1]) == 1
 
 
-async def test_it_is_believed_in_the_middle_of_a_turn_too(tmp_path: Path) -> None:
+async def test_token_counts_of_the_server_are_used_within_a_turn(tmp_path: Path) -> None:
     calls = Reply().calls("spell", {"word": "cat"}).uses(5_300, 1).finishes("tool_calls")
     async with open_scene(tmp_path, window=WINDOW) as scene:
         scene.server.otherwise = answering(calls, Reply().says("Spelled."))
         await scene.says("spell cat", until="Spelled.")
-        assert (await compaction(scene)).wasted == 1, "it was tried, and there was nothing to shorten"
+        assert (await compaction(scene)).wasted == 1, "an attempt was made, and nothing could be shortened"
 
 
-async def test_where_nobody_knows_what_the_model_can_take_it_says_so(tmp_path: Path) -> None:
+async def test_a_refusal_as_too_long_starts_shortening(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         scene.server.otherwise = answering(*HEARD[:3], TOO_LONG, Reply().says("It was 1."))
         await remember(scene, 3)
@@ -148,7 +149,7 @@ async def test_where_nobody_knows_what_the_model_can_take_it_says_so(tmp_path: P
         scene.check_requests()
 
 
-async def test_it_is_not_tried_for_ever(tmp_path: Path) -> None:
+async def test_shortening_is_given_up_after_its_attempts(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         scene.server.otherwise = answering(*HEARD[:3], TOO_LONG)
         await remember(scene, 3)
@@ -162,7 +163,9 @@ async def test_it_is_not_tried_for_ever(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "trouble", [refused("openai", 401, "invalid_request_error", "No."), TOO_LONG, Reply().finishes("stop")]
 )
-async def test_without_a_summary_everything_stays_and_it_waits(tmp_path: Path, trouble: Answer) -> None:
+async def test_a_failed_summary_keeps_the_messages_and_delays_the_next_attempt(
+    tmp_path: Path, trouble: Answer
+) -> None:
     async with open_scene(tmp_path, window=WINDOW) as scene:
         scene.server.otherwise = answering(*HEARD, minutes=trouble)
         await remember(scene, 4)
@@ -171,16 +174,16 @@ async def test_without_a_summary_everything_stays_and_it_waits(tmp_path: Path, t
         assert "remember 0" in said(asked[-1])
         assert "remember 3" in said(asked[-1])
         if trouble is TOO_LONG:
-            assert len(said(minutes[-1])) < len(said(minutes[0])), "it had less to read each time"
+            assert len(said(minutes[-1])) < len(said(minutes[0])), "each request for a summary is shorter"
         assert (await compaction(scene)).summary == ""
 
 
-async def test_what_saves_too_little_is_not_tried_a_third_time(tmp_path: Path) -> None:
+async def test_no_third_attempt_follows_two_that_save_too_little(tmp_path: Path) -> None:
     rounds = [Reply().calls("spell", {"word": f"w{n}"}).finishes("tool_calls") for n in range(5)]
     async with open_scene(tmp_path, window=WINDOW) as scene:
         scene.server.otherwise = answering(*rounds, *HEARD)
         await scene.says(f"spell five words, none of these: {LONG * 3}", until="Heard 0.")
-        assert split(scene)[1] == [], "what is asked now is no material for minutes"
+        assert split(scene)[1] == [], "the current request is never summarised"
         assert (await compaction(scene)).wasted == 2
         await scene.says("and now?", until="Heard 1.")
         assert split(scene)[1] == []
@@ -189,7 +192,7 @@ async def test_what_saves_too_little_is_not_tried_a_third_time(tmp_path: Path) -
         assert (await compaction(scene)).wasted == 0
 
 
-async def test_a_person_can_ask_for_it(tmp_path: Path) -> None:
+async def test_a_person_can_compress_the_conversation(tmp_path: Path) -> None:
     async with open_scene(tmp_path) as scene:
         assert await scene.says("/compress", until="nothing") == words.nothing_to_compress()
         scene.server.otherwise = answering(*HEARD[:3], minutes=Plain(401, "No."))
@@ -206,7 +209,7 @@ async def test_a_person_can_ask_for_it(tmp_path: Path) -> None:
         assert "could be made shorter" in await scene.says("/compress", until="could be made")
 
 
-async def test_while_it_is_made_shorter_nobody_interrupts(tmp_path: Path) -> None:
+async def test_shortening_is_not_interrupted(tmp_path: Path) -> None:
     async with open_scene(tmp_path, window=WINDOW, mode="interrupt") as scene:
         scene.server.otherwise = answering(*HEARD, minutes=Reply().pauses(0.5).says("Minutes."))
         await remember(scene, 2)
@@ -219,7 +222,7 @@ async def test_while_it_is_made_shorter_nobody_interrupts(tmp_path: Path) -> Non
         assert "Heard 2." in texts, "it was answered before"
 
 
-async def test_what_is_taken_back_goes_out_of_the_summary_too(tmp_path: Path) -> None:
+async def test_undone_messages_are_removed_from_the_summary(tmp_path: Path) -> None:
     rounds = [Reply().says(LONG).calls("spell", {"word": f"w{n}"}).finishes("tool_calls") for n in range(4)]
     async with open_scene(tmp_path, window=WINDOW) as scene:
         scene.server.otherwise = answering(HEARD[0], *rounds, Reply().says("All is spelled."))
@@ -230,7 +233,7 @@ async def test_what_is_taken_back_goes_out_of_the_summary_too(tmp_path: Path) ->
         assert await compaction(scene) == Compaction()
 
 
-async def test_a_message_that_no_model_can_take_does_not_stay_in_the_way(tmp_path: Path) -> None:
+async def test_a_message_that_is_too_long_does_not_block_the_next_ones(tmp_path: Path) -> None:
     def answer(asked: RecordedRequest) -> Answer:
         if is_for_minutes(asked):
             return MINUTES

@@ -1,4 +1,4 @@
-"""The tools there are, in a real gateway and behind a model's requests."""
+"""The built-in tools in a real gateway, called by a scripted model."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.agent.agent_scene import Provider, Scene, open_scene
 
 
 def results(scene: Scene, request: int = -1) -> list[str]:
-    """The results of tools that a request told the model."""
+    """Return the results of tools in a request to the model."""
     messages = scene.server.requests[request].body["messages"]
     return [message["content"] for message in messages if message["role"] == "tool"]
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_every_server_takes_them(tmp_path: Path, provider: Provider) -> None:
+async def test_the_tools_are_valid_for_both_wire_formats(tmp_path: Path, provider: Provider) -> None:
     async with open_scene(tmp_path, provider=provider, tools=toolbox()) as scene:
         scene.server.answers(Reply().says("Hello."))
         await scene.says("hello", until="Hello.")
@@ -33,10 +33,10 @@ async def test_every_server_takes_them(tmp_path: Path, provider: Provider) -> No
             assert f'"{name}"' in tools
         for name in ("memory", "session_search", "delegate_task"):
             assert f'"{name}"' in tools
-        assert len(tools) < 20_000, "each request pays for them"
+        assert len(tools) < 20_000, "every request carries the descriptions"
 
 
-async def test_a_disabled_set_of_tools_is_neither_offered_nor_called(tmp_path: Path) -> None:
+async def test_a_disabled_toolset_is_neither_offered_nor_run(tmp_path: Path) -> None:
     config = AgentConfig(disabled_toolsets=("terminal", "delegation", "browser"))
     async with open_scene(tmp_path, config=config, tools=toolbox()) as scene:
         scene.server.answers(Reply().calls("terminal", {"command": f"touch {tmp_path}/made"}))
@@ -48,12 +48,12 @@ async def test_a_disabled_set_of_tools_is_neither_offered_nor_called(tmp_path: P
     assert not (tmp_path / "made").exists()
 
 
-def test_every_set_of_tools_names_tools_that_are_there() -> None:
+def test_every_toolset_names_existing_tools() -> None:
     names = {*toolbox(), NAME}
     assert set().union(*TOOLSETS.values()) == names
 
 
-async def test_a_refusal_that_everybody_expects_is_one_short_line_of_the_log(
+async def test_a_refusal_is_one_short_line_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -68,7 +68,7 @@ async def test_a_refusal_that_everybody_expects_is_one_short_line_of_the_log(
     assert not any(record.exc_info and record.exc_info[0] for record in caplog.records)
 
 
-async def test_a_file_is_written_read_changed_and_found(tmp_path: Path) -> None:
+async def test_files_are_written_read_changed_and_found(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     path = str(tmp_path / "work/deep/a.txt")
     async with open_scene(tmp_path / "home", tools=toolbox()) as scene:
@@ -111,7 +111,7 @@ async def test_a_question_that_a_restart_cut_waits_for_the_person(tmp_path: Path
             await scene.platform.until(lambda: "Which?" in (scene.platform.chat("42").last or ""))
     async with open_scene(tmp_path, tools=toolbox()) as scene:
         await trio.sleep(0.5)
-        assert scene.server.requests == [], "nobody answers in the person's place"
+        assert scene.server.requests == [], "the model is not asked before the person answers"
         scene.server.answers(Reply().says("Blue it is."))
         await scene.platform.says("blue", message_id="later")
         await scene.shows("Blue it is.")
@@ -119,7 +119,7 @@ async def test_a_question_that_a_restart_cut_waits_for_the_person(tmp_path: Path
         assert NOBODY not in results(scene)
 
 
-async def test_what_is_remembered_is_known_from_the_next_session_on(tmp_path: Path) -> None:
+async def test_the_memory_is_known_from_the_next_session_on(tmp_path: Path) -> None:
     async with open_scene(tmp_path, tools=toolbox()) as scene:
         fact = {"action": "add", "target": "user", "content": "Kim likes short answers."}
         scene.server.answers(Reply().calls("memory", fact), Reply().says("Noted."))
@@ -133,7 +133,7 @@ async def test_what_is_remembered_is_known_from_the_next_session_on(tmp_path: Pa
         assert "Kim likes short answers." in scene.server.requests[-1].body["messages"][0]["content"]
 
 
-async def test_what_is_to_be_done_outlives_a_restart(tmp_path: Path) -> None:
+async def test_the_todo_list_survives_a_restart(tmp_path: Path) -> None:
     async with open_scene(tmp_path, tools=toolbox()) as scene:
         scene.server.answers(Reply().calls("todo", {"todos": [{"id": "a", "content": "Paint it."}]}))
         scene.server.answers(Reply().says("Listed."))

@@ -1,5 +1,5 @@
-"""What a request must look like on either wire, as strictly as the strictest server that speaks it: to be
-asked about every body that a test sends."""
+"""Rules for requests in both wire formats, as strict as the strictest server. Tests check every request body
+with them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MESSAGES_KEYS = {
 
 
 class BreaksTheRules(AssertionError):
-    """A server would refuse this."""
+    """A body that a server would refuse."""
 
 
 def _must(holds: bool, rule: str, about: object = "") -> None:
@@ -32,12 +32,12 @@ def _must(holds: bool, rule: str, about: object = "") -> None:
 
 
 def check(path: str, body: Body) -> None:
-    """`BreaksTheRules` if a server with this address would refuse the body."""
+    """Raise `BreaksTheRules` if a server with this address would refuse the body."""
     (check_messages if path.endswith("/messages") else check_chat)(body)
 
 
 def check_chat(body: Body) -> None:
-    """OpenAI's chat completions."""
+    """Check a body in OpenAI's chat completions format."""
     _must(set(body) <= _CHAT_KEYS, "no unknown keys", set(body) - _CHAT_KEYS)
     _common(body)
     _must(not {"max_tokens", "max_completion_tokens"} <= set(body), "one limit, not two")
@@ -80,7 +80,7 @@ def check_chat(body: Body) -> None:
 
 
 def check_messages(body: Body) -> None:
-    """Anthropic's messages."""
+    """Check a body in Anthropic's messages format."""
     _must(set(body) <= _MESSAGES_KEYS, "no unknown keys", set(body) - _MESSAGES_KEYS)
     _common(body)
     _must(isinstance(body["max_tokens"], int) and body["max_tokens"] > 0, "a limit", body["max_tokens"])
@@ -143,7 +143,7 @@ def _common(body: Body) -> None:
     _must(bool(body["model"]), "a model")
     _must(body["stream"] is True, "streamed")
     _must(len(body["messages"]) > 0, "something is said")
-    json.dumps(body, ensure_ascii=False).encode()  # no half of a character
+    json.dumps(body, ensure_ascii=False).encode()  # no lone surrogate
 
 
 def _tools(tools: Sequence[Body], schema: str) -> None:

@@ -1,4 +1,5 @@
-"""A model server on this machine, a model that asks it, and the rules that every request has to keep."""
+"""Fixtures: a model server on this machine and its client. Every request is checked against the rules of its
+wire format."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def wire(request: pytest.FixtureRequest) -> Wire:
 
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
-    """The server; what it was asked has kept the rules, and at the end nobody is connected."""
+    """The server. At the end, check that no connection is open and that every request keeps the rules."""
     async with open_model_server() as server:
         yield server
         await server.until(lambda: server.open == 0)
@@ -61,7 +62,7 @@ def world() -> World:
 
 @pytest.fixture
 def models(endpoint: Endpoint, world: World) -> OpenModel:
-    """Opens a model; further names are those it falls back to."""
+    """A function that opens a model; its arguments are the names of fallback models."""
 
     @asynccontextmanager
     async def opened(*fallbacks: str, retries: int = 0) -> AsyncIterator[RetryingModel]:
@@ -73,18 +74,18 @@ def models(endpoint: Endpoint, world: World) -> OpenModel:
 
 
 async def answer(model: Model, request: ModelRequest = HELLO) -> list[Item]:
-    """All of an answer."""
+    """Return all items of an answer."""
     async with model.stream(request) as items:
         return [item async for item in items]
 
 
 async def outcome(model: Model, request: ModelRequest = HELLO) -> tuple[list[Item], ModelError | None]:
-    """As much of an answer as came, and the error behind it."""
+    """Return the items of an answer that arrived, and the error after them, if any."""
     seen: list[Item] = []
     try:
         async with model.stream(request) as items:
             async for item in items:
-                seen.append(item)  # noqa: PERF401 - what came before an error counts
+                seen.append(item)  # noqa: PERF401 - keeps the items before an error
     except ModelError as error:
         return seen, error
     return seen, None

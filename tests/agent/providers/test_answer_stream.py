@@ -31,7 +31,7 @@ REPLIES = [
 
 @bounded
 @given(reply=st.sampled_from(REPLIES), wire=st.sampled_from(["openai", "anthropic"]), data=st.data())
-async def test_any_cut_of_a_stream_folds_to_the_same_items(
+async def test_a_stream_in_any_chunks_folds_to_the_same_items(
     reply: Reply, wire: Wire, data: st.DataObject
 ) -> None:
     stream = b"".join(lines_of(event, reply) for event in events(reply, wire, 1))
@@ -39,7 +39,7 @@ async def test_any_cut_of_a_stream_folds_to_the_same_items(
     assert await outcome(wire, stream, cuts) == await outcome(wire, stream, [])
 
 
-async def test_what_comes_behind_the_end_is_not_read(wire: Wire) -> None:
+async def test_bytes_after_the_end_are_not_read(wire: Wire) -> None:
     reply = REPLIES[-1]
     stream = b"".join(lines_of(event, reply) for event in events(reply, wire, 1))
     items, error = await outcome(wire, stream, [])
@@ -48,7 +48,7 @@ async def test_what_comes_behind_the_end_is_not_read(wire: Wire) -> None:
 
 @bounded
 @given(reply=st.sampled_from(REPLIES[:2]), wire=st.sampled_from(["openai", "anthropic"]), data=st.data())
-async def test_a_stream_that_ends_anywhere_is_never_taken_for_whole(
+async def test_a_stream_cut_anywhere_never_counts_as_complete(
     reply: Reply, wire: Wire, data: st.DataObject
 ) -> None:
     stream = b"".join(lines_of(event, reply) for event in events(reply, wire, 1))
@@ -58,7 +58,7 @@ async def test_a_stream_that_ends_anywhere_is_never_taken_for_whole(
     if error:
         assert not any(isinstance(item, ToolCallReady | ToolCallBroken | Finished) for item in items)
         assert items == whole[: len(items)]
-    else:  # only what counts tokens, or says that this was all, may be missing
+    else:  # only the usage and the end marker may be missing
         assert [item for item in items if not isinstance(item, Usage)] == [
             item for item in whole if not isinstance(item, Usage)
         ]
@@ -66,7 +66,7 @@ async def test_a_stream_that_ends_anywhere_is_never_taken_for_whole(
 
 @bounded
 @given(st.binary(max_size=300), st.sampled_from(["openai", "anthropic"]))
-async def test_any_bytes_are_an_answer_or_an_error(stream: bytes, wire: Wire) -> None:
+async def test_any_bytes_make_an_answer_or_an_error(stream: bytes, wire: Wire) -> None:
     items, error = await outcome(wire, b"data: " + stream + b"\n\n", [])
     assert items or error
 
@@ -86,7 +86,7 @@ JSON = st.recursive(
 
 @bounded
 @given(st.lists(JSON, max_size=5), st.sampled_from(["openai", "anthropic"]))
-async def test_any_json_is_an_answer_or_an_error(told: list[Any], wire: Wire) -> None:
-    stream = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in told)
+async def test_any_json_makes_an_answer_or_an_error(sent: list[Any], wire: Wire) -> None:
+    stream = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in sent)
     items, error = await outcome(wire, stream, [])
     assert items or error

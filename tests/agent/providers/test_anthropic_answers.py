@@ -24,35 +24,35 @@ from hermes_trio.testing.model_replies import Wire
 from tests.agent.providers.folding import STOP, delta, folded
 
 
-def test_anthropics_counts_are_totals() -> None:
+def test_the_token_counts_of_anthropic_are_totals() -> None:
     start = {
         "input_tokens": 5,
         "cache_read_input_tokens": 100,
         "cache_creation_input_tokens": 10,
         "output_tokens": 1,
     }
-    told = [
+    sent = [
         {"type": "message_start", "message": {"usage": start}},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 30}},
         {"type": "message_stop"},
     ]
-    assert folded("anthropic", told)[0] == Usage(5, 30, 100, 10, 115)
+    assert folded("anthropic", sent)[0] == Usage(5, 30, 100, 10, 115)
 
 
-def test_kinds_that_nobody_knew_are_passed_over() -> None:
-    told = [
+def test_blocks_and_events_of_unknown_types_are_skipped() -> None:
+    sent = [
         {"type": "content_block_start", "index": 0, "content_block": {"type": "hologram", "x": 1}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "hologram_delta", "x": 2}},
         {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Hi"}},
         {"type": "surprise"},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
     ]
-    assert folded("anthropic", told) == [TextDelta("Hi"), Finished("stop")]
+    assert folded("anthropic", sent) == [TextDelta("Hi"), Finished("stop")]
 
 
 @pytest.mark.parametrize("nothing", [None, {}, 0])
-def test_a_text_may_begin_as_none(nothing: object) -> None:
-    told = [
+def test_a_block_may_begin_with_null_in_place_of_its_text(nothing: object) -> None:
+    sent = [
         {
             "type": "content_block_start",
             "index": index,
@@ -60,12 +60,12 @@ def test_a_text_may_begin_as_none(nothing: object) -> None:
         }
         for index, kind in enumerate(["thinking", "text", "text"])
     ]
-    told += [
+    sent += [
         {"type": "content_block_delta", "index": index, "delta": {"type": f"{kind}_delta", kind: "Hi"}}
         for index, kind in enumerate(["thinking", "text"])
     ]
     *said, finished = folded(
-        "anthropic", [*told, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}]
+        "anthropic", [*sent, {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}]
     )
     assert said == [ReasoningDelta("Hi"), TextDelta("Hi")]
     assert isinstance(finished, Finished)
@@ -81,7 +81,7 @@ def test_a_text_may_begin_as_none(nothing: object) -> None:
     assert json.loads(finished.opaque or "")["reasoning_details"][0]["text"] == "Hi"
 
 
-def test_a_piece_of_a_call_that_never_began_makes_no_sense() -> None:
+def test_a_piece_of_a_call_that_never_began_is_an_error() -> None:
     piece = {
         "type": "content_block_delta",
         "index": 0,
@@ -102,9 +102,11 @@ TROUBLES: list[tuple[Any, type[ModelError]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("told", "error"), TROUBLES)
-def test_errors_in_the_middle_of_every_shape(told: Any, error: type[ModelError], wire: Wire) -> None:
+@pytest.mark.parametrize(("sent", "error"), TROUBLES)
+def test_errors_of_every_shape_in_the_middle_of_a_stream_are_raised(
+    sent: Any, error: type[ModelError], wire: Wire
+) -> None:
     with pytest.raises(ModelError) as caught:
-        folded(wire, [told])
+        folded(wire, [sent])
     if error is not Overloaded:
         assert type(caught.value) is error

@@ -1,4 +1,4 @@
-"""Which model answers, and how that is said."""
+"""The choice of the model, and its reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def chosen(
     return choice
 
 
-async def test_nothing_at_all_is_the_demo(tmp_path: Path) -> None:
+async def test_the_demo_is_chosen_without_any_configuration(tmp_path: Path) -> None:
     choice = await chosen(tmp_path)
     assert choice.endpoint is None
     assert "OPENAI_API_KEY" in choice.why
@@ -48,7 +48,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("variable", "provider", "url"), CASES)
-async def test_a_key_in_the_environment_decides(
+async def test_a_key_in_the_environment_chooses_the_provider(
     variable: str, provider: str, url: str, tmp_path: Path
 ) -> None:
     choice = await chosen(tmp_path, environ={variable: KEY})
@@ -62,19 +62,19 @@ async def test_a_key_in_the_environment_decides(
     assert choice.endpoint.model in choice.why
 
 
-async def test_the_configuration_decides_before_it(tmp_path: Path) -> None:
+async def test_the_configuration_wins_over_a_key_in_the_environment(tmp_path: Path) -> None:
     config = "model: {provider: anthropic, name: claude-opus-5, context_length: 5000}"
     choice = await chosen(tmp_path, config, environ={"OPENAI_API_KEY": KEY})
     assert choice.endpoint == Endpoint("anthropic", "https://api.anthropic.com", "claude-opus-5", None, 5000)
     assert "config.yaml says so" in choice.why
 
 
-async def test_the_demo_can_be_wanted(tmp_path: Path) -> None:
+async def test_the_demo_can_be_configured(tmp_path: Path) -> None:
     choice = await chosen(tmp_path, "model: {provider: demo}", environ={"OPENAI_API_KEY": KEY})
     assert choice == ModelChoice(None, "The demo answers, because config.yaml says so.")
 
 
-async def test_openrouters_key_goes_to_openrouter_and_no_other_does(tmp_path: Path) -> None:
+async def test_openrouter_gets_its_own_key_and_no_other(tmp_path: Path) -> None:
     config = "model: {base_url: https://openrouter.ai/api/v1, name: x/y}"
     choice = await chosen(tmp_path, config, environ={"OPENROUTER_API_KEY": KEY, "OPENAI_API_KEY": "another"})
     assert choice.endpoint is not None
@@ -94,13 +94,13 @@ async def test_a_server_on_this_machine_is_found(tmp_path: Path) -> None:
         await server.until(lambda: server.open == 0)
 
 
-async def test_a_server_of_ones_own_is_asked_for_its_model(tmp_path: Path) -> None:
+async def test_a_local_server_is_asked_for_its_model(tmp_path: Path) -> None:
     async with open_model_server(models=("llama-9",)) as server:
         choice = await chosen(tmp_path, f"model: {{base_url: {server.openai_url}}}")
         assert choice.endpoint == Endpoint("openai", server.openai_url, "llama-9")
 
 
-async def test_a_server_that_is_none_is_passed_over(tmp_path: Path) -> None:
+async def test_a_port_without_a_model_server_is_skipped(tmp_path: Path) -> None:
     async def web(stream: trio.SocketStream) -> None:
         async with stream:
             if await stream.receive_some(1000):
@@ -125,7 +125,7 @@ async def _serve(handler, task_status=trio.TASK_STATUS_IGNORED):  # type: ignore
     await trio.serve_listeners(handler, listeners)
 
 
-def test_what_a_name_says_of_the_length() -> None:
+def test_a_known_model_name_has_a_context_length() -> None:
     assert known_context_length("claude-haiku-4-5-20251001") == 200_000
     assert known_context_length("anthropic/claude-sonnet-5") == 1_000_000
     assert known_context_length("llama-9") is None
@@ -163,7 +163,7 @@ FIRST = Endpoint("openai", "http://localhost:8080/v1", "small", "sk-first")
         ({"name": "m", "base_url": "http://far/v1"}, ("openai", "http://far/v1", "m", "sk-oa")),
     ],
 )
-def test_another_model_has_an_address_and_a_key_of_its_own(
+def test_the_fallback_model_has_its_own_address_and_key(
     other: dict[str, Any], wanted: tuple[str, ...] | None
 ) -> None:
     environ = {"OPENAI_API_KEY": "sk-oa", "ANTHROPIC_API_KEY": "sk-ant", "OPENROUTER_API_KEY": "sk-or"}

@@ -28,7 +28,7 @@ async def test_the_requests_of_a_turn_share_a_connection(server: ModelServer, mo
         assert server.connections == server.open == 1
 
 
-async def test_an_answer_that_lingers_keeps_nobody(
+async def test_a_body_that_does_not_end_delays_a_finished_answer_only_briefly(
     server: ModelServer, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(replace(Reply().says("Done."), lingers=True))
@@ -61,11 +61,13 @@ async def test_a_cancelled_answer_leaves_nothing(
             nursery.start_soon(cut)
             await answer(model)
         await server.until(lambda: server.open == 0)
-    gc.collect()  # an async generator that was left behind is an error now
+    gc.collect()  # an async generator that was left open becomes an error here
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-async def test_an_answer_may_be_left_anywhere(count: int, server: ModelServer, models: OpenModel) -> None:
+async def test_an_answer_may_be_left_after_any_item(
+    count: int, server: ModelServer, models: OpenModel
+) -> None:
     server.answers(Reply(piece=1).says("abcdef").hangs())
     async with models() as model:
         async with model.stream(HELLO) as items:
@@ -73,11 +75,11 @@ async def test_an_answer_may_be_left_anywhere(count: int, server: ModelServer, m
                 await anext(items)
         await server.until(lambda: server.open == 0)
         gc.collect()
-        # and the model can be asked again
+        # The model can be asked again.
         assert text_of(await answer(model)) == "Hello."
 
 
-async def test_who_leaves_waits_for_nothing(
+async def test_leaving_an_answer_does_not_wait(
     server: ModelServer, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(Reply().says("Hel").hangs())
@@ -95,7 +97,7 @@ async def test_a_server_on_this_machine_is_asked_without_a_proxy(
         assert text_of(await answer(model)) == "Hello."
 
 
-async def test_an_error_in_the_block_comes_out_as_it_is(server: ModelServer, models: OpenModel) -> None:
+async def test_an_exception_in_the_block_is_raised_unchanged(server: ModelServer, models: OpenModel) -> None:
     server.answers(Reply().says("Hel").hangs())
 
     async def turn() -> None:
@@ -109,7 +111,7 @@ async def test_an_error_in_the_block_comes_out_as_it_is(server: ModelServer, mod
     gc.collect()
 
 
-async def test_two_hundred_answers_are_cancelled_at_once(server: ModelServer, models: OpenModel) -> None:
+async def test_two_hundred_cancelled_answers_leave_nothing(server: ModelServer, models: OpenModel) -> None:
     server.otherwise = Reply().says("Hel").hangs()
     begun = 0
 
@@ -162,13 +164,13 @@ async def test_a_connection_is_kept_for_the_next_turn(server: ModelServer, wire:
         assert server.connections == server.open == 1
         async with open_model(http, [other], world, retries=0) as model:
             await answer(model)
-        assert server.connections == server.open == 2, "an address has connections of its own"
+        assert server.connections == server.open == 2, "each address has its own connections"
         server.answers(Reply().says("Hel").hangs())
         with trio.move_on_after(0.2):
             async with open_model(http, [ours], world, retries=0) as model:
                 await answer(model)
         async with open_model(http, [ours], world, retries=0) as model:
-            assert text_of(await answer(model)) == "Hello.", "one that was cut is not used again"
+            assert text_of(await answer(model)) == "Hello.", "a cut connection is not used again"
         async with trio.open_nursery() as nursery:
             for _ in range(2 * MOST_IDLE):
                 nursery.start_soon(one_turn, http, ours, world)

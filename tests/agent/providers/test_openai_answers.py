@@ -45,7 +45,7 @@ CALLS = {
 
 @pytest.mark.parametrize("accent", CALLS)
 @pytest.mark.parametrize("finish", [STOP, delta("tool_calls"), delta("tool_call"), delta("function_call")])
-def test_two_calls_in_every_accent(accent: str, finish: Mapping[str, Any]) -> None:
+def test_two_calls_are_read_in_every_dialect(accent: str, finish: Mapping[str, Any]) -> None:
     items = folded("openai", [*CALLS[accent], finish, "[DONE]"])
     calls = [item.call for item in items if isinstance(item, ToolCallReady)]
     assert [(call.id, call.name, json.loads(call.arguments)) for call in calls] == [
@@ -57,7 +57,7 @@ def test_two_calls_in_every_accent(accent: str, finish: Mapping[str, Any]) -> No
 
 
 @pytest.mark.parametrize("index", [{"index": 0}, {}])
-def test_calls_without_ids_get_some(index: dict[str, int]) -> None:
+def test_calls_without_ids_get_generated_ones(index: dict[str, int]) -> None:
     items = folded("openai", [part("a", "{}", **index), part("a", '{"k": 1}', **index), STOP])
     calls = [item.call for item in items if isinstance(item, ToolCallReady)]
     assert [(call.id, call.name, call.arguments) for call in calls] == [
@@ -66,12 +66,12 @@ def test_calls_without_ids_get_some(index: dict[str, int]) -> None:
     ]
 
 
-def test_an_empty_piece_behind_a_whole_call_is_no_second_call() -> None:
+def test_an_empty_piece_after_a_complete_call_is_no_second_call() -> None:
     items = folded("openai", [part("rm", '{"path": "/"}', index=0), part("rm", "", index=0), STOP])
     assert len([item for item in items if isinstance(item, ToolCallReady)]) == 1
 
 
-def test_one_id_for_two_calls_becomes_two() -> None:
+def test_a_repeated_call_id_is_made_unique() -> None:
     items = folded("openai", [part("a", "{}", index=0, id="x"), part("b", "{}", index=1, id="x"), STOP])
     assert [item.call.id for item in items if isinstance(item, ToolCallReady)] == ["x", "x_2"]
 
@@ -84,23 +84,23 @@ def test_a_call_without_a_name_is_broken() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["/"], True, 1, "[]", '"{}"'])
-def test_arguments_that_are_no_object_call_nothing(arguments: Any) -> None:
+def test_arguments_that_are_no_object_run_nothing(arguments: Any) -> None:
     items = folded("openai", [part("rm", arguments, index=0, id="x"), delta("tool_calls")])
     assert [type(item) for item in items] == [ToolCallStarted, ToolCallBroken, Finished]
 
 
-def test_reasons_that_are_none_end_nothing() -> None:
-    told = [delta("", content="Hel"), delta(None, content="lo"), "[DONE]"]
-    assert folded("openai", told) == [TextDelta("Hel"), TextDelta("lo"), Finished("stop")]
+def test_an_answer_needs_a_finish_reason_or_an_end_marker() -> None:
+    sent = [delta("", content="Hel"), delta(None, content="lo"), "[DONE]"]
+    assert folded("openai", sent) == [TextDelta("Hel"), TextDelta("lo"), Finished("stop")]
     with pytest.raises(StreamCut):
-        folded("openai", told[:-1])
+        folded("openai", sent[:-1])
     with pytest.raises(StreamCut):
         folded("openai", ["[DONE]"])
     with pytest.raises(StreamCut):
         folded("openai", [])
 
 
-def test_chunks_without_a_choice_are_passed_over() -> None:
+def test_chunks_without_a_choice_are_skipped() -> None:
     odd: list[Any] = [
         {"choices": []},
         {"choices": None},
@@ -112,14 +112,14 @@ def test_chunks_without_a_choice_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_thoughts_under_either_name(field: str) -> None:
+def test_reasoning_is_read_under_either_name(field: str) -> None:
     items = folded("openai", [delta(**{field: "Hm."}), delta(content="Yes."), STOP])
     assert items[:2] == [ReasoningDelta("Hm."), TextDelta("Yes.")]
     assert isinstance(items[-1], Finished)
     assert json.loads(items[-1].opaque or "")[field] == "Hm."
 
 
-def test_thoughts_under_both_names_are_shown_once() -> None:
+def test_reasoning_under_both_names_is_shown_once() -> None:
     items = folded("openai", [delta(reasoning="Hm.", reasoning_content="Hm."), STOP])
     assert items[:-1] == [ReasoningDelta("Hm.")]
 
@@ -142,7 +142,7 @@ def said_and_thought(items: Sequence[Item]) -> tuple[str, str]:
         ("  indented", "  indented", ""),
     ],
 )
-def test_thoughts_in_an_answer_are_told_apart_however_it_is_cut(text: str, said: str, thought: str) -> None:
+def test_reasoning_inside_an_answer_is_separated_in_any_chunks(text: str, said: str, thought: str) -> None:
     for size in range(1, len(text) + 1):
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
         items = folded("openai", [*(delta(content=piece) for piece in pieces), STOP])
@@ -150,7 +150,7 @@ def test_thoughts_in_an_answer_are_told_apart_however_it_is_cut(text: str, said:
         assert items[-1] == Finished("stop")
 
 
-def test_pieces_of_openrouters_reasoning_become_whole() -> None:
+def test_pieces_of_reasoning_from_openrouter_are_joined() -> None:
     pieces = [
         {"type": "reasoning.text", "index": 0, "text": "H", "signature": None},
         {"type": "reasoning.text", "index": 0, "text": "m.", "signature": "s"},
@@ -164,12 +164,12 @@ def test_pieces_of_openrouters_reasoning_become_whole() -> None:
     ]
 
 
-def test_content_in_parts() -> None:
+def test_content_in_parts_is_joined() -> None:
     parts = [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]
     assert folded("openai", [delta(content=parts), STOP])[0] == TextDelta("Hello")
 
 
-def test_usage_counts_what_the_cache_had_apart() -> None:
+def test_usage_counts_cached_tokens_separately() -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 60}}
     early = {"choices": [], "usage": {"prompt_tokens": 1}}
     items = folded("openai", [early, STOP, {"choices": [], "usage": {**usage, "cost": 0.25}}, "[DONE]"])

@@ -1,4 +1,4 @@
-"""Requests: whatever conversation goes in, what goes out keeps the rules of its wire."""
+"""Requests in both wire formats: any conversation becomes a request that keeps the rules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def claude(model: str) -> Endpoint:
 
 
 def chat_body(request: ModelRequest, endpoint: Endpoint = CHAT) -> dict[str, Any]:
-    """The body as it goes over the wire, checked."""
+    """Return the body as it is sent, after a check of the rules."""
     body: dict[str, Any] = json.loads(msgspec.json.encode(openai.chat_body(request, endpoint)))
     check_chat(body)
     return body
@@ -45,9 +45,9 @@ def chat_body(request: ModelRequest, endpoint: Endpoint = CHAT) -> dict[str, Any
 
 def messages_body(request: ModelRequest, endpoint: Endpoint | None = None) -> dict[str, Any]:
     body = anthropic.messages_body(request, endpoint or claude("claude-sonnet-5"))
-    told: dict[str, Any] = json.loads(msgspec.json.encode(body))
-    check_messages(told)
-    return told
+    sent: dict[str, Any] = json.loads(msgspec.json.encode(body))
+    check_messages(sent)
+    return sent
 
 
 def call(id_: str, arguments: str = "{}") -> ToolCall:
@@ -62,7 +62,7 @@ ROUND = (
 )
 
 
-def test_a_round_of_tools_in_openais_words() -> None:
+def test_a_round_of_tools_has_the_form_of_openai() -> None:
     body = chat_body(
         ModelRequest(messages=ROUND, system="You help.", tools=(LS,), max_tokens=9, effort="low")
     )
@@ -74,7 +74,7 @@ def test_a_round_of_tools_in_openais_words() -> None:
     assert body["stream_options"] == {"include_usage": True}
 
 
-def test_a_round_of_tools_in_anthropics_words() -> None:
+def test_a_round_of_tools_has_the_form_of_anthropic() -> None:
     body = messages_body(ModelRequest(messages=ROUND, system="You help.", tools=(LS,)))
     user, said, results = body["messages"]
     use = {"type": "tool_use", "id": "a", "name": "ls", "input": {"path": "."}}
@@ -85,7 +85,7 @@ def test_a_round_of_tools_in_anthropics_words() -> None:
     assert all(block["cache_control"] == {"type": "ephemeral"} for block in marked)
 
 
-def test_openai_itself_counts_under_another_name() -> None:
+def test_openai_gets_its_own_name_for_the_length_limit() -> None:
     endpoint = Endpoint("openai", "https://api.openai.com/v1", "m")
     assert chat_body(ModelRequest(messages=ROUND, max_tokens=9), endpoint)["max_completion_tokens"] == 9
 
@@ -179,11 +179,13 @@ REPAIRS: list[tuple[str, list[Message], list[Message]]] = [
 
 
 @pytest.mark.parametrize(("what", "given_", "made"), REPAIRS)
-def test_what_is_left_behind_is_made_whole(what: str, given_: list[Message], made: list[Message]) -> None:
+def test_an_incomplete_conversation_is_completed(
+    what: str, given_: list[Message], made: list[Message]
+) -> None:
     assert repaired(given_) == made
 
 
-def test_what_is_whole_stays_as_it_is() -> None:
+def test_a_complete_conversation_is_not_changed() -> None:
     assert repaired(ROUND) == list(ROUND)
 
 
@@ -211,7 +213,7 @@ MESSAGES = st.lists(
 
 @bounded
 @given(MESSAGES, TEXTS)
-def test_any_conversation_keeps_the_rules_of_both_wires(messages: list[Message], system: str) -> None:
+def test_any_conversation_keeps_the_rules_of_both_wire_formats(messages: list[Message], system: str) -> None:
     request = ModelRequest(messages=tuple(messages), system=system, tools=(LS,))
     chat_body(request)
     messages_body(request)
@@ -219,7 +221,7 @@ def test_any_conversation_keeps_the_rules_of_both_wires(messages: list[Message],
 
 @bounded
 @given(MESSAGES)
-def test_repairing_again_changes_nothing(messages: list[Message]) -> None:
+def test_a_second_repair_changes_nothing(messages: list[Message]) -> None:
     assert repaired(repaired(messages)) == repaired(messages)
 
 
@@ -229,7 +231,7 @@ def test_repairing_again_changes_nothing(messages: list[Message]) -> None:
     st.sampled_from(["low", "max", None]),
     st.sampled_from(["claude-3-7-sonnet", "claude-haiku-4-5", "claude-opus-5"]),
 )
-def test_thinking_keeps_the_rules(messages: list[Message], effort: Any, model: str) -> None:
+def test_requests_with_thinking_keep_the_rules(messages: list[Message], effort: Any, model: str) -> None:
     messages_body(ModelRequest(messages=tuple(messages), effort=effort, temperature=0.5), claude(model))
 
 
@@ -265,7 +267,7 @@ def test_arguments_are_an_object_or_nothing() -> None:
     assert json_object('{"a":' * 100_000) is None
 
 
-async def test_what_a_model_thought_comes_back_to_it(server: ModelServer, models: OpenModel) -> None:
+async def test_the_reasoning_of_a_model_is_sent_back_to_it(server: ModelServer, models: OpenModel) -> None:
     server.answers(Reply(piece=3).thinks("Files first.").says("I look.").calls("ls", {"path": "."}, id="one"))
     async with models() as model:
         finished = (await answer(model))[-1]
@@ -281,13 +283,13 @@ async def test_what_a_model_thought_comes_back_to_it(server: ModelServer, models
         assert (text["text"], use["input"]) == ("I look.", {"path": "."})
 
 
-def test_what_another_model_thought_stays_where_it_is() -> None:
+def test_the_reasoning_of_another_model_is_not_sent() -> None:
     opaque = json.dumps({"origin": "openai/127.0.0.1/other", "reasoning_content": "Hm."})
     request = ModelRequest(messages=(UserMessage("x"), AssistantMessage("y", (), opaque), UserMessage("z")))
     assert "Hm." not in json.dumps(chat_body(request)) + json.dumps(messages_body(request))
 
 
-def test_a_call_that_the_loop_dropped_is_not_sent_with_the_thoughts() -> None:
+def test_a_call_that_the_loop_dropped_is_not_sent_with_the_reasoning() -> None:
     endpoint = claude("claude-sonnet-5")
     blocks = [
         {"type": "thinking", "thinking": "Hm.", "signature": "s"},
@@ -307,7 +309,7 @@ def test_a_call_that_the_loop_dropped_is_not_sent_with_the_thoughts() -> None:
     ]
 
 
-def test_thoughts_of_an_answer_that_is_no_longer_the_same_stay_away() -> None:
+def test_reasoning_of_a_changed_answer_is_not_sent_back() -> None:
     endpoint = claude("claude-sonnet-5")
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
     said = {"type": "text", "text": "I look."}
@@ -326,7 +328,7 @@ def test_thoughts_of_an_answer_that_is_no_longer_the_same_stay_away() -> None:
     ]
 
 
-def test_an_older_model_does_not_begin_to_think_among_its_tools() -> None:
+def test_an_older_model_does_not_begin_to_think_in_a_round_of_tools() -> None:
     endpoint = claude("claude-haiku-4-5")
     assert "thinking" not in messages_body(ModelRequest(messages=ROUND, effort="low"), endpoint)
     assert "thinking" in messages_body(
@@ -345,11 +347,11 @@ AMENDED = [
 
 
 @pytest.mark.parametrize(("said", "body", "amended"), AMENDED)
-def test_what_anthropic_refuses_is_left_out(said: str, body: Any, amended: Any) -> None:
+def test_a_part_that_anthropic_refuses_is_left_out(said: str, body: Any, amended: Any) -> None:
     assert anthropic.amended(body, said) == amended
 
 
-def test_signatures_of_calls_come_back_with_them() -> None:
+def test_signatures_are_sent_back_with_their_calls() -> None:
     extra = {"extra_content": {"google": {"thought_signature": "s"}}}
     opaque = json.dumps({"origin": CHAT.origin, "calls": {"a": extra}})
     messages = (UserMessage("x"), AssistantMessage("", (call("a"),), opaque), ToolResult("a", "1"))
@@ -357,9 +359,7 @@ def test_signatures_of_calls_come_back_with_them() -> None:
     assert sent["extra_content"] == extra["extra_content"]
 
 
-async def test_thoughts_that_a_server_no_longer_takes_are_left_out(
-    server: ModelServer, models: OpenModel
-) -> None:
+async def test_reasoning_that_a_server_refuses_is_left_out(server: ModelServer, models: OpenModel) -> None:
     async with models() as model:
         server.answers(Reply().thinks("Hm.").calls("ls", id="one"))
         finished = (await answer(model))[-1]
@@ -390,7 +390,7 @@ BROKEN_BODIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("body", BROKEN_BODIES)
-def test_the_rules_notice(body: dict[str, Any]) -> None:
+def test_the_rules_refuse_broken_bodies(body: dict[str, Any]) -> None:
     with pytest.raises(BreaksTheRules):
         check_chat({"model": "m", "stream": True, **body})
     turns = [

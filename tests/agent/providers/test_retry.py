@@ -1,4 +1,4 @@
-"""Asking again: when, how often, and when not."""
+"""Retries and the fallback model: conditions, number and pauses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hermes_trio.testing.model_server import ModelServer
 from tests.agent.providers.conftest import HELLO, OpenModel, answer, outcome, text_of
 
 
-async def test_a_busy_server_is_asked_again(
+async def test_a_request_to_a_busy_server_is_retried_after_growing_pauses(
     server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(*[refused(wire, 529, "overloaded_error", "Overloaded")] * 3)
@@ -37,7 +37,7 @@ async def test_a_busy_server_is_asked_again(
     assert trio.current_time() == 14
 
 
-async def test_the_server_says_how_long(
+async def test_the_pause_is_the_one_that_the_server_asks_for(
     server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(refused(wire, 429, "rate_limit_error", "Slowly", retry_after="33"))
@@ -46,7 +46,7 @@ async def test_the_server_says_how_long(
     assert trio.current_time() == 33
 
 
-async def test_nobody_waits_for_an_hour(
+async def test_a_wait_of_an_hour_is_an_error(
     server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(refused(wire, 429, "rate_limit_error", "Slowly", retry_after="3600"))
@@ -56,7 +56,7 @@ async def test_nobody_waits_for_an_hour(
     assert (caught.value.after, trio.current_time()) == (3600, 0)
 
 
-async def test_at_some_point_it_is_enough(
+async def test_retries_end_at_their_configured_number(
     server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.otherwise = refused(wire, 500, "api_error", "Oops")
@@ -66,7 +66,7 @@ async def test_at_some_point_it_is_enough(
     assert len(server.requests) == 3
 
 
-async def test_what_can_never_succeed_is_asked_once(
+async def test_a_request_that_cannot_succeed_is_not_retried(
     server: ModelServer, wire: Wire, models: OpenModel
 ) -> None:
     server.otherwise = refused(wire, 401, "authentication_error", "No")
@@ -77,7 +77,7 @@ async def test_what_can_never_succeed_is_asked_once(
 
 
 @pytest.mark.parametrize("trouble", [Reply().breaks(), Reply().fails("overloaded_error", "Overloaded")])
-async def test_a_stream_that_breaks_before_its_first_word_is_asked_again(
+async def test_a_stream_that_breaks_before_its_first_text_is_retried(
     trouble: Reply, server: ModelServer, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(trouble)
@@ -87,7 +87,7 @@ async def test_a_stream_that_breaks_before_its_first_word_is_asked_again(
     assert text_of(items) == "Hello."
 
 
-async def test_who_waits_holds_no_connection(
+async def test_a_pause_holds_no_connection(
     server: ModelServer, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(*[Reply().fails("overloaded_error").hangs()] * 2)
@@ -98,7 +98,7 @@ async def test_who_waits_holds_no_connection(
         assert text_of([item async for item in items]) == "Hello."
 
 
-async def test_a_server_that_was_silent_for_long_is_not_waited_for_again(
+async def test_a_server_that_was_silent_for_long_is_replaced_without_a_retry(
     server: ModelServer, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(replace(Reply(), head_after=1e6))
@@ -110,7 +110,9 @@ async def test_a_server_that_was_silent_for_long_is_not_waited_for_again(
     assert [asked.body["model"] for asked in server.requests] == ["test-model", "other"]
 
 
-async def test_a_stream_that_breaks_behind_it_is_not(server: ModelServer, models: OpenModel) -> None:
+async def test_a_stream_that_breaks_after_its_first_text_is_not_retried(
+    server: ModelServer, models: OpenModel
+) -> None:
     server.answers(Reply().says("Hel").fails("overloaded_error", "Overloaded"))
     async with models("other", retries=5) as model:
         items, error = await outcome(model)
@@ -125,7 +127,7 @@ async def test_a_stream_that_breaks_behind_it_is_not(server: ModelServer, models
     "trouble",
     [Reply().thinks("Hm.").breaks(), Reply().thinks("Hm.").calls("ls", '{"path"').fails("overloaded_error")],
 )
-async def test_what_it_only_thought_or_began_to_call_is_no_answer_yet(
+async def test_a_failure_after_reasoning_or_a_begun_call_is_retried(
     trouble: Reply, server: ModelServer, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(trouble)
@@ -137,7 +139,7 @@ async def test_what_it_only_thought_or_began_to_call_is_no_answer_yet(
     assert not any(isinstance(item, ToolCallReady | ToolCallBroken) for item in items)
 
 
-async def test_another_model_takes_over_and_keeps_the_turn(
+async def test_the_fallback_model_answers_for_the_rest_of_the_turn(
     server: ModelServer, wire: Wire, models: OpenModel
 ) -> None:
     server.answers(refused(wire, 404, "not_found_error", "model: test-model"))
@@ -149,7 +151,7 @@ async def test_another_model_takes_over_and_keeps_the_turn(
     assert [asked.body["model"] for asked in server.requests] == ["test-model", "other", "other"]
 
 
-async def test_another_model_has_as_many_attempts(
+async def test_the_fallback_model_has_as_many_attempts(
     server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(*[refused(wire, 500, "api_error", "Oops")] * 3)
@@ -158,7 +160,7 @@ async def test_another_model_has_as_many_attempts(
     assert [asked.body["model"] for asked in server.requests] == ["test-model"] * 2 + ["other"] * 2
 
 
-async def test_a_conversation_that_is_too_long_is_for_no_other_model(
+async def test_a_conversation_that_is_too_long_goes_to_no_other_model(
     server: ModelServer, wire: Wire, models: OpenModel
 ) -> None:
     server.answers(refused(wire, 400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"))
@@ -167,7 +169,7 @@ async def test_a_conversation_that_is_too_long_is_for_no_other_model(
             await answer(model)
 
 
-async def test_the_wait_ends_when_it_is_cancelled(
+async def test_a_pause_can_be_cancelled(
     server: ModelServer, wire: Wire, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.otherwise = refused(wire, 429, "rate_limit_error", "Slowly", retry_after="500")
@@ -177,7 +179,7 @@ async def test_the_wait_ends_when_it_is_cancelled(
         assert trio.current_time() == 7
 
 
-def test_pauses_double_and_end_somewhere() -> None:
+def test_pauses_double_up_to_a_maximum() -> None:
     endpoint = Endpoint("openai", "http://x/v1", "m")
     busy, odd = model_errors.Overloaded(endpoint), model_errors.StreamMalformed(endpoint)
     assert [pause(n, busy, 0.0) for n in range(1, 8)] == [2, 4, 8, 16, 32, 60, 60]
@@ -186,8 +188,10 @@ def test_pauses_double_and_end_somewhere() -> None:
     assert pause(1, model_errors.RateLimited(endpoint, after=7), 0.5) == 7.5
 
 
-async def test_a_server_that_comes_up_is_found(wire: Wire, world: World, autojump_clock: MockClock) -> None:
-    """A server elsewhere may be starting; one on this machine has to be started by somebody."""
+async def test_only_a_refused_connection_elsewhere_is_retried(
+    wire: Wire, world: World, autojump_clock: MockClock
+) -> None:
+    """A server elsewhere may be starting up; a server on this machine has to be started by a person."""
     away = Endpoint(wire, "http://127.0.0.1:1/v1", "m")
     assert not model_errors.CannotConnect(away, refused=True).may_retry
     assert model_errors.CannotConnect(replace(away, base_url="http://example.org/v1"), refused=True).may_retry

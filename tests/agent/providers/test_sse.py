@@ -1,4 +1,4 @@
-"""Events come out of bytes the same, however the bytes are cut."""
+"""Server-sent events: the size of the chunks does not change the decoded events."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def decoded(chunks: list[bytes]) -> list[SseEvent]:
     return [event for chunk in chunks for event in decoder.feed(chunk)] + decoder.end()
 
 
-def test_events_are_what_the_standard_says() -> None:
+def test_events_are_decoded_as_the_standard_says() -> None:
     assert decoded([STREAM]) == EVENTS
 
 
-def test_byte_by_byte_is_the_same() -> None:
+def test_single_bytes_decode_to_the_same_events() -> None:
     assert decoded([STREAM[i : i + 1] for i in range(len(STREAM))]) == EVENTS
 
 
 @bounded
 @given(st.lists(st.integers(0, len(STREAM))))
-def test_any_cut_is_the_same(cuts: list[int]) -> None:
+def test_any_chunks_decode_to_the_same_events(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]
     assert decoded([STREAM[a:b] for a, b in pairwise(places)]) == EVENTS
 
@@ -56,7 +56,7 @@ ENDS = st.sampled_from([b"\n", b"\r", b"\r\n"])
 
 @bounded
 @given(st.lists(st.tuples(LINES, ENDS)), st.data())
-def test_any_stream_in_any_cut_is_what_it_is_whole(
+def test_any_stream_in_any_chunks_decodes_to_the_same_events(
     lines: list[tuple[bytes, bytes]], data: st.DataObject
 ) -> None:
     stream = b"".join(line + end for line, end in lines)
@@ -66,8 +66,8 @@ def test_any_stream_in_any_cut_is_what_it_is_whole(
 
 @bounded
 @given(st.lists(st.tuples(LINES, ENDS)))
-def test_a_stream_means_what_its_lines_mean(lines: list[tuple[bytes, bytes]]) -> None:
-    # A CR and the LF of an empty line behind it are one end of a line, so those are left out.
+def test_the_kind_of_line_ends_changes_nothing(lines: list[tuple[bytes, bytes]]) -> None:
+    # A CR followed by the LF of an empty line would be one line end, so these are normalised.
     stream = b"".join(line + end for line, end in lines).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     assert (
         decoded([stream.replace(b"\n", b"\r\n")])
@@ -76,12 +76,12 @@ def test_a_stream_means_what_its_lines_mean(lines: list[tuple[bytes, bytes]]) ->
     )
 
 
-def test_an_error_without_its_field_is_heard() -> None:
+def test_plain_json_in_a_stream_is_an_event() -> None:
     assert decoded([b'{"error": {"code": 400}}\n']) == [SseEvent('{"error": {"code": 400}}')]
 
 
 @pytest.mark.parametrize("endless", [b"x" * 100, b"data: y\n" * 20, b"data: " + b"z" * 100])
-def test_what_does_not_end_is_refused(endless: bytes) -> None:
+def test_an_endless_line_or_event_is_refused(endless: bytes) -> None:
     def decode() -> None:
         decoder = Decoder(longest=64)
         for i in range(len(endless)):
@@ -91,6 +91,6 @@ def test_what_does_not_end_is_refused(endless: bytes) -> None:
         decode()
 
 
-def test_many_short_events_are_no_long_one() -> None:
+def test_many_short_events_do_not_count_as_one_long_event() -> None:
     decoder = Decoder(longest=64)
     assert len([event for _ in range(100) for event in decoder.feed(b"data: 1\n\n")]) == 100

@@ -31,7 +31,7 @@ from hermes_trio.testing.model_server import ModelServer
 from tests.agent.providers.conftest import HELLO, OpenModel, answer, outcome, text_of
 
 
-async def test_an_answer_comes_as_it_is_written(server: ModelServer, models: OpenModel) -> None:
+async def test_an_answer_is_yielded_while_it_is_written(server: ModelServer, models: OpenModel) -> None:
     server.answers(Reply(piece=4).thinks("Files?").says("I look.").calls("ls", {"path": "."}).uses(12, 7))
     async with models() as model:
         items = await answer(model)
@@ -48,7 +48,7 @@ async def test_an_answer_comes_as_it_is_written(server: ModelServer, models: Ope
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1000])
-async def test_how_it_is_cut_on_the_wire_changes_nothing(
+async def test_chunks_on_the_wire_do_not_change_the_items(
     chunk: int, server: ModelServer, models: OpenModel
 ) -> None:
     reply = Reply(piece=2).thinks("Hm ♥").says("Zwölf.").calls("ls", {"a": "ä"}, id="one").uses(1, 2)
@@ -60,7 +60,7 @@ async def test_how_it_is_cut_on_the_wire_changes_nothing(
     ]
 
 
-async def test_silence_is_waited_for_from_the_last_byte_on(
+async def test_the_limit_of_silence_counts_from_the_last_byte(
     server: ModelServer, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(
@@ -74,7 +74,7 @@ async def test_silence_is_waited_for_from_the_last_byte_on(
     assert trio.current_time() == 890 + 890 + 900
 
 
-async def test_a_head_that_never_comes_is_not_waited_for(
+async def test_a_response_that_never_begins_is_given_up(
     server: ModelServer, models: OpenModel, autojump_clock: MockClock
 ) -> None:
     server.answers(replace(Reply().says("Late."), head_after=10_000))
@@ -99,7 +99,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("trouble", BROKEN)
-async def test_an_answer_that_breaks_says_how(trouble: str, server: ModelServer, models: OpenModel) -> None:
+async def test_a_broken_answer_names_its_reason(trouble: str, server: ModelServer, models: OpenModel) -> None:
     reply, error = BROKEN[trouble]
     server.answers(replace(reply, chunk=7))
     async with models() as model:
@@ -112,7 +112,7 @@ async def test_an_answer_that_breaks_says_how(trouble: str, server: ModelServer,
     assert f"at {cause.endpoint.shown}" in str(broken)
 
 
-async def test_a_line_without_an_end_is_not_kept(server: ModelServer, models: OpenModel) -> None:
+async def test_an_endless_line_is_an_error(server: ModelServer, models: OpenModel) -> None:
     server.answers(Reply().sends(b"data: " + b"x" * (LONGEST_EVENT + 1)).hangs())
     async with models() as model:
         with pytest.raises(model_errors.StreamMalformed):
@@ -128,7 +128,7 @@ CUT_CALLS = [
 
 
 @pytest.mark.parametrize(("arguments", "reason"), CUT_CALLS)
-async def test_a_call_that_was_cut_is_never_handed_out(
+async def test_a_call_that_was_cut_is_never_ready(
     arguments: str, reason: str, server: ModelServer, models: OpenModel
 ) -> None:
     server.answers(Reply(piece=2).says("Now").calls("rm", arguments).finishes(reason))
@@ -141,9 +141,7 @@ async def test_a_call_that_was_cut_is_never_handed_out(
     assert items[-1].reason == reason
 
 
-async def test_a_call_in_a_stream_that_breaks_is_never_handed_out(
-    server: ModelServer, models: OpenModel
-) -> None:
+async def test_a_call_in_a_stream_that_breaks_is_never_ready(server: ModelServer, models: OpenModel) -> None:
     server.answers(Reply().calls("rm", {"path": "/"}).breaks())
     async with models() as model:
         seen, error = await outcome(model)
@@ -151,7 +149,7 @@ async def test_a_call_in_a_stream_that_breaks_is_never_handed_out(
     assert [type(item) for item in seen] == [ToolCallStarted]
 
 
-async def test_a_stream_by_a_wrong_name_is_read_all_the_same(server: ModelServer, models: OpenModel) -> None:
+async def test_a_stream_with_a_wrong_content_type_is_read(server: ModelServer, models: OpenModel) -> None:
     reply = Reply(comments=True).says("Hello.").calls("ls", {"path": "/"}).uses(3, 4)
     server.answers(replace(reply, content_type="application/json"))
     async with models() as model:
@@ -160,7 +158,7 @@ async def test_a_stream_by_a_wrong_name_is_read_all_the_same(server: ModelServer
     assert [type(item) for item in items[-3:]] == [ToolCallReady, Usage, Finished]
 
 
-async def test_a_page_for_people_is_no_answer(server: ModelServer, models: OpenModel) -> None:
+async def test_an_html_page_is_no_answer(server: ModelServer, models: OpenModel) -> None:
     server.answers(replace(Reply().sends(b"<html>Welcome</html>"), content_type="text/html; charset=utf-8"))
     async with models() as model:
         with pytest.raises(model_errors.NotAModelServer, match="/v1"):
@@ -174,7 +172,7 @@ async def test_a_redirect_is_not_followed(server: ModelServer, models: OpenModel
             await answer(model)
 
 
-async def test_an_answer_in_one_piece_is_taken(server: ModelServer, world: World) -> None:
+async def test_an_answer_in_one_piece_is_accepted(server: ModelServer, world: World) -> None:
     message = {"content": "All of it.", "tool_calls": [{"function": {"name": "ls"}}]}
     server.answers(Plain(200, {"choices": [{"message": message, "finish_reason": "stop"}]}))
     endpoint = Endpoint("openai", server.openai_url, "m")
@@ -184,7 +182,7 @@ async def test_an_answer_in_one_piece_is_taken(server: ModelServer, world: World
     assert items[-1] == Finished("tool_calls")
 
 
-async def test_nobody_there(wire: Wire, world: World) -> None:
+async def test_a_refused_connection_names_its_remedy(wire: Wire, world: World) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
@@ -205,7 +203,7 @@ async def test_a_server_without_a_key_is_asked_without_one(
     assert not {"authorization", "x-api-key"} & set(server.requests[0].headers)
 
 
-async def test_what_a_server_refuses_is_left_out(server: ModelServer, world: World) -> None:
+async def test_a_part_that_a_server_refuses_is_left_out(server: ModelServer, world: World) -> None:
     said = [
         "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.",
         "Function tools with reasoning_effort are not supported. Set reasoning_effort to 'none'.",
@@ -221,9 +219,7 @@ async def test_what_a_server_refuses_is_left_out(server: ModelServer, world: Wor
     assert len(server.requests) == 5
 
 
-async def test_a_server_that_cannot_be_pleased_is_not_tried_for_ever(
-    server: ModelServer, world: World
-) -> None:
+async def test_a_server_that_refuses_every_form_is_given_up(server: ModelServer, world: World) -> None:
     server.otherwise = refused("openai", 400, "invalid_request_error", "max_tokens? max_completion_tokens?")
     async with open_model(Http(), [Endpoint("openai", server.openai_url, "m")], world, retries=3) as model:
         with pytest.raises(model_errors.RequestRefused):
@@ -231,7 +227,9 @@ async def test_a_server_that_cannot_be_pleased_is_not_tried_for_ever(
     assert len(server.requests) == 5
 
 
-async def test_what_cannot_be_left_out_is_refused(server: ModelServer, wire: Wire, models: OpenModel) -> None:
+async def test_a_refusal_of_a_part_that_cannot_be_left_out_is_an_error(
+    server: ModelServer, wire: Wire, models: OpenModel
+) -> None:
     server.otherwise = refused(
         wire, 400, "invalid_request_error", "temperature and reasoning_effort, thinking"
     )

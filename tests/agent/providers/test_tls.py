@@ -1,4 +1,4 @@
-"""Over TLS: whom we trust, and that hanging up is as clean as without."""
+"""Connections over TLS: the trusted certificates, and a clean close."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hermes_trio.testing.model_server import ModelServer
 from tests.agent.providers.conftest import HELLO, answer, text_of
 
 CERTIFICATE = Path(__file__).with_name("certificate.pem")
-"""For 127.0.0.1, signed by itself, and good for a hundred years. Its key opens nothing but these tests."""
+"""Self-signed certificate for 127.0.0.1, valid for a hundred years. Its key is used only by these tests."""
 
 
 @asynccontextmanager
@@ -43,14 +43,14 @@ async def tls_server() -> AsyncIterator[tuple[ModelServer, Endpoint]]:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_stranger_is_told_nothing(world: World) -> None:
+async def test_an_untrusted_server_gets_no_request(world: World) -> None:
     async with tls_server() as (server, endpoint), open_model(Http(), [endpoint], world, retries=5) as model:
         with pytest.raises(model_errors.CertificateRefused, match="SSL_CERT_FILE"):
             await answer(model)
     assert server.requests == []
 
 
-async def test_a_stranger_is_not_trusted_because_a_server_without_tls_was_asked_before(
+async def test_an_untrusted_server_is_refused_after_a_server_without_tls(
     world: World, server: ModelServer
 ) -> None:
     async with tls_server() as (_, endpoint), open_http() as http:
@@ -62,7 +62,9 @@ async def test_a_stranger_is_not_trusted_because_a_server_without_tls_was_asked_
                 await answer(model)
 
 
-async def test_whom_the_environment_trusts_we_trust(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_certificate_that_the_environment_trusts_is_trusted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
     async with tls_server() as (server, endpoint):
         async with open_model(Http(), [endpoint], world, retries=0) as model:
@@ -75,7 +77,7 @@ async def test_whom_the_environment_trusts_we_trust(world: World, monkeypatch: p
     gc.collect()
 
 
-async def test_a_server_without_tls_says_so(world: World) -> None:
+async def test_a_server_without_tls_is_named_as_the_problem(world: World) -> None:
     async def plain(stream: trio.SocketStream) -> None:
         async with stream:
             await stream.receive_some(1)
@@ -95,7 +97,7 @@ async def test_a_server_without_tls_says_so(world: World) -> None:
     ("variable", "value", "key"),
     [("SSL_CERT_FILE", "/no/such/file", "SSL_CERT_FILE"), ("HTTPS_PROXY", "socks5://p:1", "HTTPS_PROXY")],
 )
-async def test_an_environment_that_cannot_be_used(
+async def test_an_unusable_environment_is_a_configuration_error(
     variable: str, value: str, key: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)

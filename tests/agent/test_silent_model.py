@@ -1,4 +1,4 @@
-"""A model that is silent: the person hears of it when an attempt has failed, and it is not asked for ever."""
+"""A silent model: the person is told when an attempt has failed, and the retries end."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tests.stage import Stage
 
 
 def silent(seconds: float) -> Reply:
-    """Says nothing for so long, and hangs up."""
+    """Return a reply that sends nothing for this time and then closes the connection."""
     return replace(Reply().breaks(), head_after=seconds)
 
 
-def asking(stage: Stage, server: ModelServer) -> None:
-    """Let the real agent of this stage ask that server."""
+def use_real_agent(stage: Stage, server: ModelServer) -> None:
+    """Give the stage the real agent, with this server as its model."""
     model = ModelConfig(provider="openai", base_url=server.openai_url, name="test-model", api_key="k" * 20)
     stage.config = msgspec.structs.replace(stage.config, model=model, agent=AgentConfig(gateway_timeout=0))
     loaded = Loaded(stage.config, (), stage.home / "config.yaml", {"model.provider": "config.yaml"})
     stage.opened_agent = open_agent(loaded, {}, stage.world, tools={})
 
 
-async def test_a_person_hears_at_once_that_a_silent_model_is_asked_again(stage: Stage) -> None:
+async def test_a_person_is_told_of_a_retry_after_a_long_silence(stage: Stage) -> None:
     async with open_model_server() as server:
         server.answers(silent(70), silent(70), Reply().says("Here I am."))
-        asking(stage, server)
+        use_real_agent(stage, server)
         heard: list[tuple[float, str]] = []
         async with stage.life():
             began = trio.current_time()
@@ -42,14 +42,14 @@ async def test_a_person_hears_at_once_that_a_silent_model_is_asked_again(stage: 
                 await stage.platform.until(lambda: len(stage.platform.chat("42").texts) > len(heard))
                 heard.append((trio.current_time() - began, stage.platform.chat("42").texts[len(heard)]))
     waits = "⏳ The model: the connection ended before the answer did; asking again in {} s."
-    told = [(round(at), text) for at, text in heard if text.startswith("⏳ The model")]
-    assert told == [(70, waits.format(2)), (142, waits.format(4))]
+    mentions = [(round(at), text) for at, text in heard if text.startswith("⏳ The model")]
+    assert mentions == [(70, waits.format(2)), (142, waits.format(4))]
 
 
 async def test_a_model_that_stays_silent_is_given_up(stage: Stage) -> None:
     async with open_model_server() as server:
         server.otherwise = silent(200)
-        asking(stage, server)
+        use_real_agent(stage, server)
         async with stage.life() as gateway:
             began = trio.current_time()
             await stage.platform.says("hello")
@@ -59,13 +59,13 @@ async def test_a_model_that_stays_silent_is_given_up(stage: Stage) -> None:
         assert len(server.requests) == 2
 
 
-async def test_what_fails_at_once_is_asked_again_as_often_as_configured(stage: Stage) -> None:
+async def test_quick_failures_are_retried_as_often_as_configured(stage: Stage) -> None:
     async with open_model_server() as server:
         server.otherwise = Reply().breaks()
-        asking(stage, server)
+        use_real_agent(stage, server)
         async with stage.life():
             await stage.platform.says("hello")
             await stage.platform.until(lambda: "Try again." in (stage.platform.chat("42").last or ""))
-            told = [text for text in stage.platform.chat("42").texts if text.startswith("⏳ The model")]
+            mentions = [text for text in stage.platform.chat("42").texts if text.startswith("⏳ The model")]
         assert len(server.requests) == 1 + stage.config.agent.api_max_retries
-        assert len(told) == 1, "waiting for two seconds, or for four, is nothing to speak of"
+        assert len(mentions) == 1, "waits of two and four seconds are not mentioned"

@@ -1,4 +1,4 @@
-"""What a model writes is said in its order and nothing of it is lost, however long saying it takes."""
+"""Text of a model is shown in its order and completely, however long each piece takes to store."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hermes_trio.agent.coalesce import coalescing
 from hermes_trio.base.events import Event, ReasoningAvailable
 
 
-class Slow:
-    """A turn in which writing down takes a second."""
+class SlowTurn:
+    """A turn that needs a second to store each piece."""
 
     def __init__(self, fails_at: int = 1000) -> None:
         self.said: list[str] = []
@@ -38,13 +38,13 @@ class Slow:
         self.said.append(text)
 
 
-def speech(turn: Slow) -> Any:
+def open_coalescer(turn: SlowTurn) -> Any:
     return coalescing(cast(AgentTurn, turn))
 
 
-async def test_what_comes_meanwhile_is_said_as_one(autojump_clock: MockClock) -> None:
-    turn = Slow()
-    async with speech(turn) as shown:
+async def test_pieces_that_wait_are_shown_as_one(autojump_clock: MockClock) -> None:
+    turn = SlowTurn()
+    async with open_coalescer(turn) as shown:
         for piece in ("a", "b", "c"):
             shown.say(piece)
         await trio.sleep(2.5)
@@ -53,15 +53,15 @@ async def test_what_comes_meanwhile_is_said_as_one(autojump_clock: MockClock) ->
         shown.say("hm", is_reasoning=True)
         shown.say("m", is_reasoning=True)
         shown.say("e")
-        assert trio.current_time() == 2.5, "who writes waits for nobody"
+        assert trio.current_time() == 2.5, "`say` does not wait"
     assert turn.said == ["asked", "abc", "d", "(hmm)", "e"]
 
 
-async def test_what_came_before_an_error_is_said(autojump_clock: MockClock) -> None:
-    turn = Slow()
+async def test_text_before_an_error_is_shown(autojump_clock: MockClock) -> None:
+    turn = SlowTurn()
 
     async def writes() -> None:
-        async with speech(turn) as shown:
+        async with open_coalescer(turn) as shown:
             shown.say("half")
             raise ZeroDivisionError
 
@@ -71,11 +71,11 @@ async def test_what_came_before_an_error_is_said(autojump_clock: MockClock) -> N
 
 
 @pytest.mark.parametrize("at", [0, 1])
-async def test_where_nothing_can_be_kept_the_model_is_not_read_on(at: int, autojump_clock: MockClock) -> None:
-    turn = Slow(fails_at=at)
+async def test_the_model_is_not_read_if_its_text_cannot_be_stored(at: int, autojump_clock: MockClock) -> None:
+    turn = SlowTurn(fails_at=at)
 
     async def writes() -> None:
-        async with speech(turn) as shown:
+        async with open_coalescer(turn) as shown:
             shown.say("half")
             await trio.sleep_forever()
 
@@ -84,10 +84,10 @@ async def test_where_nothing_can_be_kept_the_model_is_not_read_on(at: int, autoj
     assert trio.current_time() == at + 1
 
 
-async def test_who_is_cancelled_says_nothing_more(autojump_clock: MockClock) -> None:
-    turn = Slow()
+async def test_a_cancelled_coalescer_shows_nothing_more(autojump_clock: MockClock) -> None:
+    turn = SlowTurn()
     with trio.move_on_after(1.5) as patience:
-        async with speech(turn) as shown:
+        async with open_coalescer(turn) as shown:
             shown.say("half")
             await trio.sleep_forever()
     assert patience.cancelled_caught

@@ -1,4 +1,4 @@
-"""Servers of tools in a real gateway: their tools are the model's, and they live as long as it does."""
+"""MCP servers in a real gateway: the model can use their tools, and they live as long as the gateway."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def mine() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-async def test_the_model_uses_them_and_so_does_whom_it_hands_work_to(
+async def test_mcp_tools_serve_the_model_and_its_delegated_tasks(
     tmp_path: Path, mine: str, provider: Provider
 ) -> None:
     async with open_scene(tmp_path, provider=provider, servers={"small": program("well", mine)}) as scene:
@@ -56,31 +56,29 @@ async def test_the_model_uses_them_and_so_does_whom_it_hands_work_to(
         assert "c-a-t" in said[-1]
         assert "d-o-g" in said[2]
         first, *others = [asked.body["tools"] for asked in scene.server.requests]
-        assert first == others[-1], "the tools are the same in every request of a conversation"
+        assert first == others[-1], "every request of a conversation has the same tools"
 
 
 async def connected(scene: Scene, tool: str) -> None:
-    """Wait until this tool is there: a turn does not wait for it."""
+    """Wait until this tool is available; a turn does not wait for it."""
     agent = scene.gateway.work.agent
     assert isinstance(agent, Agent)
     with trio.fail_after(PATIENCE):
-        while tool not in (await agent.box.tools()).tools:  # noqa: ASYNC110 - it may come later
+        while tool not in (await agent.box.tools()).tools:  # noqa: ASYNC110 - there is no event for it
             await trio.sleep(0.02)
 
 
-async def test_a_server_that_does_not_answer_delays_no_answer_and_is_spoken_of(
-    tmp_path: Path, mine: str
-) -> None:
+async def test_a_silent_mcp_server_delays_no_answer_and_is_mentioned(tmp_path: Path, mine: str) -> None:
     async with open_scene(tmp_path, servers={"mute": program("mute", str(tmp_path / mine))}) as scene:
         scene.server.answers(Reply().says("Hello."), Reply().says("Here I am."))
-        with trio.fail_after(15):  # it is given up after a minute
+        with trio.fail_after(15):  # the connection attempt itself takes a minute
             await scene.says("hello", until="Hello.")
             await scene.says("are you there?", until="Here I am.")
         shown = [text for text in scene.platform.chat("42").texts if "connected" in text]
         assert shown == ["⏳ Still being connected, so without its tools in this turn: mute."]
 
 
-async def test_stop_ends_a_call_and_leaves_the_server(tmp_path: Path, mine: str) -> None:
+async def test_a_stop_ends_a_call_and_keeps_the_mcp_server(tmp_path: Path, mine: str) -> None:
     mark = str(tmp_path / mine)
     async with open_scene(tmp_path, servers={"small": program("well", mark)}) as scene:
         await connected(scene, "mcp__small__hang")
@@ -96,7 +94,7 @@ async def test_stop_ends_a_call_and_leaves_the_server(tmp_path: Path, mine: str)
     assert alive(mine) == []
 
 
-async def test_a_bad_server_costs_nobody_an_answer(tmp_path: Path) -> None:
+async def test_an_unusable_mcp_server_prevents_no_answer(tmp_path: Path) -> None:
     bad = {"bad": McpServerConfig(command="no-such-program"), "worse": program("dies")}
     async with open_scene(tmp_path, servers=bad) as scene:
         scene.server.answers(Reply().says("Hello."))
@@ -105,7 +103,7 @@ async def test_a_bad_server_costs_nobody_an_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="it is killed")
-async def test_a_killed_gateway_takes_its_servers_along(tmp_path: Path, mine: str) -> None:
+async def test_mcp_servers_end_with_a_killed_gateway(tmp_path: Path, mine: str) -> None:
     home = tmp_path / "home"
     home.mkdir()
     server = (

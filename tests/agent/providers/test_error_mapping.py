@@ -1,5 +1,5 @@
-"""What a server says instead of an answer, and what we make of it: class, remedy, whether and when to try
-again. And that no secret is in any of it."""
+"""The mapping of a server's error to ours: class, remedy, and the time of a retry. No secret is in any
+text."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ CASES: list[tuple[int, object, type[model_errors.ModelError]]] = [
 
 
 @pytest.mark.parametrize(("status", "payload", "kind"), CASES)
-def test_each_refusal_has_its_class(
+def test_each_refusal_becomes_its_own_error(
     status: int, payload: object, kind: type[model_errors.ModelError]
 ) -> None:
     made = error(status, payload)
@@ -116,7 +116,7 @@ def test_each_refusal_has_its_class(
     assert "<html" not in str(made)
 
 
-def test_only_what_may_pass_is_tried_again() -> None:
+def test_only_temporary_refusals_are_retried() -> None:
     kinds = {type(made): made.may_retry for made in (error(status, payload) for status, payload, _ in CASES)}
     assert {kind for kind, may_retry in kinds.items() if may_retry} == {
         model_errors.RateLimited,
@@ -125,12 +125,12 @@ def test_only_what_may_pass_is_tried_again() -> None:
     }
 
 
-def test_another_model_does_not_help_a_conversation_that_is_too_long() -> None:
+def test_a_conversation_that_is_too_long_allows_no_fallback() -> None:
     assert not error(413, "").may_fall_back
     assert error(401, "").may_fall_back
 
 
-def test_a_limit_is_read_out_of_the_words() -> None:
+def test_the_context_length_is_read_from_the_text_of_a_refusal() -> None:
     made = [error(status, payload) for status, payload, kind in CASES if kind is model_errors.ContextTooLong]
     limits = [one.limit for one in made if isinstance(one, model_errors.ContextTooLong)]
     assert limits == [8192, 200_000, 4096, None, None]
@@ -155,7 +155,7 @@ AFTER = [
 
 
 @pytest.mark.parametrize(("headers", "seconds"), AFTER)
-def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+def test_the_retry_after_header_is_read(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, NOON) == seconds
     assert error(429, "", headers).after == seconds
 
@@ -164,11 +164,11 @@ def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> Non
     ("message", "seconds"),
     [("Please try again in 1.5s.", 1.5), ("try again in 250ms", 0.25), ("later", None)],
 )
-def test_how_long_to_wait_in_words(message: str, seconds: float | None) -> None:
+def test_the_wait_is_read_from_the_text_of_a_refusal(message: str, seconds: float | None) -> None:
     assert error(429, said(message)).after == seconds
 
 
-def test_googles_way_to_say_how_long() -> None:
+def test_the_retry_delay_of_google_is_read() -> None:
     details = [{"@type": "RetryInfo", "retryDelay": "34s"}]
     assert error(429, [{"error": {"code": 429, "message": "Quota", "details": details}}]).after == 34
 
@@ -179,15 +179,15 @@ def test_googles_way_to_say_how_long() -> None:
     st.binary(max_size=200),
     st.dictionaries(st.sampled_from(["retry-after"]), st.text()),
 )
-def test_any_refusal_is_an_error_of_ours(status: int, body: bytes, headers: dict[str, str]) -> None:
+def test_any_refusal_becomes_a_model_error(status: int, body: bytes, headers: dict[str, str]) -> None:
     assert isinstance(response_error(ENDPOINT, status, headers, body, NOON), model_errors.ModelError)
 
 
 @pytest.mark.parametrize(
-    "told", [{"error": None}, {"error": ""}, {"choices": []}, [], None, "error", {"type": "ping"}]
+    "message", [{"error": None}, {"error": ""}, {"choices": []}, [], None, "error", {"type": "ping"}]
 )
-def test_what_is_no_error(told: object) -> None:
-    assert stream_error(ENDPOINT, told) is None
+def test_a_message_without_an_error_is_no_error(message: object) -> None:
+    assert stream_error(ENDPOINT, message) is None
 
 
 LEAKS = [KEY, KEY[:12] + "****" + KEY[-6:], "Bearer " + "x" * 30, "kim:hunter22", "hunter22", "hidden"]
@@ -203,7 +203,7 @@ def test_a_secret_that_a_server_repeats_is_not_passed_on(leak: str, status: int)
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_who_refuses_a_key_is_not_quoted(status: int) -> None:
+def test_the_text_that_refuses_a_key_is_not_quoted(status: int) -> None:
     assert error(status, said(f"The key that ends in {KEY[10:]} is wrong")).said == ""
 
 
@@ -219,25 +219,25 @@ async def test_no_secret_is_in_a_traceback_or_a_log(
         refused(wire, 400, "bad", f"What is {KEY}?"),
         Reply().breaks(),
     )
-    told = [repr(endpoint)]
+    texts = [repr(endpoint)]
     async with open_model(Http(), [endpoint], world, retries=0) as model:
         await answer(model)
         for _ in range(3):
             with pytest.raises(model_errors.ModelError) as caught:
                 await answer(model, HELLO)
-            told.append("".join(traceback.format_exception(caught.value)))
+            texts.append("".join(traceback.format_exception(caught.value)))
     assert len(server.requests) == 4
-    # OpenAI's key has the place of name and password.
+    # OpenAI's key is sent in the header that user name and password would use.
     sent = {"openai": f"Bearer {KEY}", "anthropic": "Basic a2ltOmh1bnRlcjIy"}[wire]
     assert server.requests[0].headers["authorization"] == sent
-    told += [record.getMessage() for record in caplog.records] + [
+    texts += [record.getMessage() for record in caplog.records] + [
         repr(record.args) for record in caplog.records
     ]
     for secret in (KEY, "hunter22", "hidden"):
-        assert not any(secret in text for text in told)
+        assert not any(secret in text for text in texts)
 
 
-async def test_a_missing_key_is_named_as_such(server: ModelServer, wire: Wire, world: World) -> None:
+async def test_a_missing_key_is_named_as_the_problem(server: ModelServer, wire: Wire, world: World) -> None:
     server.answers(refused(wire, 401, "authentication_error", "No key"))
     url = server.openai_url if wire == "openai" else server.anthropic_url
     async with open_model(Http(), [Endpoint(wire, url, "m")], world, retries=0) as model:
@@ -255,13 +255,13 @@ async def test_an_endless_refusal_is_not_read_to_the_end(server: ModelServer, mo
 @pytest.mark.parametrize(
     "url", ["localhost:1234", "ftp://x/v1", "http://", "http://x:99999/v1", "", "http://[::1/v1"]
 )
-def test_an_address_that_is_none(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"model\.base_url"):
         Endpoint("openai", url, "m")
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "schlüssel"])
-def test_a_key_that_is_none(key: str) -> None:
+def test_an_invalid_key_is_refused(key: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"model\.api_key") as caught:
         Endpoint("openai", "http://x/v1", "m", key)
     assert not key or key not in str(caught.value)
@@ -272,5 +272,5 @@ def test_a_key_that_is_none(key: str) -> None:
     [("http://localhost:1/v1", True), ("http://127.0.0.9/v1", True), ("http://[::1]:1/v1", True),
      ("https://example.org/v1", False), ("http://10.0.0.1/v1", False)],
 )  # fmt: skip
-def test_what_is_on_this_machine(url: str, local: bool) -> None:
+def test_an_endpoint_knows_a_server_on_this_machine(url: str, local: bool) -> None:
     assert Endpoint("openai", url, "m").is_local == local
