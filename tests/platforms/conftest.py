@@ -1,4 +1,4 @@
-"""Every platform there is: the adapter under test, and the stage with the people behind it."""
+"""Fixtures of the platforms: the adapter under test, and the stage with its people."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import trio
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
 from hermes_platforms.telegram.webhook import Webhook
-from hermes_trio.platform.contract import Traits
+from hermes_trio.platform import Traits
 from hermes_trio.testing import LoopbackAdapter, MemoryPlatform, open_loopback
 from hermes_trio.testing.laws.subject import Platform
 
 SECRET = "simulated-secret-of-nobody"
-ALL_OF_IT = Traits(
+ALL_TRAITS = Traits(
     edits=True,
     typing=True,
     deletes=True,
@@ -28,13 +28,13 @@ ALL_OF_IT = Traits(
     takes_keys=True,
     finds=True,
 )
-GENEROUSLY = 45.0
-"""Seconds for a story on the real clock, on a machine that has much else to do."""
+PATIENCE = 45.0
+"""Seconds for a test on the real clock, on a busy machine."""
 
 
 @pytest.fixture
 def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where locks of this machine's processes are, for this test alone."""
+    """Directory for the locks of this machine's processes, for one test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state"
 
@@ -42,7 +42,7 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 async def telegram(state_home: Path) -> AsyncIterator[BotApi]:
     async with open_bot_api() as server:
-        with trio.fail_after(GENEROUSLY):
+        with trio.fail_after(PATIENCE):
             yield server
 
 
@@ -53,13 +53,13 @@ def bot(telegram: BotApi) -> TelegramAdapter:
 
 @pytest.fixture(params=["memory", "loopback", "telegram", "webhook"])
 async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIterator[Platform]:
-    with trio.fail_after(GENEROUSLY):
+    with trio.fail_after(PATIENCE):
         if request.param == "memory":
-            memory = MemoryPlatform(traits=replace(ALL_OF_IT, fetches=True))
+            memory = MemoryPlatform(traits=replace(ALL_TRAITS, fetches=True))
             yield Platform(memory, memory)
         elif request.param == "loopback":
-            async with open_loopback(traits=ALL_OF_IT) as server:
-                yield Platform(LoopbackAdapter(server.port, traits=ALL_OF_IT), server)
+            async with open_loopback(traits=ALL_TRAITS) as server:
+                yield Platform(LoopbackAdapter(server.port, traits=ALL_TRAITS), server)
         else:
             hook = await free_webhook() if request.param == "webhook" else None
             async with open_bot_api() as api:
@@ -67,8 +67,8 @@ async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIte
 
 
 async def free_webhook() -> Webhook:
-    """A webhook on a port of this machine that nobody uses: one of those that no system hands out by itself,
-    or the next to connect to anything might get it before we listen there."""
+    """Return a webhook on a free port of this machine. The port is outside the range of ephemeral ports, so
+    no outgoing connection takes it before the adapter listens there."""
     for _ in range(100):
         port = random.SystemRandom().randrange(20_000, 32_000)
         try:

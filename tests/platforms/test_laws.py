@@ -1,4 +1,5 @@
-"""The laws of adapters, for every platform of the fixture: a new adapter is proven by one more parameter."""
+"""Laws of adapters, for every platform of the fixture `platform`. A new adapter is one more parameter of
+it."""
 
 from __future__ import annotations
 

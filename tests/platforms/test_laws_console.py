@@ -1,5 +1,5 @@
-"""The laws of adapters that a terminal can keep: it has one person, one chat, no network, and a screen on
-which nothing that was written can be taken back."""
+"""Laws of adapters for the terminal. It has one person, one chat, no network, and a screen on which printed
+text stays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hermes_trio.testing.checkpoints import cancelled_at
 
 
 class Keyboard:
-    """What is typed, and how much of it was read."""
+    """A keyboard with prepared lines, and a list of those that were read."""
 
     def __init__(self, typed: str) -> None:
         self._left = typed.splitlines()
@@ -49,7 +49,7 @@ def message(text: str, *, grows: bool = False) -> Outgoing:
     return Outgoing(chat_id="me", text=text, key="key-1", grows=grows)
 
 
-async def test_a_line_is_read_when_the_one_before_is_stored_and_each_once_and_in_order(
+async def test_lines_are_read_once_and_in_order_each_after_the_previous_one_is_stored(
     screen: io.StringIO,
 ) -> None:
     adapter, keyboard = console(screen, "one\n\ntwo\nthree\n")
@@ -61,7 +61,7 @@ async def test_a_line_is_read_when_the_one_before_is_stored_and_each_once_and_in
         await events.aclose()  # type: ignore[attr-defined]
 
 
-async def test_a_line_that_could_not_be_stored_comes_again_and_whoever_typed_it_is_told(
+async def test_a_line_that_could_not_be_stored_comes_again_and_the_person_is_told(
     screen: io.StringIO,
 ) -> None:
     adapter, keyboard = console(screen, "one\ntwo\n")
@@ -76,7 +76,7 @@ async def test_a_line_that_could_not_be_stored_comes_again_and_whoever_typed_it_
     assert screen.getvalue() == f"{PROMPT}\n{told}"
     async with adapter.connect() as link:
         events = link.receive()
-        assert await anext(events) == before, "stored once, if it was stored after all"
+        assert await anext(events) == before, "an event with the same key is stored once"
         assert before is not None
         assert before.message_key is not None
         assert keyboard.read_lines == ["one"]
@@ -84,7 +84,7 @@ async def test_a_line_that_could_not_be_stored_comes_again_and_whoever_typed_it_
         await events.aclose()  # type: ignore[attr-defined]
 
 
-async def test_what_is_sent_stands_there_once_and_as_it_is(screen: io.StringIO) -> None:
+async def test_a_message_is_printed_once_with_its_exact_text(screen: io.StringIO) -> None:
     adapter, _ = console(screen)
     async with adapter.connect() as link:
         await link.send(message("Hi."))
@@ -92,7 +92,7 @@ async def test_what_is_sent_stands_there_once_and_as_it_is(screen: io.StringIO) 
     assert screen.getvalue() == f"{PROMPT}\nHi.\n{PROMPT}\nBye.\n{PROMPT}"
 
 
-async def test_what_grows_says_in_the_end_exactly_what_it_should(screen: io.StringIO) -> None:
+async def test_a_message_that_grows_has_its_exact_text_in_the_end(screen: io.StringIO) -> None:
     adapter, _ = console(screen)
     words = "It grows word by word, and is whole in the end."
     async with adapter.connect() as link:
@@ -105,7 +105,7 @@ async def test_what_grows_says_in_the_end_exactly_what_it_should(screen: io.Stri
 
 
 @pytest.mark.parametrize("halt", range(1, 4))
-async def test_a_send_that_is_cancelled_at_any_checkpoint_stands_there_once_or_not_at_all(
+async def test_a_send_that_is_cancelled_at_any_checkpoint_is_printed_once_or_not_at_all(
     screen: io.StringIO, halt: int
 ) -> None:
     adapter, _ = console(screen)
@@ -116,7 +116,7 @@ async def test_a_send_that_is_cancelled_at_any_checkpoint_stands_there_once_or_n
         assert screen.getvalue().count("Bye.") == 1
 
 
-async def test_many_connections_leave_nothing_behind(screen: io.StringIO) -> None:
+async def test_many_connections_leave_no_task_and_no_object_behind(screen: io.StringIO) -> None:
     adapter, _ = console(screen)
 
     async def connect() -> None:

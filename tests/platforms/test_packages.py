@@ -1,4 +1,4 @@
-"""A platform comes from whoever installs it: ours and anybody else's are found in the same way."""
+"""Packages with platforms: ours and those of others are found in the same way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUESTIONS = [Question(key="perch", ask="Which perch")]
 
 
 class Parrot:
-    """A platform on which everybody says what was said before."""
+    """A platform that repeats each message."""
 
     name, account, traits = "parrot", "main", Traits(limit=100)
 
@@ -47,7 +47,7 @@ def from_config(platform):
 
 @pytest.fixture
 def parrots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with a platform, installed as packages are."""
+    """Install a package with a platform."""
     site = tmp_path / "site"
     info = site / "parrots-1.0.dist-info"
     info.mkdir(parents=True)
@@ -73,7 +73,7 @@ def test_the_shipped_package_registers_no_platform_for_tests() -> None:
     assert set(project["entry-points"]["hermes_trio.platforms"]) == {"telegram"}
 
 
-def test_somebody_elses_platform_is_set_up_checked_and_found(parrots: None, home: Path) -> None:
+def test_a_platform_of_another_package_is_set_up_checked_and_found(parrots: None, home: Path) -> None:
     setup = ["setup", "parrot", "--non-interactive", "--answer", "perch=oak", "--allow", "all"]
     assert CliRunner().invoke(main, setup).exit_code == 0
     [parrot] = find_adapters(load_config(home, {}).config)
@@ -81,7 +81,9 @@ def test_somebody_elses_platform_is_set_up_checked_and_found(parrots: None, home
     assert "parrot is installed and configured" in CliRunner().invoke(main, ["doctor"]).output
 
 
-def test_one_that_needs_what_is_not_installed_is_told(parrots: None, home: Path, tmp_path: Path) -> None:
+def test_a_platform_without_its_library_is_reported_with_the_remedy(
+    parrots: None, home: Path, tmp_path: Path
+) -> None:
     (tmp_path / "site" / "parrots.py").write_text("import an_aviary")
     home.mkdir()
     (home / "config.yaml").write_text("platforms: {parrot: {allow_from: all, perch: oak}}")
@@ -96,7 +98,7 @@ def test_one_that_needs_what_is_not_installed_is_told(parrots: None, home: Path,
         assert (asked.exit_code, "an_aviary" in asked.stderr) == (code, platform == "parrot")
 
 
-def test_what_it_does_not_accept_is_told_by_its_own_words(parrots: None, home: Path) -> None:
+def test_a_value_that_an_adapter_refuses_is_reported_in_its_own_words(parrots: None, home: Path) -> None:
     home.mkdir()
     (home / "config.yaml").write_text("platforms: {parrot: {allow_from: all}}")
     with pytest.raises(ConfigInvalid, match="a parrot needs one"):
@@ -104,7 +106,7 @@ def test_what_it_does_not_accept_is_told_by_its_own_words(parrots: None, home: P
 
 
 @pytest.mark.parametrize("allow", ["bob", "42,@bob"])
-def test_telegram_is_not_set_up_for_a_name_that_can_change_hands(home: Path, allow: str) -> None:
+def test_telegram_is_not_set_up_for_a_user_name(home: Path, allow: str) -> None:
     asked = CliRunner().invoke(
         main,
         ["setup", "telegram", "--allow", allow, "--non-interactive"],
@@ -116,7 +118,7 @@ def test_telegram_is_not_set_up_for_a_name_that_can_change_hands(home: Path, all
     assert not (home / "config.yaml").exists()
 
 
-def test_telegram_is_set_up_with_one_question_whose_answer_nobody_sees(home: Path) -> None:
+def test_telegram_is_set_up_with_one_question_whose_answer_is_hidden(home: Path) -> None:
     asked = CliRunner().invoke(
         main,
         ["setup", "telegram", "--allow", "42", "--no-check"],

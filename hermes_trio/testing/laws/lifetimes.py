@@ -1,4 +1,4 @@
-"""Links and calls that are left, lost or cancelled: they leave nothing behind."""
+"""Laws of lifetimes: links and calls that end, break or are cancelled leave nothing behind."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LINUX = sys.platform == "linux"
 CONNECTIONS = int(os.environ.get("CONNECTIONS", "1000"))
 
 
-async def test_credentials_that_are_refused_are_told_as_such(platform: Platform) -> None:
+async def test_refused_credentials_raise_credentials_refused(platform: Platform) -> None:
     platform.stage.fails("connect", CredentialsRefused(platform.adapter.name))
     with pytest.raises(CredentialsRefused):
         async with platform.adapter.connect():
             pass
-    async with platform.adapter.connect() as link:  # and nothing of it is left
+    async with platform.adapter.connect() as link:  # the refusal has no later effect
         await link.send(message())
 
 
-async def test_whoever_leaves_in_the_middle_leaves_nothing_behind(platform: Platform) -> None:
+async def test_a_link_that_is_left_during_calls_leaves_no_task_behind(platform: Platform) -> None:
     await wait_all_tasks_blocked()
     before = trio.lowlevel.current_statistics().tasks_living
     platform.stage.hangs("send")
@@ -44,21 +44,21 @@ async def test_whoever_leaves_in_the_middle_leaves_nothing_behind(platform: Plat
     await until_tasks(before)
 
 
-async def test_whoever_still_holds_a_link_that_was_left_is_told_what_is_known(platform: Platform) -> None:
-    told: list[type[PlatformError]] = []
+async def test_calls_on_a_link_that_was_left_raise_the_exact_error(platform: Platform) -> None:
+    errors: list[type[PlatformError]] = []
     platform.stage.hangs("send", chat="1")
 
     async def send(link: Link, chat: str) -> None:
         try:
             await link.send(message(chat=chat))
         except PlatformError as error:
-            told.append(type(error))
+            errors.append(type(error))
 
     async with trio.open_nursery() as nursery, platform.adapter.connect() as link:
         nursery.start_soon(send, link, "1")  # noqa: ASYNC111
         await platform.stage.until(lambda: platform.sends == 1)
     await send(link, "2")
-    assert told == [OutcomeUnknown, NotSent]
+    assert errors == [OutcomeUnknown, NotSent]
     calls: dict[Trait, Callable[[], Awaitable[None]]] = {
         "edits": partial(link.edit, "42", "1", "Other words"),
         "deletes": partial(link.delete, "42", "1"),
@@ -86,12 +86,12 @@ async def test_a_connect_that_is_cancelled_at_any_checkpoint_leaves_nothing_behi
             break
         await connect()
     else:
-        raise AssertionError("It never gets through.")
+        raise AssertionError(f"{MOST_HALTS} checkpoints and no end.")
     await until_tasks(before)
 
 
 @pytest.mark.timeout(300)
-async def test_many_connections_leave_nothing_behind(platform: Platform) -> None:
+async def test_many_connections_leave_no_task_object_or_file_behind(platform: Platform) -> None:
     async def connect() -> None:
         async with platform.adapter.connect() as link:
             await link.send(message())

@@ -1,4 +1,5 @@
-"""What people say: stored before it is acknowledged, once, in order, and whoever it is that speaks."""
+"""Laws of receiving: an event is stored before it is acknowledged, comes once and in order, and names its
+sender."""
 
 from __future__ import annotations
 
@@ -15,12 +16,13 @@ from .subject import MOST_HALTS, PLAIN, Platform
 
 
 async def receiving(link: Link, into: list[MessageEvent]) -> None:
+    """Append the events of a link to a list, until the link is lost."""
     async for event in link.receive():
         into.append(event)  # noqa: PERF401
 
 
 async def receiving_for_ever(platform: Platform, into: list[MessageEvent]) -> None:
-    """Receive, over as many links as it takes."""
+    """Append events to a list, and connect again after each lost link."""
     while True:
         try:
             async with platform.adapter.connect() as link:
@@ -45,7 +47,7 @@ async def test_a_message_is_acknowledged_when_the_next_one_is_asked_for_and_not_
         nursery.cancel_scope.cancel()
 
 
-async def test_what_was_not_acknowledged_comes_again_first_over_the_next_connection(
+async def test_an_event_that_was_not_acknowledged_is_the_first_of_the_next_connection(
     platform: Platform,
 ) -> None:
     platform.stage.post("one")
@@ -58,7 +60,7 @@ async def test_what_was_not_acknowledged_comes_again_first_over_the_next_connect
         assert (await anext(events)).text == "two"
 
 
-async def test_what_was_acknowledged_does_not(platform: Platform) -> None:
+async def test_an_acknowledged_event_does_not_come_again(platform: Platform) -> None:
     heard: list[MessageEvent] = []
     async with platform.adapter.connect() as link, trio.open_nursery() as nursery:
         nursery.start_soon(receiving, link, heard)
@@ -81,8 +83,8 @@ async def test_messages_keep_their_order_and_each_comes_once(platform: Platform)
     ]
 
 
-async def test_people_are_told_apart_and_topics_too(platform: Platform) -> None:
-    # In a group a bot may hear only what names it; there this one is called so.
+async def test_an_event_names_its_chat_its_person_and_its_topic(platform: Platform) -> None:
+    # In a group a bot may get only the messages that name it: this is the name of the simulated one.
     platform.stage.post("/status@hermes_bot", chat="-100", chat_type="group", user="7", thread_id="5")
     platform.stage.post("hello", chat="43")
     async with platform.adapter.connect() as link:
@@ -93,7 +95,7 @@ async def test_people_are_told_apart_and_topics_too(platform: Platform) -> None:
     assert group.platform == direct.platform == platform.adapter.name
 
 
-async def test_a_button_that_is_pressed_is_told_once_and_an_edit_takes_it_away(platform: Platform) -> None:
+async def test_a_press_is_one_event_and_an_edit_removes_the_buttons(platform: Platform) -> None:
     platform.needs("buttons", "edits")
     heard: list[MessageEvent] = []
     chat = platform.stage.chat("42")
@@ -114,7 +116,7 @@ async def test_a_button_that_is_pressed_is_told_once_and_an_edit_takes_it_away(p
         nursery.cancel_scope.cancel()
 
 
-async def test_what_people_send_along_can_be_had_within_a_limit(platform: Platform) -> None:
+async def test_an_attachment_is_fetched_unless_it_is_longer_than_the_limit(platform: Platform) -> None:
     platform.needs("fetches")
     platform.stage.files["7"] = data = bytes(range(256)) * 8
     said = platform.stage.event("What is this?")
@@ -122,17 +124,17 @@ async def test_what_people_send_along_can_be_had_within_a_limit(platform: Platfo
     platform.stage.deliver(replace(said, attachments=(file,)))
     async with platform.adapter.connect() as link:
         event = await anext(link.receive())
-        [along] = event.attachments
-        assert (event.text, along.kind, along.name) == ("What is this?", "document", "a.bin")
-        assert along.file_id is not None
-        assert await link.fetch(along.file_id, len(data)) == data
+        [attached] = event.attachments
+        assert (event.text, attached.kind, attached.name) == ("What is this?", "document", "a.bin")
+        assert attached.file_id is not None
+        assert await link.fetch(attached.file_id, len(data)) == data
         with pytest.raises(Refused):
-            await link.fetch(along.file_id, len(data) - 1)
+            await link.fetch(attached.file_id, len(data) - 1)
         with pytest.raises(Refused):
             await link.fetch("none of this name", len(data))
 
 
-async def test_a_connection_that_breaks_loses_nothing_that_people_say(platform: Platform) -> None:
+async def test_a_broken_connection_loses_no_event(platform: Platform) -> None:
     heard: list[MessageEvent] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(receiving_for_ever, platform, heard)
@@ -143,7 +145,7 @@ async def test_a_connection_that_breaks_loses_nothing_that_people_say(platform: 
     assert list(dict.fromkeys(one.text for one in heard)) == ["before", "after"]
 
 
-async def test_a_receive_that_is_cancelled_at_any_checkpoint_loses_nothing_and_keeps_the_order(
+async def test_a_receiver_that_is_cancelled_at_any_checkpoint_loses_no_event_and_keeps_the_order(
     platform: Platform,
 ) -> None:
     stored: list[str] = []
@@ -163,15 +165,15 @@ async def test_a_receive_that_is_cancelled_at_any_checkpoint_loses_nothing_and_k
         cancelled = await cancelled_at(halt, partial(receive, texts[-1]))
         if cancelled:
             await receive(texts[-1])
-        # The last of the time before was not acknowledged, and comes first.
+        # The last event of the previous round was not acknowledged, and comes first.
         heard = [text for text in dict.fromkeys(stored) if text.startswith(f"{halt}-")]
         assert heard == texts
         if not cancelled:
             return
-    raise AssertionError("It never gets through.")
+    raise AssertionError(f"{MOST_HALTS} checkpoints and no end.")
 
 
-async def test_whoever_stops_waiting_at_any_checkpoint_and_asks_again_misses_nothing(
+async def test_a_wait_that_is_cancelled_at_any_checkpoint_and_repeated_misses_no_event(
     platform: Platform,
 ) -> None:
     async with platform.adapter.connect() as link:
@@ -188,4 +190,4 @@ async def test_whoever_stops_waiting_at_any_checkpoint_and_asks_again_misses_not
             assert heard[halt - 1 :] == [posted.text]
             if not cancelled:
                 return
-    raise AssertionError("It never gets through.")
+    raise AssertionError(f"{MOST_HALTS} checkpoints and no end.")

@@ -1,4 +1,4 @@
-"""What is said to people: exactly, once, and as precisely as it is known what has become of it."""
+"""Laws of sending: a message is shown exactly and once, and a failed send raises an exact error."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from ..checkpoints import cancelled_at
 from .subject import MOST_HALTS, PLAIN, Platform, message
 
 
-async def test_what_is_sent_is_shown_as_it_is(platform: Platform) -> None:
+async def test_a_sent_message_is_shown_with_its_exact_text(platform: Platform) -> None:
     async with platform.adapter.connect() as link:
         await link.send(message())
         assert platform.stage.chat("42").texts == [PLAIN]
 
 
-async def test_what_was_sent_can_be_changed(platform: Platform) -> None:
+async def test_a_sent_message_can_be_edited(platform: Platform) -> None:
     platform.needs("edits")
     async with platform.adapter.connect() as link:
         message_id = await link.send(message())
         assert message_id is not None
-        for _ in range(2):  # saying the same twice is once
+        for _ in range(2):  # a repeated edit changes nothing
             await link.edit("42", message_id, "Other words")
         assert platform.stage.chat("42").texts == ["Other words"]
         with pytest.raises(Refused):
             await link.edit("42", "999999", "Other words")
 
 
-async def test_what_was_sent_can_be_taken_back(platform: Platform) -> None:
+async def test_a_sent_message_can_be_deleted(platform: Platform) -> None:
     platform.needs("deletes")
     async with platform.adapter.connect() as link:
         message_id = await link.send(message())
@@ -50,7 +50,7 @@ async def test_what_was_sent_can_be_taken_back(platform: Platform) -> None:
         assert platform.stage.chat("42").texts == []
 
 
-async def test_what_is_said_in_a_topic_stands_there(platform: Platform) -> None:
+async def test_a_message_to_a_topic_is_shown_in_it(platform: Platform) -> None:
     platform.needs("threads")
     chat = platform.stage.chat("-100")
     async with platform.adapter.connect() as link:
@@ -63,7 +63,7 @@ async def test_what_is_said_in_a_topic_stands_there(platform: Platform) -> None:
             assert typing == ["5"]
 
 
-async def test_files_go_along_and_their_text_stands_there_once(platform: Platform, tmp_path: Path) -> None:
+async def test_files_are_sent_and_their_text_is_shown_once(platform: Platform, tmp_path: Path) -> None:
     platform.needs("sends_files")
     place = tmp_path / "report.txt"
     place.write_bytes(b"All is well.")
@@ -77,7 +77,7 @@ async def test_files_go_along_and_their_text_stands_there_once(platform: Platfor
         ]
 
 
-async def test_a_key_that_was_sent_before_shows_nothing_again(platform: Platform) -> None:
+async def test_a_second_send_with_the_same_key_shows_nothing(platform: Platform) -> None:
     platform.needs("takes_keys")
     platform.stage.loses_answer()
     async with platform.adapter.connect() as link:
@@ -89,7 +89,7 @@ async def test_a_key_that_was_sent_before_shows_nothing_again(platform: Platform
         assert platform.stage.chat("42").texts == [PLAIN, "Other words"]
 
 
-async def test_what_has_arrived_is_found_by_its_key_and_nothing_else_is(platform: Platform) -> None:
+async def test_only_a_message_that_has_arrived_is_found_by_its_key(platform: Platform) -> None:
     platform.needs("finds")
     platform.stage.loses_answer()
     async with platform.adapter.connect() as link:
@@ -112,7 +112,7 @@ async def test_a_text_of_the_full_length_fits(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "kind"),
     [
         (FloodWait(7), FloodWait),
         (NotSent("busy"), NotSent),
@@ -120,12 +120,12 @@ async def test_a_text_of_the_full_length_fits(platform: Platform) -> None:
         (ChatGone("kicked"), ChatGone),
     ],
 )
-async def test_a_send_that_is_refused_is_told_by_its_kind_and_not_tried_again(
-    platform: Platform, error: PlatformError, told: type[PlatformError]
+async def test_a_refused_send_raises_an_error_of_its_kind_and_is_not_repeated(
+    platform: Platform, error: PlatformError, kind: type[PlatformError]
 ) -> None:
     platform.stage.fails("send", error)
     async with platform.adapter.connect() as link:
-        with pytest.raises(told) as caught:
+        with pytest.raises(kind) as caught:
             await link.send(message())
         assert isinstance(caught.value, ChatGone) == isinstance(error, ChatGone)
         if isinstance(caught.value, FloodWait) and isinstance(error, FloodWait):
@@ -143,7 +143,7 @@ async def test_a_send_whose_answer_is_lost_is_not_repeated(platform: Platform) -
         assert (platform.sends, platform.stage.chat("42").texts) == (1, [PLAIN])
 
 
-async def test_an_edit_that_floods_says_for_how_long(platform: Platform) -> None:
+async def test_an_edit_above_the_rate_limit_raises_flood_wait_with_its_seconds(platform: Platform) -> None:
     platform.needs("edits")
     async with platform.adapter.connect() as link:
         message_id = await link.send(message())
@@ -155,7 +155,9 @@ async def test_an_edit_that_floods_says_for_how_long(platform: Platform) -> None
         assert platform.stage.chat("42").texts == [PLAIN]
 
 
-async def test_what_grows_in_bad_weather_says_in_the_end_exactly_what_it_should(platform: Platform) -> None:
+async def test_a_message_that_grows_by_failing_edits_has_its_exact_text_in_the_end(
+    platform: Platform,
+) -> None:
     platform.needs("edits")
     words = [f"word {n}" for n in range(40)]
     async with platform.adapter.connect() as link:
@@ -183,23 +185,23 @@ async def test_a_send_that_is_cancelled_at_any_checkpoint_has_arrived_once_or_no
         for halt in range(1, MOST_HALTS):
             chat = platform.stage.chat(str(1000 + halt))
             cancelled = await cancelled_at(halt, partial(link.send, message(chat=chat.chat_id)))
-            await link.send(message(chat="42"))  # and it disturbs nothing else
+            await link.send(message(chat="42"))  # the cancellation has no other effect
             assert chat.texts in ([], [PLAIN])
             if not cancelled:
                 assert chat.texts == [PLAIN]
                 return
-    raise AssertionError("It never gets through.")
+    raise AssertionError(f"{MOST_HALTS} checkpoints and no end.")
 
 
-async def test_a_call_that_is_cancelled_disturbs_no_other(platform: Platform) -> None:
+async def test_a_cancelled_call_disturbs_no_other_call(platform: Platform) -> None:
     platform.stage.hangs("send", chat="1")
     async with platform.adapter.connect() as link:
-        with trio.move_on_after(0.5) as patience:
+        with trio.move_on_after(0.5) as timeout:
             await link.send(message(chat="1"))
-        assert patience.cancelled_caught
+        assert timeout.cancelled_caught
         await link.send(message(chat="2"))
         assert platform.stage.chat("2").texts == [PLAIN]
-        assert (platform.stage.chat("1").texts, platform.sends) == ([], 2), "and it was not sent again"
+        assert (platform.stage.chat("1").texts, platform.sends) == ([], 2), "the send was not repeated"
 
 
 async def test_calls_of_many_chats_do_not_wait_for_each_other(platform: Platform) -> None:

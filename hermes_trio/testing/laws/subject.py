@@ -1,4 +1,4 @@
-"""What the laws are told of, and the few words that all of them use."""
+"""The platform under test, and helpers of all laws."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ PLAIN = "Plain words, and nothing that any dialect could take for a mark"
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A platform: what the gateway has of it, and what its people see."""
+    """A platform under test: its adapter, and its people and chats."""
 
     adapter: Adapter
     stage: Stage
 
     @property
     def accepted(self) -> list[str | None]:
-        """The messages that were acknowledged."""
+        """Ids of the acknowledged messages."""
         return [one.message_id for one in self.stage.history if one.what == "accept"]
 
     @property
     def sends(self) -> int:
-        """How often something was sent, whatever came of it."""
+        """Number of sends, successful or not."""
         return sum(one.what == "send" for one in self.stage.history)
 
     def has(self, trait: Trait) -> bool:
-        """Whether the adapter says that it can do this."""
+        """Return True if the traits have this ability."""
         return bool(getattr(self.adapter.traits, trait))
 
     def needs(self, *traits: Trait) -> None:
-        """Skip what is told for platforms that can do more."""
+        """Skip the test unless the traits have these abilities."""
         for trait in traits:
             if not self.has(trait):
                 pytest.skip(f"its traits deny {trait}")
 
 
 def message(text: str = PLAIN, *, chat: str = "42", key: str = "key-1") -> Outgoing:
-    """Something to send."""
+    """Return a message to send."""
     return Outgoing(chat_id=chat, text=text, key=key)
 
 
 async def until_tasks(number: int) -> None:
-    """Wait until no more tasks live than so many."""
+    """Wait until at most this many tasks live."""
     while trio.lowlevel.current_statistics().tasks_living > number:  # noqa: ASYNC110
-        await trio.sleep(0.01)  # the other side sees the connection end
+        await trio.sleep(0.01)  # the other side notices the end of the connection
