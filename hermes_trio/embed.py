@@ -1,21 +1,22 @@
-"""The gateway inside somebody else's program, on Trio or on anyio's Trio backend.
+"""The gateway inside another program, on Trio or on anyio's Trio backend.
 
     async with open_gateway(home, config, agent=answer, adapters=[mine]) as gateway:
-        ...                                    # it serves as long as this block
-    gateway.control.current                    # the `Ending`: why it does not serve any more
+        ...                                    # the gateway serves while this block runs
+    gateway.control.current                    # the `Ending`: why it has ended
 
-It sets no signal handlers, configures no logging and keeps nothing global: two gateways in one program
-are two homes. Leaving the block is a stop without grace.
+No signal handlers are set, no logging is configured and nothing is global: two gateways in one program are
+two homes. Leaving the block is a stop without grace.
 
-The gateway may end first: `gateway.stop()`, the admin route, every platform refusing it. Then the body of the
-block is cancelled, and the block is left without an error once the tree has ended: no program goes on with a
-gateway that is dead. `gateway.control.current` tells the two apart: its `asked_by` is `LEFT` if the block was
-left or cancelled. `/restart` in a chat and by HTTP is refused, for only the host can restart itself; a host
-that can calls `gateway.stop(restart=True)` and opens the next gateway after the block.
+The gateway may end first: after `gateway.stop()` or the admin route, or when every platform has refused its
+credentials. Then the body of the block is cancelled, and the block is left without an error once the tree has
+ended, so that no program continues with a dead gateway. `gateway.control.current` tells the two cases apart:
+its `asked_by` is `LEFT` if the block was left or cancelled. `/restart` in a chat and by HTTP is refused,
+because only the host can restart itself. A host that can do so calls `gateway.stop(restart=True)` and opens
+the next gateway after the block.
 
-Cancelling around it is a stop without grace too, and not a torn tree: the tree runs shielded in a task of
-its own, and a sibling turns the cancellation into the ending, which gives the shield its deadline. The
-body of the block stays cancellable.
+A cancellation around the block is a stop without grace too. The tree runs shielded in a task of its own, so
+it is not torn down from outside; a sibling task turns the cancellation into the ending, which gives the
+shield its deadline. The body of the block can be cancelled as usual.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ LEFT = "left or cancelled by the host"
 
 
 class Plugs(TypedDict, total=False):
-    """What may be plugged into a gateway besides its agent and its adapters."""
+    """Optional parts of a gateway, besides its agent and its adapters."""
 
     doors: Sequence[Door]
     world: World
@@ -70,7 +71,7 @@ async def serve(
 async def _serve_shielded(setup: Setup, task_status: trio.TaskStatus[Gateway]) -> None:
     refuse_unnamed(setup.adapters, setup.config)
     control = Control()
-    # The one shield without a deadline of its own: it gets one the moment there is an ending.
+    # The only shield without a deadline of its own: it gets one as soon as there is an ending.
     shield = trio.CancelScope(shield=True)
 
     async def tree() -> None:
@@ -83,9 +84,9 @@ async def _serve_shielded(setup: Setup, task_status: trio.TaskStatus[Gateway]) -
         try:
             await trio.sleep_forever()
         finally:
-            if not nursery.cancel_scope.cancel_called:  # else the tree has ended, and its ending stands
+            if not nursery.cancel_scope.cancel_called:  # else it has ended by itself
                 control.ask(Ending(Cause.PLANNED, grace=0, asked_by=LEFT))
-                control.hurry()  # another ending may count already, with a grace of its own
+                control.hurry()  # an earlier ending may have a grace of its own
                 shield.deadline = trio.current_time() + MARGIN
 
 
@@ -111,7 +112,7 @@ async def open_gateway(
                 yield await nursery.start(serving)
             nursery.cancel_scope.cancel(reason="the block is left")
     except ExceptionGroup as group:
-        # Whoever opens a gateway sees no nursery, and writes `except HomeBusy`: a single error leaves bare.
+        # The caller sees no nursery and writes `except HomeBusy`, so a single error is raised bare.
         error: Exception = group
         while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
