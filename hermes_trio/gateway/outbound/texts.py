@@ -17,11 +17,11 @@ def answered(answer: str) -> str:
 
 
 def not_answered() -> str:
-    return "→ This was not answered, and is over."
+    return "→ Closed without an answer."
 
 
 def pressed_in_vain() -> str:
-    return "That was asked of somebody else, or is over."
+    return "This question is closed, or was asked of somebody else."
 
 
 def may_i() -> str:
@@ -38,7 +38,7 @@ def what_it_would_be(kind: str) -> str:
 
 def stands_above(kind: str, parts: int) -> str:
     what = "command" if kind == "command" else "change"
-    return f"The {what} stands in the {messages(parts)} above, from its first character to its last."
+    return f"The {what} is in the {messages(parts)} above, from its first character to its last."
 
 
 def part_of_what_is_asked(number: int, parts: int) -> str:
@@ -46,15 +46,15 @@ def part_of_what_is_asked(number: int, parts: int) -> str:
 
 
 def end_of_part() -> str:
-    return "(The next message goes on with the next character.)"
+    return "(The next message continues with the next character.)"
 
 
 def has_unseen_characters() -> str:
-    return "⟨U+…⟩ stands for a character that cannot be seen, or not be told from another."
+    return "⟨U+…⟩ stands for a character that is invisible, or looks like another one."
 
 
 def because() -> str:
-    return "Why I ask:"
+    return "Reason:"
 
 
 def answer_yes_or_no(within: float) -> str:
@@ -65,7 +65,7 @@ def answer_yes_or_no(within: float) -> str:
 
 
 def cannot_be_shown(why: str) -> str:
-    return f"⚠ I wanted to ask you something, but it cannot be shown here as it is: {why}. It was not done."
+    return f"⚠ I need your approval, but cannot show the request here exactly: {why}. It was not done."
 
 
 def worked(seconds: float) -> str:
@@ -74,21 +74,21 @@ def worked(seconds: float) -> str:
 
 def database_damaged(copy: str) -> str:
     return (
-        f"⚠ The database was damaged. It was put aside as {copy}, and a fresh one was begun: earlier "
-        "conversations are not there. Keep that file for a repair or a backup to compare, or delete it."
+        f"⚠ The database was damaged. It was put aside as {copy}, and a new one was created: earlier "
+        "conversations are not in it. Keep that file for a repair or a comparison, or delete it."
     )
 
 
 def silent(seconds: float, limit: float) -> str:
     return (
         f"⚠ Nothing has happened for {duration(seconds)}. After {duration(limit)} this turn is ended; "
-        "agent.gateway_timeout in config.yaml sets that."
+        "agent.gateway_timeout in config.yaml sets the limit."
     )
 
 
 def timed_out(seconds: float) -> str:
     return (
-        f"⚠ Nothing happened for {duration(seconds)}, so this turn was ended. Send a message to go on; "
+        f"⚠ Nothing happened for {duration(seconds)}, so this turn was ended. Send a message to continue; "
         "agent.gateway_timeout in config.yaml sets the limit."
     )
 
@@ -125,19 +125,19 @@ def after_drain() -> str:
 
 
 def interrupting() -> str:
-    return "⚡ I stop what I am doing and turn to this."
+    return "⚡ I stop my current work for this message."
 
 
 def not_now(why: str) -> str:
-    return f"⏳ I cannot be interrupted at this moment ({why}). This comes next; /stop ends everything."
+    return f"⏳ I cannot be interrupted now ({why}). Your message is next; /stop ends everything."
 
 
 def queued() -> str:
-    return "⏳ I am still working. This waits for its turn."
+    return "⏳ I am still working. Your message waits for its turn."
 
 
 def steered() -> str:
-    return "⏩ I take this along in what I am doing, or turn to it right afterwards."
+    return "⏩ I include this in my current work, or answer it right afterwards."
 
 
 def crowded_out(most: int) -> str:
@@ -146,18 +146,18 @@ def crowded_out(most: int) -> str:
 
 def waits_for_room(most: int) -> str:
     others = "Another turn is running" if most == 1 else f"{most} turns are running"
-    return f"⏳ {others}, and no more may at a time. Yours begins as soon as there is room."
+    return f"⏳ {others}, which is the limit now. Yours begins as soon as one has ended."
 
 
 def stopped(was_running: bool, dropped: int) -> str:
     if not was_running and not dropped:
-        return "Nothing is running here, and nothing waits."
+        return "Nothing is running here, and no message waits."
     lost = f" {messages(dropped)} that waited will not be answered." if dropped else ""
     return f"⚡ Stopped.{lost} The session goes on with your next message."
 
 
 def nothing_to_take_back() -> str:
-    return "There is nothing in this session that could be taken back."
+    return "This session has nothing that could be taken back."
 
 
 def taken_back(said: str) -> str:
@@ -165,21 +165,21 @@ def taken_back(said: str) -> str:
 
 
 def waits_still() -> str:
-    return "⏳ Your last message still waits for its turn; it need not be sent again."
+    return "⏳ Your last message still waits for its turn. You need not send it again."
 
 
 def needs_text(name: str) -> str:
-    return f"Write behind it what it is about: /{name} TEXT"
+    return f"The command needs a text: /{name} TEXT"
 
 
 def works_beside() -> str:
-    return "🧵 I work on that beside this conversation. The answer comes here."
+    return "🧵 I work on this in the background. The answer comes here."
 
 
 def may_not_approve(platform: str) -> str:
     return (
-        "That is for admins to answer, or, where people are listed and no admins, for the person whose turn "
-        f"asks. platforms.{platform}.allow_admin_from in config.yaml names admins."
+        "Only an admin may answer this, or, if no admins are listed, the person whose turn asks. "
+        f"platforms.{platform}.allow_admin_from in config.yaml lists the admins."
     )
 
 
@@ -192,13 +192,13 @@ def decided(decision: str, answered: int) -> str:
 
 def asks_again(taken_back: int) -> str:
     if not taken_back:
-        return "Nothing was allowed for always."
+        return "No permission was stored for always."
     kinds = counted(taken_back, "kind")
     return f"I ask again from now on: {kinds} of harm had been allowed for always."
 
 
 def nothing_asked() -> str:
-    return "Nothing waits for a yes or a no here. If something did, it came to an end before your answer."
+    return "No approval is open here. If there was one, it was closed before your answer."
 
 
 def ending_already(running: int) -> str:
@@ -206,11 +206,11 @@ def ending_already(running: int) -> str:
 
 
 def home_is_here() -> str:
-    return "🏠 From now on this chat is told when the gateway goes down, and when a restart is over."
+    return "🏠 From now on this chat gets a notice when the gateway goes down, and when it is back."
 
 
 def no_chat_here() -> str:
-    return "This is no chat that could be told. Say /sethome in one that is."
+    return "This place cannot get notices. Send /sethome in a chat."
 
 
 def model(config: ModelConfig, about: str, asked: str = "") -> str:
@@ -218,41 +218,41 @@ def model(config: ModelConfig, about: str, asked: str = "") -> str:
     name, provider = config.name or "the usual one", config.provider
     about = about or f"The model is {name}, from {provider}."
     if asked:
-        kept = f"The model is not changed to {asked[:200]!r}: no command does that."
-        return f"{kept} Set model.name and model.provider in config.yaml, then send /restart. {about}"
+        unchanged = f"The model is not changed to {asked[:200]!r}: no command does that."
+        return f"{unchanged} Set model.name and model.provider in config.yaml, then send /restart. {about}"
     return f"{about} model.name and model.provider in config.yaml set that."
 
 
 def nothing_to_compress() -> str:
-    return "There is nothing here that I could compress."
+    return "This session has nothing that I could compress."
 
 
 def not_while_held() -> str:
-    return "⏳ The gateway begins nothing now. Try again when it goes on."
+    return "⏳ The gateway begins nothing new for now. Try again when it goes on."
 
 
 def compressed(before: int, after: int, trouble: str) -> str:
     if trouble:
         return f"⚠ The summary could not be written. {trouble}"
     if after >= before:
-        return "There is nothing in this session that could be made shorter."
+        return "This session has nothing that could be made shorter."
     return (
-        f"🗜 What the model is sent of this session is shorter now: about {after:,} tokens in place "
-        f"of {before:,}. The transcript is as it was."
+        f"🗜 The model now gets a shorter form of this session: about {after:,} tokens instead of "
+        f"{before:,}. The transcript is unchanged."
     )
 
 
 def stuck() -> str:
     return (
-        "⚠ This session was interrupted several times in a row, so it is not taken up again by itself. "
+        "⚠ This session was interrupted several times in a row, so it is not resumed automatically. "
         "Your next message begins a new session."
     )
 
 
 def left_alone() -> str:
     return (
-        "⚠ I was interrupted again before I had taken this up, so I do not try once more by myself. "
-        "/retry does, or say what comes next."
+        "⚠ I was interrupted again before I could resume this, so I do not try again automatically. "
+        "Send /retry, or a new message."
     )
 
 
@@ -268,7 +268,7 @@ def restart_asked(running: int, grace: float) -> str:
 
 
 def restart_is_for_the_host() -> str:
-    return "This gateway is a part of another program, and cannot restart it. Whoever runs that program can."
+    return "This gateway is part of another program and cannot restart it. Restart that program instead."
 
 
 def restarted() -> str:
@@ -281,9 +281,9 @@ def back() -> str:
 
 def pairing_code(code: str, seconds: float) -> str:
     return (
-        "🔑 I do not know you yet, and have not kept your message. Ask whoever runs this gateway to enter\n"
+        "🔑 I do not know you yet, and have not kept your message. Ask the owner of this gateway to enter\n"
         f"hermes-trio pairing approve {code}\n"
-        f"there, then write again. The code counts for {duration(seconds)}, and none before it any more."
+        f"there, then write again. The code is valid for {duration(seconds)}; earlier codes are not valid."
     )
 
 
@@ -292,7 +292,7 @@ def only_admins(name: str, platform: str) -> str:
 
 
 def unknown_command(name: str) -> str:
-    return f"/{name} is no command I know; /help lists them. If it was not meant as one, leave out the slash."
+    return f"/{name} is no command I know; /help lists them. If it is no command, leave out the slash."
 
 
 def process_ended(command: str, code: int | None, id: str = "", tail: str = "") -> str:

@@ -223,9 +223,10 @@ class Turns:
 
 
 def _text(answer: object) -> str | None:
+    """Return the answer of an agent as a text that can be stored. Raises `TypeError` if it is none."""
     if answer is None or isinstance(answer, str):
         return storable(answer)
-    raise TypeError(f"it answered with {type(answer).__name__}, which is no text")
+    raise TypeError(f"it answered with {type(answer).__name__} instead of a text")
 
 
 def _single(raised: BaseException) -> BaseException:

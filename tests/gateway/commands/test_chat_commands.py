@@ -59,7 +59,7 @@ Said = str | Callable[[str], bool] | None
 
 TABLE: dict[str, tuple[dict[str, Said], dict[str, str]]] = {
     # command: (the reply in each state, or in all of them under ""; the outcome of the turn in a state)
-    "/help": ({"": lambda said: "/stop ends what is running" in said and "/start" not in said}, {}),
+    "/help": ({"": lambda said: "/stop ends the running turn" in said and "/start" not in said}, {}),
     "/status": (
         {
             IDLE: lambda said: "The gateway is up; 0 turns" in said and "Nothing is running here" in said,

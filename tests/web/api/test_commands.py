@@ -55,7 +55,7 @@ async def test_a_command_is_answered_and_adds_nothing_to_the_session(web_stage: 
         told = await typed(http, " /STATUS ")
         assert told["command"] == "status"
         assert "The gateway is up; 0 turns are running\nNo session yet" in told["replies"][0]
-        assert "/stop ends what is running" in (await typed(http, "/help"))["replies"][0]
+        assert "/stop ends the running turn" in (await typed(http, "/help"))["replies"][0]
         assert "You are an admin." in (await typed(http, "/whoami"))["replies"][0]
         assert (await typed(http, "/nonsense"))["replies"] == [texts.unknown_command("nonsense")]
         assert (await typed(http, "/sethome"))["replies"] == [texts.no_chat_here()]
