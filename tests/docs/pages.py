@@ -38,7 +38,7 @@ class Block:
     """The block of output that follows directly."""
 
     def __str__(self) -> str:
-        return f"{self.page.relative_to(DOCS)}:{self.line}"
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
 def page(name: str) -> str:
@@ -47,9 +47,9 @@ def page(name: str) -> str:
 
 @cache
 def blocks() -> list[Block]:
-    """Every fenced block of the pages that are written by hand."""
+    """Every fenced block of the pages and of the README."""
     found = []
-    for path in PAGES:
+    for path in (*PAGES, README):
         tokens = MarkdownIt().parse(path.read_text("utf-8"))
         for index, token in enumerate(tokens):
             if token.type == "fence" and token.map is not None:

@@ -47,7 +47,7 @@ LIFETIMES = {
     "turns": "work",
 }
 """What the code opens, and its name in the drawing. A nursery has the name of its variable."""
-NO_LIFETIMES = {"ExitStack", "worker", "_failed_start_noted", "trio.CancelScope"}
+NO_LIFETIMES = {"ExitStack", "worker", "_failed_start_noted", "CancelScope"}
 
 
 def opened(body: list[ast.stmt]) -> Iterator[str]:
@@ -55,9 +55,9 @@ def opened(body: list[ast.stmt]) -> Iterator[str]:
     for statement in body:
         if isinstance(statement, ast.With | ast.AsyncWith):
             for item in statement.items:
-                called = ast.unparse(item.context_expr).partition("(")[0]
+                called = ast.unparse(item.context_expr).partition("(")[0].rpartition(".")[2]
                 variable = ast.unparse(item.optional_vars) if item.optional_vars else ""
-                yield variable if called == "trio.open_nursery" else called
+                yield variable if called == "open_nursery" else called
             yield from opened(statement.body)
 
 

@@ -53,11 +53,18 @@ def test_the_page_about_stopping_says_what_follows_from_an_ending(ending: str) -
 
 
 @cache
+def trees_of_the_code() -> list[ast.Module]:
+    """Every module of the code."""
+    files = (*ROOT.glob("hermes_trio/**/*.py"), *ROOT.glob("platforms/hermes_platforms/**/*.py"))
+    return [ast.parse(path.read_text("utf-8")) for path in files]
+
+
+@cache
 def texts_of_the_code() -> str:
     """Every text in the code, with … for what is put into it."""
     found = []
-    for path in (*ROOT.glob("hermes_trio/**/*.py"), *ROOT.glob("platforms/hermes_platforms/**/*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for tree in trees_of_the_code():
+        for node in ast.walk(tree):
             if isinstance(node, ast.JoinedStr):
                 parts = (one.value if isinstance(one, ast.Constant) else "…" for one in node.values)
                 found.append("".join(map(str, parts)))
@@ -76,3 +83,25 @@ def symptoms() -> list[str]:
 @pytest.mark.parametrize("symptom", symptoms())
 def test_a_message_in_the_page_about_trouble_is_one_of_the_code(symptom: str) -> None:
     assert symptom.strip("… ") in texts_of_the_code()
+
+
+RETRIED = " not stored; retrying"
+"""The end of the events of what is stored again later; their subject is a text of its own in the code."""
+
+
+def is_event(name: str) -> bool:
+    """Whether the code has this text, and it is written like an event."""
+    texts = texts_of_the_code().split("\n")
+    return name in texts or (name.endswith(RETRIED) and name.removesuffix(RETRIED) in texts)
+
+
+@pytest.mark.parametrize("name", re.findall(r"^\| `([^`]+)` \|.*\|.*\|$", page("run/log.md"), re.MULTILINE))
+def test_an_event_in_the_page_about_the_log_is_one_of_the_code(name: str) -> None:
+    assert is_event(name)
+
+
+def test_the_page_about_the_log_has_every_critical_event() -> None:
+    calls = (node for tree in trees_of_the_code() for node in ast.walk(tree) if isinstance(node, ast.Call))
+    critical = [ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "log.critical"]
+    assert critical
+    assert not [name for name in critical if f"`{name}`" not in page("run/log.md")]
