@@ -1,6 +1,6 @@
-"""The command line: one file per command group, imported when its command runs.
+"""The command line. Each command is a module that is imported when the command runs.
 
-`--help` therefore imports click and nothing else; what it says about each command stands here.
+`--help` therefore imports only click; its line about each command stands here.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _COMMANDS = {
     "run": "Run the gateway.",
     "stop": "Stop the gateway, and wait until it has stopped.",
     "restart": "Restart the gateway, and wait until it is back.",
-    "status": "Say what the gateway is doing.",
-    "link": "Print a new link that lets a browser in to the page.",
-    "drain": "Begin nothing new and let what runs end, as before work on the machine.",
-    "pairing": "Let people in who ask for it, and take that back.",
-    "service": "Have systemd or launchd run the gateway.",
-    "doctor": "Look for what is wrong, and say what to do about it.",
-    "sessions": "Look at the conversations, take them along, delete one.",
-    "journal": "Look at what was shown of each answer, and check it.",
-    "setup": "Answer a few questions, and be ready to start.",
-    "config": "Look at the configuration, and check it.",
+    "status": "Print the state of the gateway.",
+    "link": "Print a new log-in link for the page.",
+    "drain": "Begin no new turns, and let running ones end, for example before maintenance.",
+    "pairing": "Approve people who ask to talk to the agent, and revoke approvals.",
+    "service": "Run the gateway as a service of systemd or launchd.",
+    "doctor": "Look for problems, and print a remedy for each.",
+    "sessions": "List, print, export or delete conversations.",
+    "journal": "Print the run journals, and check them.",
+    "setup": "Set up the model and a platform with a few questions.",
+    "config": "Print the configuration, and check it.",
 }
 
 
 class _Commands(click.Group):
-    """The commands by name, each in its module as `command`."""
+    """The commands by name. The module of each command has it as `command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -53,17 +53,17 @@ class _Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # No command takes a path, and what is no text can neither be looked up nor told.
+        # No command takes a path. An argument that is no valid text can be neither looked up nor printed.
         for arg in args:
             if any("\ud800" <= c <= "\udfff" for c in arg):
-                raise click.UsageError(f"{arg!r} is no text in UTF-8.", ctx)
+                raise click.UsageError(f"{arg!r} is not valid UTF-8.", ctx)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         errors: list[GatewayError] = []
         try:
             return super().invoke(ctx)
-        except* GatewayError as group:  # out of a tree of tasks, or bare
+        except* GatewayError as group:  # raised alone, or in a group by a tree of tasks
             errors = list(_single(group))
         for error in errors:
             for each in error.findings if isinstance(error, ConfigInvalid) else [error]:
@@ -72,6 +72,7 @@ class _Commands(click.Group):
 
 
 def _single(group: BaseExceptionGroup[GatewayError]) -> Iterator[GatewayError]:
+    """Yield each error of a group, also of groups inside it."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _single(error)
@@ -84,9 +85,9 @@ def _single(group: BaseExceptionGroup[GatewayError]) -> Iterator[GatewayError]:
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Talk to an AI agent from the chats you already use."""
-    # A terminal that knows few characters shows an escape instead of ending us with a traceback.
+    # A terminal with a small character set gets an escape instead of a traceback.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if ctx.invoked_subcommand != "chat":  # which draws the line that is typed, and escapes the answers itself
+    if ctx.invoked_subcommand != "chat":  # chat draws the input line, and escapes the answers itself
         ctx.with_resource(visible_output())

@@ -1,4 +1,4 @@
-"""Changing `config.yaml` and `.env`, so that everything else in them stays as people wrote it."""
+"""Change `config.yaml` and `.env`, and keep everything else in them, such as comments."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ..gateway.links.adapters import GROUP, make_adapter
 from ..host.files.json_files import write_small
 from ..host.files.private_files import make_private_dir
 
-_NEW = "# What `hermes-trio setup` was told. `hermes-trio config show` explains every key.\n"
+_NEW = "# Written by `hermes-trio setup`. `hermes-trio config show` explains every key.\n"
 
 
 @dataclass(slots=True)
 class Changes:
-    """What is to be different."""
+    """New values for the configuration and the variables."""
 
     values: dict[tuple[str, ...], object] = field(default_factory=dict)
-    """By the path of their keys; None removes a key."""
+    """The values, by the path of their keys; None removes a key."""
     variables: dict[str, str] = field(default_factory=dict)
 
 
 def stored_variables(home: Path) -> dict[str, str]:
-    """The variables in the `.env` of a home."""
+    """Return the variables in the `.env` of a home."""
     path = home / ".env"
     return parse_env(read_text(path) or "", path)[0]
 
@@ -42,9 +42,9 @@ def stored_variables(home: Path) -> dict[str, str]:
 def write(
     home: Path, changes: Changes, environ: Mapping[str, str], platform: str | None = None
 ) -> list[Path]:
-    """Make the changes, readable by their owner alone; returns the files that were written. Raises
-    `ConfigInvalid`, and nothing has changed, if the gateway would not start with what came of it, or with
-    the platform that is set up."""
+    """Write the changes to files that only their owner can read, and return the changed files. Raise
+    `ConfigInvalid` and change nothing if the gateway would not start with the new configuration or with the
+    platform that is set up."""
     config, env = home / "config.yaml", home / ".env"
     before = {path: read_text(path) for path in (config, env)}
     after = {
@@ -56,7 +56,7 @@ def write(
         make_private_dir(home)
         for path, text in after.items():
             if text and text != before[path]:
-                write_small(path.resolve(), text.encode())  # a link stays one
+                write_small(path.resolve(), text.encode())  # a symbolic link stays
             elif path.exists() and path == env:
                 path.chmod(0o600)
     except OSError as error:
@@ -65,6 +65,7 @@ def write(
 
 
 def _check(after: Mapping[Path, str], environ: Mapping[str, str], platform: str | None) -> None:
+    """Load the new files from a temporary directory."""
     with tempfile.TemporaryDirectory() as trial:
         for path, text in after.items():
             write_small(Path(trial, path.name), text.encode())
@@ -84,7 +85,7 @@ def _with_values(text: str, values: Mapping[tuple[str, ...], object], path: Path
     if tree:
         yaml.dump(_set(tree, values, path), stream)
         return stream.getvalue()
-    # Nothing but comments, which belong to nothing that the parser returns.
+    # The file has only comments, which the parser does not return.
     yaml.dump(_set(CommentedMap(), values, path), stream)
     return text.rstrip("\n") + "\n\n" + stream.getvalue()
 
@@ -97,7 +98,7 @@ def _set(tree: CommentedMap, values: Mapping[tuple[str, ...], object], path: Pat
                 section[key] = CommentedMap()
             section = section[key]
             if not isinstance(section, CommentedMap):
-                raise ConfigInvalid(str(path), f"{key} is no mapping", "Correct it, or remove it.")
+                raise ConfigInvalid(str(path), f"{key} is not a mapping", "Correct it, or remove it.")
         if value is not None:
             section[keys[-1]] = value
         elif keys[-1] in section:
@@ -109,8 +110,8 @@ def _with_variables(text: str, variables: Mapping[str, str]) -> str:
     lines = text.splitlines()
     for name, value in variables.items():
         quoted = f"'{value}'" if "'" not in value else '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
-        its = re.compile(rf"\s*(?:export\s+)?{re.escape(name)}\s*=")
-        there = [number for number, line in enumerate(lines) if its.match(line)]
-        for number in there or [len(lines)]:
+        assignment = re.compile(rf"\s*(?:export\s+)?{re.escape(name)}\s*=")
+        found = [number for number, line in enumerate(lines) if assignment.match(line)]
+        for number in found or [len(lines)]:
             lines[number : number + 1] = [f"{name}={quoted}"]
     return "".join(f"{line}\n" for line in lines)

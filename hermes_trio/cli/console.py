@@ -1,4 +1,4 @@
-"""The terminal as a platform: what is typed is said, and answers grow on the screen."""
+"""The terminal as a platform: each typed line is a message, and answers grow on the screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..platform.contract import Link, LinkLost, Outgoing, Preformatted, Traits
 from .terminal_output import visible
 
 GROWING = "\x00"
-"""The cursor of this platform: a text that ends with it is not finished. It is never printed."""
+"""The cursor of this platform: a text that ends with it still grows. It is never printed."""
 
 PERSON = "me"
 """The id of the person at the terminal."""
@@ -25,25 +25,25 @@ PROMPT = "> "
 ME = SessionSource("console", PERSON, user_id=PERSON)
 """The person at the terminal."""
 LONGEST_QUESTION = 10_000_000
-"""Bytes that are read from a pipe."""
+"""Maximum bytes of a question from a pipe."""
 
 
 class Keyboard(Protocol):
-    """Where the messages of a person come from."""
+    """The source of a person's messages."""
 
     async def read(self) -> str | None:
-        """Return the next message, to the letter; None when there is no more."""
+        """Return the next message unchanged, or None after the last one."""
 
 
 class Screen(Protocol):
-    """Where the answers are shown."""
+    """The output for the answers."""
 
     def write(self, text: str, /) -> object: ...
     def flush(self) -> object: ...
 
 
 class PipedQuestion:
-    """What came through a pipe, as the only message."""
+    """A question from a pipe, as the only message."""
 
     def __init__(self, text: str) -> None:
         self._left = [text]
@@ -54,21 +54,25 @@ class PipedQuestion:
 
 
 def read_question(fd: int) -> str:
-    """Read a question from a pipe to its end. Raises GatewayError for one that is empty or too long."""
+    """Read a question from a pipe to its end. Raise `GatewayError` if it is empty or too long."""
     data = bytearray()
     while len(data) <= LONGEST_QUESTION and (more := os.read(fd, 1 << 16)):
         data += more
     if len(data) > LONGEST_QUESTION:
         raise GatewayError(f"The question is longer than {LONGEST_QUESTION:,} bytes. Send a part of it.")
     if not data.strip():
-        raise GatewayError("There is no question: standard input is empty, and no terminal.")
+        raise GatewayError(
+            "There is no question: standard input is empty. Write one to it, or start the chat in a terminal."
+        )
     return data.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
 
 
 class Console:
-    """One person at one terminal, or one question in a pipe. `on_end` is called when there is no further
-    message, `on_gone` when nobody sees the screen any more; each message is named by `new_id`. `prompt` is
-    shown where the next message can be typed, unless the keyboard does so."""
+    """One person at one terminal, or one question in a pipe.
+
+    `on_end` is called after the last message, and `on_gone` when the output is closed. `new_id` makes an id
+    for each message. `prompt` is printed before each message; it is empty if the keyboard prints one itself.
+    """
 
     name = "console"
     account = "main"
@@ -86,8 +90,8 @@ class Console:
     ) -> None:
         self._on_end, self._on_gone, self._new_id = on_end, on_gone, new_id
         self._keyboard, self._screen, self._prompt = keyboard, screen, prompt
-        self._said: MessageEvent | None = None
-        """What was typed last, until it is stored."""
+        self._unstored: MessageEvent | None = None
+        """The last message, until it is stored."""
         self._numbers = itertools.count(1)
         self._shown: dict[str, str] = {}
         self._column = 0
@@ -98,13 +102,13 @@ class Console:
         try:
             yield self
         except LinkLost as lost:
-            if self._said is not None:
-                self._print(f"\n{visible(str(lost))} What you typed waits, and is tried again.\n")
+            if self._unstored is not None:
+                self._print(f"\n{visible(str(lost))} Your message is kept and sent again.\n")
             raise
 
     async def receive(self) -> AsyncIterator[MessageEvent]:
         while True:
-            if self._said is None:
+            if self._unstored is None:
                 text = await self._keyboard.read()
                 if text is None:
                     break
@@ -112,9 +116,9 @@ class Console:
                 if not text.strip():
                     self._print(self._prompt)
                     continue
-                self._said = MessageEvent(ME, text, idempotency_key=self._new_id())
-            yield self._said
-            self._said = None
+                self._unstored = MessageEvent(ME, text, idempotency_key=self._new_id())
+            yield self._unstored
+            self._unstored = None
         self._on_end()
         await trio.sleep_forever()
 
@@ -125,7 +129,7 @@ class Console:
 
     async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
         await trio.lowlevel.checkpoint()
-        if message_id not in self._shown and self._column:  # a new one, or one of a life before this
+        if message_id not in self._shown and self._column:  # a new message, or one of an earlier life
             self._print("\n")
         growing, text = text.endswith(GROWING), visible(text.removesuffix(GROWING))
         before = self._shown.pop(message_id, "")
@@ -157,7 +161,7 @@ class Console:
         try:
             self._screen.write(text)
             self._screen.flush()
-        except OSError as error:  # nobody reads it any more; what is owed is shown the next time
+        except OSError as error:  # the output is closed; unsent answers are shown in the next chat
             self._on_gone()
             raise LinkLost("the terminal is gone") from error
         self._column = len(text.rpartition("\n")[2])

@@ -1,5 +1,7 @@
-"""What commands share that look into a home from outside: its database, read only, and how things are
-shown. Works while the gateway runs and while it does not, and changes nothing."""
+"""Functions for commands that read a home: a read-only database, and the printing of tables.
+
+They work with and without a running gateway, and change nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,17 @@ from ..state.db.sqlite_errors import as_store_error
 from .terminal_output import unescaped, visible
 
 LEAST = 10
-"""So much of a text is always shown."""
+"""Minimum width of a shortened column."""
 
 
 @contextmanager
 def reading(home: Path) -> Iterator[sqlite3.Connection]:
-    """The database of a home, at one moment."""
+    """Open the database of a home in one read transaction."""
     path = home / "gateway.db"
     if not path.exists():
         raise StoreUnusable(
             path,
-            "is not there, so nothing was said yet",
+            "does not exist, so there are no messages yet",
             "Start with `hermes-trio chat` or `hermes-trio run`.",
         )
     try:
@@ -41,31 +43,31 @@ def reading(home: Path) -> Iterator[sqlite3.Connection]:
         if ours is not error:
             raise ours from error
         problem = f"cannot be read ({error})"
-        raise StoreUnusable(path, problem, "Start the gateway once: it brings it up to date.") from error
+        raise StoreUnusable(path, problem, "Start the gateway once: it updates the file.") from error
 
 
 def at(seconds: float | None) -> str:
-    """A moment as people here write it."""
+    """Return a time as local date and time; an empty text for None."""
     return "" if seconds is None else f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}"
 
 
 def one_line(text: str, longest: int = 60) -> str:
-    """What somebody else wrote on one line, cut, without what a terminal would obey."""
+    """Return a foreign text on one line, cut, with control characters escaped."""
     line = visible(" ".join(text.split()))
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, texts: Sequence[int]) -> None:
-    """Rows below each other. At a terminal the columns of these numbers are cut, the first before the next,
-    so that a row is a line where that can be."""
+    """Print a table. In a terminal the columns with the numbers `texts` are shortened, in this order, so that
+    a row fits on a line if possible."""
     from rich.cells import cell_len, set_cell_size
 
     widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
     if sys.stdout.isatty():
-        over = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
-        for place in texts:
-            less = max(0, min(over, widths[place] - LEAST))
-            widths[place], over = widths[place] - less, over - less
+        excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+        for column in texts:
+            less = max(0, min(excess, widths[column] - LEAST))
+            widths[column], excess = widths[column] - less, excess - less
     for row in (columns, *rows):
         cells = (
             set_cell_size(cell, width) if cell_len(cell) <= width else set_cell_size(cell, width - 1) + "…"

@@ -1,7 +1,8 @@
-"""How the last life of a gateway ended, in words.
+"""A description of the end of the gateway's last life.
 
-Two tell: the state file, written last of all, and the row of the ending, committed when it was decided. The
-file alone says whether there was an ending at all; a row may be of the life before the one that crashed.
+There are two sources: the state file, which is written last, and the row of the ending, which is committed
+when the ending is decided. Only the file shows whether the life had an ending: after a crash the row may be
+that of the life before.
 """
 
 from __future__ import annotations
@@ -18,33 +19,33 @@ if TYPE_CHECKING:
 
 _CAUSES = {
     "planned": "It was stopped",
-    "signal": "It was ended by a signal that nobody had announced",
+    "signal": "It was ended by a signal without an announcement",
     "restart": "It ended for a restart",
     "database replaced": "It ended because its database was removed or replaced while it ran",
-    "nothing can serve": "It ended because every platform had refused it",
+    "nothing can serve": "It ended because every platform refused it",
     START_FAILED: "It could not start",
 }
-_DOING = {GatewayState.STARTING: "started", GatewayState.DRAINING: "was held"}
+_ACTIVITY = {GatewayState.STARTING: "started", GatewayState.DRAINING: "was drained"}
 
 
 def last_life(status: Status, ending: EndingRow | None) -> str:
-    """What became of the gateway that left this state."""
-    seen = f"{status.updated_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    """Return sentences about the end of the gateway that left this state."""
+    updated = f"{status.updated_at.astimezone():%Y-%m-%d %H:%M:%S}"
     if status.gateway_state is GatewayState.DRAINING and status.after is not None:
-        told = f"It was killed while it was ending, after {seen}"
+        end = f"It was killed while it was ending, after {updated}"
     elif status.exit_reason is None:
-        what = _DOING.get(status.gateway_state, "ran")
+        activity = _ACTIVITY.get(status.gateway_state, "ran")
         return (
-            f"It was killed or crashed while it {what}, some time after {seen}. "
+            f"It was killed or crashed while it {activity}, some time after {updated}. "
             "If nobody killed it, the end of logs/gateway.log tells more."
         )
     else:
-        told = f"{_CAUSES.get(status.exit_reason, f'It ended ({status.exit_reason})')} at {seen}"
-    return f"{told}{_details(status, ending)}.{''.join(f' {why}' for why in _reasons(status))}"
+        end = f"{_CAUSES.get(status.exit_reason, f'It ended ({status.exit_reason})')} at {updated}"
+    return f"{end}{_details(status, ending)}.{''.join(f' {why}' for why in _reasons(status))}"
 
 
 def _reasons(status: Status) -> list[str]:
-    """Return what was wrong, with the remedies."""
+    """Return the reasons of a failed start or of refusals, with their remedies."""
     if status.error is not None:
         return [status.error]
     if status.exit_reason != "nothing can serve":
@@ -53,7 +54,8 @@ def _reasons(status: Status) -> list[str]:
 
 
 def _details(status: Status, ending: EndingRow | None) -> str:
-    # The row is of this life if it says what the file says; a disk that hung may have kept it out.
+    # The row belongs to this life if its cause is that of the file. A hanging disk may have prevented the
+    # row.
     if ending is None or status.exit_reason not in (None, ending.cause):
         return ""
     asked = f", asked for by {ending.asked_by}" if ending.asked_by else ""
@@ -63,8 +65,8 @@ def _details(status: Status, ending: EndingRow | None) -> str:
 
 
 def last_ending(home: Path) -> EndingRow | None:
-    """The row of the last ending; None if there is none, or the database cannot be read now."""
-    # Both here: a gateway that runs is told of without them.
+    """Return the row of the last ending, or None if there is none or the database cannot be read now."""
+    # Imported here, because the status of a running gateway needs neither.
     import sqlite3
 
     from ..state.tables.endings import latest

@@ -1,14 +1,14 @@
-"""The keyboard of a person at a terminal: prompt_toolkit edits the lines, in a thread of its own.
+"""The input line of a terminal: prompt_toolkit edits it, in a separate thread.
 
-A terminal in its usual (canonical) mode cuts a line at 4,095 bytes and hands over a pasted text line by
-line. So the keys are read in raw mode, with bracketed paste: what is pasted is inserted whole, and Enter
-sends it. prompt_toolkit is used because the alternative is an editor of our own (echo, wide characters,
-cursor keys, wrapped lines).
+A terminal in its usual (canonical) mode cuts a line at 4,095 bytes and delivers a pasted text line by line.
+So the keys are read in raw mode, with bracketed paste: a pasted text is inserted whole, and Enter sends it.
+We use prompt_toolkit because the alternative is our own editor (echo, wide characters, cursor keys, wrapped
+lines).
 
-The editor runs from `open_line_editor` to the end of its block, and the terminal is in raw mode as long.
-One editor serves the whole chat: between two messages the terminal never falls back into canonical mode,
-in which the rest of a paste would be cut. For the same reason output is written between two drawings of the
-input line and not by `run_in_terminal`, which leaves raw mode for a moment.
+The editor runs, and the terminal is in raw mode, from `open_line_editor` to the end of its block. One editor
+serves the whole chat: between two messages the terminal never returns to canonical mode, in which the rest of
+a paste would be cut. For the same reason output is written between two drawings of the input line and not
+with `run_in_terminal`, which leaves raw mode for a moment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from ..host.loop.terminal_mode import restored_terminal
 from .console import PROMPT
 
 CLOSES_WITHIN = 2.0
-"""Seconds the editor gets to leave the terminal; one that was stopped by Ctrl-S takes nothing any more."""
+"""Seconds for the editor to restore the terminal. A terminal that was stopped with Ctrl-S accepts no
+output."""
 DRAWN = 2000
 """Characters of a sent text that stay on the screen, and of a line of an answer while it grows."""
 
@@ -45,13 +46,14 @@ class LineEditor:
     def __init__(self) -> None:
         self._typed, self._messages = trio.open_memory_channel[str](math.inf)
         self.draws = sys.stdout.isatty() and not is_dumb_terminal()
-        """Whether the input line is drawn, with its prompt; else there is an echo only."""
+        """True if the input line is drawn, with its prompt; otherwise characters are only echoed."""
         bindings = KeyBindings()
         bindings.add("c-c", eager=True)(_interrupt)
         output = create_output() if self.draws else DummyOutput()
-        # Each drawing would switch it off for a moment, and what is pasted in that moment come apart.
+        # Each drawing would switch bracketed paste off for a moment, and a paste in that moment would be
+        # split.
         self._end_bracketed_paste = output.disable_bracketed_paste
-        output.disable_bracketed_paste = _leave_as_it_is  # type: ignore[method-assign]
+        output.disable_bracketed_paste = _do_nothing  # type: ignore[method-assign]
         self._session = PromptSession[None](
             self._prompt, key_bindings=bindings, enable_suspend=True, output=output
         )
@@ -61,53 +63,53 @@ class LineEditor:
         if not self.draws:
             buffer.on_text_insert += _echo
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop in the thread, while the editor runs."""
+        """The event loop in the thread, while the editor runs."""
         self._send: Callable[[str], None] = self._typed.send_nowait
-        """Hands a message over; set for the thread."""
+        """Send a typed message to the gateway; replaced while the thread runs."""
         self._lock = threading.Lock()
         self._unshown = ""
-        """Text that is not on the screen yet; a line that has not ended is drawn above the prompt."""
+        """Text that is not on the screen yet. An unfinished line is drawn above the prompt."""
 
     # --- for the gateway ---
 
     async def read(self) -> str | None:
-        """Return the next message; None when no more is typed."""
+        """Return the next message, or None after the last one."""
         try:
             return await self._messages.receive()
         except trio.EndOfChannel:
             return None
 
     def write(self, text: str) -> None:
-        """Show a text. A line appears above the input line when it is whole."""
+        """Show a text. A line appears above the input line when it is complete."""
         with self._lock:
             self._unshown += text
             if self._loop is not None and self.draws:
-                with suppress(RuntimeError):  # it was closed in this moment; its thread shows what is left
+                with suppress(RuntimeError):  # the loop was just closed; its thread shows the rest
                     self._loop.call_soon_threadsafe(self._show_above)
                 return
         self._show()
 
     def flush(self) -> None:
-        """Do nothing: what was written is shown by itself."""
+        """Do nothing: a written text is shown without a flush."""
 
     async def run(self, started: trio.Event) -> None:
-        """Edit until the input ends or until this is cancelled."""
+        """Run the editor until the input ends or the task is cancelled."""
         token, ended = trio.lowlevel.current_trio_token(), trio.Event()
 
-        def tell(what: Callable[[], object]) -> None:
+        def call_soon(function: Callable[[], object]) -> None:
             with suppress(trio.RunFinishedError):
-                token.run_sync_soon(what)
+                token.run_sync_soon(function)
 
         try:
             await trio.to_thread.run_sync(
                 self._edit,
-                lambda text: tell(partial(self._typed.send_nowait, text)),
-                lambda: tell(started.set),
-                lambda: tell(ended.set),
+                lambda text: call_soon(partial(self._typed.send_nowait, text)),
+                lambda: call_soon(started.set),
+                lambda: call_soon(ended.set),
                 abandon_on_cancel=True,
             )
             if self._session.input.closed:
-                signal.raise_signal(signal.SIGTERM)  # the terminal was closed, which is no Ctrl-D
+                signal.raise_signal(signal.SIGTERM)  # the terminal was closed; Ctrl-D was not pressed
             else:
                 self._typed.close()
         finally:
@@ -143,7 +145,7 @@ class LineEditor:
     def _close(self) -> None:
         with self._lock:
             if self._loop is not None:
-                with suppress(RuntimeError):  # it was closed in this moment
+                with suppress(RuntimeError):  # the loop was just closed
                     self._loop.call_soon_threadsafe(self._leave)
 
     def _leave(self) -> None:
@@ -162,10 +164,10 @@ class LineEditor:
             self.write(("\n" if begun else "") + PROMPT + buffer.text[:DRAWN] + rest)
         self.write("\n")
         self._send(buffer.text)
-        return False  # the input line is empty again, and the editor goes on
+        return False  # prompt_toolkit clears the input line, and the editor continues
 
     def _show_above(self) -> None:
-        """Show the whole lines above the input line, which is drawn again below them."""
+        """Show complete lines above the input line, which is drawn again below them."""
         app = self._session.app
         if "\n" in self._unshown and app.is_running:
             app.renderer.erase()
@@ -173,7 +175,7 @@ class LineEditor:
         app.invalidate()
 
     def _show(self, *, whole_lines: bool = False) -> None:
-        with self._lock:  # not for the writing: a terminal may take its time
+        with self._lock:  # not held while writing: a terminal may be slow
             end = self._unshown.rfind("\n") + 1 if whole_lines else len(self._unshown)
             text, self._unshown = self._unshown[:end], self._unshown[end:]
         if text:
@@ -182,14 +184,14 @@ class LineEditor:
 
 
 def _interrupt(event: KeyPressEvent) -> None:
-    """Clear the input line by Ctrl-C; on an empty one it is the signal that it is elsewhere."""
+    """Clear the input line with Ctrl-C. On an empty line raise SIGINT, as in any other program."""
     if event.current_buffer.text:
         event.current_buffer.reset()
     else:
         signal.raise_signal(signal.SIGINT)
 
 
-def _leave_as_it_is() -> None:
+def _do_nothing() -> None:
     """Do nothing."""
 
 
@@ -201,8 +203,8 @@ def _echo(buffer: Buffer) -> None:
 
 @asynccontextmanager
 async def open_line_editor() -> AsyncIterator[LineEditor]:
-    """Open a line editor on this terminal for as long as the block. However the block is left, the terminal
-    is in the mode in which it was."""
+    """Open a line editor on this terminal for the block. After the block the terminal is in its former mode,
+    whatever ended the block."""
     with restored_terminal(sys.stdin.fileno()):
         editor, started = LineEditor(), trio.Event()
         async with beside(partial(editor.run, started)):

@@ -1,9 +1,8 @@
-"""Where the log goes when this program is the gateway, and not a part of another one.
+"""The log file of a gateway that runs as its own program (an embedded gateway logs to its host).
 
-`<home>/logs/gateway.log`: one line for each event, `timestamp=… level=… event=…` and then what it is about,
-readable by its owner alone, rotated at 5 MB. Nothing gets into it but through `redaction`: neither a field
-of ours, nor the message of an error that a library made, nor a traceback, nor what a package of somebody
-else's logs.
+`<home>/logs/gateway.log` has one line for each event: `timestamp=… level=… event=…`, followed by the fields
+of the event. Only its owner can read it, and it is rotated at 5 MB. Every part of a line is masked by
+`redaction`: our fields, the messages of errors from libraries, tracebacks, and the records of other packages.
 """
 
 from __future__ import annotations
@@ -32,39 +31,40 @@ from .terminal_output import visible
 MAX_BYTES = 5 * 1024 * 1024
 BACKUPS = 3
 LONGEST = 8 * 1024
-"""Characters of one field. What an error drags along may be a whole page."""
+"""Maximum characters of a field. The text of an error may be a whole page."""
 
 log = Log(__name__)
 
 
 class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
-    """A rotating log that only its owner may read. One that cannot be written hinders nobody."""
+    """A rotating log that only its owner can read. A write error is reported once, and raises nothing."""
 
-    _told = False
+    _is_reported = False
 
     def _open(self):  # type: ignore[no-untyped-def]
         os.close(open_private(Path(self.baseFilename), os.O_RDWR))
         return super()._open()
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - its name there
-        # The usual way prints the record as it came, with all that is kept out of the file.
-        if not self._told:
-            self._told = True
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the base class
+        # The base class would print the record unmasked.
+        if not self._is_reported:
+            self._is_reported = True
             error = sys.exception()
-            why = (isinstance(error, OSError) and error.strerror) or type(error).__name__
-            with suppress(OSError, ValueError):  # nobody reads that either
-                print(f"warning: {self.baseFilename} cannot be written ({why})", file=sys.stderr)
+            reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+            with suppress(OSError, ValueError):  # standard error may be closed as well
+                print(f"warning: {self.baseFilename} cannot be written ({reason})", file=sys.stderr)
 
     def close(self) -> None:
-        with suppress(OSError):  # what was still to be written is lost, like the lines before
+        with suppress(OSError):  # the disk fails: buffered lines are lost
             super().close()
 
 
 @contextmanager
 def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -> Iterator[None]:
-    """Write what happens to `<home>/logs/gateway.log`, without the secrets of these two. Of other packages
-    only what is a warning at least. What nobody expected is told there and on stderr, without secrets too,
-    and ends the program. Raises `HomeError`."""
+    """Write log records to `<home>/logs/gateway.log`, without the secrets of the configuration and the
+    environment. Records of other packages are written from the level of a warning. An unexpected exception is
+    written there and to standard error, also masked, and ends the program. Raise `HomeError` if the file
+    cannot be written."""
     file = home / "logs" / "gateway.log"
     try:
         make_private_dir(file.parent)
@@ -81,11 +81,11 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
     root.addHandler(handler)
     try:
         yield
-    except Exception as error:  # a crash, whatever it is: neither log nor terminal may hold a secret
+    except Exception as error:  # any crash: neither the log nor the terminal may show a secret
         if not _is_unexpected(error):
             raise
         log.critical("it crashed", exc_info=True)
-        # What is raised from here would be printed by the interpreter, as it is.
+        # The interpreter would print a raised exception unmasked.
         print(visible(redact("".join(format_exception(error)))), file=sys.stderr)
         raise SystemExit(EXIT_FAILURE) from None
     finally:
@@ -96,7 +96,8 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
 
 
 def _is_unexpected(error: Exception) -> bool:
-    """Whether there is more in it than what is said in a sentence, and click's ways to leave."""
+    """Return whether an error is neither a `GatewayError` nor an exception with which click ends a
+    command."""
     if isinstance(error, ExceptionGroup):
         return any(map(_is_unexpected, error.exceptions))
     return not isinstance(error, GatewayError | ClickException | Exit | Abort)
@@ -121,7 +122,8 @@ class _Line(logging.Formatter):
         return " ".join(f"{name}={self._clean(name, value)!r}" for name, value in fields.items())
 
     def _clean(self, name: str, value: object) -> object:
-        # Cut twice: half a secret that the first cut leaves, and nothing knows, is gone with the second.
+        # Cut twice: the first cut may leave a part of a secret, which is not recognised; the second removes
+        # it.
         return _cut(redacted(self._redact, name, _cut(value, 4 * LONGEST)), LONGEST)
 
 

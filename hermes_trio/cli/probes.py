@@ -1,5 +1,5 @@
-"""What `doctor` asks of others: the model, and the servers of tools. Each has a deadline, and what is started
-for it ends with it."""
+"""The requests of `doctor` to the model and to the MCP servers. Each has a deadline, and ends the processes
+that it starts."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from ..tools.mcp.mcp_servers import open_servers
 from ..tools.mcp.offered_tools import plain_name
 
 MODEL_WITHIN = 30.0
-"""Seconds for the first word of an answer; a local server may have to load its model first."""
+"""Seconds for the first part of an answer. A local server may have to load its model first."""
 
 SERVERS_WITHIN = 20.0
-"""Seconds for all servers of tools, which are asked at the same time."""
+"""Seconds for all MCP servers, which are asked at the same time."""
 
 
 async def ask_model(loaded: Loaded, within: float = MODEL_WITHIN) -> list[Finding]:
-    """Ask the model that `run` would choose, and the one it would fall back to, for a word."""
+    """Ask the model that `run` would choose, and its fallback, for one word."""
     try:
         chosen = await choose(loaded.config.model, loaded.origins, loaded.environ)
         if chosen.endpoint is None:
             return [Finding("ok", chosen.why.removesuffix("."))]
         other = fallback(loaded.config.model, chosen.endpoint, loaded.environ)
     except ConfigInvalid:
-        return []  # which is said by the check of the configuration
+        return []  # reported by the check of the configuration
     found = [Finding("ok", chosen.why.removesuffix(".")), await _asked(chosen.endpoint, within)]
     return [*found, await _asked(other, within)] if other is not None else found
 
@@ -57,22 +57,22 @@ async def _asked(endpoint: Endpoint, within: float) -> Finding:
                 async for _ in items:
                     return Finding("ok", f"{name} answers")
     except trio.TooSlowError:
-        remedy = "Look at its server: it may be loading the model, or be too busy."
+        remedy = "Check its server: it may be loading the model, or be overloaded."
         return Finding("problem", f"{name} has not answered within {within:g} s", remedy)
     except ModelError as error:
         said = f" ({error.said})" if error.said else ""
         return Finding("problem", f"{name}: {error.problem}{said}", error.remedy)
     except ConfigInvalid as error:
         return Finding("problem", f"{error.key}: {error.problem}", error.remedy)
-    return Finding("problem", f"{name} has answered with nothing", "Try again, or choose another model.")
+    return Finding("problem", f"{name} sent an empty answer", "Try again, or choose another model.")
 
 
 async def ask_servers(loaded: Loaded, folder: Path) -> list[Finding]:
-    """Start or reach the servers of `mcp_servers`, ask them for their tools, and end them. Their logs go into
-    the `folder`: they are not to get between those of a gateway that runs."""
-    told = list[str]()
+    """Connect to the servers of `mcp_servers`, ask them for their tools, and disconnect. Their logs go into
+    `folder`, so that they do not mix with those of a running gateway."""
+    reports = list[str]()
     redact = redactor(secrets_of(loaded.config, loaded.environ))
-    async with open_servers(loaded.config, folder, World(), redact=redact, tell=told.append) as servers:
+    async with open_servers(loaded.config, folder, World(), redact=redact, tell=reports.append) as servers:
         if servers is not None:
             with trio.move_on_after(SERVERS_WITHIN):
                 for one in servers.every:
@@ -81,27 +81,28 @@ async def ask_servers(loaded: Loaded, folder: Path) -> list[Finding]:
             one.name: len(one.tools) if one.is_connected else redact(one.trouble)
             for one in (servers.every if servers is not None else ())
         }
-    findings = [Finding("problem", text.removesuffix(".")) for text in _unusable(told, list(every))]
+    findings = [Finding("problem", text.removesuffix(".")) for text in _unusable(reports, list(every))]
     for name, found in every.items():
         if isinstance(found, int):
-            findings.append(Finding("ok", f"the server of tools {name!r} offers {found} tools"))
+            findings.append(Finding("ok", f"the MCP server {name!r} offers {found} tools"))
             continue
         remedy = redact(_last_line(folder / "logs" / f"mcp-{plain_name(name)}.log"))
-        text = f"the server of tools {name!r} is not connected: {found}"
+        text = f"the MCP server {name!r} is not connected: {found}"
         findings.append(Finding("problem", text, remedy or "Check its command, or its url and headers."))
     return findings
 
 
-def _unusable(told: list[str], connected: list[str]) -> Iterator[str]:
-    """Yield what was told of servers that are not even tried."""
-    for text in told:
-        if not any(text.startswith(f"The server of tools {name!r} is not connected") for name in connected):
+def _unusable(reports: list[str], connected: list[str]) -> Iterator[str]:
+    """Yield the reports about servers to which no connection was tried."""
+    for text in reports:
+        if not any(text.startswith(f"The MCP server {name!r} is not connected") for name in connected):
             yield text
 
 
 def _last_line(log: Path) -> str:
+    """Return a sentence with the last line of a log; an empty text if there is none."""
     try:
         lines = log.read_text("utf-8", "replace").strip().splitlines()
     except OSError:
         return ""
-    return f"It complained: {lines[-1][:300]}" if lines else ""
+    return f"The last line of its log: {lines[-1][:300]}" if lines else ""

@@ -1,4 +1,4 @@
-"""Deleting a session while no gateway runs. Its caller has the lock of the home."""
+"""Delete a session while no gateway runs. The caller holds the lock of the home."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class StillRunning(GatewayError):
 
     def __init__(self, pid: int) -> None:
         super().__init__(
-            f"a command of this session still runs (pid {pid}), left by a gateway that was killed. "
-            "Start the gateway and stop it: that ends the command. Then delete."
+            f"a command of this session still runs (pid {pid}); it was left by a gateway that was killed. "
+            "Start the gateway and stop it, which ends the command. Then delete the session."
         )
 
 
@@ -36,10 +36,10 @@ async def _delete(home: Path, session_id: str) -> None:
         open_database(home / "gateway.db", world) as database,
         open_journals(home / "journal", world) as journals,
     ):
-        had = await database.read(processes.of_session, session_id)
-        for process in had:
+        stored = await database.read(processes.of_session, session_id)
+        for process in stored:
             if process.ended_at is None and is_alive(ProcessId(process.pid, process.pid_time)):
                 raise StillRunning(process.pid)
         await remove_stored(session_id, database, journals, world)
-        for process in had:
+        for process in stored:
             (home / "spools" / process.process_id).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""What a configuration must fulfil beyond the values of its keys, so that `run` starts with it.
+"""The checks of a configuration beyond the values of its keys: its platforms, its web and its model.
 
-`run` asks here before it starts, `config check` and `doctor` to say what it would refuse.
+`run` calls them before it starts; `config check` and `doctor` call them to report what `run` would refuse.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from ..gateway.links.adapters import find_adapters
 from ..web.http.server import check_reach
 
 
-def startable(loaded: Loaded) -> None:
-    """Raise one `ConfigInvalid` with everything for which `run` does not start."""
+def check_start(loaded: Loaded) -> None:
+    """Raise one `ConfigInvalid` with all reasons for which `run` would not start."""
     findings: list[ConfigFinding] = []
     with collect_findings(findings):
         find_adapters(loaded.config)
-    findings += refused(loaded)
+    findings += web_and_model_findings(loaded)
     if findings:
         raise ConfigInvalid.of(findings)
 
 
-def refused(loaded: Loaded) -> list[ConfigFinding]:
-    """Return what is wrong with the web and with the model."""
+def web_and_model_findings(loaded: Loaded) -> list[ConfigFinding]:
+    """Return the mistakes in the settings of the web and of the model."""
     findings: list[ConfigFinding] = []
     with collect_findings(findings):
         check_reach(loaded.config.web)

@@ -1,8 +1,8 @@
-"""What the terminal is shown: text, and never a command to it.
+"""Output to a terminal without control characters.
 
-Names, messages, answers and errors are written by people, models and platforms. A terminal obeys control
-characters in them: it fills the clipboard, moves the cursor over what stood there, reorders a line. So they
-are shown as escapes, such as `\\u001b`, in everything that a command writes.
+Names, messages, answers and errors come from people, models and platforms. A terminal obeys control
+characters in them: it fills the clipboard, overwrites earlier text, or reorders a line. So a command writes
+each control character as an escape, such as `\\u001b`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 _OBEYED = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and newline, DEL, C1
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that reorder what stands around them
-    "\u2028\u2029\ufff9-\ufffb\U000e0000-\U000e007f]"  # line ends of another kind, and what nobody sees
+    "[\0-\x08\x0b-\x1f\x7f-\x9f"  # C0 except tab and newline, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that reorder the text around them
+    "\u2028\u2029\ufff9-\ufffb\U000e0000-\U000e007f]"  # other line ends, and invisible characters
 )
 
 
 def visible(text: str) -> str:
-    """The text with every character that a terminal obeys as an escape. JSON stays JSON."""
+    """Return the text with an escape for each control character. JSON stays valid JSON."""
     return _OBEYED.sub(_escape, text.replace("\r\n", "\n"))
 
 
@@ -34,7 +34,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class Visible:
-    """A text stream whose control characters are shown. `buffer` is no part of it: nobody gets around it by
+    """A text stream that escapes control characters. It has no `buffer`, so that no code bypasses it by
     accident."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -55,13 +55,13 @@ class Visible:
 
 
 def unescaped(stream: TextIO) -> TextIO:
-    """The stream itself, for a style of our own around a text that is `visible`."""
+    """Return the stream without the escaping, for our own styles around a text that is already `visible`."""
     return stream.stream if isinstance(stream, Visible) else stream
 
 
 @contextmanager
 def visible_output() -> Iterator[None]:
-    """Show control characters in whatever this program writes in the block."""
+    """Escape control characters in everything that this program prints in the block."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, stream and Visible(stream)) for stream in before)
     try:

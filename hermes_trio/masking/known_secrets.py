@@ -1,9 +1,11 @@
 """The one list of secrets that a gateway knows: from its configuration, its home and its environment.
 
 - From the configuration: the values of keys with a name of a secret, and the variables and headers of MCP
-servers. - From the home: `web.key`, and the values of `.env`. - From the environment of the process: the
-variables with a name of a secret. - From each address among these: its user and password, and the parameters
-of its query with a name of a secret."""
+  servers.
+- From the home: `web.key`, and the values of `.env`.
+- From the environment of the process: the variables with a name of a secret.
+- From each address among these: its user and password, and the secrets of its query.
+"""
 
 from __future__ import annotations
 

@@ -113,4 +113,7 @@ def test_questions_to_a_person_are_not_asked_through_a_pipe(tmp_path: Path, asks
 def test_an_empty_pipe_is_an_error(tmp_path: Path) -> None:
     done = piped(tmp_path, " \n")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: There is no question: standard input is empty, and no terminal.\n"
+    assert done.stderr == (
+        "error: There is no question: standard input is empty. "
+        "Write one to it, or start the chat in a terminal.\n"
+    )

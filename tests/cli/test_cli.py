@@ -83,7 +83,7 @@ def test_help_names_every_command_with_its_effect(cli: Cli) -> None:
     for result in (cli("--help"), cli("-h")):
         assert result.exit_code == 0
         assert re.search("run +Run the gateway.", result.stdout)
-        assert re.search("config +Look at the configuration, and check it.", result.stdout)
+        assert re.search("config +Print the configuration, and check it.", result.stdout)
 
 
 @pytest.mark.parametrize("name", ["run", "config"])
@@ -92,16 +92,16 @@ def test_the_help_of_a_command_contains_its_line_in_the_list(cli: Cli, name: str
     assert line.strip().removeprefix(name).strip() in cli(name, "--help").stdout
 
 
-def command_lines_of_the_pages() -> list[list[str]]:
+def command_lines_in_pages() -> list[list[str]]:
     """Return each of our command lines in the pages, as a list of words."""
     files = (ROOT / "README.md", *ROOT.glob("platforms/*.md"), *sorted(ROOT.glob("docs/**/*.md")))
     pages = "\n".join(path.read_text("utf-8") for path in files)
     lines = re.findall(r"hermes-trio ((?:[a-z][\w-]*|--[\w-]+)[^`\n#;,.]*)", pages)
-    told = dict.fromkeys(tuple(line.split()) for line in lines)
-    return [list(words) for words in told if words[0] in main.list_commands(click.Context(main))]
+    found = dict.fromkeys(tuple(line.split()) for line in lines)
+    return [list(words) for words in found if words[0] in main.list_commands(click.Context(main))]
 
 
-@pytest.mark.parametrize("words", command_lines_of_the_pages(), ids=" ".join)
+@pytest.mark.parametrize("words", command_lines_in_pages(), ids=" ".join)
 def test_every_command_and_option_in_the_pages_exists(words: list[str]) -> None:
     context, command = click.Context(main), main.get_command(click.Context(main), words[0])
     assert command is not None
@@ -207,7 +207,7 @@ def test_path_works_for_a_broken_file(cli: Cli, home: Path) -> None:
 
 def test_check_prints_ok(cli: Cli, home: Path) -> None:
     assert cli("config", "check").stdout == (
-        f"ok: {home / 'config.yaml'} is not there, so everything has its default\n"
+        f"ok: {home / 'config.yaml'} does not exist, so every key has its default\n"
     )
     assert cli("config", "check", config="agent: {max_turns: 5}").stdout == f"ok: {home / 'config.yaml'}\n"
 
@@ -269,7 +269,7 @@ def test_show_explains_each_key_and_marks_changed_values(cli: Cli) -> None:
         "    # A list of ids such as [42, 43], or the word all without brackets; default: [].\n"
         '    allow_from: ["42", "+4912"]  # changed by config.yaml\n',
         '    home_channel: {chat_id: "-100", thread_id: "7", name: Ops}  # changed',
-        '    # Known to this platform alone.\n    app_secret: "***"\n    poll: {every: 30, key: "***"}\n',
+        '    # Own keys of this platform.\n    app_secret: "***"\n    poll: {every: 30, key: "***"}\n',
     ):
         assert lines in shown
 
@@ -344,7 +344,7 @@ def test_an_argument_that_is_no_text_is_a_usage_error(cli: Cli, home: Path, comm
     sqlite3.connect(home / "gateway.db").close()
     result = cli(*command.split(), os.fsdecode(b"caf\xe9"))
     assert result.exit_code == 2
-    assert result.stderr.endswith("Error: 'caf\\udce9' is no text in UTF-8.\n")
+    assert result.stderr.endswith("Error: 'caf\\udce9' is not valid UTF-8.\n")
 
 
 def test_a_closed_output_causes_no_traceback(home: Path) -> None:
@@ -385,8 +385,8 @@ def test_check_reports_all_mistakes_at_once(home: Path) -> None:
         "web: {host: 0.0.0.0}\nmodel: {base_url: localhost, api_key: 'a b'}\n"
         "platforms: {telegran: {token: x}, loopback: {port: none}}\n"
     )
-    told = program("config", "check", environ={"HERMES_HOME": str(home)}).stderr
-    keys = [line.split(": ")[1] for line in told.splitlines()]
+    errors = program("config", "check", environ={"HERMES_HOME": str(home)}).stderr
+    keys = [line.split(": ")[1] for line in errors.splitlines()]
     assert keys == [
         "platforms.telegran", "platforms.loopback.port", "web.key", "model.base_url", "model.api_key"
     ]  # fmt: skip

@@ -1,5 +1,5 @@
-"""`hermes-trio drain`, as the operator meets it: a gateway in a thread of this program, or in a process of
-its own, and the command in another."""
+"""`hermes-trio drain` as an operator uses it: the gateway runs in this process or in another one, and the
+command in a process of its own."""
 
 from __future__ import annotations
 
@@ -40,45 +40,43 @@ def cli(tmp_path: Path) -> Cli:
     return run
 
 
-def test_where_no_gateway_runs(cli: Cli, tmp_path: Path) -> None:
-    assert cli("status").stdout == "Nobody holds the gateway.\nNo gateway is running.\n"
-    assert cli("cancel").stdout == "Nobody holds the gateway.\n"
-    assert cli("begin", "--wait").stdout.startswith(
-        "No gateway is running. One that starts here begins nothing"
-    )
+def test_a_drain_can_begin_and_be_cancelled_without_a_gateway(cli: Cli, tmp_path: Path) -> None:
+    assert cli("status").stdout == "There is no drain.\nNo gateway is running.\n"
+    assert cli("cancel").stdout == "There is no drain.\n"
+    assert cli("begin", "--wait").stdout.startswith("No gateway is running. The next one begins no turns")
     assert (tmp_path / DRAIN_REQUEST).exists()
-    held, gateway = cli("status").stdout.splitlines()
+    drained, gateway = cli("status").stdout.splitlines()
     assert re.fullmatch(
-        r"Held by hermes-trio drain begin since [\d-]{10} \d\d:\d\d; after a day it goes on by itself\.", held
+        r"Drained by hermes-trio drain begin since [\d-]{10} \d\d:\d\d; the drain ends after a day\.", drained
     )
     assert gateway == "No gateway is running."
-    assert cli("cancel").stdout == "Taken back. No gateway is running.\n"
+    assert cli("cancel").stdout == "The drain is cancelled. No gateway is running.\n"
     assert not (tmp_path / DRAIN_REQUEST).exists()
 
 
-def test_a_quiet_one_says_so(cli: Cli) -> None:
+def test_the_status_of_a_quiet_drain_says_so(cli: Cli) -> None:
     cli("begin", "--quiet")
-    assert ", and no home channel is told if it ends; " in cli("status").stdout
+    assert ", and no home channel is told if the gateway ends; " in cli("status").stdout
 
 
-def test_a_chat_is_held_like_any_gateway(cli: Cli, tmp_path: Path) -> None:
+def test_a_chat_is_drained_like_any_gateway(cli: Cli, tmp_path: Path) -> None:
     with chat(tmp_path) as terminal:
-        assert cli("begin").stdout == "Nothing begins any more, and no turn runs.\n"
+        assert cli("begin").stdout == "No new turns begin, and no turn runs.\n"
         terminal.types("are you there?")
         terminal.shows("The gateway begins nothing new for now.")
         assert cli("cancel").exit_code == 0
         terminal.shows("You said: are you there?")
 
 
-def test_a_request_that_cannot_be_read_holds_and_is_told(cli: Cli, tmp_path: Path) -> None:
+def test_a_damaged_drain_request_is_in_force_and_is_reported(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / DRAIN_REQUEST).write_text("{")
     lines = cli("status").stdout.splitlines()
     assert lines[0].startswith(f"Note: {DRAIN_REQUEST} is damaged")
-    assert lines[1].startswith("Held since ")
+    assert lines[1].startswith("Drained since ")
 
 
 async def drain(home: Path, *arguments: str) -> str:
-    """The command in a process of its own, to its end."""
+    """Run the command in a separate process, and return its output."""
     program = [sys.executable, "-m", "hermes_trio", "drain", *arguments]
     result = await trio.run_process(
         program,
@@ -94,18 +92,18 @@ async def serving(
     home: Path, agent: Agent, platform: MemoryPlatform, *, watched: bool = True,
     task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
 ) -> None:  # fmt: skip
-    """A gateway on the real clock, as `run` has it."""
+    """Run a gateway on the real clock, as `run` does."""
     control, world = Control(), World()
-    async with trio.open_nursery() as beside:
+    async with trio.open_nursery() as watcher:
         if watched:
-            await beside.start(watch_drain_request, control, home, world)
+            await watcher.start(watch_drain_request, control, home, world)
         config = everyone(AgentConfig())
         setup = Setup(home, config, agent=agent, adapters=[platform], world=world, guarded=no_guard)
         await serve(setup, control=control, task_status=task_status)
-        beside.cancel_scope.cancel()
+        watcher.cancel_scope.cancel()
 
 
-async def test_from_begin_to_cancel(tmp_path: Path) -> None:
+async def test_a_drain_from_begin_to_cancel(tmp_path: Path) -> None:
     agent, platform = Agent(), MemoryPlatform(traits=Traits(edits=True))
     agent.on("work", Script().says("I begin.").hangs())
     said: list[str] = []
@@ -115,7 +113,7 @@ async def test_from_begin_to_cancel(tmp_path: Path) -> None:
             await platform.says("work")
             await platform.until(lambda: platform.chat("42").last == "I begin.")
             begun = await drain(tmp_path, "begin")
-            assert begun.startswith("Nothing begins any more. 1 turn still runs.\n`hermes-trio drain status`")
+            assert begun.startswith("No new turns begin. 1 turn still runs.\n`hermes-trio drain status`")
             assert (await drain(tmp_path, "status")).endswith("1 turn still runs.\n")
             await platform.says("hello", chat="2")
             await platform.until(lambda: len(platform.chat("2").texts) == 1)
@@ -129,16 +127,18 @@ async def test_from_begin_to_cancel(tmp_path: Path) -> None:
                 assert said == [], "a turn runs"
                 await platform.says("/stop")
             assert said == [
-                "Nothing begins any more. 1 turn still runs. Waiting for the last.\nNo turn runs any more.\n"
+                "No new turns begin. 1 turn still runs. Waiting for the last.\nNo turn runs any more.\n"
             ]
-            assert await drain(tmp_path, "begin") == "Nothing begins any more, and no turn runs.\n"
+            assert await drain(tmp_path, "begin") == "No new turns begin, and no turn runs.\n"
             assert agent.began[1:] == []
-            assert await drain(tmp_path, "cancel") == "Taken back. The gateway goes on with what waits.\n"
+            assert await drain(tmp_path, "cancel") == (
+                "The drain is cancelled. The gateway answers the waiting messages.\n"
+            )
             await platform.until(lambda: platform.chat("2").last == "You said: hello")
             gateway.stop(grace=0)
 
 
-async def test_who_waits_is_told_when_somebody_lets_it_go_on(tmp_path: Path) -> None:
+async def test_a_waiting_command_ends_with_an_error_if_the_drain_is_cancelled(tmp_path: Path) -> None:
     agent, platform = Agent(), MemoryPlatform(traits=Traits(edits=True))
     agent.on("work", Script().says("I begin.").hangs())
     with trio.fail_after(4 * MOMENT):
@@ -159,11 +159,11 @@ async def test_who_waits_is_told_when_somebody_lets_it_go_on(tmp_path: Path) -> 
             await drain(tmp_path, "cancel")
             assert await waiting.wait() == 1
             said = await waiting.stderr.receive_some()
-            assert b"error: somebody has let the gateway go on meanwhile" in said
+            assert b"error: the drain was cancelled meanwhile" in said
             gateway.stop(grace=0)
 
 
-async def test_a_gateway_that_takes_no_notice_is_told_of(tmp_path: Path) -> None:
+async def test_a_gateway_that_ignores_the_drain_is_reported(tmp_path: Path) -> None:
     with trio.fail_after(4 * MOMENT):
         async with trio.open_nursery() as nursery:
             gateway: Gateway = await nursery.start(
@@ -176,5 +176,5 @@ async def test_a_gateway_that_takes_no_notice_is_told_of(tmp_path: Path) -> None
                 lambda: CliRunner().invoke(main, ["drain", "begin"], env={"HERMES_HOME": str(tmp_path)})
             )
             assert said.exit_code == 1
-            assert "takes no notice" in said.stderr
+            assert "the gateway does not react" in said.stderr
             gateway.stop(grace=0)

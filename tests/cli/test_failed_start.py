@@ -1,5 +1,5 @@
-"""A start that fails says why: on stderr, and afterwards by `status` and `doctor`; and what a start has put
-aside is told where the owner looks."""
+"""A failed start reports its reason on standard error, and later in `status` and `doctor`. A database that a
+start moved aside is reported in the places that the owner reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.machine import HERMES, configure, environment, hermes, living
 
 pytestmark = [
     pytest.mark.timeout(180),
-    pytest.mark.skipif(sys.platform == "win32", reason="the stories use what POSIX has"),
+    pytest.mark.skipif(sys.platform == "win32", reason="the tests need POSIX"),
 ]
 
 
@@ -89,7 +89,7 @@ FAILURES: list[tuple[Breaks, str]] = [
 
 
 @pytest.mark.parametrize(("broken", "words"), FAILURES, ids=[broken.__name__ for broken, _ in FAILURES])
-async def test_a_start_that_fails_leaves_its_reason(home: Path, broken: Breaks, words: str) -> None:
+async def test_a_failed_start_stores_its_reason(home: Path, broken: Breaks, words: str) -> None:
     environ = environment(home)
     with broken(home) or nullcontext():
         failed = await hermes("run", environ=environ)
@@ -110,7 +110,7 @@ async def test_a_start_that_fails_leaves_its_reason(home: Path, broken: Breaks, 
     assert wanted.stdout == "Not started: it was left startup_failed. `hermes-trio run` starts it.\n"
 
 
-async def test_the_next_start_that_succeeds_forgets_the_reason(home: Path) -> None:
+async def test_the_reason_of_a_failed_start_is_removed_by_the_next_good_start(home: Path) -> None:
     wrong_value(home)
     await hermes("run", environ=environment(home))
     configure(home)
@@ -123,7 +123,7 @@ async def test_the_next_start_that_succeeds_forgets_the_reason(home: Path) -> No
         assert (await hermes("run", environ=environment(home))).returncode == 78
         left = read_status(home)
         assert left is not None
-        assert (left.instance, left.error) == (status.instance, None), "the file is of the one that runs"
+        assert (left.instance, left.error) == (status.instance, None), "the state is that of the running one"
 
 
 def can_mount() -> bool:
@@ -139,7 +139,7 @@ mounts = pytest.mark.skipif(not can_mount(), reason="nothing may be mounted here
 
 
 def on_disk(home: Path, mount: str, *commands: str) -> subprocess.CompletedProcess[str]:
-    """Run these commands of ours one after the other where the home is on such a disk."""
+    """Run our commands one after the other with the home on the disk that `mount` mounts."""
     script = f'{mount}; for each in {shlex.join(commands)}; do "$@" $each; echo "== $?"; done'
     return subprocess.run(
         ["unshare", "-rm", "sh", "-c", script, "sh", *HERMES],
@@ -148,7 +148,7 @@ def on_disk(home: Path, mount: str, *commands: str) -> subprocess.CompletedProce
 
 
 @mounts
-def test_a_start_on_a_read_only_disk_says_so_and_the_state_is_of_the_life_before(home: Path) -> None:
+def test_a_start_on_a_read_only_disk_is_reported_and_keeps_the_former_state(home: Path) -> None:
     subprocess.run(
         [*HERMES, "chat"], input="hi there", text=True, env=environment(home), check=False, timeout=90
     )
@@ -158,14 +158,14 @@ def test_a_start_on_a_read_only_disk_says_so_and_the_state_is_of_the_life_before
     _, status, doctor, sessions, _ = done.stdout.split("==")
     assert "Read-only file system" in done.stderr
     assert "78" in status.splitlines()[0]
-    assert "It was stopped" in status, "what is known"
-    assert f"ok       {home / 'gateway.db'} is sound" in doctor
-    assert f"problem  {home} is on a disk that is read-only. Mount it" in doctor
+    assert "It was stopped" in status, "the end of the life before"
+    assert f"ok       {home / 'gateway.db'} is not damaged" in doctor
+    assert f"problem  {home} is on a read-only disk. Mount the disk" in doctor
     assert "console me" in sessions
 
 
 @mounts
-def test_a_start_on_a_full_disk_may_be_tried_again(home: Path) -> None:
+def test_a_failed_start_on_a_full_disk_exits_with_1(home: Path) -> None:
     config = (home / "config.yaml").read_text()
     mount = (
         f"mount -t tmpfs -o size=200k tmpfs {home} && printf %s '{config}' > {home}/config.yaml; "
@@ -174,12 +174,12 @@ def test_a_start_on_a_full_disk_may_be_tried_again(home: Path) -> None:
     done = on_disk(home, mount, "run", "status", "doctor")
     _, status, doctor = done.stdout.split("==")[:3]
     assert "Free some space" in done.stderr
-    assert status.splitlines()[0] == " 1", "whoever starts us again may try"
+    assert status.splitlines()[0] == " 1", "a supervisor may try again"
     assert "killed" not in status
     assert "Free some space" in doctor
 
 
-async def test_a_database_that_was_put_aside_is_told_where_the_owner_looks(home: Path) -> None:
+async def test_a_database_that_was_moved_aside_is_reported_to_the_owner(home: Path) -> None:
     async with open_loopback() as platform:
         configure(home, port=platform.port)
         text = (home / "config.yaml").read_text()
@@ -195,14 +195,14 @@ async def test_a_database_that_was_put_aside_is_told_where_the_owner_looks(home:
             for command in ("status", "doctor"):
                 assert copy.name in (await hermes(command, environ=environment(home))).stdout
             key = (home / "web.key").read_text().strip()
-            address = life.output.partition("Its page: ")[2].partition("/login")[0]
+            address = life.output.partition("Page: ")[2].partition("/login")[0]
             async with httpx.AsyncClient(timeout=60, headers={"authorization": f"Bearer {key}"}) as http:
                 assert (await http.get(f"{address}/health/detailed")).json()["damaged_databases"] == [
                     copy.name
                 ]
         async with living(home) as life:
             await life.up()
-            assert copy.name not in life.output.partition("Its page")[2].partition("hermes-trio")[2], "once"
+            assert copy.name not in life.output.partition("Page")[2].partition("hermes-trio")[2], "once"
     assert copy.name in (await hermes("status", environ=environment(home))).stdout
     copy.unlink()
     assert copy.name not in (await hermes("status", environ=environment(home))).stdout

@@ -1,4 +1,4 @@
-"""`hermes-trio journal`: what was shown is there to be read, and damage is told, never mended."""
+"""`hermes-trio journal`: runs are printed, and damage is reported but never repaired."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hermes_trio.testing import Script
 from tests.stage import Stage
 
 Cli = Callable[..., Result]
-CONFIG = "retention: {journal_days: 30000}"  # the stories play in the past
+CONFIG = "retention: {journal_days: 30000}"  # the clock of the stage is in the past
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def cli(stage: Stage) -> Cli:
     return run
 
 
-async def told(stage: Stage) -> list[Path]:
-    """Two chats had an answer; their journals."""
+async def answered_journals(stage: Stage) -> list[Path]:
+    """Answer a message in each of two chats, and return their journals."""
     stage.agent.on("count", Script().says("one two three", pieces=3))
     async with stage.life():
         await stage.says("count", chat="1")
@@ -41,36 +41,36 @@ async def told(stage: Stage) -> list[Path]:
 
 
 def contents(home: Path) -> dict[Path, bytes]:
-    """Every file, but what SQLite puts beside a database that somebody reads."""
+    """Return the content of every file, except the files that SQLite makes for a reader."""
     files = (path for path in home.rglob("*") if path.is_file() and path.suffix not in (".db-wal", ".db-shm"))
     return {path: path.read_bytes() for path in files}
 
 
-async def test_a_run_is_shown_event_by_event(stage: Stage, cli: Cli) -> None:
-    one, _ = await told(stage)
+async def test_show_prints_the_events_of_a_run(stage: Stage, cli: Cli) -> None:
+    one, _ = await answered_journals(stage)
     head, *lines = cli("show", one.stem).stdout.splitlines()
     assert head == f"{one.stem}  of session {one.parent.name}: {len(lines)} events, completed"
     assert "message.delta" in lines[0]
     assert "run.completed" in lines[-1]
-    assert cli("show", one.parent.name).stdout.splitlines() == [head, *lines], "a session by its id"
+    assert cli("show", one.parent.name).stdout.splitlines() == [head, *lines], "the id of the session"
     [run] = json.loads(cli("show", one.stem, "--json").stdout)
     assert [record["seq"] for record in run["records"]] == list(range(1, len(lines) + 1))
     assert run["findings"] == []
 
 
-async def test_what_is_not_there_or_must_not_be_asked_for(stage: Stage, cli: Cli) -> None:
-    await told(stage)
+async def test_a_missing_or_unsafe_id_is_refused(stage: Stage, cli: Cli) -> None:
+    await answered_journals(stage)
     assert cli("show", "nothing").stderr.startswith("error: no run and no session 'nothing' has a journal.")
     for name in ("../gateway", "a/b", ".."):
         result = cli("show", name)
         assert (result.exit_code, "is refused" in result.stderr) == (1, True)
 
 
-async def test_sound_journals_are_sound(stage: Stage, cli: Cli) -> None:
-    await told(stage)
+async def test_undamaged_journals_have_no_problems(stage: Stage, cli: Cli) -> None:
+    await answered_journals(stage)
     before = contents(stage.home)
     result = cli("check")
-    assert (result.exit_code, result.stdout) == (0, "2 journals read, nothing found to be wrong.\n")
+    assert (result.exit_code, result.stdout) == (0, "2 journals read, no problems found.\n")
     assert contents(stage.home) == before
 
 
@@ -100,10 +100,10 @@ def tear_the_tail(path: Path) -> None:
         (lambda path: (path.unlink(), path.mkdir()), ["unreadable"]),
     ],
 )
-async def test_damage_is_told_with_its_place_and_left_as_it_is(
+async def test_damage_is_reported_with_its_place_and_not_repaired(
     stage: Stage, cli: Cli, damage: Callable[[Path], object], kinds: list[str]
 ) -> None:
-    one, two = await told(stage)
+    one, two = await answered_journals(stage)
     damage(two)
     before = contents(stage.home)
     result = cli("check", "--json")
@@ -118,22 +118,22 @@ async def test_damage_is_told_with_its_place_and_left_as_it_is(
     assert cli("show", one.stem).exit_code == 0
 
 
-async def test_a_gap_names_what_is_missing(stage: Stage, cli: Cli) -> None:
-    one, _ = await told(stage)
+async def test_a_gap_names_the_missing_events(stage: Stage, cli: Cli) -> None:
+    one, _ = await answered_journals(stage)
     lines = one.read_bytes().splitlines(keepends=True)
     one.write_bytes(lines[0] + lines[3])
     assert "gap: event 2 to 3 missing" in cli("check").stdout
     assert "gap: event 2 to 3 missing" in cli("show", one.stem).stdout
 
 
-async def test_what_retention_removed_is_not_missed(stage: Stage, cli: Cli) -> None:
-    one, _ = await told(stage)
+async def test_a_journal_removed_by_retention_is_no_problem(stage: Stage, cli: Cli) -> None:
+    one, _ = await answered_journals(stage)
     (stage.home / "config.yaml").write_text("retention: {journal_days: 1}")
     one.unlink()
     assert cli("check").exit_code == 0
 
 
-async def test_a_run_that_is_being_written_is_no_damage(stage: Stage, cli: Cli) -> None:
+async def test_a_torn_line_of_a_running_turn_is_no_problem(stage: Stage, cli: Cli) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     async with stage.life():
         await stage.says("hang")
@@ -142,14 +142,14 @@ async def test_a_run_that_is_being_written_is_no_damage(stage: Stage, cli: Cli) 
         with path.open("ab") as file:
             file.write(b'{"version":1,"event_id')
         assert cli("check").exit_code == 0
-    assert cli("check").exit_code == 1, "now it is over, and nobody will finish the line"
+    assert cli("check").exit_code == 1, "the run has ended, so the line stays torn"
 
 
-async def test_an_empty_journal_without_a_turn_is_one_that_never_began(stage: Stage, cli: Cli) -> None:
-    one, _ = await told(stage)
+async def test_an_empty_journal_without_a_turn_is_no_problem(stage: Stage, cli: Cli) -> None:
+    one, _ = await answered_journals(stage)
     one.with_name("r9.jsonl").touch()
     assert cli("check").exit_code == 0
 
 
-def test_a_home_without_anything(cli: Cli) -> None:
-    assert cli("check").stdout == "0 journals read, nothing found to be wrong.\n"
+def test_check_of_an_empty_home_finds_no_problems(cli: Cli) -> None:
+    assert cli("check").stdout == "0 journals read, no problems found.\n"

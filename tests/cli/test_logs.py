@@ -1,4 +1,4 @@
-"""The log of a gateway tells what happened, and no secret, however hard somebody tries."""
+"""The log of a gateway has every event, and never a secret."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def text(home: Path) -> str:
     return (home / "logs" / "gateway.log").read_text(encoding="utf-8")
 
 
-def test_a_line_says_when_how_bad_what_and_about_whom(tmp_path: Path) -> None:
+def test_a_line_has_time_level_event_and_fields(tmp_path: Path) -> None:
     with log_to_file(tmp_path, CONFIG, {}):
         log.info("a turn began", run="r1", turns=3, session="s1")
         log.debug("nobody reads this")
@@ -52,7 +52,7 @@ def test_an_error_is_one_line_with_its_traceback(tmp_path: Path) -> None:
     assert SECRET not in line
 
 
-def test_no_secret_reaches_the_file_whatever_it_hides_in(tmp_path: Path) -> None:
+def test_secrets_in_events_fields_and_errors_are_masked(tmp_path: Path) -> None:
     environ = {"SOME_TOKEN": "from-the-environment", "PATH": "/usr/bin"}
     foreign = logging.getLogger("httpx")
     with log_to_file(tmp_path, CONFIG, environ):
@@ -74,7 +74,7 @@ def test_no_secret_reaches_the_file_whatever_it_hides_in(tmp_path: Path) -> None
     assert len(content.splitlines()) == 5
 
 
-async def test_an_adapter_and_an_agent_that_speak_of_their_tokens(stage: Stage) -> None:
+async def test_tokens_in_errors_of_adapters_and_agents_are_masked(stage: Stage) -> None:
     """The whole gateway, with errors as libraries make them."""
     stage.platform.fails("connect", LinkLost(f"GET https://api/bot{TOKEN}/getMe: {SECRET}"))
     stage.platform.fails("send", NotSent(f"403 for token={SECRET}"))
@@ -93,7 +93,7 @@ async def test_an_adapter_and_an_agent_that_speak_of_their_tokens(stage: Stage) 
     assert TOKEN not in content
 
 
-def test_it_is_rotated_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
+def test_the_log_file_is_rotated_and_private(tmp_path: Path) -> None:
     file = tmp_path / "logs" / "gateway.log"
     umask = os.umask(0)
     try:
@@ -114,7 +114,7 @@ def test_it_is_rotated_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [8_000, 40_000, 200_000])
-def test_what_an_error_drags_along_is_cut_and_no_secret_with_it(tmp_path: Path, length: int) -> None:
+def test_a_long_text_is_cut_without_a_part_of_a_secret(tmp_path: Path, length: int) -> None:
     with log_to_file(tmp_path, CONFIG, {}):
         for shift in range(0, 40, 5):
             log.info("a" * (length + shift) + " sk-proj-abcdefgh-ijklmnop")
@@ -123,7 +123,7 @@ def test_what_an_error_drags_along_is_cut_and_no_secret_with_it(tmp_path: Path, 
     assert all(len(line) < 9000 for line in content.splitlines())
 
 
-def test_afterwards_the_program_logs_as_before(tmp_path: Path) -> None:
+def test_the_logging_of_the_program_is_restored(tmp_path: Path) -> None:
     before = logging.getLogger().handlers[:], logging.getLogger("hermes_trio").level
     with log_to_file(tmp_path, CONFIG, {}):
         assert logging.getLogger().handlers != before[0]
@@ -133,7 +133,7 @@ def test_afterwards_the_program_logs_as_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_a_crash_is_loud_and_tells_no_secret(
+def test_a_crash_is_printed_and_logged_without_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], grouped: bool
 ) -> None:
     crash: Exception = RuntimeError(f"nobody expected Bearer {SECRET} from-the-environment")
@@ -143,13 +143,13 @@ def test_a_crash_is_loud_and_tells_no_secret(
     with pytest.raises(SystemExit) as left, log_to_file(tmp_path, CONFIG, environ):
         raise crash
     assert left.value.code == 1
-    for told in (text(tmp_path), capsys.readouterr().err):
-        assert "RuntimeError: nobody expected Bearer *** ***" in told
-        assert SECRET not in told
+    for logged in (text(tmp_path), capsys.readouterr().err):
+        assert "RuntimeError: nobody expected Bearer *** ***" in logged
+        assert SECRET not in logged
     assert "level='critical' event='it crashed'" in text(tmp_path)
 
 
-def test_what_is_said_in_a_sentence_is_no_crash(tmp_path: Path) -> None:
+def test_an_expected_error_is_no_crash(tmp_path: Path) -> None:
     group = ExceptionGroup("a tree", [HomeUnusable(tmp_path, "no right")])
     with pytest.raises(ExceptionGroup) as raised, log_to_file(tmp_path, CONFIG, {}):
         raise group
@@ -158,7 +158,7 @@ def test_what_is_said_in_a_sentence_is_no_crash(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is full for the asking here")
-def test_a_full_disk_costs_the_log_alone_and_shows_no_secret_elsewhere(
+def test_a_full_disk_is_reported_once_without_the_record(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "logs").mkdir()
@@ -171,7 +171,7 @@ def test_a_full_disk_costs_the_log_alone_and_shows_no_secret_elsewhere(
 
 
 @pytest.mark.parametrize("place", ["logs", "logs/gateway.log"])
-def test_where_there_can_be_no_log_the_remedy_is_told(tmp_path: Path, place: str) -> None:
+def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path, place: str) -> None:
     (tmp_path / "logs").mkdir()
     if place == "logs":
         (tmp_path / "logs").rmdir()

@@ -1,4 +1,4 @@
-"""Nothing that a person, a model or a platform wrote is a command to the terminal of whoever looks at it."""
+"""No text of a person, a model or a platform controls the terminal of the reader."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ OBEYED = {chr(code) for code in (*range(32), 127, *range(128, 160)) if chr(code)
 
 
 def obeyed(text: str) -> set[str]:
-    """What of a text a terminal would obey."""
+    """Return the characters of a text that a terminal would obey."""
     return OBEYED & set(text)
 
 
-def test_every_control_character_is_an_escape_and_text_stays() -> None:
+def test_control_characters_become_escapes_and_text_stays() -> None:
     innocent = "Grüße,\n\tאבג 👩‍👩‍👧 café \\u001b 日本語 👍🏽"
     assert visible(innocent) == innocent
     assert visible(f"a{CLIPBOARD}b") == "a\\u001b]52;c;cm0gLXJmIH4=\\u0007b"
@@ -51,7 +51,7 @@ def test_every_control_character_is_an_escape_and_text_stays() -> None:
     assert json.loads(visible(json.dumps("\x7f\U000e0041", ensure_ascii=False))) == "\x7f\U000e0041"
 
 
-def test_a_stream_lets_nothing_by_and_a_style_of_ours_goes_around_it() -> None:
+def test_a_visible_stream_escapes_everything_except_our_styles() -> None:
     inner = io.StringIO()
     outer = Visible(inner)
     print(EVIL, file=outer)
@@ -61,7 +61,7 @@ def test_a_stream_lets_nothing_by_and_a_style_of_ours_goes_around_it() -> None:
     assert unescaped(outer) is inner  # type: ignore[arg-type]
 
 
-async def test_no_command_passes_on_what_somebody_wrote(stage: Stage) -> None:
+async def test_no_command_prints_control_characters_of_others(stage: Stage) -> None:
     stage.agent.on(EVIL.strip(), Script().says(EVIL).calls("terminal", preview=EVIL))
     stage.platform.fails("connect", LinkLost(EVIL), times=1)
     async with stage.life():
@@ -76,7 +76,7 @@ async def test_no_command_passes_on_what_somebody_wrote(stage: Stage) -> None:
         entry = stage.entry()
         (run,) = (stage.home / "journal" / entry.session_id).glob("*.jsonl")
         state = (stage.home / "gateway_state.json").read_bytes()
-    (stage.home / "gateway_state.json").write_bytes(state)  # as a gateway leaves it that is killed now
+    (stage.home / "gateway_state.json").write_bytes(state)  # as after a kill at that moment
     with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
         person = Person("telegram", "42\x1b[2J", EVIL, World().time())
         pairing.ask(db, person, pairing.sealed(pairing.new_code()))
@@ -95,7 +95,7 @@ async def test_no_command_passes_on_what_somebody_wrote(stage: Stage) -> None:
     for command in commands:
         result = CliRunner().invoke(main, command, env={"HERMES_HOME": str(stage.home)})
         assert not obeyed(result.stdout), command
-        if command != [EVIL]:  # what was typed is echoed by click
+        if command != [EVIL]:  # click echoes the argument
             assert not obeyed(result.stderr), command
         assert not isinstance(result.exception, AttributeError | TypeError), command
         shown += result.output
@@ -103,7 +103,7 @@ async def test_no_command_passes_on_what_somebody_wrote(stage: Stage) -> None:
     assert "desrever" in shown
 
 
-async def test_an_answer_in_the_terminal_is_text_however_it_comes(autojump_clock: MockClock) -> None:
+async def test_an_answer_in_the_terminal_has_no_control_characters(autojump_clock: MockClock) -> None:
     screen = io.StringIO()
     console = Console(lambda: None, lambda: None, lambda: "id", keyboard=PipedQuestion(""), screen=screen)
     answer = f"Look: {EVIL}"
@@ -117,7 +117,7 @@ async def test_an_answer_in_the_terminal_is_text_however_it_comes(autojump_clock
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POSIX")
-def test_a_table_keeps_its_style_at_a_terminal(tmp_path: Path) -> None:
+def test_a_table_keeps_its_style_in_a_terminal(tmp_path: Path) -> None:
     import pty
     import subprocess
 
@@ -131,8 +131,8 @@ def test_a_table_keeps_its_style_at_a_terminal(tmp_path: Path) -> None:
     assert done.returncode == 0
     import os
 
-    told = os.read(ours, 4096).decode()
+    shown = os.read(ours, 4096).decode()
     os.close(ours)
     os.close(theirs)
-    assert told.startswith("\x1b[1mNAME\x1b[0m")
-    assert "\\u001b[2Jx" in told
+    assert shown.startswith("\x1b[1mNAME\x1b[0m")
+    assert "\\u001b[2Jx" in shown

@@ -1,5 +1,4 @@
-"""`hermes-trio pairing`, as the owner meets it. What a running gateway makes of it is told beside the
-gateway's rules of access."""
+"""`hermes-trio pairing` as the owner uses it. Its effect on a running gateway is in the tests of access."""
 
 from __future__ import annotations
 
@@ -35,22 +34,22 @@ def cli(tmp_path: Path) -> Cli:
 
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """The database of a gateway that has it open."""
+    """Yield the open database of a gateway."""
     connections = open_connections(tmp_path / "gateway.db", World(), shipped_steps())
     with closing(connections.reading), closing(connections.writing):
         yield connections.writing
 
 
 def asks(db: sqlite3.Connection, user: str = "42", name: str | None = "Kim", *, ago: float = 0) -> str:
-    """Somebody asks to be let in; returns the code they are shown."""
+    """Store the request of a person, and return the code that the person got."""
     code = pairing.new_code()
     person = Person("telegram", user, name, World().time() - ago)
     assert pairing.ask(db, person, pairing.sealed(code))
     return code
 
 
-def test_a_home_without_a_gateway_has_nobody_and_nothing_is_made_in_it(cli: Cli, tmp_path: Path) -> None:
-    assert cli("list").stdout == "Nobody waits, and nobody was let in by a code.\n"
+def test_a_home_without_a_gateway_has_no_people_and_stays_empty(cli: Cli, tmp_path: Path) -> None:
+    assert cli("list").stdout == "Nobody waits, and nobody was approved.\n"
     for command in (["approve", WRONG], ["revoke", "telegram", "42"]):
         result = cli(*command)
         assert result.exit_code == 1
@@ -64,7 +63,7 @@ def test_a_home_without_a_gateway_has_nobody_and_nothing_is_made_in_it(cli: Cli,
     [("", "cannot be read (no such table"), ("no database\n" * 100, "is not a database any more")],
 )
 @pytest.mark.parametrize("command", [["list"], ["approve", WRONG], ["revoke", "telegram", "42"]])
-def test_a_database_that_cannot_be_used_is_told(
+def test_an_unusable_database_is_reported(
     cli: Cli, tmp_path: Path, command: list[str], content: str, problem: str
 ) -> None:
     (tmp_path / "gateway.db").write_text(content)
@@ -74,26 +73,28 @@ def test_a_database_that_cannot_be_used_is_told(
     assert (tmp_path / "gateway.db").read_text() == content
 
 
-def test_from_the_request_to_its_end(cli: Cli, gateway: sqlite3.Connection) -> None:
+def test_a_pairing_from_the_request_to_the_revocation(cli: Cli, gateway: sqlite3.Connection) -> None:
     code = asks(gateway, ago=61)
-    assert cli("list").stdout == "waiting  telegram 42 (Kim); the code counts for 59 more minutes\n"
+    assert cli("list").stdout == "waiting  telegram 42 (Kim); the code is valid for 59 more minutes\n"
     approved = cli("approve", code)
     assert approved.exit_code == 0
-    assert approved.stdout.startswith("Let in: telegram 42 (Kim).")
+    assert approved.stdout.startswith("Approved: telegram 42 (Kim).")
     assert re.fullmatch(r"paired   telegram 42 \(Kim\); since \d{4}-\d\d-\d\d\n", cli("list").stdout)
-    assert cli("revoke", "telegram", "42").stdout == "Not let in any more: telegram 42.\n"
-    assert cli("list").stdout == "Nobody waits, and nobody was let in by a code.\n"
+    assert cli("revoke", "telegram", "42").stdout == "Revoked: telegram 42.\n"
+    assert cli("list").stdout == "Nobody waits, and nobody was approved.\n"
     again = cli("revoke", "telegram", "42")
     assert again.exit_code == 1
-    assert "config.yaml" in again.stderr, "who is listed there is not let in by a code"
+    assert "config.yaml" in again.stderr, "people in the file need no approval"
 
 
 @pytest.mark.parametrize("typed", ["{}", " {} ", "{}\n"])
-def test_a_code_may_be_typed_carelessly(cli: Cli, gateway: sqlite3.Connection, typed: str) -> None:
+def test_a_code_is_accepted_in_any_case_and_with_spaces(
+    cli: Cli, gateway: sqlite3.Connection, typed: str
+) -> None:
     assert cli("approve", typed.format(asks(gateway).lower())).exit_code == 0
 
 
-def test_wrong_codes_are_counted_told_and_lock_the_door(cli: Cli, gateway: sqlite3.Connection) -> None:
+def test_wrong_codes_are_counted_and_block_further_codes(cli: Cli, gateway: sqlite3.Connection) -> None:
     code = asks(gateway)
     for left in (4, 3, 2, 1):
         result = cli("approve", WRONG)
@@ -108,7 +109,7 @@ def test_wrong_codes_are_counted_told_and_lock_the_door(cli: Cli, gateway: sqlit
     assert cli("approve", code).exit_code == 0
 
 
-def test_for_programs_it_is_one_object_without_codes(cli: Cli, gateway: sqlite3.Connection) -> None:
+def test_the_list_as_json_has_no_codes(cli: Cli, gateway: sqlite3.Connection) -> None:
     first = asks(gateway)
     cli("approve", first)
     second = asks(gateway, "43", None)
@@ -122,7 +123,7 @@ def test_for_programs_it_is_one_object_without_codes(cli: Cli, gateway: sqlite3.
     assert second not in result.stdout
 
 
-def test_a_strangers_name_moves_no_cursor(cli: Cli, gateway: sqlite3.Connection) -> None:
+def test_the_name_of_a_stranger_has_no_control_characters(cli: Cli, gateway: sqlite3.Connection) -> None:
     code = asks(gateway, "4\x1b[2J2", "Kim\n\x1b[2J\u202e")
     for result in (cli("list"), cli("list", "--json"), cli("approve", code), cli("list")):
         assert result.exit_code == 0
@@ -131,9 +132,7 @@ def test_a_strangers_name_moves_no_cursor(cli: Cli, gateway: sqlite3.Connection)
     assert all(line.isprintable() for line in refused.stderr.split("\n"))
 
 
-def test_no_code_that_was_shown_is_in_the_files_of_the_home(
-    cli: Cli, gateway: sqlite3.Connection, tmp_path: Path
-) -> None:
+def test_no_file_of_the_home_contains_a_code(cli: Cli, gateway: sqlite3.Connection, tmp_path: Path) -> None:
     code = asks(gateway)
     cli("approve", code)
     assert all(code.encode() not in file.read_bytes() for file in tmp_path.iterdir())

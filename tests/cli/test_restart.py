@@ -1,4 +1,4 @@
-"""`hermes-trio restart`: it waits until the next life is there, and says so when it is not."""
+"""`hermes-trio restart` waits until the next life is ready, and reports a failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-async def test_restarted_means_that_another_life_has_its_doors_open(home: Path) -> None:
+async def test_restart_returns_when_the_next_life_is_ready(home: Path) -> None:
     async with living(home) as life:
         before = await life.up()
         done = await hermes("restart", environ=environment(home))
@@ -42,8 +42,9 @@ async def test_restarted_means_that_another_life_has_its_doors_open(home: Path) 
         assert await life.ended() == 0
 
 
-async def test_where_nobody_would_start_it_again_it_goes_on_in_the_same_process(home: Path) -> None:
-    """Also in a container, unless it is what the container runs: no shell there waits for an exit code."""
+async def test_a_restart_without_a_supervisor_keeps_the_process(home: Path) -> None:
+    """The same is true in a container, unless the gateway is its main process: no shell there waits for an
+    exit code."""
     async with living(home) as life:
         life.forsaken = True
         before = await life.up()
@@ -53,7 +54,7 @@ async def test_where_nobody_would_start_it_again_it_goes_on_in_the_same_process(
         assert after.instance != before.instance
 
 
-async def test_people_are_told_of_a_restart_and_the_turn_goes_on_within_the_grace(home: Path) -> None:
+async def test_a_restart_is_announced_and_the_turn_continues_within_the_grace(home: Path) -> None:
     async with open_loopback() as platform:
         configure(home, port=platform.port, grace=60)
         async with living(home) as life:
@@ -65,7 +66,7 @@ async def test_people_are_told_of_a_restart_and_the_turn_goes_on_within_the_grac
             assert any("4" in text for text in platform.chat("42").texts)
 
 
-async def test_where_none_runs_it_says_how_to_start_one(home: Path) -> None:
+async def test_a_restart_without_a_gateway_is_an_error_with_a_remedy(home: Path) -> None:
     done = await hermes("restart", environ=environment(home))
     assert done.returncode == 1
     assert "no gateway is running" in done.stderr
@@ -83,9 +84,9 @@ async def test_a_next_life_that_cannot_serve_is_reported(home: Path) -> None:
     assert "it came back and ended again (web: cannot listen on " in done.stderr
 
 
-@pytest.mark.soak  # it waits as long as supervisors may pause
-async def test_one_that_nobody_starts_again_is_not_said_to_be_back(home: Path) -> None:
-    """The supervisor has promised to start it again, and does not."""
+@pytest.mark.soak  # waits as long as a supervisor may pause
+async def test_a_gateway_that_no_supervisor_starts_again_is_reported(home: Path) -> None:
+    """The supervisor should start the gateway again, and does not."""
     environ = environment(home, HERMES_GATEWAY_EXTERNAL_SUPERVISOR="1")
     async with living(home, environ=environ) as life:
         before = await life.up()
@@ -97,8 +98,8 @@ async def test_one_that_nobody_starts_again_is_not_said_to_be_back(home: Path) -
     assert (await life.until(lambda _: True)).instance == before.instance
 
 
-async def test_below_the_gateway_it_does_not_wait(home: Path) -> None:
-    """As when the agent calls it: the turn that waits for it would have to be cut."""
+async def test_restart_as_a_child_process_of_the_gateway_does_not_wait(home: Path) -> None:
+    """As when the agent runs it: the restart would wait for the turn, and the turn for the command."""
     script = home.with_name("gateway.py")
     script.write_text(
         "import os, signal, subprocess, sys\n"
@@ -116,20 +117,20 @@ async def test_below_the_gateway_it_does_not_wait(home: Path) -> None:
         )
     assert done.stdout.decode().splitlines()[:2] == [
         "asked",
-        "0 The gateway restarts. This command runs below it, and does not wait for that.",
+        "0 The gateway restarts. This command is its child process, and does not wait.",
     ]
 
 
-async def announced(home: Path, life: Life) -> None:
-    """What systemd does when it restarts us: the marker, and then the signal. The gateway has seen the
-    marker by then."""
+async def restart_as_systemd(home: Path, life: Life) -> None:
+    """Write the marker, wait until the gateway has seen it, and send the signal, as a restart by systemd
+    does."""
     pid = (await life.until(lambda status: status.active_turns == 1)).pid
     write_planned_stop_marker(home, pid, World(), kind="restart", asked_by="systemd")
     await life.until(lambda status: status.restart_requested)
     life.signal(signal.SIGTERM)
 
 
-async def test_the_signal_that_follows_its_marker_makes_no_stop_of_a_restart(home: Path) -> None:
+async def test_a_signal_after_a_restart_marker_is_a_restart(home: Path) -> None:
     async with open_loopback() as platform:
         configure(home, port=platform.port, grace=2)
         supervised = environment(home, HERMES_GATEWAY_EXTERNAL_SUPERVISOR="1")
@@ -137,19 +138,19 @@ async def test_the_signal_that_follows_its_marker_makes_no_stop_of_a_restart(hom
             await life.up()
             await platform.says("count to 5000")
             life.forsaken = True
-            await announced(home, life)
+            await restart_as_systemd(home, life)
             assert await life.ended() == 75
-    assert not (home / PLANNED_STOP).exists(), "it would end the next life, which may have the same pid"
+    assert not (home / PLANNED_STOP).exists(), "it could end the next life, which may have the same pid"
 
 
-async def test_a_stop_that_comes_after_such_a_signal_makes_a_stop_of_it(home: Path) -> None:
+async def test_a_stop_command_during_a_restart_by_systemd_is_a_stop(home: Path) -> None:
     async with open_loopback() as platform:
         configure(home, port=platform.port, grace=600)
         supervised = environment(home, HERMES_GATEWAY_EXTERNAL_SUPERVISOR="1")
         async with living(home, environ=supervised) as life:
             await life.up()
             await platform.says("count to 5000")
-            await announced(home, life)
+            await restart_as_systemd(home, life)
             await life.until(lambda _: not (home / PLANNED_STOP).exists())
             assert (await hermes("stop", environ=environment(home))).returncode == 0
             assert await life.ended() == 0

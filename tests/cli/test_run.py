@@ -44,8 +44,8 @@ async def test_the_first_output_names_the_log_and_the_next_commands(home: Path) 
         await life.up()
         await hermes("stop", environ=environment(home))
         await life.ended()
-    for told in (str(home / "logs" / "gateway.log"), "`hermes-trio status`", "`hermes-trio stop`"):
-        assert told in life.output
+    for words in (str(home / "logs" / "gateway.log"), "`hermes-trio status`", "`hermes-trio stop`"):
+        assert words in life.output
 
 
 async def test_a_gateway_with_closed_output_runs_and_restarts(home: Path) -> None:
@@ -199,7 +199,7 @@ async def test_the_kill_timer_follows_the_deadline_of_the_shutdown(autojump_cloc
 async def page(life: Life) -> str:
     """Return the address of the page that the gateway prints."""
     with trio.fail_after(PATIENCE):
-        while not (found := re.search(r"^Its page: (\S+)$", life.output, re.MULTILINE)):  # noqa: ASYNC110
+        while not (found := re.search(r"^Page: (\S+)$", life.output, re.MULTILINE)):  # noqa: ASYNC110
             await trio.sleep(0.05)
     return found[1]
 
@@ -231,7 +231,7 @@ async def test_a_gateway_whose_database_is_removed_saves_it_and_exits_with_1(hom
                 (home / name).unlink()
             platform.post("after", chat="42")
             assert await life.ended() == EXIT_FAILURE
-            assert "database was removed or replaced while it ran" in life.output
+            assert "database was removed or replaced while the gateway ran" in life.output
         said = await hermes("status", environ=environment(home))
         assert "It ended because its database was removed or replaced while it ran" in said.stdout
         async with living(home) as life:

@@ -1,4 +1,4 @@
-"""`hermes-trio service`: what is written where, what is never overwritten, and what people are told."""
+"""`hermes-trio service`: the files that it writes, those that it never overwrites, and its output."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hermes_trio.cli import main
 from hermes_trio.host.home.markers import PLANNED_STOP
 from tests.machine import configure, environment, write_systemctl
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stories play under systemd")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tests need systemd")
 
 
 class Machine:
-    """A machine with a systemd that notes what it is asked."""
+    """A machine with a `systemctl` that records its calls."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
@@ -29,7 +29,7 @@ class Machine:
         configure(self.home)
 
     def systemd(self, script: str = "") -> None:
-        """It is one that does this."""
+        """Replace `systemctl` by one that runs this script."""
         self._calls = write_systemctl(self._bin, script)
 
     @property
@@ -38,7 +38,7 @@ class Machine:
 
     def service(self, *arguments: str, **environ: str) -> Result:
         xdg, path = str(self.file.parents[2]), f"{self._bin}:/usr/bin:/bin:relative"
-        # CliRunner adds to what is there.
+        # CliRunner adds variables to the environment and removes none.
         clean = dict.fromkeys(os.environ)
         env = {**clean, **environment(self.home, XDG_CONFIG_HOME=xdg, PATH=path), **environ}
         return CliRunner().invoke(main, ["service", *arguments], env=env)
@@ -49,7 +49,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_install_writes_the_unit_and_says_what_is_next(machine: Machine) -> None:
+def test_install_writes_the_unit_and_prints_the_next_steps(machine: Machine) -> None:
     result = machine.service("install")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
@@ -59,7 +59,7 @@ def test_install_writes_the_unit_and_says_what_is_next(machine: Machine) -> None
         "  systemctl --user enable --now hermes-trio.service",
         "  loginctl enable-linger",
         "A service does not see the variables of this shell: "
-        f"those that it needs belong into {machine.home / '.env'}.",
+        f"write the variables that it needs into {machine.home / '.env'}.",
     ]
     assert f'Environment="HERMES_HOME={machine.home}"' in machine.file.read_text()
     assert stat.S_IMODE(machine.file.stat().st_mode) == 0o644
@@ -67,7 +67,7 @@ def test_install_writes_the_unit_and_says_what_is_next(machine: Machine) -> None
     assert machine.service("show").stdout == machine.file.read_text()
 
 
-def test_a_service_finds_what_this_shell_finds_and_nothing_by_accident(machine: Machine) -> None:
+def test_the_path_of_a_service_has_the_absolute_entries_of_this_shell(machine: Machine) -> None:
     text = machine.service("show").stdout
     (line,) = (line for line in text.splitlines() if line.startswith('Environment="PATH='))
     parts = line.removesuffix('"').partition("PATH=")[2].split(":")
@@ -83,7 +83,7 @@ def test_show_writes_nothing(machine: Machine) -> None:
     assert machine.asked == []
 
 
-def test_another_grace_is_written_over_the_one_before(machine: Machine) -> None:
+def test_install_replaces_an_older_grace(machine: Machine) -> None:
     machine.service("install")
     configure(machine.home, grace=500)
     assert "would change it" in machine.service("show").stderr
@@ -93,7 +93,7 @@ def test_another_grace_is_written_over_the_one_before(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
-def test_what_somebody_has_edited_is_left_alone_without_force(machine: Machine, command: str) -> None:
+def test_an_edited_service_file_is_changed_only_with_force(machine: Machine, command: str) -> None:
     machine.service("install")
     edited = machine.file.read_text().replace("RestartSec=5", "RestartSec=60")
     machine.file.write_text(edited)
@@ -113,7 +113,7 @@ def test_the_service_of_another_home_is_left_alone(machine: Machine, tmp_path: P
     assert not (tmp_path / "other").exists()
 
 
-def test_without_systemd_nothing_is_written_and_the_remedies_are_named(machine: Machine) -> None:
+def test_install_without_systemd_writes_nothing_and_names_remedies(machine: Machine) -> None:
     machine.systemd("exit 1")
     result = machine.service("install")
     assert result.exit_code == 1
@@ -122,13 +122,13 @@ def test_without_systemd_nothing_is_written_and_the_remedies_are_named(machine: 
     assert not machine.file.exists()
 
 
-def test_where_nothing_can_be_written_it_is_told(machine: Machine) -> None:
+def test_an_unwritable_service_file_is_an_error_with_a_remedy(machine: Machine) -> None:
     machine.file.parent.parent.mkdir(parents=True)
     machine.file.parent.symlink_to("/proc")
     result = machine.service("install")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"error: {machine.file} cannot be changed (")
-    assert result.stderr.endswith("). Repair the rights there.\n")
+    assert result.stderr.endswith("). Correct the permissions there.\n")
     (machine.home / "logs").rmdir()
     (machine.home / "logs").touch()
     assert "logs cannot be written (is not a directory)" in machine.service("install").stderr
@@ -144,7 +144,7 @@ def test_uninstall_stops_the_service_before_it_removes_the_file(machine: Machine
     assert machine.service("uninstall").stdout == f"{machine.file}: nothing is installed\n"
 
 
-def test_a_service_that_systemd_does_not_give_up_keeps_its_file(machine: Machine) -> None:
+def test_uninstall_keeps_the_file_if_systemd_refuses(machine: Machine) -> None:
     machine.service("install")
     machine.systemd("echo 'Access denied' >&2; exit 1")
     result = machine.service("uninstall")
@@ -153,14 +153,14 @@ def test_a_service_that_systemd_does_not_give_up_keeps_its_file(machine: Machine
     assert machine.file.exists()
 
 
-def test_the_machines_service_is_that_of_who_called_sudo(machine: Machine) -> None:
+def test_a_system_service_belongs_to_the_user_who_called_sudo(machine: Machine) -> None:
     shown = machine.service("show", "--system", SUDO_USER="root", HERMES_HOME="").stdout
     assert "\nUser=root\n" in shown
     assert f'"HERMES_HOME={Path("~root").expanduser()}/.hermes-trio"' in shown
 
 
 @pytest.mark.parametrize("kind", ["stop", "restart"])
-def test_what_systemd_calls_before_the_signal_says_what_the_signal_means(machine: Machine, kind: str) -> None:
+def test_the_stop_command_of_the_unit_announces_the_kind_of_stop(machine: Machine, kind: str) -> None:
     machine.systemd(f"echo '17 hermes-trio.service {kind} running'")
     unit = {"HERMES_SYSTEMD_UNIT": "hermes-trio.service", "HERMES_SYSTEMD_SCOPE": "user"}
     assert machine.service("stopping", MAINPID=str(os.getpid()), **unit).exit_code == 0
@@ -169,7 +169,7 @@ def test_what_systemd_calls_before_the_signal_says_what_the_signal_means(machine
     assert marker["target_start_time"]
 
 
-def test_a_gateway_that_has_ended_by_itself_gets_no_marker(machine: Machine) -> None:
+def test_no_marker_is_written_for_a_gateway_that_has_ended(machine: Machine) -> None:
     assert machine.service("stopping").exit_code == 0
     assert not (machine.home / PLANNED_STOP).exists()
     assert "stopping" not in machine.service("--help").stdout

@@ -1,4 +1,4 @@
-"""The conversations of a home, as a person at the command line meets them."""
+"""`hermes-trio sessions`: the conversations of a home, listed, printed, exported and deleted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cli(stage: Stage) -> Cli:
-    """Run a command for the home of this stage."""
+    """Return a function that runs a command for the home of the stage."""
 
     def run(*arguments: str, said: str = "") -> Result:
         return CliRunner().invoke(
@@ -49,8 +49,8 @@ def cli(stage: Stage) -> Cli:
     return run
 
 
-async def talked(stage: Stage) -> tuple[str, str]:
-    """Two chats were here; the ids of their sessions, the newest first."""
+async def two_chats(stage: Stage) -> tuple[str, str]:
+    """Play two chats, and return the ids of their sessions, the newest first."""
     stage.agent.on("hang", Script().says("I begin.").calls("terminal", preview="ls -l").hangs())
     async with stage.life():
         await stage.says("Where is the blue umbrella?", chat="1")
@@ -61,16 +61,14 @@ async def talked(stage: Stage) -> tuple[str, str]:
 
 
 async def test_the_list_has_the_newest_first_with_its_state(stage: Stage, cli: Cli) -> None:
-    new, old = await talked(stage)
+    new, old = await two_chats(stage)
     head, first, second = cli("list").stdout.splitlines()
     assert head.split() == ["SESSION", "CHAT", "LAST", "USED", "TURNS", "STATE"]
     assert first.split() == [new, "memory", "2", "2026-05-20", "12:01:01", "1", "interrupted"]
     assert second.split() == [old, "memory", "1", "2026-05-20", "12:00:00", "1"]
 
 
-async def test_it_is_the_same_while_the_gateway_runs_and_nothing_is_changed_by_looking(
-    stage: Stage, cli: Cli
-) -> None:
+async def test_reading_commands_change_nothing_while_the_gateway_runs(stage: Stage, cli: Cli) -> None:
     stage.agent.on("work", Script().takes(50).says("Done."))
     async with stage.life() as gateway:
         await stage.says("work")
@@ -82,12 +80,12 @@ async def test_it_is_the_same_while_the_gateway_runs_and_nothing_is_changed_by_l
         assert await gateway.home.database.read(everything) == before
 
 
-async def test_a_turn_that_a_kill_left_behind_does_not_run(stage: Stage, tmp_path: Path) -> None:
+async def test_an_unfinished_turn_of_a_killed_gateway_is_interrupted(stage: Stage, tmp_path: Path) -> None:
     killed = tmp_path / "killed"
     stage.agent.on("work", Script().takes(50).says("Done."))
     async with stage.life():
         await stage.says("work")
-        shutil.copytree(stage.home, killed)  # what a kill leaves, but for the lock
+        shutil.copytree(stage.home, killed)  # the files after a kill, with the lock
     (killed / LOCK_FILE).unlink(missing_ok=True)
     listed = CliRunner().invoke(main, ["sessions", "list"], env={"HERMES_HOME": str(killed)}).stdout
     assert listed.splitlines()[1].endswith("interrupted")
@@ -97,7 +95,7 @@ async def test_a_turn_that_a_kill_left_behind_does_not_run(stage: Stage, tmp_pat
     assert found["running"] is False
 
 
-async def test_what_was_interrupted_and_is_taken_up_is_being_answered(stage: Stage, cli: Cli) -> None:
+async def test_a_resumed_turn_is_shown_as_answering(stage: Stage, cli: Cli) -> None:
     stage.agent.on("work", Script().takes(50).says("Done."))
     async with stage.life() as gateway:
         await stage.says("work")
@@ -108,26 +106,26 @@ async def test_what_was_interrupted_and_is_taken_up_is_being_answered(stage: Sta
         assert cli("list").stdout.splitlines()[1].endswith("answering")
 
 
-async def test_a_search_finds_what_was_said_and_shows_it(stage: Stage, cli: Cli) -> None:
-    _, old = await talked(stage)
+async def test_a_search_shows_the_text_that_it_found(stage: Stage, cli: Cli) -> None:
+    _, old = await two_chats(stage)
     found = cli("list", "--search", "umbrella blue").stdout.splitlines()
     assert len(found) == 2
     assert found[1].startswith(old)
     assert "the blue umbrella?" in found[1]
-    assert cli("list", "--search", "submarine").stdout == "Nothing was found for 'submarine'.\n"
+    assert cli("list", "--search", "submarine").stdout == "No session contains 'submarine'.\n"
     assert cli("list", "--search", '" OR *').exit_code == 0
 
 
-async def test_a_long_list_says_that_it_is_cut(stage: Stage, cli: Cli) -> None:
-    await talked(stage)
+async def test_a_cut_list_names_the_number_of_the_rest(stage: Stage, cli: Cli) -> None:
+    await two_chats(stage)
     result = cli("list", "--limit", "1")
     assert len(result.stdout.splitlines()) == 2
-    assert result.stderr == "... and 1 more: --limit 2 shows all, --search finds.\n"
+    assert result.stderr == "... and 1 more: --limit 2 shows all, --search finds some.\n"
     assert cli("list", "--limit", "9" * 30).exit_code == 2, "a usage error, and no traceback"
 
 
-async def test_show_tells_the_conversation_and_what_is_known_of_a_cut_answer(stage: Stage, cli: Cli) -> None:
-    new, _ = await talked(stage)
+async def test_show_prints_the_messages_and_the_marker_of_a_cut_turn(stage: Stage, cli: Cli) -> None:
+    new, _ = await two_chats(stage)
     shown = cli("show", new).stdout
     assert f"{new}  memory 2\n" in shown
     assert "1 turn, 0 tokens. interrupted\n" in shown
@@ -135,7 +133,7 @@ async def test_show_tells_the_conversation_and_what_is_known_of_a_cut_answer(sta
     assert "Response interrupted before this turn finished." in shown
 
 
-async def test_what_strangers_write_moves_no_cursor(stage: Stage, cli: Cli) -> None:
+async def test_messages_of_strangers_have_no_control_characters(stage: Stage, cli: Cli) -> None:
     async with stage.life():
         await stage.says("\x1b[2J\x9b31m\rhello")
     session_id = stage.entry().session_id
@@ -145,7 +143,7 @@ async def test_what_strangers_write_moves_no_cursor(stage: Stage, cli: Cli) -> N
     assert all(line.isprintable() for line in markdown.split("\n"))
 
 
-async def test_an_export_has_all_of_it(stage: Stage, cli: Cli) -> None:
+async def test_an_export_has_all_messages_and_tool_calls(stage: Stage, cli: Cli) -> None:
     async with stage.life() as gateway:
         await stage.says("hello")
         turn = stage.turns()[0]
@@ -174,8 +172,8 @@ async def test_an_export_has_all_of_it(stage: Stage, cli: Cli) -> None:
     assert "[calls terminal" in markdown
 
 
-async def test_for_programs(stage: Stage, cli: Cli) -> None:
-    new, old = await talked(stage)
+async def test_list_and_show_as_json(stage: Stage, cli: Cli) -> None:
+    new, old = await two_chats(stage)
     listed = json.loads(cli("list", "--json").stdout)
     assert [one["session_id"] for one in listed] == [new, old]
     assert listed[0]["resume_pending"] is True
@@ -186,7 +184,7 @@ async def test_for_programs(stage: Stage, cli: Cli) -> None:
     ]
 
 
-def test_a_home_without_anything(cli: Cli) -> None:
+def test_an_empty_home_has_no_sessions(cli: Cli) -> None:
     assert cli("list").stdout == "There is no session yet.\n"
     assert cli("list", "--json").stdout == "[]\n"
     for command in ("show", "export", "delete"):
@@ -195,17 +193,17 @@ def test_a_home_without_anything(cli: Cli) -> None:
         assert "hermes-trio chat" in result.stderr
 
 
-async def test_an_id_that_is_not_there(stage: Stage, cli: Cli) -> None:
-    await talked(stage)
+async def test_an_unknown_session_id_is_an_error(stage: Stage, cli: Cli) -> None:
+    await two_chats(stage)
     for command in ("show", "export", "delete"):
         result = cli(command, "../x")
         assert result.exit_code == 1
         assert result.stderr == (
-            "error: there is no session '../x'. `hermes-trio sessions list` shows what there is.\n"
+            "error: there is no session '../x'. `hermes-trio sessions list` shows all sessions.\n"
         )
 
 
-def test_a_file_that_is_no_database_of_ours(stage: Stage, cli: Cli) -> None:
+def test_a_file_that_is_no_gateway_database_is_an_error(stage: Stage, cli: Cli) -> None:
     stage.home.mkdir()
     (stage.home / "gateway.db").write_bytes(b"")
     result = cli("list")
@@ -217,23 +215,23 @@ def test_a_file_that_is_no_database_of_ours(stage: Stage, cli: Cli) -> None:
 
 
 async def aside(cli: Cli, *arguments: str, said: str = "") -> Result:
-    """The command as a program of its own would run it: it has a loop of its own."""
+    """Run a command in a thread, because it starts its own event loop."""
     return await trio.to_thread.run_sync(lambda: cli(*arguments, said=said))
 
 
-async def test_delete_removes_the_session_and_all_that_is_its_own(stage: Stage, cli: Cli) -> None:
-    new, old = await talked(stage)
+async def test_delete_removes_the_session_and_its_files(stage: Stage, cli: Cli) -> None:
+    new, old = await two_chats(stage)
     assert cli("delete", old, said="n\n").exit_code == 1
     assert cli("show", old).exit_code == 0
     result = await aside(cli, "delete", old, said="y\n")
-    assert result.stdout == f"Delete {old} (memory 1, 1 turns) for ever? [y/N]: y\nDeleted.\n"
+    assert result.stdout == f"Delete {old} (memory 1, 1 turns) permanently? [y/N]: y\nDeleted.\n"
     assert cli("show", old).exit_code == 1
     assert cli("show", new).exit_code == 0
     assert [path.name for path in (stage.home / "journal").iterdir()] == [new]
 
 
 async def test_delete_is_refused_while_the_gateway_runs(stage: Stage, cli: Cli) -> None:
-    _, old = await talked(stage)
+    _, old = await two_chats(stage)
     with locked_home(stage.home):
         result = cli("delete", old, "--yes")
     assert result.exit_code == 1
@@ -243,8 +241,8 @@ async def test_delete_is_refused_while_the_gateway_runs(stage: Stage, cli: Cli) 
 
 
 async def test_delete_is_refused_while_a_command_of_it_runs(stage: Stage, cli: Cli) -> None:
-    """Its row is all that knows of it: without it nobody would end the command."""
-    _, old = await talked(stage)
+    """Only its row names the process: without the row the command would never be ended."""
+    _, old = await two_chats(stage)
     me = own()
     async with stage.life() as gateway:
         row = ProcessRow("p1", old, "life", me.pid, me.started, "serve", True, 0.0)
@@ -267,7 +265,7 @@ async def test_delete_is_refused_while_a_command_of_it_runs(stage: Stage, cli: C
 
 
 def on_a_terminal(home: Path, *arguments: str, columns: int = 120) -> str:
-    """What somebody sees who runs this at a terminal."""
+    """Run a command in a terminal, and return its output."""
     pty = pytest.importorskip("pty", reason="this system has no such terminals")
     ours, theirs = pty.openpty()
     environ = {**os.environ, "HERMES_HOME": str(home), "COLUMNS": str(columns), "TERM": "xterm"}
@@ -279,14 +277,14 @@ def on_a_terminal(home: Path, *arguments: str, columns: int = 120) -> str:
         try:
             while piece := os.read(ours, 4096):
                 seen += piece
-        except OSError:  # how Linux says that nobody writes there any more
+        except OSError:  # Linux: the other side is closed
             pass
         program.wait(timeout=30)
     os.close(ours)
     return seen.decode()
 
 
-async def test_at_a_terminal_it_is_drawn_and_what_people_wrote_is_no_markup(stage: Stage) -> None:
+async def test_a_list_in_a_terminal_is_styled_without_markup_of_people(stage: Stage) -> None:
     async with stage.life():
         await stage.says("hello", chat="[red]kim[/red]")
     seen = on_a_terminal(stage.home, "sessions", "list")
@@ -294,15 +292,15 @@ async def test_at_a_terminal_it_is_drawn_and_what_people_wrote_is_no_markup(stag
     assert "\x1b[1m" in seen
 
 
-async def test_in_a_narrow_terminal_the_id_that_other_commands_ask_for_is_whole(stage: Stage) -> None:
+async def test_a_narrow_terminal_shows_the_whole_session_id(stage: Stage) -> None:
     async with stage.life():
         await stage.says("hello")
     seen = on_a_terminal(stage.home, "sessions", "list", columns=40)
     assert stage.entry().session_id in seen
-    assert "2026-05-20 12:00:00" in seen, "what does not fit is for the terminal to wrap"
+    assert "2026-05-20 12:00:00" in seen, "the terminal wraps a line that is too long"
 
 
-async def test_in_a_usual_terminal_a_session_is_a_line(stage: Stage) -> None:
+async def test_a_terminal_of_usual_width_shows_each_session_on_one_line(stage: Stage) -> None:
     async with stage.life():
         for chat in ("short", "名前" * 20):
             await stage.says("hello", chat=chat)
@@ -315,7 +313,7 @@ async def test_in_a_usual_terminal_a_session_is_a_line(stage: Stage) -> None:
     assert second.endswith("ended (sess…")
 
 
-def test_a_list_needs_no_trio(stage: Stage) -> None:
+def test_the_list_imports_no_trio(stage: Stage) -> None:
     code = (
         "import sys\nfrom hermes_trio.cli import main\n"
         "try: main(['sessions', 'list'])\nexcept SystemExit: pass\n"

@@ -1,4 +1,4 @@
-"""A newcomer answers a few questions, and what comes of it works, is private, and keeps what was there."""
+"""`hermes-trio setup`: the written files are valid and private, and keep their other content."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def cli(home: Path) -> Cli:
 
 @pytest.fixture
 def parrots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with a platform that can be set up, installed as packages are."""
+    """Install a package with a platform that can be set up."""
     site = tmp_path / "site"
     info = site / "parrots-1.0.dist-info"
     info.mkdir(parents=True)
@@ -80,7 +80,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_newcomer_who_agrees_to_everything_has_the_demo_in_the_terminal(cli: Cli, home: Path) -> None:
+def test_the_default_answers_set_up_the_demo_in_the_terminal(cli: Cli, home: Path) -> None:
     result = cli(said="\n\n")
     assert result.exit_code == 0
     assert f"Written: {home / 'config.yaml'}\nNext: `hermes-trio chat` here, or" in result.stdout
@@ -89,7 +89,7 @@ def test_a_newcomer_who_agrees_to_everything_has_the_demo_in_the_terminal(cli: C
     assert not (home / ".env").exists()
 
 
-def test_a_key_that_is_typed_is_stored_in_env_and_shown_nowhere(cli: Cli, home: Path) -> None:
+def test_a_typed_key_is_stored_in_dotenv_and_never_shown(cli: Cli, home: Path) -> None:
     result = cli(said=f"anthropic\nnone\n\n{KEY}\n\n")
     assert result.exit_code == 0
     assert KEY not in result.output
@@ -100,14 +100,14 @@ def test_a_key_that_is_typed_is_stored_in_env_and_shown_nowhere(cli: Cli, home: 
     assert (model.provider, model.api_key) == ("anthropic", KEY)
 
 
-def test_a_key_of_the_environment_is_kept_for_a_gateway_that_has_another_one(cli: Cli, home: Path) -> None:
+def test_a_key_of_the_environment_is_stored_in_dotenv(cli: Cli, home: Path) -> None:
     result = cli("--non-interactive", "--model", "openai", OPENAI_API_KEY=KEY)
     assert result.exit_code == 0
     assert KEY not in result.output
     assert load_config(home, {}).config.model.api_key == KEY
 
 
-def test_a_server_of_ones_own_may_want_no_key(cli: Cli, home: Path) -> None:
+def test_a_local_model_server_needs_no_key(cli: Cli, home: Path) -> None:
     url = "http://localhost:11434/v1"
     result = cli("--non-interactive", "--model", "openai", "--base-url", url + "/", "--model-name", "m-1")
     assert result.exit_code == 0
@@ -121,18 +121,21 @@ def test_a_server_of_ones_own_may_want_no_key(cli: Cli, home: Path) -> None:
     [
         (
             ["--model", "openai"],
-            "OPENAI_API_KEY: missing. It is needed: type it when it is asked for, or set OPENAI_API_KEY",
+            "OPENAI_API_KEY: missing. It is needed: type it at the prompt, or set OPENAI_API_KEY",
         ),
-        (["--model", "openai", "--base-url", "localhost"], "--base-url: not usable. Write it whole, such as"),
-        (["--model", "openai", "--base-url", "http://[::1"], "--base-url: not usable. Write it whole"),
-        (["--model", "openai", "--base-url", f"http://me:{KEY}@h/v1"], "Leave name and password out"),
-        (["--model", "openai", "--key-env", KEY], "--key-env: not usable. The name of a variable"),
+        (["--model", "openai", "--base-url", "localhost"], "--base-url: not usable. Write the whole address"),
+        (
+            ["--model", "openai", "--base-url", "http://[::1"],
+            "--base-url: not usable. Write the whole address",
+        ),
+        (["--model", "openai", "--base-url", f"http://me:{KEY}@h/v1"], "without name and password"),
+        (["--model", "openai", "--key-env", KEY], "--key-env: not usable. Write the name of a variable"),
         (["--model", "openai", "--base-url", "http://h", "--key-env", "NONE_SUCH"], "NONE_SUCH: missing."),
         (["--model", "demo", "--allow", "x"], ""),
-        (["parrot"], "PLATFORM: not usable. One of terminal, telegram."),
+        (["parrot"], "PLATFORM: not usable. Choose one of terminal, telegram, or install"),
     ],
 )
-def test_what_is_not_usable_is_named_with_a_remedy_and_nothing_is_written(
+def test_an_invalid_option_is_named_with_a_remedy_and_nothing_is_written(
     cli: Cli, home: Path, arguments: list[str], said: str
 ) -> None:
     result = cli("--non-interactive", *arguments)
@@ -143,15 +146,15 @@ def test_what_is_not_usable_is_named_with_a_remedy_and_nothing_is_written(
         assert not home.exists()
 
 
-def test_a_person_is_asked_again_until_the_answer_is_good(cli: Cli, home: Path) -> None:
+def test_an_invalid_answer_is_asked_for_again(cli: Cli, home: Path) -> None:
     pasted = "two words"
     answers = ["gpt", "openai", "localhost", "https://host/v1", "m-1", KEY, "MY_KEY", pasted, KEY, ""]
     result = cli(said="\n".join(answers) + "\n")
     assert result.exit_code == 0
     for remedy in (
-        "One of demo",
-        "Write it whole",
-        "The name of a variable",
+        "Choose one of demo",
+        "Write the whole address",
+        "Write the name of a variable",
         "It has characters that no key has",
     ):
         assert remedy in result.stdout
@@ -161,7 +164,7 @@ def test_a_person_is_asked_again_until_the_answer_is_good(cli: Cli, home: Path) 
     assert "api_key: ${MY_KEY}" in (home / "config.yaml").read_text()
 
 
-def test_who_leaves_in_the_middle_has_changed_nothing(cli: Cli, home: Path) -> None:
+def test_an_aborted_setup_changes_nothing(cli: Cli, home: Path) -> None:
     result = cli(said="openai\n")
     assert result.exit_code == 1
     assert not home.exists()
@@ -170,7 +173,7 @@ def test_who_leaves_in_the_middle_has_changed_nothing(cli: Cli, home: Path) -> N
 # --- what is there already ---
 
 
-def test_comments_other_keys_and_their_shape_stay(cli: Cli, home: Path) -> None:
+def test_comments_other_keys_and_formatting_stay(cli: Cli, home: Path) -> None:
     home.mkdir()
     (home / "config.yaml").write_text(MINE)
     (home / ".env").write_text("# keys\nexport OPENAI_API_KEY=old\nOTHER='x'  # mine\n")
@@ -184,7 +187,7 @@ def test_comments_other_keys_and_their_shape_stay(cli: Cli, home: Path) -> None:
     assert mode(home / ".env") == 0o600
 
 
-def test_run_again_and_agreeing_to_everything_it_changes_nothing(cli: Cli, home: Path) -> None:
+def test_a_second_setup_with_default_answers_changes_nothing(cli: Cli, home: Path) -> None:
     cli(
         "--non-interactive",
         "--model",
@@ -204,14 +207,14 @@ def test_run_again_and_agreeing_to_everything_it_changes_nothing(cli: Cli, home:
     assert {path: path.read_text() for path in home.iterdir()} == before
 
 
-def test_back_to_the_demo_takes_along_what_a_demo_has_no_use_for(cli: Cli, home: Path) -> None:
+def test_a_change_to_the_demo_removes_the_other_model_keys(cli: Cli, home: Path) -> None:
     cli("--non-interactive", "--model", "anthropic", ANTHROPIC_API_KEY=KEY)
     assert cli("--non-interactive", "--model", "demo").exit_code == 0
     model = load_config(home, {}).config.model
     assert (model.provider, model.api_key) == ("demo", None)
 
 
-def test_a_file_that_others_can_read_is_closed_to_them(cli: Cli, home: Path) -> None:
+def test_a_file_that_other_accounts_can_read_becomes_private(cli: Cli, home: Path) -> None:
     home.mkdir()
     (home / ".env").write_text("OTHER='x'\n")
     (home / ".env").chmod(0o644)
@@ -226,7 +229,7 @@ def test_a_file_of_comments_alone_keeps_them(cli: Cli, home: Path) -> None:
     assert (home / "config.yaml").read_text() == "# nothing yet\n\nmodel:\n  provider: demo\n"
 
 
-def test_a_broken_file_is_left_alone_and_named(cli: Cli, home: Path) -> None:
+def test_a_broken_file_is_named_and_not_changed(cli: Cli, home: Path) -> None:
     home.mkdir()
     (home / "config.yaml").write_text("agent: {max_turns: many}")
     result = cli(said="\n" * 9)
@@ -235,7 +238,7 @@ def test_a_broken_file_is_left_alone_and_named(cli: Cli, home: Path) -> None:
     assert (home / "config.yaml").read_text() == "agent: {max_turns: many}"
 
 
-def test_a_configuration_that_is_a_link_stays_one(cli: Cli, home: Path, tmp_path: Path) -> None:
+def test_a_configuration_that_is_a_symbolic_link_stays_one(cli: Cli, home: Path, tmp_path: Path) -> None:
     home.mkdir()
     real = tmp_path / "dotfiles.yaml"
     real.write_text("agent: {max_turns: 7}\n")
@@ -245,7 +248,7 @@ def test_a_configuration_that_is_a_link_stays_one(cli: Cli, home: Path, tmp_path
     assert "provider: demo" in real.read_text()
 
 
-def test_a_gateway_that_runs_hears_of_it_at_its_next_start(cli: Cli, home: Path) -> None:
+def test_a_running_gateway_needs_a_restart_for_new_settings(cli: Cli, home: Path) -> None:
     home.mkdir()
     with locked_home(home):
         assert "`hermes-trio restart`" in cli("--non-interactive", "--model", "demo").stdout
@@ -273,7 +276,7 @@ def test_a_platform_brings_its_questions_with_its_package(cli: Cli, home: Path) 
 
 
 @pytest.mark.usefixtures("parrots")
-def test_one_platform_by_its_name_and_without_a_person(cli: Cli, home: Path) -> None:
+def test_one_platform_is_set_up_without_questions(cli: Cli, home: Path) -> None:
     arguments = ["parrot", "--non-interactive", "--answer", "perches=5", "--allow", "all"]
     result = cli(*arguments, PARROT_TOKEN=KEY)
     assert result.exit_code == 0
@@ -288,15 +291,18 @@ def test_one_platform_by_its_name_and_without_a_person(cli: Cli, home: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "PARROT_TOKEN: missing. It is needed: type it when it is asked for, or set PARROT_TOKEN for"),
-        (["--answer", f"token={KEY}"], "--answer token: a secret. Options can be read by others"),
-        (["--answer", "wings=2"], "--answer wings: parrot does not ask that. It asks: token, perches."),
+        ([], "PARROT_TOKEN: missing. It is needed: type it at the prompt, or set PARROT_TOKEN for"),
+        (["--answer", f"token={KEY}"], "--answer token: a secret. Other users can read options"),
+        (
+            ["--answer", "wings=2"],
+            "--answer wings: parrot has no such question. Its questions are: token, perches.",
+        ),
         (["--answer", "perches=few"], "--answer perches: not usable. A number: count them."),
-        (["--allow", "all, 42"], "--allow: not usable. Either ids with commas"),
-        (["--allow", "4 2"], "--allow: not usable. Ids have no spaces"),
+        (["--allow", "all, 42"], "--allow: not usable. Write either ids with commas"),
+        (["--allow", "4 2"], "--allow: not usable. Write ids without spaces"),
     ],
 )
-def test_an_answer_for_a_platform_that_is_not_usable(
+def test_an_invalid_answer_for_a_platform_is_refused(
     cli: Cli, home: Path, arguments: list[str], said: str
 ) -> None:
     environ = {} if said.startswith("PARROT") else {"PARROT_TOKEN": "t-1234567"}
@@ -307,7 +313,7 @@ def test_an_answer_for_a_platform_that_is_not_usable(
     assert not home.exists()
 
 
-def test_what_the_gateway_would_not_start_with_is_not_written(cli: Cli, home: Path) -> None:
+def test_settings_that_would_prevent_a_start_are_not_written(cli: Cli, home: Path) -> None:
     result = cli(
         "--non-interactive", "--model", "openai", "--base-url", "http://h", "--model-name", "${NONE}"
     )
@@ -318,6 +324,6 @@ def test_what_the_gateway_would_not_start_with_is_not_written(cli: Cli, home: Pa
 
 @pytest.mark.usefixtures("parrots")
 @pytest.mark.parametrize("secret", ["it's", "${NONE}", "quo\"te\\and's", "a#b", "$HOME", "a=b"])
-def test_any_secret_reads_back_as_it_was(cli: Cli, home: Path, secret: str) -> None:
+def test_any_secret_is_read_back_unchanged(cli: Cli, home: Path, secret: str) -> None:
     assert cli("parrot", "--non-interactive", PARROT_TOKEN=secret).exit_code == 0
     assert load_config(home, {}).config.platforms["parrot"].token == secret

@@ -1,4 +1,4 @@
-"""What `hermes-trio status` says of a gateway that does not run: how its last life ended."""
+"""The output of `hermes-trio status` about a gateway that does not run: the end of its last life."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ def status(home: Path, *options: str) -> str:
     return result.stdout
 
 
-def let(home: Path, **changed: object) -> None:
-    """Let the state file be that of a process that is gone."""
+def write_dead_status(home: Path, **changed: object) -> None:
+    """Make the state file that of a process that no longer exists."""
     left = read_status(home)
     assert left is not None
     path = home / STATUS_FILE
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(left, pid=2**30, **changed)))
 
 
-def test_where_no_gateway_ever_ran(tmp_path: Path) -> None:
+def test_the_status_of_an_empty_home(tmp_path: Path) -> None:
     assert status(tmp_path) == "No gateway is running, and none has run in this home.\n"
     assert json.loads(status(tmp_path, "--json")) == {"running": False}
 
 
-async def test_one_that_runs_and_cannot_say_how_it_is(stage: Stage) -> None:
+async def test_the_status_of_a_running_gateway_without_a_state_file(stage: Stage) -> None:
     """On a full disk, say: what lies there is of the life before, or nothing."""
     async with stage.life():
         pass
     with locked_home(stage.home) as lock:
-        let(stage.home)
+        write_dead_status(stage.home)
         for _ in range(2):
             said = status(stage.home)
             holder = f"pid {lock.process.pid}"
-            assert said == f"A gateway has this home ({holder}), and {STATUS_FILE} does not say how it is.\n"
+            expected = f"A gateway works in this home ({holder}), but its state is not in {STATUS_FILE}.\n"
+            assert said == expected
             assert json.loads(status(stage.home, "--json")) == {"running": True}
             (stage.home / STATUS_FILE).unlink(missing_ok=True)
 
@@ -56,33 +57,35 @@ async def test_one_that_runs_and_cannot_say_how_it_is(stage: Stage) -> None:
     ("cause", "words"),
     [
         (Cause.PLANNED, "It was stopped at 2026-05-20 "),
-        (Cause.SIGNAL, "It was ended by a signal that nobody had announced at 2026-05-20 "),
+        (Cause.SIGNAL, "It was ended by a signal without an announcement at 2026-05-20 "),
         (Cause.RESTART, "It ended for a restart at 2026-05-20 "),
-        (Cause.NOTHING_SERVES, "It ended because every platform had refused it at 2026-05-20 "),
+        (Cause.NOTHING_SERVES, "It ended because every platform refused it at 2026-05-20 "),
     ],
 )
-async def test_how_it_ended_who_asked_and_how_long_it_took(stage: Stage, cause: Cause, words: str) -> None:
+async def test_the_cause_requester_and_duration_of_an_ending_are_printed(
+    stage: Stage, cause: Cause, words: str
+) -> None:
     stage.agent.on("work", Script().takes(3).says("Done."))
     async with stage.life() as gateway:
         await stage.says("work")
         gateway.control.ask(Ending(cause, grace=10, asked_by="kim"))
-    let(stage.home)
+    write_dead_status(stage.home)
     said = status(stage.home)
     assert said.startswith(f"No gateway is running. {words}")
     assert said.endswith(", asked for by kim; that took 3.0 s.\n")
 
 
-async def test_one_that_was_killed(stage: Stage) -> None:
+async def test_a_kill_while_running_is_reported(stage: Stage) -> None:
     async with stage.life() as gateway:
         gateway.stop(asked_by="kim")
-    let(stage.home, gateway_state=GatewayState.RUNNING, exit_reason=None)
+    write_dead_status(stage.home, gateway_state=GatewayState.RUNNING, exit_reason=None)
     assert "It was killed or crashed while it ran, some time after 2026-05-20 " in status(stage.home)
     assert "kim" not in status(stage.home), "that was the life before"
-    let(stage.home, gateway_state=GatewayState.STARTING)
+    write_dead_status(stage.home, gateway_state=GatewayState.STARTING)
     assert "crashed while it started" in status(stage.home)
 
 
-async def test_one_that_was_killed_while_it_was_held(stage: Stage) -> None:
+async def test_a_kill_during_a_drain_is_reported(stage: Stage) -> None:
     async with stage.life() as gateway:
         gateway.stop(asked_by="kim")
     async with stage.life() as gateway:
@@ -90,23 +93,23 @@ async def test_one_that_was_killed_while_it_was_held(stage: Stage) -> None:
         await stage.platform.until(lambda: gateway.home.board.status.gateway_state is GatewayState.DRAINING)
         held = gateway.home.board.status
         (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
-        assert "\n  held: nothing begins until `hermes-trio drain cancel`\n" in status(stage.home)
+        assert "\n  drained: no turn begins until `hermes-trio drain cancel`\n" in status(stage.home)
     (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
-    let(stage.home)
-    assert "It was killed or crashed while it was held, some time after 2026-05-20 " in status(stage.home)
+    write_dead_status(stage.home)
+    assert "It was killed or crashed while it was drained, some time after 2026-05-20 " in status(stage.home)
     assert "kim" not in status(stage.home), "that was the life before"
 
 
-async def test_the_row_of_another_ending_is_not_told(stage: Stage) -> None:
-    """A disk that hung may have kept out the row, and never the state file."""
+async def test_the_row_of_another_ending_is_not_printed(stage: Stage) -> None:
+    """A hanging disk may have prevented the row, but not the state file."""
     async with stage.life() as gateway:
         gateway.stop(asked_by="kim")
-    let(stage.home, exit_reason="signal")
-    assert "nobody had announced" in status(stage.home)
+    write_dead_status(stage.home, exit_reason="signal")
+    assert "without an announcement" in status(stage.home)
     assert "kim" not in status(stage.home)
 
 
-async def test_one_that_was_killed_while_it_was_ending(stage: Stage) -> None:
+async def test_a_kill_during_a_shutdown_is_reported(stage: Stage) -> None:
     stage.config = everyone(AgentConfig(restart_drain_timeout=60))
     left: list[Status | None] = []
     stage.agent.on("work", Script().takes(50).says("Done."))
@@ -117,7 +120,7 @@ async def test_one_that_was_killed_while_it_was_ending(stage: Stage) -> None:
         left.append(gateway.home.board.status)
     assert left[0] is not None
     (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(left[0]))
-    let(stage.home)
+    write_dead_status(stage.home)
     assert "It was killed while it was ending, after 2026-05-20 " in status(stage.home)
     assert "asked for by kim" in status(stage.home)
 
@@ -125,21 +128,21 @@ async def test_one_that_was_killed_while_it_was_ending(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "broken", [lambda path: path.unlink(), lambda path: path.write_bytes(b"no database")]
 )
-async def test_without_its_database_it_says_what_the_state_file_knows(
+async def test_the_state_file_is_enough_without_the_database(
     stage: Stage, broken: Callable[[Path], object]
 ) -> None:
     async with stage.life() as gateway:
         gateway.stop(asked_by="kim")
-    let(stage.home)
+    write_dead_status(stage.home)
     broken(stage.home / "gateway.db")
     assert "It was stopped at 2026-05-20 " in status(stage.home)
     assert not status(stage.home).count("kim")
 
 
-async def test_for_programs_it_is_the_state_file(stage: Stage) -> None:
+async def test_the_status_as_json_is_the_state_file(stage: Stage) -> None:
     async with stage.life():
         pass
-    let(stage.home)
+    write_dead_status(stage.home)
     report = json.loads(status(stage.home, "--json"))
     file = json.loads((stage.home / STATUS_FILE).read_bytes())
     assert report == {"running": False, **file}

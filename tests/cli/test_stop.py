@@ -1,4 +1,4 @@
-"""`hermes-trio stop`: it waits for proof, as long as the gateway says, and no shorter."""
+"""`hermes-trio stop` waits until the process has ended, as long as the gateway itself allows."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-async def test_where_none_runs_there_is_nothing_to_stop(home: Path) -> None:
+async def test_a_stop_without_a_gateway_does_nothing(home: Path) -> None:
     done = await hermes("stop", environ=environment(home))
     assert (done.returncode, done.stdout) == (0, "No gateway is running.\n")
 
 
-async def test_stopped_means_gone(home: Path) -> None:
+async def test_stop_returns_when_the_process_has_ended(home: Path) -> None:
     async with living(home) as life:
         await life.up()
         done = await hermes("stop", environ=environment(home))
@@ -48,7 +48,7 @@ async def test_stopped_means_gone(home: Path) -> None:
 
 
 async def test_a_gateway_whose_lock_file_was_removed_is_found_and_is_the_only_one(home: Path) -> None:
-    """Another program that has a file of this name may remove it as stale."""
+    """Another program that uses a file of this name may remove it as stale."""
     async with living(home) as life:
         await life.up()
         (home / LOCK_FILE).unlink()
@@ -77,8 +77,8 @@ async def test_a_gateway_restores_its_lock_file_with_its_next_turn(home: Path) -
             assert await life.ended() == 0
 
 
-async def test_it_waits_for_the_grace_that_the_running_gateway_has(home: Path) -> None:
-    """The configuration has changed since: what counts is what the gateway started with."""
+async def test_stop_waits_for_the_grace_of_the_running_gateway(home: Path) -> None:
+    """The configuration was changed since: the grace at the start of the gateway counts."""
     async with open_loopback() as platform:
         configure(home, port=platform.port, grace=8)
         async with living(home) as life:
@@ -93,7 +93,7 @@ async def test_it_waits_for_the_grace_that_the_running_gateway_has(home: Path) -
             assert await life.ended() == 0
 
 
-async def test_asked_again_it_hurries(home: Path) -> None:
+async def test_a_second_stop_ends_the_grace(home: Path) -> None:
     async with open_loopback() as platform:
         configure(home, port=platform.port, grace=600)
         async with living(home) as life:
@@ -104,7 +104,10 @@ async def test_asked_again_it_hurries(home: Path) -> None:
                 nursery.start_soon(lambda: hermes("stop", environ=environment(home)))
                 await life.until(lambda status: status.deadline is not None)
                 again = await hermes("stop", environ=environment(home))
-            assert again.stdout.splitlines() == ["It is stopping already; asked it to hurry.", "Stopped."]
+            assert again.stdout.splitlines() == [
+                "The gateway is already stopping; its grace is ended.",
+                "Stopped.",
+            ]
             assert await life.ended() == 0
 
 
@@ -125,14 +128,14 @@ async def test_a_stop_during_a_restart_is_a_stop(home: Path) -> None:
                 await life.until(lambda status: status.restart_requested)
                 nursery.start_soon(lambda: hermes("stop", environ=environment(home)))
                 await life.until(lambda status: not status.restart_requested)
-                await hermes("stop", environ=environment(home))  # and it hurries
+                await hermes("stop", environ=environment(home))  # ends the grace
             assert await life.ended() == 0
     assert restarts[0].returncode == 1
-    assert "somebody asked for that meanwhile" in restarts[0].stderr
+    assert "another person requested that meanwhile" in restarts[0].stderr
 
 
-async def test_below_the_gateway_it_does_not_wait(home: Path) -> None:
-    """A gateway that is its own stopper's parent could never end while it waits for it."""
+async def test_stop_as_a_child_process_of_the_gateway_does_not_wait(home: Path) -> None:
+    """A gateway whose child process waits for its end, and which waits for that child, could never end."""
     script = home.with_name("gateway.py")
     script.write_text(
         "import os, subprocess, sys, time\n"
@@ -148,20 +151,20 @@ async def test_below_the_gateway_it_does_not_wait(home: Path) -> None:
             [sys.executable, str(script)], env=environment(home), capture_stdout=True
         )
     assert done.stdout.decode().startswith(
-        "0 The gateway stops. This command runs below it, and does not wait for that."
+        "0 The gateway stops. This command is its child process, and does not wait."
     )
 
 
-async def test_one_that_does_not_stop_is_reported_and_not_believed(home: Path) -> None:
+async def test_a_gateway_that_does_not_stop_in_time_is_reported(home: Path) -> None:
     async with living(home) as life:
         await life.up()
-        life.signal(signal.SIGSTOP)  # it will hear of nothing
+        life.signal(signal.SIGSTOP)  # it cannot react
         done = await hermes("stop", environ=environment(home))
         assert done.returncode == 1
         assert f"(pid {life.process.pid}) has not stopped in its time" in done.stderr
 
 
-async def test_one_that_was_killed_is_not_there(home: Path) -> None:
+async def test_a_killed_gateway_does_not_count_as_running(home: Path) -> None:
     async with living(home) as life:
         await life.up()
         life.process.kill()
@@ -179,7 +182,7 @@ async def test_a_gateway_without_a_state_file_has_the_grace_of_the_configuration
         assert await life.ended() == 0
 
 
-def test_a_quick_look_loads_no_trio(home: Path) -> None:
+def test_stop_and_status_import_no_trio_without_a_gateway(home: Path) -> None:
     for command in ("stop", "status"):
         code = (
             f"import json, sys; from hermes_trio.cli import main\ntry: main(['{command}'])\n"

@@ -1,4 +1,4 @@
-"""`hermes-trio status --tree`, asked of a gateway that runs."""
+"""`hermes-trio status --tree` with a running gateway."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def status(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_it_shows_what_a_turn_waits_for(tmp_path: Path) -> None:
+def test_the_tree_shows_the_wait_of_a_turn(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "hermes_trio", "chat"]
     environ = {**os.environ, "HERMES_HOME": str(tmp_path)}
     with subprocess.Popen(program, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as chat:
@@ -44,7 +44,7 @@ def test_it_shows_what_a_turn_waits_for(tmp_path: Path) -> None:
     assert not (tmp_path / "gateway_tree.txt").exists()
 
 
-async def test_a_program_that_cannot_be_asked_is_not_asked(tmp_path: Path) -> None:
+async def test_an_embedded_gateway_is_not_asked_for_its_tree(tmp_path: Path) -> None:
     async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]) as gateway:
         await gateway.home.board.written()
         shown = await trio.to_thread.run_sync(status, tmp_path, "--tree")

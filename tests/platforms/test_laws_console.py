@@ -72,7 +72,7 @@ async def test_a_line_that_could_not_be_stored_comes_again_and_the_person_is_tol
             before = await anext(events)
             await events.aclose()  # type: ignore[attr-defined]
             raise LinkLost("The disk is full. Free some space.")
-    told = "The disk is full. Free some space. What you typed waits, and is tried again.\n"
+    told = "The disk is full. Free some space. Your message is kept and sent again.\n"
     assert screen.getvalue() == f"{PROMPT}\n{told}"
     async with adapter.connect() as link:
         events = link.receive()

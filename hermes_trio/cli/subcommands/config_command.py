@@ -1,4 +1,4 @@
-"""`hermes-trio config`: the configuration as the gateway sees it, with every secret masked."""
+"""`hermes-trio config`: the configuration in effect, with every secret masked."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _BARE = re.compile(r"(?!(?:null|true|false)$)[A-Za-z/][\w./-]*", re.ASCII | re.I
 
 @click.group(no_args_is_help=True)
 def command() -> None:
-    """Look at the configuration, and check it."""
+    """Print the configuration, and check it."""
 
 
 @command.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
 def show(as_json: bool) -> None:
-    """Print every key with its value, and what it means."""
+    """Print every key with its value and its meaning."""
     if not as_json:
         click.echo(shown(load_and_warn()))
         return
@@ -44,29 +44,29 @@ def show(as_json: bool) -> None:
 
 @command.command()
 def check() -> None:
-    """Say whether the gateway would start with it.
+    """Check whether the gateway would start with the configuration.
 
-    Ends with 0 if it would, with 78 if not.
+    The exit code is 0 if it would start, and 78 if not.
     """
-    from ..start_check import startable  # here: it brings the web along, and adapters may import all there is
+    from ..start_check import check_start  # imported here: it imports the web and the adapters
 
-    loaded = _load_and_tell(startable, err=False)
+    loaded = _load_and_report(check_start, err=False)
     click.echo(f"ok: {whereabouts(loaded)}")
 
 
 @command.command()
 def path() -> None:
-    """Print where the file is, or would be."""
+    """Print the path of the file, even if it does not exist."""
     click.echo(home_directory(os.environ) / "config.yaml")
 
 
 def load_and_warn(check: Callable[[Loaded], object] | None = None) -> Loaded:
-    """The configuration of this user; what is odd about it goes to stderr. `check` is that of
+    """Load the configuration, and print its warnings to standard error. `check` is the argument of
     `load_config`."""
-    return _load_and_tell(check, err=True)
+    return _load_and_report(check, err=True)
 
 
-def _load_and_tell(check: Callable[[Loaded], object] | None, *, err: bool) -> Loaded:
+def _load_and_report(check: Callable[[Loaded], object] | None, *, err: bool) -> Loaded:
     warnings: Sequence[str] = ()
     try:
         loaded = _load(check)
@@ -85,19 +85,19 @@ def _load(check: Callable[[Loaded], object] | None = None) -> Loaded:
 
 
 def shown(loaded: Loaded) -> str:
-    """The configuration in effect, as YAML with comments."""
+    """Return the configuration in effect, as YAML with comments."""
     head = [
         f"# {whereabouts(loaded)}",
-        "# Lines that say 'changed' differ from the default; *** is a secret.",
+        "# A line with 'changed' differs from the default; *** is a secret.",
     ]
     return "\n".join([*head, *_lines(loaded.config, "", loaded.origins)])
 
 
 def whereabouts(loaded: Loaded) -> str:
-    """Where the configuration comes from."""
+    """Return the path of the configuration, or a sentence that there is none."""
     if loaded.path.exists():
         return str(loaded.path)
-    return f"{loaded.path} is not there, so everything has its default"
+    return f"{loaded.path} does not exist, so every key has its default"
 
 
 def _lines(section: Section, path: str, origins: Mapping[str, str]) -> Iterator[str]:
@@ -121,27 +121,27 @@ def _lines(section: Section, path: str, origins: Mapping[str, str]) -> Iterator[
             shown = _yaml(masked(key.name, value))
             yield f"{indent}{key.name}: {shown}{_mark(key, value, origins.get(where))}"
     if isinstance(section, PlatformConfig) and section.options:
-        yield f"{indent}# Known to this platform alone."
+        yield f"{indent}# Own keys of this platform."
         for name, value in section.options.items():
             yield f"{indent}{_yaml(name)}: {_yaml(masked(name, value))}"
 
 
 def _takes(key: Key) -> str:
-    """What a key takes, as a sentence."""
+    """Return a sentence about the allowed values of a key."""
     kind = allowed_values(key)
     default = "left out" if key.default is None else _yaml(key.default)
     return f"{kind[0].upper()}{kind[1:]}; default: {default}."
 
 
 def _mark(key: Key, value: object, origin: str | None) -> str:
-    """Where a value comes from that is not there by itself."""
+    """Return a comment with the origin of a value that was set."""
     if value != key.default:
         return f"  # changed by {origin or 'config.yaml'}"
     return f"  # set by {origin}, to the default" if origin else ""
 
 
 def _yaml(value: object) -> str:
-    """A value on one line, as one would write it in the file."""
+    """Return a value on one line, in the syntax of the file."""
     match value:
         case HomeChannel():
             return _yaml(_home_channel(value))
@@ -152,7 +152,7 @@ def _yaml(value: object) -> str:
         case float() if value.is_integer():
             return str(int(value))
         case str() if not _BARE.fullmatch(value):
-            # What cannot be printed may be a command to the terminal.
+            # A character that is not printable may control the terminal.
             return json.dumps(value, ensure_ascii=not value.isprintable())
         case str():
             return value

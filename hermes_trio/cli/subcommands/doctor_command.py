@@ -1,7 +1,7 @@
-"""`hermes-trio doctor`: looks at everything that can be wrong around a gateway, and changes nothing.
+"""`hermes-trio doctor`: check everything that can be wrong around a gateway, and change nothing.
 
-A check is a function from the `Patient` to what it found. Add one to `CHECKS`, and it is asked. With the name
-of a platform that platform is asked too, over the network, by what its package brings for it.
+A check is a function that yields its findings about an `Installation`; `CHECKS` lists all checks. With the
+name of a platform, the check in the package of that platform runs too, over the network.
 """
 
 from __future__ import annotations
@@ -52,22 +52,23 @@ from ...state.rules.original_home import unused
 from ...state.tables import inbox, meta, outbox
 from ...state.tables.approvals import ALWAYS
 from ..probes import ask_model, ask_servers
-from ..start_check import refused
+from ..start_check import web_and_model_findings
 from .service_command import ON_A_MAC, file_of, look
 
 LITTLE_SPACE = 1_000_000_000
 NO_SPACE = 100_000_000
 
 
-class Patient:
-    """What the checks look at; each part is read once, by the first that asks."""
+class Installation:
+    """The home and the configuration that the checks examine. Each part is read once, when it is first
+    used."""
 
     def __init__(self, home: Path, *, only: str | None = None) -> None:
         self.home, self.only = home, only
 
     @cached_property
     def loaded(self) -> Loaded | None:
-        """The configuration; None for one that no gateway would start with."""
+        """The configuration, or None if no gateway would start with it."""
         try:
             return load_config(self.home, os.environ)
         except ConfigInvalid:
@@ -75,24 +76,24 @@ class Patient:
 
     @cached_property
     def status(self) -> Status | None:
-        """What the gateway said last."""
+        """The last state that a gateway wrote."""
         return read_status(self.home)
 
 
-Check = Callable[[Patient], Iterator[Finding]]
+Check = Callable[[Installation], Iterator[Finding]]
 
 
 @click.command()
 @click.argument("platform", required=False)
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON array.")
 def command(platform: str | None, as_json: bool) -> None:
-    """Look for what is wrong, and say what to do about it.
+    """Look for problems, and print a remedy for each.
 
-    With the name of a PLATFORM that is asked too, from its token to the last answer.
+    With the name of a PLATFORM only this platform is checked, also over the network.
     """
-    patient = Patient(home_directory(os.environ), only=platform)
+    installation = Installation(home_directory(os.environ), only=platform)
     checks = CHECKS if platform is None else OF_A_PLATFORM
-    findings = [(check.__name__, finding) for check in checks for finding in check(patient)]
+    findings = [(check.__name__, finding) for check in checks for finding in check(installation)]
     if as_json:
         click.echo(json.dumps([{"check": name, **asdict(finding)} for name, finding in findings], indent=2))
     else:
@@ -101,61 +102,62 @@ def command(platform: str | None, as_json: bool) -> None:
 
 
 def show(findings: Iterable[Finding]) -> None:
-    """A line for each, for people."""
+    """Print a line for each finding."""
     for finding in findings:
         stop = "" if finding.text.endswith("?") else "."
         remedy = f" {finding.remedy}" if finding.remedy else ""
         click.echo(f"{finding.level:8} {finding.text}{stop}{remedy}")
 
 
-def config(patient: Patient) -> Iterator[Finding]:
-    """Would the gateway start with it?"""
+def config(installation: Installation) -> Iterator[Finding]:
+    """Check that the gateway would start with the configuration."""
     try:
-        loaded = load_config(patient.home, os.environ)
+        loaded = load_config(installation.home, os.environ)
     except ConfigInvalid as error:
         yield from (Finding("problem", f"{one.key}: {one.problem}", one.remedy) for one in error.findings)
         return
     yield from (Finding("warning", warning) for warning in loaded.warnings)
-    there = "is understood" if loaded.path.exists() else "is not there, so everything has its default"
-    yield Finding("ok", f"{loaded.path} {there}")
-    yield from (Finding("problem", f"{one.key}: {one.problem}", one.remedy) for one in refused(loaded))
+    result = "is correct" if loaded.path.exists() else "does not exist, so every key has its default"
+    yield Finding("ok", f"{loaded.path} {result}")
+    for finding in web_and_model_findings(loaded):
+        yield Finding("problem", f"{finding.key}: {finding.problem}", finding.remedy)
 
 
-def model(patient: Patient) -> Iterator[Finding]:
-    """Does the model answer that the gateway would choose?"""
-    if patient.loaded is not None:
-        yield from trio.run(ask_model, patient.loaded)
+def model(installation: Installation) -> Iterator[Finding]:
+    """Check that the model of the gateway answers."""
+    if installation.loaded is not None:
+        yield from trio.run(ask_model, installation.loaded)
 
 
-def tool_servers(patient: Patient) -> Iterator[Finding]:
-    """Do the servers of tools say what they offer?"""
-    if patient.loaded is None:
+def tool_servers(installation: Installation) -> Iterator[Finding]:
+    """Check that the MCP servers offer their tools."""
+    if installation.loaded is None:
         return
-    if not any(one.enabled for one in patient.loaded.config.mcp_servers.values()):
-        yield Finding("ok", "no servers of tools are configured")
+    if not any(one.enabled for one in installation.loaded.config.mcp_servers.values()):
+        yield Finding("ok", "no MCP servers are configured")
         return
     with TemporaryDirectory(prefix="hermes-doctor-") as folder:
         Path(folder, "logs").mkdir()
-        yield from trio.run(ask_servers, patient.loaded, Path(folder))
+        yield from trio.run(ask_servers, installation.loaded, Path(folder))
 
 
-def platforms(patient: Patient) -> Iterator[Finding]:
-    """Is there anybody who could talk to it, and can their platforms be loaded?"""
-    if patient.loaded is None:
+def platforms(installation: Installation) -> Iterator[Finding]:
+    """Check that platforms are configured, and that they can be loaded."""
+    if installation.loaded is None:
         return
-    enabled = {name: one for name, one in patient.loaded.config.platforms.items() if one.enabled}
-    if patient.only is not None and patient.only not in enabled:
-        if patient.only in {entry.name for entry in entry_points(group=GROUP)}:
-            remedy = f"Run `hermes-trio setup {patient.only}`."
-            yield Finding("problem", f"{patient.only} is not configured", remedy)
+    enabled = {name: one for name, one in installation.loaded.config.platforms.items() if one.enabled}
+    if installation.only is not None and installation.only not in enabled:
+        if installation.only in {entry.name for entry in entry_points(group=GROUP)}:
+            remedy = f"Run `hermes-trio setup {installation.only}`."
+            yield Finding("problem", f"{installation.only} is not configured", remedy)
         else:
-            yield Finding("problem", f"no platform {patient.only} is installed", "Install its package.")
+            yield Finding("problem", f"no platform {installation.only} is installed", "Install its package.")
         return
     if not enabled:
         remedy = "The terminal and the page need none; `hermes-trio setup` adds one."
         yield Finding("ok", "no platform is configured", remedy)
     for name, platform in enabled.items():
-        if patient.only not in (None, name):
+        if installation.only not in (None, name):
             continue
         try:
             make_adapter(name, platform)
@@ -165,15 +167,15 @@ def platforms(patient: Patient) -> Iterator[Finding]:
             yield Finding("ok", f"{name} is installed and configured")
 
 
-def asked(patient: Patient) -> Iterator[Finding]:
-    """What does the platform itself say?"""
-    platform = patient.loaded and patient.loaded.config.platforms.get(patient.only or "")
-    if platform and platform.enabled and patient.only is not None:
-        yield from ask_platform(patient.only, platform)
+def asked(installation: Installation) -> Iterator[Finding]:
+    """Check the platform over the network."""
+    platform = installation.loaded and installation.loaded.config.platforms.get(installation.only or "")
+    if platform and platform.enabled and installation.only is not None:
+        yield from ask_platform(installation.only, platform)
 
 
 def ask_platform(name: str, platform: PlatformConfig) -> Sequence[Finding]:
-    """What the package of a platform finds there; nothing if it brings no check."""
+    """Run the check in the package of a platform. Return no findings if the package has no check."""
     found = {entry.name: entry for entry in entry_points(group=CHECKS_OF_PLATFORMS)}
     if name not in found:
         return []
@@ -181,25 +183,25 @@ def ask_platform(name: str, platform: PlatformConfig) -> Sequence[Finding]:
         check: AsksPlatform = found[name].load()
         return trio.run(check, platform)
     except (ConfigInvalid, ImportError):
-        return []  # which is said by whoever loads the adapter
+        return []  # reported when the adapter is loaded
 
 
-def conversation(patient: Patient) -> Iterator[Finding]:
-    """When was somebody heard there last, and when answered?"""
-    path = patient.home / "gateway.db"
-    configured = patient.loaded.config.platforms if patient.loaded else ()
-    if not path.exists() or patient.only is None or patient.only not in configured:
+def conversation(installation: Installation) -> Iterator[Finding]:
+    """Report the times of the last message and of the last answer on the platform."""
+    path = installation.home / "gateway.db"
+    configured = installation.loaded.config.platforms if installation.loaded else ()
+    if not path.exists() or installation.only is None or installation.only not in configured:
         return
     try:
         with closing(connect_reading(path)) as connection:
-            heard = inbox.last_received(connection, patient.only)
-            answered = outbox.last_sent(connection, patient.only)
+            heard = inbox.last_received(connection, installation.only)
+            answered = outbox.last_sent(connection, installation.only)
     except (GatewayError, sqlite3.Error):
         return
     if heard is None:
-        yield Finding("ok", f"nobody has been heard on {patient.only} yet")
+        yield Finding("ok", f"there were no messages on {installation.only} yet")
         return
-    text = f"somebody was heard on {patient.only} {_when(heard)}"
+    text = f"the last message on {installation.only} came {_when(heard)}"
     yield Finding("ok", f"{text}, and the last answer arrived {_when(answered)}" if answered else text)
 
 
@@ -207,20 +209,18 @@ def _when(at: float) -> str:
     return f"on {datetime.fromtimestamp(at).astimezone():%Y-%m-%d at %H:%M}"
 
 
-def directory(patient: Patient) -> Iterator[Finding]:
-    """May we write to the home, and nobody else read it?"""
-    home = patient.home
+def directory(installation: Installation) -> Iterator[Finding]:
+    """Check that this account can write to the home, and that no other account can read it."""
+    home = installation.home
     if not home.exists():
-        yield Finding("ok", f"{home} is not there yet; the first start makes it")
+        yield Finding("ok", f"{home} does not exist yet; the first start makes it")
         return
     if is_read_only(home):
-        yield Finding(
-            "problem", f"{home} is on a disk that is read-only", "Mount it so that it can be written to."
-        )
+        yield Finding("problem", f"{home} is on a read-only disk", "Mount the disk for writing.")
         return
     if not home.is_dir() or not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        remedy = "Repair its rights, or set HERMES_HOME to another directory."
-        yield Finding("problem", f"{home} is no directory that this account may write to", remedy)
+        remedy = "Correct its permissions, or set HERMES_HOME to another directory."
+        yield Finding("problem", f"{home} is not a directory that this account can write to", remedy)
         return
     open_to_others = [
         path
@@ -228,37 +228,34 @@ def directory(patient: Patient) -> Iterator[Finding]:
         if os.name == "posix" and path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077
     ]
     for path in open_to_others:
-        yield Finding("warning", f"others may read {path}", f"Run `chmod go= '{path}'`.")
+        yield Finding("warning", f"other accounts can read {path}", f"Run `chmod go= '{path}'`.")
     if not open_to_others:
-        yield Finding("ok", f"{home} is private, and can be written to")
+        yield Finding("ok", f"{home} is private and writable")
     journal = home / "journal"
     if journal.exists() and not (journal.is_dir() and os.access(journal, os.W_OK | os.X_OK)):
-        remedy = "Repair its rights: no turn runs without its journal."
-        yield Finding("problem", f"{journal} cannot be written to", remedy)
+        remedy = "Correct its permissions: no turn runs without its journal."
+        yield Finding("problem", f"{journal} is not writable", remedy)
 
 
-def original(patient: Patient) -> Iterator[Finding]:
-    """Is there anything of hermes-agent in the home that is not used?"""
-    left = unused(patient.home)
-    yield from left or [Finding("ok", "nothing of hermes-agent in the home is unused")]
+def original(installation: Installation) -> Iterator[Finding]:
+    """Report files of hermes-agent in the home that are not used."""
+    yield from unused(installation.home) or [Finding("ok", "no files of hermes-agent in the home are unused")]
 
 
-def disk(patient: Patient) -> Iterator[Finding]:
-    """Is there room for what people say?"""
-    place = next(path for path in (patient.home, *patient.home.parents) if path.exists())
+def disk(installation: Installation) -> Iterator[Finding]:
+    """Check the free space on the disk of the home."""
+    place = next(path for path in (installation.home, *installation.home.parents) if path.exists())
     free = shutil.disk_usage(place).free
-    text = f"{free / 1e9:.1f} GB are free where the home is"
     level: Level = "problem" if free < NO_SPACE else "warning" if free < LITTLE_SPACE else "ok"
-    yield Finding(
-        level, text, "" if level == "ok" else "Free some space: on a full disk nothing is accepted."
-    )
+    remedy = "" if level == "ok" else "Free some space: with a full disk no message is accepted."
+    yield Finding(level, f"{free / 1e9:.1f} GB are free on the disk of the home", remedy)
 
 
-def database(patient: Patient) -> Iterator[Finding]:
-    """Can the store be read, and is it sound?"""
-    path = patient.home / "gateway.db"
+def database(installation: Installation) -> Iterator[Finding]:
+    """Check that the database can be read and is not damaged."""
+    path = installation.home / "gateway.db"
     if not path.exists():
-        yield Finding("ok", "there is no gateway.db yet; the first start makes it")
+        yield Finding("ok", "gateway.db does not exist yet; the first start makes it")
         return
     try:
         with closing(connect_reading(path)) as connection:
@@ -267,57 +264,58 @@ def database(patient: Patient) -> Iterator[Finding]:
     except (GatewayError, sqlite3.Error) as error:
         ours = as_store_error(error, path)
         if isinstance(ours, StoreError) and not isinstance(ours, StoreDamaged):
-            # The disk or the rights, and nothing is known of what is in the file.
+            # A problem of the disk or of permissions: the content of the file is unknown.
             yield Finding("problem", f"{path} cannot be read: {ours.problem}", ours.remedy)
             return
         verdict, had = str(error), set()
     if verdict != "ok":
-        remedy = "The next start keeps a damaged one aside and begins a fresh one: copy it first."
-        yield Finding("problem", f"{path} is not sound ({verdict})", remedy)
+        remedy = "The next start moves a damaged database aside and makes a new one: copy it first."
+        yield Finding("problem", f"{path} is damaged ({verdict})", remedy)
     elif unknown := had - {step.name for step in shipped_steps()}:
-        yield Finding("problem", f"{path} is of a newer version (it has {max(unknown)})", "Install that one.")
+        text = f"{path} was written by a newer version (it has {max(unknown)})"
+        yield Finding("problem", text, "Install that version.")
     else:
-        yield Finding("ok", f"{path} is sound")
+        yield Finding("ok", f"{path} is not damaged")
     for copy in damaged_copies(path):
-        text = f"the database was damaged once, and earlier conversations are in {copy.name} alone"
-        yield Finding("warning", text, "Repair it or restore a backup; delete it when it is not needed.")
+        text = f"the database was damaged once, and earlier conversations are only in {copy.name}"
+        remedy = "Repair that file or restore a backup; delete it if it is not needed."
+        yield Finding("warning", text, remedy)
 
 
-def allowed(patient: Patient) -> Iterator[Finding]:
-    """What may the agent do for always, without asking?"""
-    path = patient.home / "gateway.db"
+def allowed(installation: Installation) -> Iterator[Finding]:
+    """Report the commands that are approved permanently."""
+    path = installation.home / "gateway.db"
     if not path.exists():
         return
     try:
         with closing(connect_reading(path)) as connection:
             facts = meta.every(connection, ALWAYS)
     except (GatewayError, sqlite3.Error):
-        return  # what is wrong with it is said already
+        return  # reported by the check of the database
     for name, at in facts:
         day = datetime.fromtimestamp(float(at)).astimezone()
-        text = (
-            f"commands run without being asked about that: {name.removeprefix(ALWAYS)} (since {day:%Y-%m-%d})"
-        )
-        yield Finding("ok", f"{text}; /deny always in a chat takes that back")
+        text = f"no approval is needed for: {name.removeprefix(ALWAYS)} (since {day:%Y-%m-%d})"
+        yield Finding("ok", f"{text}; /deny always in a chat revokes that")
 
 
-def gateway(patient: Patient) -> Iterator[Finding]:
-    """Who has the home, and how are its links?"""
-    holder, status = recorded_holder(patient.home), patient.status
-    if holder is None and is_locked(patient.home):
-        yield Finding(
-            "warning", "a gateway that cannot be seen from here has this home, as in another container"
-        )
+def gateway(installation: Installation) -> Iterator[Finding]:
+    """Report the gateway that uses the home, and the state of its links."""
+    holder, status = recorded_holder(installation.home), installation.status
+    if holder is None and is_locked(installation.home):
+        text = "a gateway works in this home that cannot be seen from here, as in another container"
+        yield Finding("warning", text, "Run this command there.")
     elif holder is None:
         if status is not None and status.error is not None:
             text = f"the last start failed on {_when(status.updated_at.timestamp()).removeprefix('on ')}"
             yield Finding("warning", f"{text}: {status.error.removesuffix('.')}")
-        left = f"; it was left {status.gateway_state}" if status else ""
-        killed = (patient.home / LOCK_FILE).exists() and (patient.home / LOCK_FILE).stat().st_size > 0
-        how = " (the last one was killed; the next takes up what it left)" if killed else ""
-        yield Finding("ok", f"no gateway is running{left}{how}")
+        last_state = f"; its last state is {status.gateway_state}" if status else ""
+        lock = installation.home / LOCK_FILE
+        is_killed = lock.exists() and lock.stat().st_size > 0
+        killed = " (the last one was killed; the next start resumes its work)" if is_killed else ""
+        yield Finding("ok", f"no gateway is running{last_state}{killed}")
     elif status is None or not status.process.names(holder):
-        yield Finding("warning", f"the gateway (pid {holder.pid}) has not said yet how it is", "Ask again.")
+        text = f"the gateway (pid {holder.pid}) has not written its state yet"
+        yield Finding("warning", text, "Run this command again.")
     else:
         yield Finding("ok", f"the gateway is {status.gateway_state}, pid {holder.pid}")
         yield from _links(status)
@@ -331,9 +329,9 @@ def _links(status: Status) -> Iterator[Finding]:
             yield Finding("warning", f"{name} is {platform.state}: {platform.error.removesuffix('.')}")
 
 
-def service(patient: Patient) -> Iterator[Finding]:
-    """Does the installed service agree with this version and this configuration?"""
-    if patient.loaded is None:
+def service(installation: Installation) -> Iterator[Finding]:
+    """Check that the installed service fits this version and this configuration."""
+    if installation.loaded is None:
         return
     scopes: tuple[Scope, ...] = ("user", "system")
     for scope in scopes:
@@ -344,7 +342,7 @@ def service(patient: Patient) -> Iterator[Finding]:
             yield Finding("warning", f"{place.file} is the service of another home")
             continue
         if place.standing is ServiceFileState.EDITED:
-            yield Finding("warning", f"somebody has edited {place.file}", "Use `systemctl edit` for changes.")
+            yield Finding("warning", f"{place.file} was edited", "Use `systemctl edit` for changes.")
         elif (version := version_of(place.found)) != __version__:
             yield Finding("warning", f"{place.file} was written by version {version}", again)
         if not ON_A_MAC:
@@ -352,7 +350,7 @@ def service(patient: Patient) -> Iterator[Finding]:
             yield from _lingering(scope)
         yield Finding("ok", f"{place.file} is installed")
         return
-    yield Finding("ok", "no service is installed; `hermes-trio service install` would")
+    yield Finding("ok", "no service is installed; `hermes-trio service install` installs one")
 
 
 def _unit(text: str, program: str, grace: float, again: str) -> Iterator[Finding]:

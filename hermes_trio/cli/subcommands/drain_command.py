@@ -1,7 +1,7 @@
-"""`hermes-trio drain`: hold the gateway of this home, and let it go on.
+"""`hermes-trio drain`: begin and end a drain of the gateway of this home.
 
-A held gateway lets what runs come to its end and begins nothing new; messages are kept, and answered when
-it goes on. What holds it is a file in its home, so it stays held over a restart too, and for a day at most.
+A drained gateway begins no new turns and lets running ones end. Messages are kept, and answered after the
+drain. The drain is a file in the home: it continues after a restart, and ends after a day at the latest.
 """
 
 from __future__ import annotations
@@ -21,104 +21,106 @@ from ...host.home.markers import DRAIN_REQUEST, consume, read_drain_request, to_
 from ...host.home.state_file import GatewayState, Status, read_status
 from ...host.processes.process_identity import is_alive
 
-HEEDED_WITHIN = 5.0
-"""Seconds after which a gateway that watches for requests has seen one, however busy its machine is."""
-LOOK_EVERY = 0.1
+DRAIN_TIMEOUT = 5.0
+"""Seconds after which a gateway that watches for drain requests has seen one, also on a busy machine."""
+POLL_INTERVAL = 0.1
 
 
-class NotHeeded(GatewayError):
+class DrainIgnored(GatewayError):
+    """The gateway does not react to the drain request."""
+
     def __init__(self) -> None:
         super().__init__(
-            "the gateway takes no notice: it runs inside another program, or hangs. The request lies in its "
-            "home all the same; `hermes-trio drain cancel` takes it back, `hermes-trio status` says more."
+            "the gateway does not react: it runs inside another program, or hangs. The request stays in its "
+            "home; `hermes-trio drain cancel` removes it, and `hermes-trio status` prints the state."
         )
 
 
-class NotHeld(GatewayError):
+class DrainCancelled(GatewayError):
+    """The drain was cancelled while this command waited."""
+
     def __init__(self) -> None:
         super().__init__(
-            "somebody has let the gateway go on meanwhile. `hermes-trio drain begin --wait` holds it again."
+            "the drain was cancelled meanwhile. `hermes-trio drain begin --wait` begins another one."
         )
 
 
 @click.group()
 def command() -> None:
-    """Begin nothing new and let what runs end, as before work on the machine."""
+    """Begin no new turns, and let running ones end, for example before maintenance."""
 
 
 @command.command()
-@click.option("--quiet", is_flag=True, help="Tell no home channel if the gateway ends meanwhile.")
+@click.option("--quiet", is_flag=True, help="Tell no home channel if the gateway ends during the drain.")
 @click.option("--wait", is_flag=True, help="Return when no turn runs any more.")
 def begin(quiet: bool, wait: bool) -> None:
-    """Begin nothing new from now on."""
+    """Begin no new turns from now on."""
     home, world = home_directory(os.environ), World()
     write_drain_request(home, world, principal="hermes-trio drain begin", suppress_notification=quiet)
     gateway = _gateway(home)
     if gateway is None:
-        click.echo(
-            "No gateway is running. One that starts here begins nothing until `hermes-trio drain cancel`."
-        )
+        click.echo("No gateway is running. The next one begins no turns until `hermes-trio drain cancel`.")
         return
-    gateway = _heeded(home)
+    gateway = _wait_for_drain(home)
     if gateway is None or gateway.active_turns == 0:
-        click.echo("Nothing begins any more, and no turn runs.")
+        click.echo("No new turns begin, and no turn runs.")
         return
-    click.echo(f"Nothing begins any more. {_running(gateway)}", nl=not wait)
+    click.echo(f"No new turns begin. {_running(gateway)}", nl=not wait)
     if not wait:
-        click.echo("`hermes-trio drain status` says how many are left, `begin --wait` waits for the last.")
+        click.echo("`hermes-trio drain status` prints how many are left, `begin --wait` waits for the last.")
         return
     click.echo(" Waiting for the last.")
     while gateway is not None and gateway.active_turns:
         if gateway.gateway_state is not GatewayState.DRAINING:
-            raise NotHeld
-        time.sleep(LOOK_EVERY)
+            raise DrainCancelled
+        time.sleep(POLL_INTERVAL)
         gateway = _gateway(home)
     click.echo("No turn runs any more.")
 
 
 @command.command()
 def cancel() -> None:
-    """Let the gateway go on, and answer what waits."""
+    """End the drain, and answer the waiting messages."""
     home = home_directory(os.environ)
     if not consume(home, DRAIN_REQUEST):
-        click.echo("Nobody holds the gateway.")
+        click.echo("There is no drain.")
     elif _gateway(home) is None:
-        click.echo("Taken back. No gateway is running.")
+        click.echo("The drain is cancelled. No gateway is running.")
     else:
-        click.echo("Taken back. The gateway goes on with what waits.")
+        click.echo("The drain is cancelled. The gateway answers the waiting messages.")
 
 
 @command.command()
 def status() -> None:
-    """Say whether the gateway is held, and what still runs."""
+    """Print whether there is a drain, and how many turns still run."""
     home, world = home_directory(os.environ), World()
     found = read_drain_request(home, world)
     if found.problem is not None:
         click.echo(f"Note: {found.problem}.")
     request, gateway = found.marker, _gateway(home)
     if request is None:
-        click.echo("Nobody holds the gateway.")
+        click.echo("There is no drain.")
     else:
         since = datetime.fromtimestamp(to_seconds(request.requested_at, world.time()))
-        who = f" by {request.principal}" if request.principal else ""
-        quiet = ", and no home channel is told if it ends" if request.suppress_notification else ""
-        click.echo(f"Held{who} since {since:%Y-%m-%d %H:%M}{quiet}; after a day it goes on by itself.")
+        requester = f" by {request.principal}" if request.principal else ""
+        quiet = ", and no home channel is told if the gateway ends" if request.suppress_notification else ""
+        click.echo(f"Drained{requester} since {since:%Y-%m-%d %H:%M}{quiet}; the drain ends after a day.")
     click.echo(_running(gateway) if gateway is not None else "No gateway is running.")
 
 
 def _gateway(home: Path) -> Status | None:
-    """What the gateway of this home says of itself, if one runs."""
+    """Return the state of the gateway of this home, or None if none runs."""
     status = read_status(home) if is_locked(home) else None
     return status if status is not None and is_alive(status.process) else None
 
 
-def _heeded(home: Path) -> Status | None:
-    """What the gateway says when it has seen the request; None if it has ended. Raises `NotHeeded`."""
-    until = time.monotonic() + HEEDED_WITHIN
+def _wait_for_drain(home: Path) -> Status | None:
+    """Wait until the gateway is drained, and return its state; None if it has ended. Raise `DrainIgnored`."""
+    deadline = time.monotonic() + DRAIN_TIMEOUT
     while (gateway := _gateway(home)) is not None and gateway.gateway_state is not GatewayState.DRAINING:
-        if time.monotonic() > until:
-            raise NotHeeded
-        time.sleep(LOOK_EVERY)
+        if time.monotonic() > deadline:
+            raise DrainIgnored
+        time.sleep(POLL_INTERVAL)
     return gateway
 
 

@@ -1,5 +1,8 @@
-"""`hermes-trio journal`: the run journals of a home, read and checked. Nothing is mended here: a torn line
-is cut off by whoever writes the next one, and what was read of a damaged journal stays what it was."""
+"""`hermes-trio journal`: print and check the run journals of a home.
+
+Nothing is repaired here: the next writer of a journal cuts off a torn line, and a damaged journal stays as it
+is.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ class NoSuchJournal(GatewayError):
 
 @dataclass(frozen=True, slots=True)
 class JournalFinding:
-    """Something about one journal that should not be so."""
+    """A problem of one journal."""
 
     session_id: str
     run_id: str
@@ -50,7 +53,7 @@ class JournalFinding:
 
 @click.group(no_args_is_help=True)
 def command() -> None:
-    """Look at what was shown of each answer, and check it."""
+    """Print the run journals, and check them."""
 
 
 @command.command()
@@ -79,7 +82,7 @@ def show(name: str, as_json: bool) -> None:
 @command.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
 def check(as_json: bool) -> None:
-    """Read every journal, and say what is wrong. Ends with 1 if anything is."""
+    """Read every journal, and print its problems. The exit code is 1 if there are any."""
     home = home_directory(os.environ)
     days = load_config(home, os.environ).config.retention.journal_days
     root = home / "journal"
@@ -93,7 +96,8 @@ def check(as_json: bool) -> None:
     else:
         for one in found:
             click.echo(f"{one.session_id}/{one.run_id}  {one.kind}: {one.detail}")
-        click.echo(f"{counted(len(runs), 'journal')} read, {len(found) or 'nothing'} found to be wrong.")
+        problems = counted(len(found), "problem") if found else "no problems"
+        click.echo(f"{counted(len(runs), 'journal')} read, {problems} found.")
     if found:
         raise SystemExit(1)
 
@@ -103,7 +107,7 @@ def _root() -> Path:
 
 
 def _named(root: Path, name: str) -> list[tuple[str, str]]:
-    """The journals that are meant: all of a session, or the one of a run."""
+    """Return the journals of a session or of a run, as pairs of session id and run id."""
     path_safe_id(name, "run or session id")
     of_session = [(name, run) for run in runs_here(root, name)]
     return of_session or [(path.parent.name, name) for path in root.glob(f"*/{name}.jsonl")]
@@ -113,14 +117,14 @@ def _named(root: Path, name: str) -> list[tuple[str, str]]:
 
 
 def _in_the_files(home: Path, root: Path, runs: list[tuple[str, str]]) -> Iterator[JournalFinding]:
-    """What the journals say against themselves."""
+    """Yield the problems inside the journals."""
     for session_id, run_id in runs:
         try:
             found = read_run(root, session_id, run_id)
         except JournalError as error:
             yield JournalFinding(session_id, run_id, "unreadable", str(error))
             continue
-        # Asked last: a line that is being written at this moment is torn too, and whole a moment later.
+        # Checked after the reading: the last line of a running turn may still be being written.
         if found.torn and _runs(home, run_id):
             found.torn = 0
         yield from _of_reading(session_id, run_id, found)
@@ -131,7 +135,7 @@ def _of_reading(session_id: str, run_id: str, found: Reading) -> Iterator[Journa
         where = f"{damage.length} bytes at {damage.offset}: " if damage.length else ""
         yield JournalFinding(session_id, run_id, "damaged", where + one_line(damage.reason, 200))
     if found.torn:
-        detail = f"the last {found.torn} of {found.size} bytes are no whole line"
+        detail = f"the last {found.torn} of {found.size} bytes are not a complete line"
         yield JournalFinding(session_id, run_id, "torn", detail)
     after = 0
     for record in found.records:
@@ -144,18 +148,20 @@ def _of_reading(session_id: str, run_id: str, found: Reading) -> Iterator[Journa
 def _beside_the_rows(
     home: Path, root: Path, runs: set[tuple[str, str]], *, ended_since: float
 ) -> Iterator[JournalFinding]:
-    """What journals and turns say against each other."""
+    """Yield the contradictions between journals and turns."""
     with ExitStack() as opened:
         known = _turns(opened.enter_context(reading(home))) if (home / "gateway.db").exists() else {}
     for session_id, run_id in sorted(runs - set(known)):
-        # Opened a moment before its row is written, and emptied of nothing if a kill comes between.
+        # A journal is opened just before its row is written. After a kill between the two it is empty.
         path = journal_path(root, session_id, run_id)
         if path.exists() and path.stat().st_size:
-            yield JournalFinding(session_id, run_id, "no turn", "the database knows no such turn")
+            yield JournalFinding(session_id, run_id, "no turn", "the database has no such turn")
     for (session_id, run_id), ended_at in known.items():
         kept = ended_at is None or ended_at >= ended_since
         if kept and not journal_path(root, session_id, run_id).exists():
-            yield JournalFinding(session_id, run_id, "no journal", "its turn is there, and no file")
+            yield JournalFinding(
+                session_id, run_id, "no journal", "the database has the turn, but there is no file"
+            )
 
 
 def _turns(db: sqlite3.Connection) -> dict[tuple[str, str], float | None]:
@@ -164,7 +170,7 @@ def _turns(db: sqlite3.Connection) -> dict[tuple[str, str], float | None]:
 
 
 def _runs(home: Path, run_id: str) -> bool:
-    """Whether this run is not over, as far as the database knows."""
+    """Return whether the run has no end in the database."""
     if not (home / "gateway.db").exists():
         return False
     with reading(home) as db:

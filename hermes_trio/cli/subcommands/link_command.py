@@ -1,4 +1,4 @@
-"""`hermes-trio link`: a new link that lets a browser in to the page of the running gateway."""
+"""`hermes-trio link`: a new log-in link for the page of the running gateway."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from ...host.processes.process_identity import is_alive
 from ...web.http.auth import web_key
 from .config_command import load_and_warn
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
+"""Seconds for the answer of the gateway."""
 
 
 class NoLink(GatewayError):
-    """The running gateway gives no link, or none runs."""
+    """No gateway runs, or the running gateway gives no link."""
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -30,28 +31,31 @@ class _Answer(msgspec.Struct, frozen=True):
 
 @click.command()
 def command() -> None:
-    """Print a new link that lets a browser in to the page."""
+    """Print a new log-in link for the page."""
     home = home_directory(os.environ)
     address = _address(home)
     key = web_key(home, load_and_warn().config.web)
     try:
-        # The key goes to this machine, and through no proxy of the environment.
-        with httpx.Client(trust_env=False, timeout=PATIENCE) as http:
+        # The key must not go through a proxy of the environment.
+        with httpx.Client(trust_env=False, timeout=TIMEOUT) as http:
             answer = http.post(f"{address}/api/admin/link", headers={"Authorization": f"Bearer {key}"})
     except httpx.HTTPError as error:
-        raise NoLink(f"the gateway does not answer at {address} ({error}). Look into its log.") from error
+        raise NoLink(f"the gateway does not answer at {address} ({error}). Read its log.") from error
     if answer.status_code == httpx.codes.UNAUTHORIZED:
-        raise NoLink("the key has changed since the gateway was started. Run `hermes-trio restart`.")
+        raise NoLink("the key was changed after the start of the gateway. Run `hermes-trio restart`.")
     if not answer.is_success:
         raise NoLink(f"the gateway gave no link ({answer.status_code}). Try again in a minute.")
     click.echo(msgspec.json.decode(answer.content, type=_Answer).link)
 
 
 def _address(home: Path) -> str:
-    """Return where the gateway of this home listens. Raises `NoLink`."""
+    """Return the address of the gateway of this home. Raise `NoLink` if there is none."""
     status = read_status(home) if is_locked(home) else None
     if status is None or not is_alive(status.process):
         raise NoLink("no gateway is running. `hermes-trio run` starts one and prints a link.")
     if status.web is None:
-        raise NoLink("the gateway has no page: it is starting or ending, or runs inside another program.")
+        raise NoLink(
+            "the gateway has no page: it is starting or ending, or runs inside another program. "
+            "Run `hermes-trio status`."
+        )
     return status.web

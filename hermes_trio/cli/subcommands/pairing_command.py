@@ -1,7 +1,7 @@
-"""`hermes-trio pairing`: who asks to talk to the agent, and who may.
+"""`hermes-trio pairing`: approve people who ask to talk to the agent, and revoke approvals.
 
-It works on the database itself, whether or not a gateway runs; a running one asks there at the next
-message of the person, so nothing has to be restarted or told.
+The command changes the database, whether a gateway runs or not. A running gateway reads it at the next
+message of the person, so no restart is needed.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ..home_reader import reading
 
 
 class NotDone(GatewayError):
-    """Nobody was let in, or nothing was taken back."""
+    """Nobody was approved, or no approval was revoked."""
 
 
 @click.group(no_args_is_help=True)
 def command() -> None:
-    """Let people in who ask for it, and take that back."""
+    """Approve people who ask to talk to the agent, and revoke approvals."""
 
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
 def list_(as_json: bool) -> None:
-    """Say who waits for an answer, and who was let in."""
+    """List the people who wait for approval, and those who were approved."""
     home, now = home_directory(os.environ), World().time()
     waiting: list[Person] = []
     paired: list[Person] = []
@@ -49,47 +49,47 @@ def list_(as_json: bool) -> None:
     for person in waiting:
         left = person.at + pairing.VALID - now
         click.echo(
-            f"waiting  {_named(person)}; the code counts for {counted(round(left / 60), 'more minute')}"
+            f"waiting  {_named(person)}; the code is valid for {counted(round(left / 60), 'more minute')}"
         )
     for person in paired:
         click.echo(f"paired   {_named(person)}; since {_day(person.at)}")
     if not waiting and not paired:
-        click.echo("Nobody waits, and nobody was let in by a code.")
+        click.echo("Nobody waits, and nobody was approved.")
 
 
 @command.command()
 @click.argument("code")
 def approve(code: str) -> None:
-    """Let in the person who was shown this code."""
+    """Approve the person who got this code."""
     with pairing.deciding(_database()) as db:
         answer = pairing.approve(db, code.strip().upper(), World().time())
     if isinstance(answer, WrongCode):
         raise NotDone(_refusal(answer))
-    click.echo(f"Let in: {_named(answer)}. They have to write again what they wrote before.")
+    click.echo(f"Approved: {_named(answer)}. They have to send their message again.")
 
 
 @command.command()
 @click.argument("platform")
 @click.argument("user")
 def revoke(platform: str, user: str) -> None:
-    """Let a person in no longer.
+    """Revoke the approval of a person.
 
     `list` shows the PLATFORM and the USER.
     """
     with pairing.deciding(_database()) as db:
         if not pairing.revoke(db, platform, user):
             raise NotDone(
-                f"{_plain(platform)} {_plain(user)} was not let in by a code; `hermes-trio pairing list` "
-                "shows who was. Whom config.yaml lets in, it has to let in no longer."
+                f"{_plain(platform)} {_plain(user)} was not approved by a code; `hermes-trio pairing list` "
+                "shows all approvals. Remove a person of `allow_from` from config.yaml."
             )
-    click.echo(f"Not let in any more: {_plain(platform)} {_plain(user)}.")
+    click.echo(f"Revoked: {_plain(platform)} {_plain(user)}.")
 
 
 def _database() -> Path:
-    """Where the database is, which is never made here."""
+    """Return the path of the database. It is never made here."""
     path = home_directory(os.environ) / "gateway.db"
     if not path.exists():
-        raise NotDone(f"No gateway has run in {path.parent}, so nobody has asked. Is HERMES_HOME right?")
+        raise NotDone(f"No gateway has run in {path.parent}, so nobody has asked. Check HERMES_HOME.")
     return path
 
 
@@ -100,11 +100,11 @@ def _attempts(count: int) -> str:
 def _refusal(wrong: WrongCode) -> str:
     if wrong.locked_until is None:
         return (
-            f"Nobody was shown that code, or it is too old. {_attempts(wrong.attempts_left)} left; "
-            "`hermes-trio pairing list` shows who waits."
+            f"The code is wrong or too old. {_attempts(wrong.attempts_left)} left; "
+            "`hermes-trio pairing list` shows the people who wait."
         )
     until = datetime.fromtimestamp(wrong.locked_until).astimezone()
-    return f"Too many wrong codes: none counts, right or wrong, until {until:%Y-%m-%d %H:%M:%S %z}."
+    return f"Too many wrong codes: no code is accepted until {until:%Y-%m-%d %H:%M:%S %z}."
 
 
 def _named(person: Person) -> str:
@@ -113,7 +113,7 @@ def _named(person: Person) -> str:
 
 
 def _plain(text: str) -> str:
-    # Strangers choose their names, and what cannot be printed may be a command to the terminal.
+    # Strangers choose their names, and a character that is not printable may control the terminal.
     return text if text.isprintable() else ascii(text)
 
 

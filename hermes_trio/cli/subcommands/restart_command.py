@@ -1,7 +1,7 @@
-"""`hermes-trio restart`: have the gateway of this home end and come back, and wait for both.
+"""`hermes-trio restart`: restart the gateway of this home, and wait until it is back.
 
-That it is back is believed when the next life says so in the state file: it has another instance, it
-lives, and its doors are open. (Where nobody watches over it, it is the same process, run in place.)
+It is back when the state file names another instance whose process is alive and which is ready. (Without a
+supervisor the same process starts again in place.)
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from ...host.home.state_file import GatewayState, Status, read_status
 from ...host.processes.process_identity import ProcessId, is_alive, runs_below
 from ...host.processes.signals import ask_to_restart
 from ...host.service.service_files import START_TIMEOUT
-from .stop_command import LOOK_EVERY, running_gateway, status_of, wait_for_end
+from .stop_command import POLL_INTERVAL, running_gateway, status_of, wait_for_end
 
-BACK_WITHIN = 30.0
-"""So long nothing need be seen of the next life: supervisors pause."""
-LOST = (GatewayState.STOPPED, GatewayState.STARTUP_FAILED)
+SUPERVISOR_PAUSE = 30.0
+"""Seconds within which the next life must begin. Supervisors pause between two starts."""
+ENDED = (GatewayState.STOPPED, GatewayState.STARTUP_FAILED)
 
 
 class NotBack(GatewayError):
-    def __init__(self, what: str) -> None:
+    """The gateway did not come back."""
+
+    def __init__(self, problem: str) -> None:
         super().__init__(
-            f"{what}. Look into logs/gateway.log, run `hermes-trio doctor`, and start it with "
-            "`hermes-trio run` or the way it is started here."
+            f"{problem}. Read logs/gateway.log, run `hermes-trio doctor`, and start the gateway with "
+            "`hermes-trio run` or with its supervisor."
         )
 
 
@@ -47,7 +49,7 @@ def command() -> None:
     if not ask_to_restart(gateway.pid):
         write_planned_stop_marker(home, gateway.pid, World(), kind="restart", asked_by="hermes-trio restart")
     if runs_below(gateway):
-        click.echo("The gateway restarts. This command runs below it, and does not wait for that.")
+        click.echo("The gateway restarts. This command is its child process, and does not wait.")
         return
 
     wait_for_end(home, gateway, lambda: _is_over(read_status(home), gateway, instance))
@@ -58,11 +60,11 @@ def command() -> None:
 def _is_over(status: Status | None, gateway: ProcessId, instance: str) -> bool:
     if not is_alive(gateway):
         return True
-    return status is not None and (status.instance != instance or status.gateway_state in LOST)
+    return status is not None and (status.instance != instance or status.gateway_state in ENDED)
 
 
 def _back(home: Path, instance: str) -> Status:
-    """The next life, when its doors are open. Raises `NotBack`."""
+    """Wait until the next life is ready, and return its state. Raise `NotBack`."""
     began = time.monotonic()
     while True:
         status = read_status(home)
@@ -70,13 +72,13 @@ def _back(home: Path, instance: str) -> Status:
             raise NotBack("the state file cannot be read")
         another = status.instance != instance
         if not another and not status.restart_requested:
-            raise NotBack("it has stopped, because somebody asked for that meanwhile")
-        if another and (status.gateway_state in LOST or status.error):
+            raise NotBack("it has stopped, because another person requested that meanwhile")
+        if another and (status.gateway_state in ENDED or status.error):
             why = (status.error or status.exit_reason or status.gateway_state).removesuffix(".")
             raise NotBack(f"it came back and ended again ({why})")
         lives = another and is_alive(status.process)
         if lives and status.gateway_state is not GatewayState.STARTING:
             return status
-        if time.monotonic() - began > (START_TIMEOUT if lives else BACK_WITHIN):
-            raise NotBack("it does not get ready" if lives else "it has ended, and has not come back")
-        time.sleep(LOOK_EVERY)
+        if time.monotonic() - began > (START_TIMEOUT if lives else SUPERVISOR_PAUSE):
+            raise NotBack("it does not become ready" if lives else "it has ended, and has not come back")
+        time.sleep(POLL_INTERVAL)

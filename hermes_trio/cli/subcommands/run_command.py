@@ -1,4 +1,4 @@
-"""`hermes-trio run`: the gateway, until it is asked to end."""
+"""`hermes-trio run`: run the gateway until it ends."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from ...state.rules.original_home import unused
 from ...web.app import Web
 from ...web.http.auth import web_key
 from ..logs import log_to_file
-from ..start_check import startable
+from ..start_check import check_start
 from .config_command import load_and_warn
 
 log = Log(__name__)
@@ -59,7 +59,9 @@ _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
 @click.command()
-@click.option("--if-wanted", is_flag=True, help="Only if it was running when it was last heard of.")
+@click.option(
+    "--if-wanted", is_flag=True, help="Start only if it was running when its state was last written."
+)
 def command(if_wanted: bool) -> None:
     """Run the gateway."""
     home = home_directory(os.environ)
@@ -71,38 +73,39 @@ def command(if_wanted: bool) -> None:
         become_init(_this_command(), EXIT_RESTART)
     with ExitStack() as opened:
         try:
-            loaded = load_and_warn(startable)
+            loaded = load_and_warn(check_start)
             refuse_if_busy(home)
             config = loaded.config
             adapters = find_adapters(config)
-            web_key(
-                home, config.web
-            )  # made before the log is opened, which has to know it in order to mask it
+            web_key(home, config.web)  # made before the log is opened, so that the log masks it
             opened.enter_context(log_to_file(home, config, loaded.environ))
             arm = opened.enter_context(last_resort(home / WATCHDOG_LOG))
         except GatewayError as error:
             leave_failed_start(home, error, World())
             raise
         names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
-        _tell(f"hermes-trio {__version__}: {names}; home {home}")
+        _print(f"hermes-trio {__version__}: {names}; home {home}")
         for finding in unused(home):
-            _tell(f"{finding.level}: {finding.text}. {finding.remedy}".rstrip())
-            log.warning("part of the home not used", what=finding.text)
+            _print(f"{finding.level}: {finding.text}. {finding.remedy}".rstrip())
+            log.warning("part of the home not used", part=finding.text)
         raise_open_files()
-        watched_by = supervisor(os.environ, in_container=_is_what_a_container_runs())
+        watched_by = supervisor(os.environ, in_container=_is_main_process_of_container())
         gateway = trio.run(_run, home, loaded, adapters, watched_by, arm)
         ending = gateway.control.current
-        assert ending is not None  # noqa: S101 - that is what ended it
+        assert ending is not None  # noqa: S101 - `_run` returns after the ending
         way = consequences(ending, watched_by).exit
-        log.info("ended", cause=ending.cause, exit=way)
+        log.info("gateway ended", cause=ending.cause, exit=way)
         if ending.cause is Cause.STORE_REPLACED:
-            _tell("Its database was removed or replaced while it ran: logs/gateway.log names the saved copy.")
+            _print(
+                "The database was removed or replaced while the gateway ran: "
+                "logs/gateway.log names the saved copy."
+            )
     leave(way)
 
 
-def _is_what_a_container_runs() -> bool:
-    """Whether the container ends with us, or its first process waits for us. Nobody does so for what a shell
-    in a container has started."""
+def _is_main_process_of_container() -> bool:
+    """Return whether the container ends with this process, or its first process waits for this one. For a
+    command that a shell in a container starts, neither is true."""
     return os.getppid() == 1 and any(map(os.path.exists, _CONTAINER_FILES))
 
 
@@ -113,88 +116,90 @@ async def _run(
     watched_by: Supervisor,
     arm: Callable[[float], None],
 ) -> Gateway:
+    """Run the gateway until it has ended."""
     control, world, me = Control(), World(), own()
     grace = loaded.config.agent.restart_drain_timeout
     web = Web(loaded.config, __version__, owns_process=True)
     setup = Setup(
         home,
         loaded.config,
-        agent=open_agent(loaded, loaded.environ, world, tell=_tell),
+        agent=open_agent(loaded, loaded.environ, world, tell=_print),
         adapters=[*adapters, web.platform],
         doors=[web.door],
         world=world,
     )
     serving = partial(serve, setup, control=control, supervised_by=watched_by)
     with waits_noted() as waits:
-        async with trio.open_nursery() as beside:
-            await beside.start(obey_signals, control, home, me, world, grace)
-            beside.start_soon(run_planned_stop_watcher, control, home, me, world, grace)
-            await beside.start(watch_drain_request, control, home, world)
-            await beside.start(write_tree_on_signal, home, world, waits)
-            beside.start_soon(watch_loop, home / WATCHDOG_LOG, world, waits)
-            beside.start_soon(keep_armed, control, arm)
+        async with trio.open_nursery() as services:
+            await services.start(obey_signals, control, home, me, world, grace)
+            services.start_soon(run_planned_stop_watcher, control, home, me, world, grace)
+            await services.start(watch_drain_request, control, home, world)
+            await services.start(write_tree_on_signal, home, world, waits)
+            services.start_soon(watch_loop, home / WATCHDOG_LOG, world, waits)
+            services.start_soon(keep_armed, control, arm)
             async with trio.open_nursery() as tree:
                 gateway: Gateway = await tree.start(serving)
-                beside.start_soon(notify_service_manager, gateway.home.board, os.environ, world)
+                services.start_soon(notify_service_manager, gateway.home.board, os.environ, world)
                 if gateway.home.database.damaged_copy is not None:
-                    _tell(database_damaged(gateway.home.database.damaged_copy.name))
-                beside.start_soon(_tell_of_refusals, gateway.home.board)
-                _say_where_to_go(home, watched_by, web)
-            beside.cancel_scope.cancel(reason="the gateway has ended")
+                    _print(database_damaged(gateway.home.database.damaged_copy.name))
+                services.start_soon(_print_refusals, gateway.home.board)
+                _print_next_steps(home, watched_by, web)
+            services.cancel_scope.cancel(reason="the gateway has ended")
     return gateway
 
 
-def _tell(text: str) -> None:
-    # Nobody has to listen: a restart in place comes long after the terminal was closed.
+def _print(text: str) -> None:
+    """Print a line. A closed output is no error: after a restart in place the terminal may be closed."""
     with suppress(OSError):
         click.echo(text)
 
 
-def _say_where_to_go(home: Path, watched_by: Supervisor, web: Web) -> None:
-    # What systemd starts is heard by a log alone, and a link that lets somebody in must not stand there.
+def _print_next_steps(home: Path, watched_by: Supervisor, web: Web) -> None:
+    """Print the address of the page and the next commands."""
+    # systemd writes the output to its journal, which must not contain a log-in link.
     page = web.address if watched_by is Supervisor.SYSTEMD else web.link()
-    _tell(f"Its page: {page}")
-    _tell("Another link that lets a browser in: `hermes-trio link`.")
-    _tell(f"Its log: {home / 'logs' / 'gateway.log'}")
-    _tell("To look: `hermes-trio status`. To stop: `hermes-trio stop`, or Ctrl-C here.")
+    _print(f"Page: {page}")
+    _print("Another log-in link: `hermes-trio link`.")
+    _print(f"Log: {home / 'logs' / 'gateway.log'}")
+    _print("State: `hermes-trio status`. Stop: `hermes-trio stop`, or Ctrl-C here.")
     if watched_by is Supervisor.NONE:
-        _tell("To have it run always: `hermes-trio service install`.")
+        _print("Run it as a service: `hermes-trio service install`.")
 
 
-async def _tell_of_refusals(board: StatusBoard) -> None:
-    """Print why a platform is given up, once for each."""
-    told: set[str] = set()
+async def _print_refusals(board: StatusBoard) -> None:
+    """Print the reason when a platform is given up, once for each platform."""
+    printed: set[str] = set()
     while True:
         version = board.version
         for name, platform in board.status.platforms.items():
-            if platform.state is PlatformState.FATAL and name not in told:
-                told.add(name)
-                _tell(f"error: {name} is given up. {platform.error or ''}".rstrip())
+            if platform.state is PlatformState.FATAL and name not in printed:
+                printed.add(name)
+                _print(f"error: {name} is given up. {platform.error or ''}".rstrip())
         await board.changed_since(version)
 
 
 async def keep_armed(control: Control, arm: Callable[[float], None]) -> None:
-    """Once we are ending, let nothing but the kernel keep us longer than that may take."""
+    """Set the timer that kills the process to the deadline of the shutdown, whenever that changes."""
     await control.ends_before(math.inf)
-    # A moment early: when the grace is over, the turns that are cut keep the loop for themselves.
-    while (patience := (end_by := control.end_by) - MARGIN - 0.1 - trio.current_time()) > 0:
+    # 0.1 s before the end of the grace: after it the loop is busy with the turns that are cut.
+    while (remaining := (end_by := control.end_by) - MARGIN - 0.1 - trio.current_time()) > 0:
         arm(end_by - trio.current_time())
-        with trio.move_on_after(patience):
+        with trio.move_on_after(remaining):
             await control.ends_before(end_by)
     arm(control.end_by - trio.current_time())
-    # What is cut unwinds all at once, and the collector would look through all of it again and again: half
-    # of the time that it takes to cut ten thousand turns. We are gone in `MARGIN` seconds, so nothing has to
-    # be collected any more. Embedded we leave it alone: it is the collector of a program that goes on.
+    # All cut turns unwind at once, and the garbage collector would examine them repeatedly: half of the time
+    # of cutting ten thousand turns. The process ends within `MARGIN` seconds, so no garbage has to be
+    # collected. An embedded gateway does not do this, because its program continues.
     gc.disable()
 
 
 def leave(way: Exit) -> None:
-    """End the process in the way its ending says."""
+    """End the process in the way that the ending decided."""
     if way is Exit.EXEC:
-        # Everything is closed by now: the next life begins in this very process.
+        # Everything is closed: the next life begins in the same process.
         os.execv(sys.executable, _this_command())  # noqa: S606
     code = exit_code(way)
-    gc.freeze()  # nobody waits for the interpreter to look for garbage once more: 30 ms, or half a second
+    gc.freeze()  # skips the last garbage collection of the interpreter, which takes 30 ms to half a second
     raise SystemExit(code)
 
 
@@ -203,12 +208,16 @@ def _this_command() -> list[str]:
 
 
 def exit_code(way: Exit) -> int:
-    """What the process returns. The restart of our unit is queued here, as the last act."""
+    """Return the exit code of the process. The restart of our systemd unit is queued here, as the last
+    step."""
     if way is Exit.QUEUE_UNIT:
         answer = queue_restart(os.environ)
         if answer.ok:
             return 0
-        click.echo(f"systemd was not asked to start us again ({answer.text}); the exit code asks", err=True)
+        click.echo(
+            f"warning: systemd refused to queue the restart ({answer.text}). The exit code requests it.",
+            err=True,
+        )
         return GATEWAY_SERVICE_RESTART_EXIT_CODE
     return {
         Exit.OK: 0,

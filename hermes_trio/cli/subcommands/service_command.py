@@ -1,4 +1,4 @@
-"""`hermes-trio service`: have systemd or launchd run the gateway."""
+"""`hermes-trio service`: run the gateway as a service of systemd or launchd."""
 
 from __future__ import annotations
 
@@ -28,47 +28,49 @@ from ...host.service.service_files import (
 )
 
 PUBLIC_FILE = 0o644
-"""systemd has a word to say about files that only it may read."""
-_WHOSE = {"user": "services of this user", "system": "services of this machine"}
+"""Mode of the service file. systemd warns about files that are not readable."""
+_SERVICES = {"user": "services of this user", "system": "services of this machine"}
 ON_A_MAC = sys.platform == "darwin"
 
 
 class NoServiceManager(GatewayError):
-    """Nobody here could run a service."""
+    """There is no service manager here."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(
-            f"no systemd answers here for the {_WHOSE[scope]}, so nothing was installed. Log in as the user "
-            "whose service it is to be (su is no login), or use --system as root. In a container "
-            "`hermes-trio run --if-wanted` is the command to start; under another supervisor it is "
-            "`hermes-trio run`, with HERMES_GATEWAY_EXTERNAL_SUPERVISOR=1."
+            f"systemd does not answer here for the {_SERVICES[scope]}, so nothing was installed. Log in as "
+            "the user of the service (su is no login), or use --system as root. In a container start "
+            "`hermes-trio run --if-wanted`; under another supervisor start `hermes-trio run` with "
+            "HERMES_GATEWAY_EXTERNAL_SUPERVISOR=1."
         )
 
 
 class NotOurs(GatewayError):
-    """What is there is somebody else's."""
+    """The service file belongs to another home, or was edited."""
 
     def __init__(self, file: Path, found: ServiceFileState) -> None:
-        super().__init__(f"{file} is {found.value}. Look at it, then call this again with --force.")
+        super().__init__(f"{file} is {found.value}. Check it, then run this command again with --force.")
         self.file, self.found = file, found
 
 
 class NotWritten(GatewayError):
-    """The file of the service could not be put there, or removed."""
+    """The service file could not be written or removed."""
 
     def __init__(self, file: Path, scope: Scope, error: OSError) -> None:
-        remedy = "Call this with sudo." if scope == "system" else "Repair the rights there."
+        remedy = "Run this command with sudo." if scope == "system" else "Correct the permissions there."
         super().__init__(f"{file} cannot be changed ({error.strerror}). {remedy}")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The service of this home, as it is to be, and what is there."""
+    """The service of this home, and its file."""
 
     service: Service
     file: Path
     text: str
+    """The text that the file should have."""
     found: str | None
+    """The text that the file has, or None if there is no file."""
 
     @property
     def standing(self) -> ServiceFileState:
@@ -76,21 +78,21 @@ class Place:
 
 
 _system = click.option(
-    "--system", "scope", flag_value="system", default="user", help="For the machine, and not for this user."
+    "--system", "scope", flag_value="system", default="user", help="For the machine, not for this user."
 )
-_force = click.option("--force", is_flag=True, help="Also where somebody has edited it.")
+_force = click.option("--force", is_flag=True, help="Even if the file was edited or is for another home.")
 
 
 @click.group(no_args_is_help=True)
 def command() -> None:
-    """Have systemd or launchd run the gateway."""
+    """Run the gateway as a service of systemd or launchd."""
 
 
 @command.command()
 @_force
 @_system
 def install(force: bool, scope: Scope) -> None:
-    """Write the file of the service, and say what to do next."""
+    """Write the service file, and print the next steps."""
     place = look(scope)
     if not ON_A_MAC and not systemd.is_reachable(scope, os.environ):
         raise NoServiceManager(scope)
@@ -98,7 +100,7 @@ def install(force: bool, scope: Scope) -> None:
         raise NotOurs(place.file, place.standing)
     home = place.service.home
     try:
-        if scope == "user":  # else it is another user's, who makes it
+        if scope == "user":  # a system service may have another user, who makes the directory
             make_private_dir(home / "logs")
     except OSError as error:
         raise home_error(home, error, "logs") from error
@@ -115,14 +117,14 @@ def install(force: bool, scope: Scope) -> None:
         click.echo(f"  {step}")
     click.echo(
         "A service does not see the variables of this shell: "
-        f"those that it needs belong into {home / '.env'}."
+        f"write the variables that it needs into {home / '.env'}."
     )
 
 
 @command.command()
 @_system
 def show(scope: Scope) -> None:
-    """Print the file of the service, as it is or as it would be."""
+    """Print the service file, or its future text if it is not installed."""
     place = look(scope)
     click.echo(f"{place.file}: {place.standing.value}", err=True)
     click.echo(place.text if place.found is None else place.found, nl=False)
@@ -154,17 +156,17 @@ def uninstall(force: bool, scope: Scope) -> None:
 
 @command.command(hidden=True)
 def stopping() -> None:
-    """What systemd calls before it stops the gateway: the signal that comes next is meant."""
+    """Announce a stop; systemd runs this command before it sends the signal."""
     pid = os.environ.get("MAINPID")
-    if pid:  # else it has ended by itself
+    if pid:  # not set if the gateway has already ended
         kind: Kind = "restart" if systemd.is_restarting(os.environ) else "stop"
         home = home_directory(os.environ)
         write_planned_stop_marker(home, int(pid), World(), kind=kind, asked_by="systemd")
 
 
 def look(scope: Scope) -> Place:
-    """The service of the home of this environment."""
-    service = wanted(scope)
+    """Return the service of the home of this environment, with its file."""
+    service = service_of_environment(scope)
     text = launchd_plist(service) if ON_A_MAC else systemd_unit(service)
     file = file_of(scope)
     try:
@@ -177,16 +179,16 @@ def look(scope: Scope) -> Place:
 
 
 def file_of(scope: Scope) -> Path:
-    """Where the service is, or would be."""
+    """Return the path of the service file, even if it does not exist."""
     return launchd.plist_file(scope) if ON_A_MAC else systemd.unit_file(scope, os.environ)
 
 
-def wanted(scope: Scope) -> Service:
-    """The service that this environment would get."""
+def service_of_environment(scope: Scope) -> Service:
+    """Return the service that this environment needs."""
     environ = dict(os.environ)
     user = None
     if scope == "system":
-        # Who calls sudo wants the service for themselves, and sudo has put root's home in the environment.
+        # With sudo the service is for the calling user, and the environment has the home directory of root.
         user = environ.get("SUDO_USER") or getpass.getuser()
         environ["HERMES_HOME"] = environ.get("HERMES_HOME") or f"~{user}/.hermes-trio"
     home = home_directory(environ)
@@ -197,7 +199,8 @@ def wanted(scope: Scope) -> Service:
 
 
 def _search_path(path: str) -> str:
-    """Where the agent's commands are found: as in this shell, and beside our Python."""
+    """Return the search path for the agent's commands: the directory of our Python, then that of this
+    shell."""
     beside = str(Path(sys.executable).parent)
     parts = [beside, *path.split(os.pathsep)]
     return os.pathsep.join(dict.fromkeys(part for part in parts if os.path.isabs(part)))

@@ -1,4 +1,4 @@
-"""`hermes-trio sessions`: the conversations of a home, looked at from outside."""
+"""`hermes-trio sessions`: list, print, export and delete the conversations of a home."""
 
 from __future__ import annotations
 
@@ -32,31 +32,34 @@ class NoSuchSession(GatewayError):
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
-            f"there is no session {session_id!r}. `hermes-trio sessions list` shows what there is."
+            f"there is no session {session_id!r}. `hermes-trio sessions list` shows all sessions."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A session in the list: how many turns it has, whether one runs or was left behind by a gateway that was
-    killed, and what was found in it."""
+    """A session in the list."""
 
     entry: SessionEntry
     turns: int
+    """The number of its turns."""
     running: bool
+    """True if a turn runs."""
     left: bool
+    """True if a gateway that was killed left an unfinished turn."""
     found: str = ""
+    """The text that a search found in it."""
 
     @property
     def state(self) -> str:
         if self.entry.end_reason:
             return f"ended ({self.entry.end_reason})"
-        if self.running:  # be it what was interrupted, and is taken up
+        if self.running:  # also if an interrupted turn is resumed
             return "answering"
         if self.entry.mark or self.left:
             return "suspended" if self.entry.suspended else "interrupted"
         if self.entry.auto_reset_reason == "imported" and not self.turns:
-            return "taken over without messages"
+            return "imported without messages"
         return ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,14 +70,14 @@ class Listed:
 
 @click.group(no_args_is_help=True)
 def command() -> None:
-    """Look at the conversations, take them along, delete one."""
+    """List, print, export or delete conversations."""
 
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON array.")
-@click.option("--search", metavar="TEXT", help="Only those in which all these words were said.")
+@click.option("--search", metavar="TEXT", help="Only conversations that contain all these words.")
 @click.option(
-    "--limit", default=SHOWN, show_default=True, type=click.IntRange(1, MOST), help="How many at most."
+    "--limit", default=SHOWN, show_default=True, type=click.IntRange(1, MOST), help="Maximum number."
 )
 def list_(as_json: bool, search: str | None, limit: int) -> None:
     """List the conversations, the most recently used first."""
@@ -87,7 +90,7 @@ def list_(as_json: bool, search: str | None, limit: int) -> None:
         click.echo(json.dumps([one.to_dict() for one in found], indent=2))
         return
     if not found:
-        click.echo(f"Nothing was found for {search!r}." if search else "There is no session yet.")
+        click.echo(f"No session contains {search!r}." if search else "There is no session yet.")
         return
     rows = [
         (e.session_id, one_line(_chat(e), 40), at(e.updated_at), str(one.turns), one.state, one.found)
@@ -97,14 +100,15 @@ def list_(as_json: bool, search: str | None, limit: int) -> None:
     columns = ("SESSION", "CHAT", "LAST USED", "TURNS", "STATE", "FOUND" if search else "")
     print_table(columns, rows, texts=(1, 4, 5))
     if not search and total > len(found):
-        click.echo(f"... and {total - len(found)} more: --limit {total} shows all, --search finds.", err=True)
+        more = total - len(found)
+        click.echo(f"... and {more} more: --limit {total} shows all, --search finds some.", err=True)
 
 
 @command.command()
 @click.argument("session_id", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
 def show(session_id: str, as_json: bool) -> None:
-    """Print what was said in a conversation."""
+    """Print the messages of a conversation."""
     with reading(_home()) as db:
         listed, rows = _whole(db, session_id)
     if as_json:
@@ -114,12 +118,12 @@ def show(session_id: str, as_json: bool) -> None:
     entry, used = listed.entry, listed.entry.usage.total_tokens
     click.echo(f"{entry.session_id}  {visible(_chat(entry))}")
     click.echo(
-        f"Key {visible(entry.session_key)}. Begun {at(entry.created_at)}, last used {at(entry.updated_at)}."
+        f"Key {visible(entry.session_key)}. Began {at(entry.created_at)}, last used {at(entry.updated_at)}."
     )
     click.echo(f"{counted(listed.turns, 'turn')}, {used:,} tokens. {listed.state}".rstrip())
     for row in rows:
-        click.echo(f"\n{at(row.created_at)}  {visible(_who(row))}")
-        click.echo("\n".join(f"  {line}" for line in visible(_told(row)).split("\n")))
+        click.echo(f"\n{at(row.created_at)}  {visible(_speaker(row))}")
+        click.echo("\n".join(f"  {line}" for line in visible(_text(row)).split("\n")))
 
 
 @command.command()
@@ -128,7 +132,7 @@ def show(session_id: str, as_json: bool) -> None:
     "--format", "form", type=click.Choice(["jsonl", "markdown"]), default="jsonl", show_default=True
 )
 def export(session_id: str, form: str) -> None:
-    """Write a conversation to standard output, to keep it."""
+    """Write a conversation to standard output."""
     with reading(_home()) as db:
         listed, rows = _whole(db, session_id)
     if form == "jsonl":
@@ -140,14 +144,14 @@ def export(session_id: str, form: str) -> None:
     click.echo(f"# {one_line(_chat(entry), 200)}\n")
     click.echo(f"Session {entry.session_id}, {at(entry.created_at)} to {at(entry.updated_at)}.")
     for row in rows:
-        click.echo(f"\n## {at(row.created_at)} {one_line(_who(row), 200)}\n\n{visible(_told(row))}")
+        click.echo(f"\n## {at(row.created_at)} {one_line(_speaker(row), 200)}\n\n{visible(_text(row))}")
 
 
 @command.command()
 @click.argument("session_id", metavar="ID")
-@click.option("--yes", is_flag=True, help="Do not ask whether it is meant.")
+@click.option("--yes", is_flag=True, help="Do not ask for a confirmation.")
 def delete(session_id: str, yes: bool) -> None:
-    """Delete a conversation for ever, with its journals. The gateway must not run."""
+    """Delete a conversation permanently, with its journals. The gateway must not run."""
     from ..session_deletion import delete_session
 
     home = _home()
@@ -155,16 +159,16 @@ def delete(session_id: str, yes: bool) -> None:
         listed = _listed(db, _entry(db, session_id))
     if not yes:
         what = f"{session_id} ({one_line(_chat(listed.entry))}, {listed.turns} turns)"
-        click.confirm(f"Delete {what} for ever?", abort=True)
+        click.confirm(f"Delete {what} permanently?", abort=True)
     try:
         with locked_home(home):
             delete_session(home, session_id)
     except HomeBusy as busy:
         remedy = (
-            "Delete it on its page, or stop the gateway with `hermes-trio stop` and delete then. "
-            "To begin anew in a chat, say /new there."
+            "Delete the session on the page, or stop the gateway with `hermes-trio stop` first. "
+            "To begin a new conversation in a chat, write /new there."
         )
-        raise HomeError(home, "its gateway runs, and nobody else may write here meanwhile", remedy) from busy
+        raise HomeError(home, "its gateway runs, and only the gateway may write here", remedy) from busy
     click.echo("Deleted.")
 
 
@@ -177,7 +181,8 @@ def _newest(db: sqlite3.Connection, limit: int) -> list[Listed]:
 
 
 def _found(db: sqlite3.Connection, words: str, limit: int) -> list[Listed]:
-    """The sessions in which something was said, the best first, with the first thing found in each."""
+    """Return the sessions that contain words, the best match first, each with the first text that was
+    found."""
     first: dict[str, str] = {}
     for session_id, row in transcript.search(db, words, limit=20 * limit):
         first.setdefault(session_id, _around(row.content, words))
@@ -186,7 +191,7 @@ def _found(db: sqlite3.Connection, words: str, limit: int) -> list[Listed]:
 
 
 def _around(content: str, words: str) -> str:
-    """The piece of a text in which the first of the words stands."""
+    """Return the part of a text around the first of the words."""
     start = max(0, content.lower().find(words.split()[0].lower()) - 20)
     return ("…" if start else "") + one_line(content[start:], 50)
 
@@ -206,7 +211,7 @@ def _entry(db: sqlite3.Connection, session_id: str) -> SessionEntry:
 
 
 def _whole(db: sqlite3.Connection, session_id: str) -> tuple[Listed, list[TranscriptRow]]:
-    """A session and its transcript, with what is known of its cut turns. Nothing is healed here."""
+    """Return a session and its transcript, with the recovered rows of cut turns. Nothing is stored here."""
     from ...journal.session_reader import SessionSnapshot
 
     entry = _entry(db, session_id)
@@ -219,7 +224,7 @@ def _chat(entry: SessionEntry) -> str:
     return f"{entry.platform} {name}" if entry.platform else name
 
 
-def _who(row: TranscriptRow) -> str:
+def _speaker(row: TranscriptRow) -> str:
     if row.marker is not None:
         return "-"
     if row.role == "tool":
@@ -227,7 +232,7 @@ def _who(row: TranscriptRow) -> str:
     return {"user": "person", "assistant": "agent", "system": "system"}[row.role]
 
 
-def _told(row: TranscriptRow) -> str:
+def _text(row: TranscriptRow) -> str:
     calls = [f"[calls {call.name} {one_line(call.arguments, 200)}]" for call in row.tool_calls]
     cards = [f"[called {card.name} {one_line(card.preview, 200)}]" for card in row.cards]
     return "\n".join(filter(None, (row.content, *calls, *cards)))

@@ -1,4 +1,4 @@
-"""`hermes-trio status`: what the gateway of this home is doing."""
+"""`hermes-trio status`: the state of the gateway of this home."""
 
 from __future__ import annotations
 
@@ -19,36 +19,38 @@ from ...host.processes.signals import ask_for_tree
 from ...state.db.damaged import damaged_copies
 from ..last_exit import last_ending, last_life
 
-TREE_WITHIN = 5.0
+TREE_TIMEOUT = 5.0
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
-@click.option("--tree", is_flag=True, help="Every task: what it waits for, since when, until when.")
+@click.option(
+    "--tree", is_flag=True, help="Print every task, with what it waits for, since when and until when."
+)
 def command(as_json: bool, tree: bool) -> None:
-    """Say what the gateway of this home is doing."""
+    """Print the state of the gateway of this home."""
     home = home_directory(os.environ)
-    _say_how_it_is(home, as_json=as_json, tree=tree)
+    _print_state(home, as_json=as_json, tree=tree)
     for copy in damaged_copies(home / "gateway.db"):
         if not as_json:
             click.echo(
-                f"The database was damaged once: earlier conversations are in {copy.name}, if they can be "
-                "repaired. Delete that file when it is not needed."
+                f"The database was damaged once: earlier conversations are only in {copy.name}. Repair that "
+                "file, or delete it if it is not needed."
             )
 
 
-def _say_how_it_is(home: Path, *, as_json: bool, tree: bool) -> None:
+def _print_state(home: Path, *, as_json: bool, tree: bool) -> None:
     status = read_status(home)
     alive = status is not None and is_alive(status.process)
-    silent = not alive and is_locked(home)  # what the file says, if it is there, is of another life
+    silent = not alive and is_locked(home)  # the state file, if it exists, is that of another life
     if as_json:
         found = msgspec.to_builtins(status) if status and not silent else {}
         click.echo(json.dumps({"running": alive or silent, **found}, indent=2))
         return
     if silent:
         holder = recorded_holder(home)
-        whose = f"pid {holder.pid}" if holder else "it cannot be seen from here, as in another container"
-        click.echo(f"A gateway has this home ({whose}), and {STATUS_FILE} does not say how it is.")
+        which = f"pid {holder.pid}" if holder else "it cannot be seen from here, as in another container"
+        click.echo(f"A gateway works in this home ({which}), but its state is not in {STATUS_FILE}.")
         return
     if status is None:
         click.echo("No gateway is running, and none has run in this home.")
@@ -58,7 +60,7 @@ def _say_how_it_is(home: Path, *, as_json: bool, tree: bool) -> None:
         return
     click.echo(f"{status.gateway_state}, pid {status.pid}, {counted(status.active_turns, 'running turn')}")
     if status.gateway_state is GatewayState.DRAINING and status.after is None:
-        click.echo("  held: nothing begins until `hermes-trio drain cancel`")
+        click.echo("  drained: no turn begins until `hermes-trio drain cancel`")
     for name, platform in status.platforms.items():
         trouble = f" ({platform.error})" if platform.error else ""
         click.echo(f"  {name}: {platform.state}{trouble}")
@@ -67,19 +69,20 @@ def _say_how_it_is(home: Path, *, as_json: bool, tree: bool) -> None:
 
 
 def _tree(home: Path, pid: int) -> str:
-    """The tree of tasks as the gateway writes it when it is asked. Its file says that it can be asked."""
+    """Ask the gateway for its tree of tasks, and return it. An older file of this process shows that it can
+    write one."""
     path = home / "gateway_tree.txt"
     try:
         before, text = path.stat().st_mtime_ns, path.read_text("utf-8")
     except FileNotFoundError:
         text = ""
     if not text.startswith(f"pid {pid},") or not ask_for_tree(pid):
-        raise click.ClickException("This gateway runs inside another program, which shows no tree.")
-    until = time.monotonic() + TREE_WITHIN
-    while time.monotonic() < until:
+        raise click.ClickException("This gateway runs inside another program, and writes no tree.")
+    deadline = time.monotonic() + TREE_TIMEOUT
+    while time.monotonic() < deadline:
         time.sleep(0.02)
         if path.stat().st_mtime_ns != before:
             return path.read_text("utf-8")
     raise click.ClickException(
-        "The gateway does not answer. If it hangs, its watchdog writes where into logs/gateway-watchdog.log."
+        "The gateway does not answer. If it hangs, logs/gateway-watchdog.log shows the place."
     )

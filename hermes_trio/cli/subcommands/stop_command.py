@@ -1,7 +1,7 @@
-"""`hermes-trio stop`: end the gateway of this home, and wait until it has ended.
+"""`hermes-trio stop`: stop the gateway of this home, and wait until it has stopped.
 
-How long to wait is read from the running gateway and never guessed to be shorter; and the end is
-believed when there is proof of it: the process is gone.
+The running gateway says how long its shutdown may take; this command never waits less. The gateway has
+stopped when its process no longer exists.
 """
 
 from __future__ import annotations
@@ -23,27 +23,31 @@ from ...host.processes.process_identity import ProcessId, is_alive, runs_below
 from ...host.processes.signals import ask_to_stop
 from ...host.service import systemd
 
-KNOWN_LITTLE = 5.0
-"""What the gateway takes beside its grace."""
-LATE = 1.0
-"""So much later an end may be seen."""
-LOOK_EVERY = 0.1
+SHUTDOWN_TIME = 5.0
+"""Seconds of a shutdown in addition to the grace."""
+TOLERANCE = 1.0
+"""Seconds by which the end may be seen late."""
+POLL_INTERVAL = 0.1
 
 
 class NotInTime(GatewayError):
+    """The gateway did not stop before its deadline."""
+
     def __init__(self, gateway: ProcessId) -> None:
         super().__init__(
-            f"the gateway (pid {gateway.pid}) has not stopped in its time. Look into logs/gateway.log and "
-            "logs/gateway-watchdog.log. `hermes-trio stop` hurries it; if it hears of nothing, "
-            f"`kill -9 {gateway.pid}` ends it, and the next one takes up what it was at."
+            f"the gateway (pid {gateway.pid}) has not stopped in its time. Read logs/gateway.log and "
+            "logs/gateway-watchdog.log. Another `hermes-trio stop` ends the grace; if the gateway does not "
+            f"react, run `kill -9 {gateway.pid}`: the next start resumes its work."
         )
 
 
 class OutOfReach(GatewayError):
+    """The gateway cannot be signalled from here."""
+
     def __init__(self) -> None:
         super().__init__(
             "a gateway works in this home that cannot be seen from here, as in another container. "
-            "Call this there."
+            "Run this command there."
         )
 
 
@@ -60,21 +64,21 @@ def command() -> None:
     try:
         write_planned_stop_marker(home, gateway.pid, World(), asked_by="hermes-trio stop")
         announced = True
-    except HomeError:  # a full disk, say
+    except HomeError:  # for example a full disk
         announced = False
     if again or not _stopped_by_systemd(gateway):
         ask_to_stop(gateway.pid, announced=announced)
     if runs_below(gateway):
-        click.echo("The gateway stops. This command runs below it, and does not wait for that.")
+        click.echo("The gateway stops. This command is its child process, and does not wait.")
         return
     if again:
-        click.echo("It is stopping already; asked it to hurry.")
+        click.echo("The gateway is already stopping; its grace is ended.")
     wait_for_end(home, gateway, lambda: not is_alive(gateway))
     click.echo("Stopped.")
 
 
 def running_gateway(home: Path) -> ProcessId | None:
-    """The gateway of this home, if it runs. Raises `OutOfReach`."""
+    """Return the gateway of this home, or None if none runs. Raise `OutOfReach`."""
     gateway = recorded_holder(home)
     if gateway is None and is_locked(home):
         raise OutOfReach
@@ -82,30 +86,31 @@ def running_gateway(home: Path) -> ProcessId | None:
 
 
 def status_of(home: Path, gateway: ProcessId) -> Status | None:
-    """What this very gateway says of itself."""
+    """Return the state that this process wrote, or None if the state is that of another process."""
     status = read_status(home)
     return status if status is not None and status.process.names(gateway) else None
 
 
 def wait_for_end(home: Path, gateway: ProcessId, over: Callable[[], bool]) -> None:
-    """Wait until it is over, as long as the gateway itself says that it may take. Raises `NotInTime`."""
+    """Wait until `over` returns True, at most until the deadline of the gateway. Raise `NotInTime`."""
     world = World()
     asked, status = world.time(), status_of(home, gateway)
     grace = status.grace if status is not None else None
-    if grace is None:  # it has only just begun
+    if grace is None:  # the gateway is just starting
         grace = load_config(home, os.environ).config.agent.restart_drain_timeout
-    until = asked + grace + KNOWN_LITTLE
+    deadline = asked + grace + SHUTDOWN_TIME
     while not over():
         status = status_of(home, gateway)
         if status is not None and status.deadline is not None:
-            until = status.deadline
-        if world.time() > until + LATE:
+            deadline = status.deadline
+        if world.time() > deadline + TOLERANCE:
             raise NotInTime(gateway)
-        time.sleep(LOOK_EVERY)
+        time.sleep(POLL_INTERVAL)
 
 
 def _stopped_by_systemd(gateway: ProcessId) -> bool:
-    """Have systemd stop a unit that would start the gateway again when that stops by itself."""
+    """Let systemd stop the unit if the unit would start the gateway again after its exit. Return False if
+    there is no such unit."""
     unit = systemd.unit_of(gateway.pid)
     if unit is None or not systemd.restarts_after_exit(unit, gateway.pid, os.environ):
         return False

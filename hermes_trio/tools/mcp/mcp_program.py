@@ -74,7 +74,7 @@ async def _receive(process: ChildProcess, incoming: Incoming, gone: Callable[[],
                 if len(rest) > LONGEST_MESSAGE:
                     raise MessageTooLong(f"It wrote a message of more than {LONGEST_MESSAGE >> 20} MB.")
         except (trio.BrokenResourceError, trio.ClosedResourceError, anyio.BrokenResourceError):
-            log.debug("output of a server of tools ended")
+            log.debug("output of an MCP server ended")
         finally:
             gone()
 
@@ -95,7 +95,7 @@ class _Pace:
         self._at = now
         if self._left < 0:
             if not self._is_logged:
-                log.warning("server of tools writes too much; reading slowly")
+                log.warning("MCP server writes too much; reading slowly")
             self._is_logged = True
             await trio.sleep(-self._left / LINES_A_SECOND)
 
@@ -105,7 +105,7 @@ async def _hand_over(line: bytes, incoming: Incoming, pace: _Pace) -> None:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         # Some servers write log lines to their output.
-        log.debug("line without a message from a server of tools")
+        log.debug("line without a message from an MCP server")
         await pace.spend(1 + len(line) / LONG_LINE)
         return
     await pace.spend(1)
@@ -120,7 +120,7 @@ async def _send(process: ChildProcess, outgoing: Outgoing) -> None:
                 data = one.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send_all(data.encode() + b"\n")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            log.debug("input of a server of tools closed")
+            log.debug("input of an MCP server closed")
 
 
 async def _end(process: ChildProcess) -> None:

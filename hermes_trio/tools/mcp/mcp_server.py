@@ -112,14 +112,14 @@ class ToolServer:
                 patience.deadline = math.inf
                 self._client = client
                 self.settled.set()
-                log.info("server of tools connected", server=self.name, tools=len(self.tools))
+                log.info("MCP server connected", server=self.name, tools=len(self.tools))
                 looking.start_soon(self._refresh, client)
                 looking.start_soon(self._listen, client)
                 try:
                     await leaving.wait()
                 finally:
                     self._client = None
-                looking.cancel_scope.cancel(reason="server of tools disconnected")
+                looking.cancel_scope.cancel(reason="MCP server disconnected")
         if patience.cancelled_caught:
             self._disconnected(f"it was not ready in {self._connects_within:.0f} s")
 
@@ -132,9 +132,9 @@ class ToolServer:
     def _disconnected(self, trouble: str) -> None:
         self.trouble = trouble
         self._problem = problem = trouble + self._hint()
-        log.warning("server of tools not connected", server=self.name, problem=problem)
+        log.warning("MCP server not connected", server=self.name, problem=problem)
         if not self.settled.is_set():
-            self._report(f"The server of tools {self.name!r} is not connected: {problem}. It is tried again.")
+            self._report(f"The MCP server {self.name!r} is not connected: {problem}. It is tried again.")
             self.settled.set()
 
     async def _refresh(self, client: Client) -> None:

@@ -74,7 +74,7 @@ class ToolServers:
         """Keep all servers connected until `leaving` is set; then set `left`."""
         async with trio.open_nursery() as nursery:
             for one in self.every:
-                nursery.start_soon(one.keep, leaving, name=f"server of tools {one.name}")
+                nursery.start_soon(one.keep, leaving, name=f"MCP server {one.name}")
         left.set()
 
 
@@ -120,7 +120,7 @@ def _wanted(config: GatewayConfig, tell: Callable[[str], object]) -> dict[str, M
         return {}
     for name, one in list(wanted.items()):
         if bool(one.command) is bool(one.url):
-            tell(f"The server of tools {name!r} is not used: give it either a command or a url.")
+            tell(f"The MCP server {name!r} is not used: give it either a command or a url.")
             del wanted[name]
     return wanted
 

@@ -310,7 +310,7 @@ async def test_the_owner_decides_at_another_terminal_while_the_gateway_runs(stri
         assert "waiting  memory 42" in command_line(strict, "list").stdout
         approved = command_line(strict, "approve", code)
         assert (approved.returncode, approved.stderr) == (0, "")
-        assert approved.stdout.startswith("Let in: memory 42.")
+        assert approved.stdout.startswith("Approved: memory 42.")
         await strict.says("hello")
         await trio.sleep(5)
         assert strict.platform.chat("42").last == "You said: hello"

@@ -127,4 +127,4 @@ async def test_the_chat_of_an_imported_session_is_told_that_earlier_messages_are
         assert texts.count(texts[0]) == 1
         assert stage.platform.chat("43").texts == []
     listed = CliRunner().invoke(main, ["sessions", "list"], env={"HERMES_HOME": str(stage.home)}).output
-    assert listed.count("taken over without messages") == 1
+    assert listed.count("imported without messages") == 1
