@@ -28,7 +28,7 @@ from .links.link import Connection
 from .outbound import texts
 from .outbound.chats import Chats
 from .outbound.rows import Chat
-from .turn.open_question import PRESS, OpenQuestion, pressed
+from .turn.open_question import PRESS, OpenQuestion, parse_press
 from .turn.questions import give_answer
 
 log = Log(__name__)
@@ -53,7 +53,7 @@ def route(event: MessageEvent, questions: Iterable[OpenQuestion]) -> Kind | Comm
     command = parse(event)
     if command is not None:
         return command
-    if event.kind != "internal" and any(question.meant(event.text) is not None for question in questions):
+    if event.kind != "internal" and any(question.answer_in(event.text) is not None for question in questions):
         return Kind.ANSWER
     return Kind.MESSAGE
 
@@ -124,14 +124,14 @@ class Router:
         if stored.seen_before:
             return
         running = self.mailbox.work.running
-        question_id, value = pressed(event.text)
+        question_id, value = parse_press(event.text)
         # People with the right to approve may do so for others; a question is asked of one person.
         here = [*running.open_questions(key), *running.approvals_in(event.source)]
         question = next((one for one in here if one.id == question_id), None)
         if question is not None and not await self.mailbox.may_answer(event, question):
             self.chats.reply(event, texts.may_not_approve(event.source.platform))
             return
-        answer = question.meant(value) if question is not None else None
+        answer = question.answer_in(value) if question is not None else None
         if question is not None and answer is not None:
             by = event.source.participant or ""
             give = partial(give_answer, self.home, question, answer, by=by)

@@ -1,8 +1,11 @@
-"""The chat commands at work. A command is obeyed at once, also in the middle of a turn, and never sent to a
-model. It is done when it is stored: it happens once and never replays.
+"""The effects of the chat commands. A command is obeyed at once, also in the middle of a turn, and never sent
+to a model. Its row is stored as done, so it is obeyed once and never repeated.
 
-The reply is given before the effect becomes visible: a person who stops a turn reads that before the turn's
-last words.
+The reply is sent before the effect becomes visible: a person who stops a turn reads the reply before the last
+words of the turn.
+
+A command may touch all parts of the gateway; it waits for no turn, except for a client that waits for
+replies.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ log = Log(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A command as a person gave it: who, where, and where the replies go."""
+    """A command that a person gave: the person, the place, and where the replies go."""
 
     key: str
     event: MessageEvent
@@ -67,7 +70,7 @@ class Invocation:
 
     def message(self, text: str, name: str) -> tuple[MessageEvent, str | None]:
         """Return a message of the same person with this text, and its message key, which differs from the
-        command's: both are recognised when the command comes again."""
+        command's: both are recognised if the command comes again."""
         key = self.event.message_key
         return replace(self.event, text=text, kind="text"), f"{name}:{key}" if key else None
 
@@ -86,8 +89,8 @@ class Commands:
     async def obey(
         self, command: Command, key: str, event: MessageEvent, replies: list[str] | None = None
     ) -> None:
-        """Do what a command asks, and reply in the chat. With `replies`, it came through a door that asks for
-        the key, and the replies go there."""
+        """Obey a command, and reply in the chat. With `replies`, the command came through a door that asks
+        for a key, and the replies are appended there."""
         reply = replies.append if replies is not None else partial(self.chats.reply, event)
         call = Invocation(key, event, command.rest, self.access, reply, is_owner=replies is not None)
         if command.name not in COMMANDS:
@@ -97,7 +100,7 @@ class Commands:
         else:
             await _HANDLERS[command.name](self, call)
 
-    # --- asking about things ---
+    # --- information ---
 
     async def help(self, call: Invocation) -> None:
         await trio.lowlevel.checkpoint()
@@ -142,8 +145,8 @@ class Commands:
             return
 
         async def job() -> None:
-            said = await home.database.write(_take_back, call.key, home.world.time())
-            call.reply(texts.nothing_to_take_back() if said is None else texts.taken_back(said.text))
+            removed = await home.database.write(_remove_exchange, call.key, home.world.time())
+            call.reply(texts.nothing_to_take_back() if removed is None else texts.taken_back(removed.text))
 
         self.work.running.end(call.key, Outcome.STOPPED)
         await self.work.sessions.after_turn(call.key, job)
@@ -156,13 +159,13 @@ class Commands:
 
         async def job() -> None:
             own_key, at = home.world.new_id(), home.world.time()
-            event, stored = await home.database.write(_say_again, call, own_key, at)
+            event, stored = await home.database.write(_repeat_message, call, own_key, at)
             if stored is None:
                 call.reply(texts.nothing_to_take_back())
                 return
-            told = self.mailbox.meet(call.key, event, stored, "queue")
-            if told is not None:
-                call.reply(told)
+            notice = self.mailbox.meet(call.key, event, stored, "queue")
+            if notice is not None:
+                call.reply(notice)
 
         self.work.running.end(call.key, Outcome.STOPPED)
         await self.work.sessions.after_turn(call.key, job)
@@ -170,19 +173,19 @@ class Commands:
     # --- messages with a mode ---
 
     async def queue(self, call: Invocation) -> None:
-        await self._say(call, "queue")
+        await self._post(call, "queue")
 
     async def steer(self, call: Invocation) -> None:
-        await self._say(call, "steer")
+        await self._post(call, "steer")
 
-    async def _say(self, call: Invocation, mode: Mode) -> None:
+    async def _post(self, call: Invocation, mode: Mode) -> None:
         if not call.rest:
             call.reply(texts.needs_text(mode))
             return
         event, name = call.message(call.rest, mode)
-        told = await self.mailbox.take(call.key, event, mode, message_key=name)
-        if told is not None:
-            call.reply(told)
+        notice = await self.mailbox.take(call.key, event, mode, message_key=name)
+        if notice is not None:
+            call.reply(notice)
 
     async def background(self, call: Invocation) -> None:
         if not call.rest:
@@ -190,9 +193,9 @@ class Commands:
             return
         event, name = call.message(call.rest, "background")
         key = BACKGROUND + self.home.world.new_id()
-        told = await self.mailbox.take(key, event, "queue", message_key=name, at_once=texts.works_beside())
-        if told is not None:
-            call.reply(told)
+        notice = await self.mailbox.take(key, event, "queue", message_key=name, at_once=texts.works_beside())
+        if notice is not None:
+            call.reply(notice)
 
     # --- approvals ---
 
@@ -264,7 +267,7 @@ class Commands:
             try:
                 rows = (await home.reader.with_transcript(entry)).rows
                 done = await agent.compress(entry, rows, home.database, call.rest)
-            except Exception as error:  # as in a turn: any error of an agent is told, and no more
+            except Exception as error:  # as in a turn: any error of an agent is only reported in the chat
                 log.warning(
                     "agent failed",
                     session=entry.session_id,
@@ -299,19 +302,19 @@ _HANDLERS: dict[str, Callable[[Commands, Invocation], Awaitable[None]]] = {
 }
 
 
-def _take_back(db: sqlite3.Connection, key: str, at: float) -> UndoneExchange | None:
-    """Remove the last exchange of a session, and return what was said in it."""
+def _remove_exchange(db: sqlite3.Connection, key: str, at: float) -> UndoneExchange | None:
+    """Remove the last exchange of a session, and return its texts."""
     entry = sessions.open_by_key(db, key)
     return undo(db, entry.session_id, at) if entry is not None else None
 
 
-def _say_again(
+def _repeat_message(
     db: sqlite3.Connection, call: Invocation, own_key: str, at: float
 ) -> tuple[MessageEvent, Stored | None]:
     """Remove the last exchange and store its message anew: both, or neither."""
-    said = _take_back(db, call.key, at)
-    if said is None:
+    removed = _remove_exchange(db, call.key, at)
+    if removed is None:
         return call.event, None
-    event, name = call.message(said.text, "retry")
-    event = replace(event, attachments=said.attachments, reply_to_text=None)
+    event, name = call.message(removed.text, "retry")
+    event = replace(event, attachments=removed.attachments, reply_to_text=None)
     return event, inbox.store(db, event, session_key=call.key, own_key=own_key, at=at, message_key=name)

@@ -63,7 +63,7 @@ class Mailbox:
         if event.kind == "internal":
             return False
         for question in self.work.running.open_questions(key):
-            answer = question.meant(event.text)
+            answer = question.answer_in(event.text)
             if answer is not None and await self.may_answer(event, question):
                 by = event.source.participant or ""
                 return await give_answer(self.home, question, answer, by=by, inbox_id=inbox_id)

@@ -53,7 +53,7 @@ async def post(
     home, running = mailbox.home, mailbox.work.running
     own_key, at = home.world.new_id(), home.world.time()
     event = replace(event, run_id=own_key)
-    answers = any(question.meant(event.text) is not None for question in running.open_questions(key))
+    answers = any(question.answer_in(event.text) is not None for question in running.open_questions(key))
     if not mailbox.control.takes_turns and not answers:
         known = await home.database.read(_known, event)
         if known is None:

@@ -3,6 +3,8 @@
 A chat with a running turn hears of a shutdown at once or not at all: that is a notice, stored nowhere. An
 announcement of a later life is owed like an answer, under a key of its own, so that each incident is
 announced once, however often the gateway restarts.
+
+This module may touch the lanes, the outbox and the restart markers of the home.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ def remember_requester(home: Home, event: MessageEvent) -> None:
     )
     try:
         write_restart_notify(home.path, notify, home.world)
-    except HomeUnusable as error:  # a full disk is no reason to refuse the restart
+    except HomeUnusable as error:  # a full disk does not prevent the restart
         log.error("restart requester not stored", error=str(error))
 
 

@@ -1,4 +1,4 @@
-"""The chats of one gateway: the connections to their platforms, their lanes, and what was told there.
+"""The chats of one gateway: the connections to their platforms, their lanes and the home channels.
 
 Built in the nursery of the lanes. It may touch the connections and the outbox, and knows no session and no
 turn.
@@ -32,25 +32,25 @@ class HomeChannels:
     """The home channels of the accounts: set by `/sethome`, else by the configuration."""
 
     def __init__(
-        self, home: Home, connections: Mapping[Address, Connection], said: dict[Address, HomeChannel]
+        self, home: Home, connections: Mapping[Address, Connection], chosen: dict[Address, HomeChannel]
     ) -> None:
-        self._home, self._connections, self._said = home, connections, said
+        self._home, self._connections, self._chosen = home, connections, chosen
 
     def of(self, connection: Connection) -> HomeChannel | None:
         """Return the home channel of an account. The configured one belongs to the first account of its
         platform."""
-        said = self._said.get(connection.address)
+        chosen = self._chosen.get(connection.address)
         config = self._home.config.platforms.get(connection.adapter.name)
         first = next(
             other for other in self._connections.values() if other.adapter.name == connection.adapter.name
         )
-        return said or (config.home_channel if config and first is connection else None)
+        return chosen or (config.home_channel if config and first is connection else None)
 
     async def set(self, address: Address, channel: HomeChannel) -> None:
         """Store the home channel of an account, as given by `/sethome`."""
         value = msgspec.json.encode(channel).decode()
         await self._home.database.write(meta.put, _HOME + ":".join(address), value)
-        self._said[address] = channel
+        self._chosen[address] = channel
 
 
 class Chats:

@@ -5,8 +5,10 @@ row whose send has an unknown outcome is never sent again blindly: the platform 
 same key again, or, where it can do neither, gets the row once more later, visibly marked.
 
 A placeholder avoids the mark: the answer is sent as a placeholder, and its text follows as an edit, which may
-be repeated. A crash between the send and its receipt leaves an empty placeholder behind, and the answer goes
-into another message.
+be repeated. A crash between the send and its receipt leaves an empty placeholder in the chat, and the answer
+goes into another message.
+
+This module may touch the link and the outbox; the order and the pauses of a chat belong to `lane`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The lane of a chat: the one task that sends there, one message after the other.
 
-It sends three kinds of things. A *notice* is sent once and not stored. A *stream* is a message that grows
+It sends three kinds of messages. A *notice* is sent once and not stored. A *stream* is a message that grows
 while an answer is written: only its newest text counts, and it is edited at most once per interval. *Owed
 rows* stand in the outbox; `delivery` says how one of them is delivered.
 
@@ -140,7 +140,7 @@ class Lane:
                 continue
             self._hint.clear()
             try:
-                wait = await self._go_on(link)
+                wait = await self._send_all(link)
             except LinkLost:
                 await trio.lowlevel.checkpoint()
                 wait = FIRST_RETRY
@@ -161,7 +161,7 @@ class Lane:
             await self._hint.wait()
         return not self._hint.is_set()  # it may have been set in the same moment in which the wait timed out
 
-    async def _go_on(self, link: Link) -> float | None:
+    async def _send_all(self, link: Link) -> float | None:
         """Send everything that can be sent now. Return the seconds until there may be more; None for
         never."""
         if self.chat in self._gone.reasons:

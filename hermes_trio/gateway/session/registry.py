@@ -1,6 +1,7 @@
 """The registry of the sessions at work. Each is a task in the `work` nursery, started when it has work to do.
 
-Other tasks reach a session only through this registry."""
+Other tasks reach a session only through this registry.
+"""
 
 from __future__ import annotations
 

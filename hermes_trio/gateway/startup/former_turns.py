@@ -40,7 +40,7 @@ async def end_former_turns(home: Home, connections: Mapping[tuple[str, str], Con
             except JournalError as error:  # the message stays as it was shown
                 log.warning("run journal not readable", run=turn.run_id, error=str(error))
                 continue
-            text = texts.cut_off(_said(reading.records))
+            text = texts.cut_off(_text_of(reading.records))
             fitting = chunks(text, connections[address].adapter.traits)[0]
             rows.append(_closing(turn, origin, fitting))
     return await home.database.write(_settle, rows, home.world.time())
@@ -56,7 +56,7 @@ def _left_open(db: sqlite3.Connection) -> list[tuple[TurnRow, SessionSource]]:
     return found
 
 
-def _said(records: Iterable[Record]) -> str:
+def _text_of(records: Iterable[Record]) -> str:
     deltas = (r.payload.get("delta") for r in records if r.event == MessageDelta.event)
     return "".join(delta for delta in deltas if isinstance(delta, str))
 

@@ -49,28 +49,28 @@ async def with_files(
     home: Home, connection: Connection, session_id: str, rows: Sequence[Received]
 ) -> list[Received]:
     """Return the messages of a chat with their files downloaded, and named in their texts."""
-    left, told = MOST_FILES, list[Received]()
+    remaining, done = MOST_FILES, list[Received]()
     with trio.move_on_after(FETCH_WITHIN) as patience:
         for row in rows:
             files, notes = list[Attachment](), list[str]()
             for file in row.event.attachments:
-                left -= 1
-                if left >= 0:
-                    fetched, trouble = await _fetched(home, connection, session_id, file)
+                remaining -= 1
+                if remaining >= 0:
+                    fetched, trouble = await _fetch(home, connection, session_id, file)
                 else:
                     fetched, trouble = file, ""
                 files.append(fetched)
-                notes.append(_named(fetched, trouble))
-            told.append(_telling(row, files, notes))
+                notes.append(_describe(fetched, trouble))
+            done.append(_with_notes(row, files, notes))
     if patience.cancelled_caught:
         log.warning("attachments not downloaded in time", session=session_id)
-        for row in rows[len(told) :]:
+        for row in rows[len(done) :]:
             files = [*row.event.attachments]
-            told.append(_telling(row, files, [_named(one, "it did not come in time") for one in files]))
-    return told
+            done.append(_with_notes(row, files, [_describe(one, "it did not come in time") for one in files]))
+    return done
 
 
-async def _fetched(
+async def _fetch(
     home: Home, connection: Connection, session_id: str, file: Attachment
 ) -> tuple[Attachment, str]:
     """Return the downloaded file and an empty text; or the file unchanged, and why it was not downloaded."""
@@ -125,8 +125,8 @@ def _name(file: Attachment) -> str:
     return f"{hashlib.sha256((file.file_id or '').encode()).hexdigest()[:12]}-{given}"
 
 
-def _named(file: Attachment, trouble: str) -> str:
-    """Return the line that names a file to the agent. Names are data, and cannot end the bracket."""
+def _describe(file: Attachment, trouble: str) -> str:
+    """Return the line that names a file to the agent. A name is data and cannot close the bracket."""
     name = _UNUSUAL.sub("_", file.name or "")
     what = " ".join(part for part in (file.kind, name) if part)
     facts = ", ".join(part for part in (file.mime_type, _size(file.size) if file.size else None) if part)
@@ -136,7 +136,7 @@ def _named(file: Attachment, trouble: str) -> str:
     return f"[Sent along: {what}; not fetched{': ' + trouble if trouble else ''}]"
 
 
-def _telling(row: Received, files: Sequence[Attachment], notes: Sequence[str]) -> Received:
+def _with_notes(row: Received, files: Sequence[Attachment], notes: Sequence[str]) -> Received:
     """Return the message with these files. After /retry its text may name them already."""
     new = [note for note in notes if note not in row.event.text]
     text = "\n".join([row.event.text, *new] if row.event.text else new)

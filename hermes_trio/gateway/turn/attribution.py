@@ -24,19 +24,19 @@ def with_attribution(row: Received, config: GatewayConfig) -> Received:
         return row
     text = event.text
     if event.reply_to_text:
-        text = f'[Replying to: "{_data(event.reply_to_text, LONGEST_QUOTE)}"]\n{text}'
+        text = f'[Replying to: "{_quoted(event.reply_to_text, LONGEST_QUOTE)}"]\n{text}'
     # A message from the page or the API was written by no person of that chat.
     if event.run_id is None and is_shared(
         source,
         group_sessions_per_user=config.group_sessions_per_user,
         thread_sessions_per_user=config.thread_sessions_per_user,
     ):
-        who = f"[{_data(source.user_name or source.participant or 'Somebody', LONGEST_NAME)}] "
+        who = f"[{_quoted(source.user_name or source.participant or 'Somebody', LONGEST_NAME)}] "
         text = text if text.startswith(who) else who + text  # after /retry it has the name already
     return row if text == event.text else replace(row, event=replace(event, text=text))
 
 
-def _data(text: str, most: int) -> str:
+def _quoted(text: str, most: int) -> str:
     """Return the text in one line, without characters that could end the bracket around it."""
     line = " ".join(text.split()).replace("[", "(").replace("]", ")").replace('"', "'")
     return line if len(line) <= most else f"{line[:most]}…"

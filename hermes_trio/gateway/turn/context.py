@@ -1,5 +1,8 @@
 """The turn as its agent sees it: the messages to answer, the transcript so far, and the ways to write, to
-ask, to call tools and to run commands. Each event is in the run journal before it is shown."""
+ask, to call tools and to run commands. Each event is in the run journal before it is shown.
+
+It may touch the journal of its run, its transcript, its chat and its commands; it does not end the turn.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ class TurnContext:
         """Time of the last activity. Waiting for a person counts as activity."""
         return trio.current_time() if self._handle.questions else self._active_at
 
-    # --- the gateway, as far as an agent sees it ---
+    # --- the gateway, for the agent ---
 
     @property
     def session_id(self) -> str:

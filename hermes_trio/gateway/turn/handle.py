@@ -1,4 +1,5 @@
-"""The handle of a turn: its messages, and how other tasks end it, steer it and answer its questions."""
+"""The handle of a turn: its messages, and the means by which other tasks end it, steer it and answer its
+questions. It stores nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from .open_question import OpenQuestion
 
 @dataclass(slots=True)
 class TurnHandle:
-    """A turn from the moment in which its session begins it."""
+    """The handle of a turn, made by its session before the turn begins."""
 
     rows: Sequence[Received]
     """The messages that it answers; none for a resumed turn."""

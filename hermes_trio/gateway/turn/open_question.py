@@ -61,7 +61,7 @@ class OpenQuestion:
     answer: str | None = None
     _answered: trio.Event = field(default_factory=trio.Event)
 
-    def meant(self, text: str) -> str | None:
+    def answer_in(self, text: str) -> str | None:
         """Return the answer that a message gives, or None if it is no answer. Any text answers a question,
         and a number selects its choice; only the known words answer an approval, because any other text is
         meant for the agent."""
@@ -92,7 +92,7 @@ class OpenQuestion:
         await self._answered.wait()
 
 
-def pressed(value: str) -> tuple[str, str]:
+def parse_press(value: str) -> tuple[str, str]:
     """Return the id of the question and the answer in the value of a pressed button."""
     question_id, _, answer = value.removeprefix(PRESS).rpartition(":")
     return question_id, answer

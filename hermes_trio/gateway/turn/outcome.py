@@ -1,5 +1,5 @@
 """The outcome of a turn: the last rows of its transcript, the messages owed to its chat, the last event of
-its run, and the transaction that makes them true."""
+its run, and the transaction that stores the end. All but that transaction is pure."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _counts(usage: Usage | None) -> dict[str, int]:
     return {"input_tokens": total - output, "output_tokens": output, "total_tokens": total}
 
 
-def settled(
+def store_outcome(
     db: sqlite3.Connection, run_id: str, turn_id: int, settlement: Settlement, at: float
 ) -> tuple[Outcome | None, bool]:
     """End the turn of this run. Return its outcome, which is an earlier one if the turn has ended already, or

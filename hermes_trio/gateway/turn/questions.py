@@ -1,5 +1,7 @@
-"""Asking a person during a turn, and waiting for the answer. The clock of inactivity stands still
-meanwhile."""
+"""Asking a person during a turn, and waiting for the answer. The clock of inactivity stands still meanwhile.
+
+It may touch the questions of the turn, its chat, and the tables of approvals and of the inbox.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ left, and all of them have ended: no work goes on after a turn.
 
 Every event is in the run journal before it is shown. The end of a turn is one transaction; the last record of
 the journal follows it. A turn that the gateway cuts stores its end under a shield with a deadline.
+
+It may touch all parts of the gateway that a turn uses; it does not decide which turn is next (`session`).
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from ..processes.background import Background
 from .agent_function import Agent
 from .context import TurnContext
 from .handle import TurnHandle
-from .outcome import last_event, settled, settlement_of
+from .outcome import last_event, settlement_of, store_outcome
 from .progress import show_still_working, show_typing, warn_of_inactivity
 from .turn_run import TurnRun
 
@@ -197,7 +199,7 @@ class Turns:
         rows = turn.last_rows(outcome) if turn is not None else ()
         settlement = settlement_of(run, turn, outcome, rows, self.shutdown.cut_reason() if is_cut else "")
         stands, closes = await self.home.database.write(
-            settled, run.run_id, run.turn_id, settlement, self.home.world.time()
+            store_outcome, run.run_id, run.turn_id, settlement, self.home.world.time()
         )
         if stands is None and turn is None:
             return Outcome.UNSTARTED  # its journal stays empty, and its run id may be used again

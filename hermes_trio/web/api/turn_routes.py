@@ -51,7 +51,7 @@ class TurnRoutes:
         body = await read_json(request, QuestionAnswer)
         waiting = self.open_questions(entry.session_key) if entry.ended_at is None else []
         asked = next((one for one in waiting if one.id == body.id), None)
-        meant = asked.meant(body.answer) if asked is not None else None
+        meant = asked.answer_in(body.answer) if asked is not None else None
         if asked is not None and meant is None:
             message = (
                 "This does not answer the question."
