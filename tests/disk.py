@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -13,9 +14,28 @@ import outcome
 import trio
 
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
+from hermes_trio.state.db.database import Database
 
 Done = Callable[[outcome.Outcome[Any]], object]
 Job = tuple[Callable[[], Any], Done]
+
+
+@contextmanager
+def refusing_writes(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let this connection refuse every write in the block, as on a full disk."""
+    connection.execute("PRAGMA query_only = 1")
+    try:
+        yield
+    finally:
+        with suppress(sqlite3.ProgrammingError):  # closed in the block
+            connection.execute("PRAGMA query_only = 0")
+
+
+@asynccontextmanager
+async def full_disk(database: Database) -> AsyncIterator[None]:
+    """Let this database refuse every write in the block."""
+    with refusing_writes(await database.write(lambda connection: connection)):
+        yield
 
 
 class Disk:

@@ -22,8 +22,10 @@ from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import Guarded, Setup, serve
 from hermes_trio.gateway.turn.agent_function import Agent as TurnAgent
 from hermes_trio.gateway.turn.context import TurnContext
+from hermes_trio.host.home.state_file import Status, read_status
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
-from hermes_trio.state.tables import inbox, sessions, transcript, turns
+from hermes_trio.state.tables import endings, inbox, sessions, transcript, turns
+from hermes_trio.state.tables.endings import EndingRow
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.testing import MemoryPlatform, Script, perform
 from hermes_trio.web.app import Web
@@ -183,6 +185,19 @@ class Stage:
             return turns.of_session(db, self.entry(chat).session_id)
         finally:
             db.close()
+
+    def status(self) -> Status:
+        """Return the content of the state file."""
+        found = read_status(self.home)
+        assert found is not None
+        return found
+
+    def ending(self) -> EndingRow:
+        """Return the latest stored ending."""
+        with closing(sqlite3.connect(self.home / "gateway.db")) as db:
+            found = endings.latest(db)
+        assert found is not None
+        return found
 
     def outcomes(self, chat: str = "42") -> list[str | None]:
         """Return the outcomes of the turns of a chat's session; None for a turn that has not ended."""

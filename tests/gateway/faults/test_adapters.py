@@ -1,5 +1,5 @@
-"""What an adapter may do to the gateway: lose its own link. Whatever fails in it, whatever it says that it
-has received, the others are served, and a stop is a stop."""
+"""Faulty adapters: an adapter that fails or reports impossible events can only lose its own link. Other
+chats are served, and a stop is no crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def fails_when_it_is_cancelled() -> None:
 
 
 class Wordless(Exception):
-    """An error that cannot even be told."""
+    """An error without a text: `str` of it raises."""
 
     def __str__(self) -> str:
         raise ValueError("no words")
@@ -35,12 +35,12 @@ class Wordless(Exception):
 
 
 @pytest.mark.parametrize("call", ["connect", "send", "edit"])
-async def test_an_error_that_cannot_be_told_hurts_nobody(
+async def test_an_error_of_an_adapter_without_a_text_does_not_disturb_other_chats(
     stage: Stage, call: Literal["connect", "send", "edit"]
 ) -> None:
     stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
     async with stage.life():
-        await trio.sleep(1)  # it is connected
+        await trio.sleep(1)  # until the platform is connected
         stage.platform.fails(call, Wordless())
         if call == "connect":
             stage.platform.drop()
@@ -52,7 +52,7 @@ async def test_an_error_that_cannot_be_told_hurts_nobody(
 
 
 class Hooked:
-    """A link that does something else first."""
+    """A wrapper of a link, for a link that behaves differently in one way."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -62,7 +62,7 @@ class Hooked:
 
 
 class Hanging(Hooked):
-    """One whose call hangs once, with a task in it that fails when it is cancelled."""
+    """A link with a call that hangs once, with a task in it that fails when it is cancelled."""
 
     def __init__(self, link: Link, hangs: str) -> None:
         super().__init__(link)
@@ -87,7 +87,7 @@ class Hanging(Hooked):
 
 
 class WithCalls(MemoryPlatform):
-    """Its links hang once, in the call of this name."""
+    """A platform whose links hang once, in the call named by `slow`."""
 
     slow = ""
 
@@ -98,9 +98,7 @@ class WithCalls(MemoryPlatform):
 
 
 @pytest.mark.parametrize("call", ["send", "edit", "typing"])
-async def test_a_task_of_a_call_that_fails_when_the_call_takes_too_long_hurts_nobody(
-    stage: Stage, call: str
-) -> None:
+async def test_a_call_with_a_failing_task_can_time_out(stage: Stage, call: str) -> None:
     platform = stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
     platform.slow = call
     stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
@@ -114,9 +112,7 @@ async def test_a_task_of_a_call_that_fails_when_the_call_takes_too_long_hurts_no
 
 
 @pytest.mark.parametrize("call", ["send", "edit", "typing"])
-async def test_a_task_of_a_call_that_fails_when_the_gateway_stops_keeps_it_from_nothing(
-    stage: Stage, call: str
-) -> None:
+async def test_a_call_with_a_failing_task_does_not_disturb_a_stop(stage: Stage, call: str) -> None:
     platform = stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
     platform.slow = call
     stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).hangs())
@@ -128,7 +124,7 @@ async def test_a_task_of_a_call_that_fails_when_the_gateway_stops_keeps_it_from_
 
 
 class WithTasks(MemoryPlatform):
-    """A connection is a nursery, and one of its tasks fails when it is cancelled."""
+    """A platform whose connection is a nursery with a task that fails when it is cancelled."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:  # type: ignore[override]
@@ -137,7 +133,7 @@ class WithTasks(MemoryPlatform):
             yield link
 
 
-async def test_a_connection_that_fails_while_it_is_closed_does_not_make_a_stop_a_crash(stage: Stage) -> None:
+async def test_a_stop_is_no_crash_if_closing_a_connection_fails(stage: Stage) -> None:
     stage.platform = WithTasks(traits=Traits(edits=True, typing=True))
     async with stage.life() as gateway:
         await stage.says("hello")
@@ -147,7 +143,7 @@ async def test_a_connection_that_fails_while_it_is_closed_does_not_make_a_stop_a
 
 
 class Receiving(Hooked):
-    """A link that has received this before all else."""
+    """A link that receives an impossible event before all others."""
 
     def __init__(self, link: Link, what: list[object]) -> None:
         super().__init__(link)
@@ -161,7 +157,7 @@ class Receiving(Hooked):
 
 
 class Mistaken(MemoryPlatform):
-    """Once it says that it has received what no adapter should."""
+    """A platform that receives an impossible event once."""
 
     def __init__(self, what: object) -> None:
         super().__init__(traits=Traits(edits=True, typing=True))
@@ -199,9 +195,7 @@ def said(text: object = "hi", chat: object = "42", **more: object) -> object:
         pytest.param(said(platform="other"), id="another platform"),
     ],
 )
-async def test_what_nobody_can_have_received_is_trouble_of_its_adapter_alone(
-    stage: Stage, what: object
-) -> None:
+async def test_an_impossible_event_ends_only_the_link_of_its_adapter(stage: Stage, what: object) -> None:
     stage.platform = Mistaken(what)
     async with stage.life():
         await trio.sleep(100)

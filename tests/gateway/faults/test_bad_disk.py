@@ -1,5 +1,4 @@
-"""What a stop, a start and a return make of a disk that fails: what the disk refuses is missing, and nothing
-else is."""
+"""Stops, starts and releases on a disk that fails: only the refused data is missing."""
 
 from __future__ import annotations
 
@@ -10,21 +9,21 @@ import trio
 from hermes_trio.host.home.markers import RESTART_NOTIFY, RESTART_PENDING
 from hermes_trio.host.home.state_file import read_status
 from hermes_trio.testing import Script
-from tests.gateway.faults.test_full_disk import taking_no_writes
+from tests.disk import full_disk
 from tests.stage import Stage
 
 
-async def test_a_restart_whose_marker_cannot_be_written_is_a_restart_all_the_same(stage: Stage) -> None:
+async def test_a_restart_whose_marker_cannot_be_written_remains_a_restart(stage: Stage) -> None:
     async with stage.life() as gateway:
         await stage.says("hello")
-        (stage.home / RESTART_PENDING).mkdir()  # stands for a disk that takes no file
+        (stage.home / RESTART_PENDING).mkdir()  # instead of a disk that takes no file
         gateway.stop(restart=True, grace=0)
     status = read_status(stage.home)
     assert status is not None
     assert (status.gateway_state, status.restart_requested) == ("stopped", True)
 
 
-async def test_a_restart_that_is_asked_in_a_chat_happens_on_a_full_disk(stage: Stage) -> None:
+async def test_a_restart_from_a_chat_happens_on_a_full_disk(stage: Stage) -> None:
     async with stage.life() as gateway:
         await stage.says("hello")
         (stage.home / RESTART_NOTIFY).mkdir()
@@ -34,7 +33,7 @@ async def test_a_restart_that_is_asked_in_a_chat_happens_on_a_full_disk(stage: S
         assert gateway.control.current.kind == "restart"
 
 
-async def test_a_hold_that_ends_while_the_disk_takes_nothing_ends_when_it_takes_something(
+async def test_a_hold_released_on_a_full_disk_ends_when_there_is_room(
     stage: Stage,
 ) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
@@ -46,24 +45,24 @@ async def test_a_hold_that_ends_while_the_disk_takes_nothing_ends_when_it_takes_
     async with stage.life() as gateway:
         gateway.control.hold(True)
         await trio.sleep(20)
-        async with taking_no_writes(gateway):
+        async with full_disk(gateway.home.database):
             gateway.control.hold(False)
             await trio.sleep(20)
         await trio.sleep(60)
         assert stage.platform.chat("42").texts[-1] == "All done."
 
 
-async def test_one_journal_that_cannot_be_read_keeps_nobody_from_starting(stage: Stage) -> None:
+async def test_a_start_succeeds_with_an_unreadable_journal(stage: Stage) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     left = stage.home.with_name("left")
     async with stage.life():
         await stage.says("hang")
         await trio.sleep(5)
-        shutil.copytree(stage.home, left)  # as a kill leaves it: the turn has no end
+        shutil.copytree(stage.home, left)  # the files after a kill: the turn has no end
         stage.platform.drop()
     [journal] = (left / "journal").rglob("*.jsonl")
     journal.unlink()
-    journal.mkdir()  # stands for one that the disk does not give back
+    journal.mkdir()  # instead of a file that the disk cannot read
     stage.home = left
     stage.agent.on("hang", Script().says("All done."))
     async with stage.life():
@@ -71,7 +70,7 @@ async def test_one_journal_that_cannot_be_read_keeps_nobody_from_starting(stage:
         assert stage.platform.chat("42").texts[-1] == "All done."
 
 
-async def test_a_cut_turn_whose_taking_up_the_disk_refuses_is_taken_up_when_it_takes_writes_again(
+async def test_a_resume_on_a_full_disk_happens_when_there_is_room(
     stage: Stage,
 ) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
@@ -82,7 +81,7 @@ async def test_a_cut_turn_whose_taking_up_the_disk_refuses_is_taken_up_when_it_t
     stage.platform.hangs("connect", 10)
     async with stage.life() as gateway:
         await trio.sleep(5)
-        async with taking_no_writes(gateway):
+        async with full_disk(gateway.home.database):
             await trio.sleep(20)
         await trio.sleep(60)
         assert stage.platform.chat("42").texts[-1] == "All done."

@@ -1,5 +1,5 @@
-"""The files of the open database are removed or replaced: nothing is accepted that the next start would not
-find, and nothing that was accepted is lost."""
+"""Files of the open database are removed or replaced: no message is accepted that the next start would not
+find, and no accepted message is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOGS = "gateway.db-wal", "gateway.db-shm"
 
 
 def said(path: Path) -> list[str]:
-    """The messages in a database, as another program reads them."""
+    """Return the messages in a database, read by a connection of another program."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         return [text for (text,) in db.execute("SELECT event ->> 'text' FROM inbox ORDER BY inbox_id")]
@@ -57,7 +57,7 @@ def remove_home(home: Path) -> None:
     shutil.rmtree(home)
 
 
-HANDS = (
+DAMAGES = (
     remove_database,
     remove_database_and_log,
     remove_log,
@@ -68,19 +68,19 @@ HANDS = (
 )
 
 
-@pytest.mark.parametrize("hand", HANDS)
-async def test_a_gateway_whose_database_is_gone_saves_it_and_ends_and_the_next_life_has_all(
-    stage: Stage, hand: object
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_removed_database_is_saved_and_the_next_life_has_all_of_it(
+    stage: Stage, damage: object
 ) -> None:
-    assert callable(hand)
+    assert callable(damage)
     async with stage.life() as gateway:
         for number in range(3):
             await stage.says(f"before {number}")
         await trio.sleep(1)
-        hand(stage.home)
+        damage(stage.home)
         stage.platform.post("after")
         await trio.sleep(1)
-        assert stage.platform.chat("42").texts[-1] == "You said: before 2", "it is not accepted"
+        assert stage.platform.chat("42").texts[-1] == "You said: before 2", "the message is not accepted"
         assert not gateway.control.takes_turns
         ending = gateway.control.current
         assert ending is not None
@@ -89,7 +89,7 @@ async def test_a_gateway_whose_database_is_gone_saves_it_and_ends_and_the_next_l
         await trio.sleep(5)
         assert stage.ended_at is not None
     status = read_status(stage.home)
-    if hand is not rename_home:
+    if damage is not rename_home:
         assert status is not None
         assert (is_wanted(status), status.exit_reason) == (True, "database replaced")
     async with stage.life():
@@ -101,7 +101,7 @@ async def test_a_gateway_whose_database_is_gone_saves_it_and_ends_and_the_next_l
 
 
 @pytest.mark.parametrize("with_logs", [False, True])
-async def test_a_database_that_is_put_in_its_place_stays_untouched_and_a_copy_lies_beside_it(
+async def test_a_replaced_database_stays_untouched_with_a_copy_of_ours_beside_it(
     stage: Stage, *, with_logs: bool
 ) -> None:
     old = stage.home.with_name("old")
@@ -121,14 +121,16 @@ async def test_a_database_that_is_put_in_its_place_stays_untouched_and_a_copy_li
     if with_logs:
         assert said(stage.home / "gateway.db") == ["old"]
     else:
-        assert not any((stage.home / name).exists() for name in LOGS), "a log of ours would be mixed into it"
+        assert not any((stage.home / name).exists() for name in LOGS), (
+            "a log of our database would be mixed into the new one"
+        )
     async with stage.life():
         await trio.sleep(60)
         assert stage.platform.chat("42").texts.count("You said: after") == 1
     assert said(saved) == ["old", "before", "after"]
 
 
-async def test_a_turn_that_runs_is_told_of_the_ending_and_taken_up_by_the_next_life(stage: Stage) -> None:
+async def test_a_turn_on_a_removed_database_is_told_of_the_ending_and_resumed(stage: Stage) -> None:
     stage.agent.on("work", Script().says("I begin.").hangs())
     async with stage.life():
         await stage.says("work")
@@ -146,12 +148,12 @@ async def test_a_turn_that_runs_is_told_of_the_ending_and_taken_up_by_the_next_l
         assert stage.platform.chat("43").texts == ["You said: hello"]
 
 
-async def test_a_copy_that_cannot_be_saved_keeps_the_gateway_there_and_refusing(stage: Stage) -> None:
-    """The open file is all there is, and is gone with the process."""
+async def test_a_gateway_stays_and_refuses_while_its_database_cannot_be_saved(stage: Stage) -> None:
+    """The open file is the only copy, and it would be lost with the process."""
     async with stage.life() as gateway:
         await stage.says("before")
         await trio.sleep(1)
-        (stage.home / "gateway.db.saved.part").mkdir()  # stands for a full disk
+        (stage.home / "gateway.db.saved.part").mkdir()  # instead of a full disk
         remove_database_and_log(stage.home)
         stage.platform.post("after")
         await trio.sleep(600)
@@ -166,7 +168,7 @@ async def test_a_copy_that_cannot_be_saved_keeps_the_gateway_there_and_refusing(
         assert stage.platform.chat("42").texts == ["You said: before", "You said: after"]
 
 
-async def test_a_stop_of_an_idle_gateway_saves_a_database_that_was_removed(stage: Stage) -> None:
+async def test_a_stop_of_an_idle_gateway_saves_a_removed_database(stage: Stage) -> None:
     async with stage.life() as gateway:
         await stage.says("before")
         await trio.sleep(1)

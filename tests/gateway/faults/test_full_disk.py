@@ -1,59 +1,39 @@
-"""The disk takes no more for a while: what is said is not accepted, what ends is kept until it can be stored,
-and when there is room everything goes on, once."""
+"""A disk that is full for a while: no message is accepted, ends of turns wait in memory, and everything goes
+on once when there is room."""
 
 from __future__ import annotations
-
-import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 import trio
 
-from hermes_trio.gateway.facade import Gateway
 from hermes_trio.testing import Script
+from tests.disk import full_disk
 from tests.stage import Stage
 
 
-@asynccontextmanager
-async def taking_no_writes(gateway: Gateway) -> AsyncIterator[None]:
-    """The database refuses every write in here, as on a disk that has gone read-only."""
-
-    connection = await gateway.home.database.write(_refuse_all)
-    try:
-        yield
-    finally:
-        connection.execute("PRAGMA query_only = 0")
-
-
-def _refuse_all(db: sqlite3.Connection) -> sqlite3.Connection:
-    db.execute("PRAGMA query_only = 1")
-    return db
-
-
-async def test_what_cannot_be_stored_is_not_accepted_and_comes_again(
+async def test_a_message_that_cannot_be_stored_is_not_accepted_and_comes_again(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage.life() as gateway:
-        async with taking_no_writes(gateway):
+        async with full_disk(gateway.home.database):
             stage.platform.post("hello")
             await trio.sleep(100)
             assert stage.platform.chat("42").texts == []
         told = [text for text in caplog.messages if "platform event not stored" in text]
-        assert len(told) == 1, "whoever reads the log hears of it"
-        assert "readonly" in told[0], "and why"
-        assert "link lost" not in caplog.text, "the platform has not failed"
+        assert len(told) == 1, "the problem is logged once"
+        assert "readonly" in told[0], "the log has the reason"
+        assert "link lost" not in caplog.text, "the link is not blamed"
         await trio.sleep(2)
         assert stage.platform.chat("42").texts == ["You said: hello"]
         assert len(stage.turns()) == 1
 
 
 @pytest.mark.parametrize("seconds", [3, 100, 3600])
-async def test_after_a_full_disk_a_link_hears_at_once_however_long_it_was_full(
+async def test_a_link_receives_again_at_once_after_any_time_of_a_full_disk(
     stage: Stage, seconds: float
 ) -> None:
     async with stage.life() as gateway:
-        async with taking_no_writes(gateway):
+        async with full_disk(gateway.home.database):
             for number in range(3):
                 stage.platform.post(f"hello {number}", chat=str(number))
             await trio.sleep(seconds)
@@ -67,7 +47,7 @@ async def test_after_a_full_disk_a_link_hears_at_once_however_long_it_was_full(
         assert gateway.home.board.status.gateway_state == "running"
 
 
-async def test_a_link_that_comes_up_while_the_disk_is_full_stays_up_and_takes_up_what_waits(
+async def test_a_link_that_connects_on_a_full_disk_stays_up_and_resumes_later(
     stage: Stage,
 ) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
@@ -77,7 +57,7 @@ async def test_a_link_that_comes_up_while_the_disk_is_full_stays_up_and_takes_up
     stage.agent.on("hang", Script().says("All done."))
     stage.platform.hangs("connect", 10)
     async with stage.life() as gateway:
-        async with taking_no_writes(gateway):
+        async with full_disk(gateway.home.database):
             await trio.sleep(1000)
             stage.platform.post("hello", chat="43")
         await trio.sleep(60)
@@ -86,11 +66,11 @@ async def test_a_link_that_comes_up_while_the_disk_is_full_stays_up_and_takes_up
         assert [op.what for op in stage.platform.history].count("connect") == 2
 
 
-async def test_an_answer_waits_for_the_disk_and_is_given_once(stage: Stage) -> None:
+async def test_an_answer_waits_for_the_disk_and_is_sent_once(stage: Stage) -> None:
     stage.agent.on("work", Script().takes(20).says("Done."))
     async with stage.life() as gateway:
         await stage.says("work")
-        async with taking_no_writes(gateway):
+        async with full_disk(gateway.home.database):
             await trio.sleep(100)
             assert "Done." not in stage.platform.chat("42").texts
         await trio.sleep(100)
@@ -101,13 +81,13 @@ async def test_an_answer_waits_for_the_disk_and_is_given_once(stage: Stage) -> N
         assert stage.platform.chat("42").last == "You said: hello"
 
 
-async def test_a_stop_does_not_wait_for_the_disk_and_a_finished_answer_is_not_made_twice(
+async def test_a_stop_does_not_wait_for_the_disk_and_a_finished_turn_is_not_repeated(
     stage: Stage,
 ) -> None:
     stage.agent.on("work", Script().takes(20).says("Done."))
     async with stage.life() as gateway:
         await stage.says("work")
-        async with taking_no_writes(gateway):
+        async with full_disk(gateway.home.database):
             await trio.sleep(100)
             gateway.stop(grace=50)
             await trio.sleep(49)
@@ -124,7 +104,7 @@ async def test_a_delivery_waits_for_the_disk(stage: Stage) -> None:
     async with stage.life() as gateway:
         await stage.says("work")
         await trio.sleep(5)
-        async with taking_no_writes(gateway):
+        async with full_disk(gateway.home.database):
             await trio.sleep(100)
             stage.platform.post("/help")
         await trio.sleep(100)
@@ -132,16 +112,18 @@ async def test_a_delivery_waits_for_the_disk(stage: Stage) -> None:
         assert [op.what for op in stage.platform.history].count("send") <= 3
     async with stage.life():
         await trio.sleep(100)
-        assert stage.platform.chat("42").texts.count("Done.") == 1, "its receipt was stored in the end"
+        assert stage.platform.chat("42").texts.count("Done.") == 1, (
+            "its receipt is stored, so it is not sent again"
+        )
 
 
-async def test_a_disk_that_takes_nothing_does_not_keep_the_gateway(stage: Stage) -> None:
+async def test_a_stop_ends_in_time_on_a_full_disk(stage: Stage) -> None:
     stage.agent.on("hang", Script().hangs())
     async with stage.life() as gateway:
         await stage.says("hang")
-        await gateway.home.database.write(_refuse_all)
-        gateway.stop(grace=10)
-        await trio.sleep(60)
+        async with full_disk(gateway.home.database):
+            gateway.stop(grace=10)
+            await trio.sleep(60)
         assert stage.ended_at is not None
         assert stage.ended_at <= 15
     async with stage.life():

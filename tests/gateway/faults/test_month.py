@@ -1,5 +1,5 @@
-"""A month of a gateway that many people use: chats that come and go, resets, restarts, a kill now and then.
-What it keeps does not grow: files, rows, bytes, and what is in memory."""
+"""A month of a gateway with many users: chats come and go, with resets, restarts and stops. Its files, rows,
+pages and objects in memory do not grow."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ DAY = 24 * HOUR
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much there is."""
+    """Sizes of a home and of the process."""
 
     files: int
     rows: int
     index: int
     """Blocks of the search index."""
     pages: int
-    """Of the database, those in use and those to be used again."""
+    """Pages of the database, free ones included."""
     objects: int
 
     @classmethod
@@ -53,7 +53,7 @@ class Size:
 
 
 class Month:
-    """Many chats, of which each is used for a few days and then perhaps never again."""
+    """A use of the stage by many chats; each chat is used for a few days."""
 
     def __init__(self, stage: Stage, chats_a_day: int) -> None:
         self.stage, self.chats_a_day = stage, chats_a_day
@@ -70,7 +70,7 @@ class Month:
         self.said = 0
 
     async def day(self, number: int) -> None:
-        """One day, in one or more lives."""
+        """Play one day, in one or more lives."""
         hours_of_lives = self.dice.choice([(24,), (10, 14), (3, 9, 12)])
         for hours in hours_of_lives:
             async with self.stage.life() as gateway:
@@ -81,7 +81,7 @@ class Month:
                 await trio.sleep(60)
                 cause = self.dice.choice([Cause.PLANNED, Cause.RESTART, Cause.SIGNAL])
                 gateway.control.ask(Ending(cause, grace=self.dice.choice([0, 30]), asked_by="the month"))
-        # What was said and seen is the month's own, and no part of what the gateway keeps.
+        # The records of the test are no part of the measured sizes.
         self.stage.platform = MemoryPlatform(traits=Traits(edits=True))
         self.stage.agent.began.clear()
         self.stage.agent.left.clear()
@@ -89,7 +89,7 @@ class Month:
 
     async def hour(self, day: int) -> None:
         for _ in range(max(1, self.chats_a_day // 24)):
-            # New people, and some who were here on one of the days before.
+            # New chats, and some chats of the days before.
             chat = f"{day - self.dice.choice([0, 0, 0, 0, 1, 2])}-{self.dice.randrange(self.chats_a_day)}"
             text = " ".join(self.dice.choices(WORDS, k=12))
             await self.stage.platform.says(text, chat=chat)
@@ -111,7 +111,7 @@ async def played(stage: Stage, *, days: int, chats_a_day: int) -> dict[int, Size
 
 
 def flat(sizes: dict[int, Size], what: Callable[[Size], int], *, slack: float) -> None:
-    """From when the first things were forgotten on, the last third is no larger than the second."""
+    """Check that the last third of the days is not larger than the second, after the first deletions."""
     days = len(sizes)
     second = [what(sizes[day]) for day in range(days // 3, 2 * days // 3)]
     third = [what(sizes[day]) for day in range(2 * days // 3, days)]
@@ -125,9 +125,11 @@ def flat(sizes: dict[int, Size], what: Callable[[Size], int], *, slack: float) -
         pytest.param(30, 240, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]),
     ],
 )
-async def test_a_month_leaves_no_more_behind_than_a_week(stage: Stage, days: int, chats_a_day: int) -> None:
+async def test_the_size_of_a_home_does_not_grow_within_a_month(
+    stage: Stage, days: int, chats_a_day: int
+) -> None:
     sizes = await played(stage, days=days, chats_a_day=chats_a_day)
-    print(*(f"day {day}: {size}" for day, size in sizes.items()), sep="\n")  # shown where it fails
+    print(*(f"day {day}: {size}" for day, size in sizes.items()), sep="\n")  # shown if the test fails
     flat(sizes, lambda size: size.files, slack=0.2)
     flat(sizes, lambda size: size.rows, slack=0.2)
     flat(sizes, lambda size: size.index, slack=1.0)

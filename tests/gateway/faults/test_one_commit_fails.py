@@ -1,5 +1,5 @@
-"""One commit of many fails, as on a disk that is full for a moment, whichever it is: nothing is lost, nothing
-is said twice, and what comes next is served."""
+"""One failing commit, as on a disk that is full for a moment: whichever it is, nothing is lost, nothing is
+sent twice, and the next message is served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import Traits
 from hermes_trio.state.db.database import Database
 from hermes_trio.testing import MemoryPlatform, Script
-from tests.gateway.intake.test_buttons import Asking
+from tests.disk import refusing_writes
+from tests.gateway.turns.asking import AskingAgent
 from tests.stage import KEY, Stage
 
 T = TypeVar("T")
@@ -33,15 +34,15 @@ TRAITS = {
 }
 
 
-class Disk:
-    """One on which a commit fails."""
+class FailingCommit:
+    """A disk on which one commit fails."""
 
     def __init__(self) -> None:
         self._connection: sqlite3.Connection | None = None
         self._left = 0
 
     async def fails(self, database: Database, number: int) -> None:
-        """Let the commit of this number, from now on, fail."""
+        """Let the commit with this number fail, counted from now."""
         self._connection = await database.write(lambda connection: connection)
         await trio.testing.wait_all_tasks_blocked()
         self._left = number
@@ -55,35 +56,34 @@ class Disk:
                 if name != "store-writer" or self._left or self._connection is None:
                     runner(job, done)
                     return
-                self._connection.execute("PRAGMA query_only = 1")
-                try:
+                with refusing_writes(self._connection):
                     runner(job, done)
-                finally:
-                    self._connection.execute("PRAGMA query_only = 0")
 
             yield run
 
 
 @pytest.fixture
-def disk(stage: Stage) -> Disk:
-    disk = Disk()
+def disk(stage: Stage) -> FailingCommit:
+    disk = FailingCommit()
     stage.worker = disk.worker
     return disk
 
 
 SAYS = {"/new": "✨", "/undo": "↩", "/stop": "⚡"}
-"""How what a command says begins."""
+"""Begin of the reply to a command."""
 
 
 def answered(texts: list[str], words: str) -> bool:
-    """Whether this is there once; or, once, why it is not."""
+    """Return whether the answer or the notice of its failure is there once."""
     troubles = [text for text in texts if "cannot be written" in text]
     return (sum(words in text for text in texts) == 1 and not troubles) or len(troubles) == 1
 
 
 @pytest.mark.parametrize("traits", TRAITS)
 @pytest.mark.parametrize("number", range(1, 15))
-async def test_of_a_turn(stage: Stage, disk: Disk, number: int, traits: str) -> None:
+async def test_a_turn_survives_one_failed_commit(
+    stage: Stage, disk: FailingCommit, number: int, traits: str
+) -> None:
     stage.platform = MemoryPlatform(traits=TRAITS[traits])
     stage.agent.on("work", Script().says("One. ", pieces=2, seconds=2).calls("tool", seconds=1).says("Two."))
     async with stage.life() as gateway:
@@ -98,20 +98,24 @@ async def test_of_a_turn(stage: Stage, disk: Disk, number: int, traits: str) -> 
 
 
 @pytest.mark.parametrize("number", range(1, 12))
-async def test_of_a_run_that_was_promised(stage: Stage, disk: Disk, number: int) -> None:
+async def test_an_accepted_request_survives_one_failed_commit(
+    stage: Stage, disk: FailingCommit, number: int
+) -> None:
     async with stage.life() as gateway:
         await disk.fails(gateway.home.database, number)
         try:
             await post(gateway.mailbox, KEY.format("42"), stage.platform.event("work"))
         except StoreError:
-            assert number == 1, "it was not accepted, and whoever asked knows"
+            assert number == 1, "the request was not accepted, and the caller knows"
             return
         await trio.sleep(2000)
         assert answered(stage.platform.chat("42").texts, "You said: work")
 
 
 @pytest.mark.parametrize("number", range(1, 12))
-async def test_of_a_turn_that_is_taken_up(stage: Stage, disk: Disk, number: int) -> None:
+async def test_a_resumed_turn_survives_one_failed_commit(
+    stage: Stage, disk: FailingCommit, number: int
+) -> None:
     stage.agent.on("work", Script().says("I begin.").hangs())
     async with stage.life():
         await stage.says("work")
@@ -129,7 +133,9 @@ async def test_of_a_turn_that_is_taken_up(stage: Stage, disk: Disk, number: int)
     "command", ["/new", "/undo", "/retry", "/stop", "/queue more", "/background more", "/steer more"]
 )
 @pytest.mark.parametrize("number", range(1, 8))
-async def test_of_a_command(stage: Stage, disk: Disk, number: int, command: str) -> None:
+async def test_a_command_survives_one_failed_commit(
+    stage: Stage, disk: FailingCommit, number: int, command: str
+) -> None:
     stage.agent.on("work", Script().says("One. ").takes(50).says("Two."))
     async with stage.life() as gateway:
         await stage.says("work")
@@ -143,7 +149,7 @@ async def test_of_a_command(stage: Stage, disk: Disk, number: int, command: str)
         if command == "/retry":
             assert sum("Two." in text or "cannot be written" in text for text in texts) == 1
         if command in SAYS:
-            assert sum(text.startswith((SAYS[command], "⚠ /")) for text in texts) == 1, "one word about it"
+            assert sum(text.startswith((SAYS[command], "⚠ /")) for text in texts) == 1, "one reply"
         await stage.says("again")
         await trio.sleep(2000)
         assert stage.platform.chat("42").texts[-1] == "You said: again"
@@ -152,10 +158,12 @@ async def test_of_a_command(stage: Stage, disk: Disk, number: int, command: str)
 
 @pytest.mark.parametrize("presses", [False, True])
 @pytest.mark.parametrize("number", range(1, 6))
-async def test_of_an_answer(stage: Stage, disk: Disk, number: int, *, presses: bool) -> None:
-    """What is stored and not yet given to the turn that asked is given to it later, and begins no other."""
+async def test_an_answer_to_a_question_survives_one_failed_commit(
+    stage: Stage, disk: FailingCommit, number: int, *, presses: bool
+) -> None:
+    """A stored answer that did not reach the asking turn is given to it later, and begins no other turn."""
     stage.platform = MemoryPlatform(traits=Traits(edits=True, buttons=True))
-    stage.agent = Asking()
+    stage.agent = AskingAgent()
     async with stage.life() as gateway:
         await stage.says("which")
         await trio.sleep(5)

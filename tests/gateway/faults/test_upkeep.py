@@ -1,4 +1,4 @@
-"""A home does not grow for ever, and what somebody may still need stays in it."""
+"""Retention: old data of a home is deleted, and data that is still needed stays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def journals(stage: Stage) -> list[str]:
     return sorted(path.name for path in (stage.home / "journal").glob("*"))
 
 
-async def test_each_thing_is_kept_for_its_time_and_no_longer(stage: Stage) -> None:
+async def test_each_kind_of_data_is_kept_for_its_time_only(stage: Stage) -> None:
     stage.config = keeping(stage.config)
     async with stage.life():
         await stage.says("hello")
@@ -73,7 +73,7 @@ async def test_each_thing_is_kept_for_its_time_and_no_longer(stage: Stage) -> No
         assert rows(stage, table) == 0
 
 
-async def test_a_session_that_is_used_keeps_what_was_said_long_ago(stage: Stage) -> None:
+async def test_a_session_in_use_keeps_its_old_messages(stage: Stage) -> None:
     stage.config = keeping(stage.config)
     async with stage.life():
         for day in range(14):
@@ -85,7 +85,7 @@ async def test_a_session_that_is_used_keeps_what_was_said_long_ago(stage: Stage)
         assert 4 <= len(list(directory.iterdir())) <= 6
 
 
-async def test_a_turn_that_runs_keeps_its_journal_and_its_session(stage: Stage) -> None:
+async def test_a_running_turn_keeps_its_journal_and_its_session(stage: Stage) -> None:
     stage.platform = MemoryPlatform(traits=Traits(edits=True))
     one_day = RetentionConfig(journal_days=1, session_days=1)
     agent = AgentConfig(gateway_timeout=0, gateway_notify_interval=0, gateway_timeout_warning=0)
@@ -95,15 +95,15 @@ async def test_a_turn_that_runs_keeps_its_journal_and_its_session(stage: Stage) 
         await stage.says("work")
         await trio.sleep(HOUR)
         [journal] = (stage.home / "journal").glob("*/*.jsonl")
-        os.utime(journal, (0, 0))  # it has been silent for long
+        os.utime(journal, (0, 0))  # the process has been silent for long
         await trio.sleep(8 * DAY)
         assert len(journals(stage)) == rows(stage, "sessions") == 1
         await trio.sleep(DAY + HOUR)
         assert stage.platform.chat("42").last == "I begin. Done."
 
 
-async def test_files_that_no_row_knows_go_when_they_are_old_themselves(stage: Stage) -> None:
-    """A kill may come between the row and the file."""
+async def test_files_without_a_row_are_deleted_by_their_own_age(stage: Stage) -> None:
+    """Files without a row come from a kill between the two writes."""
     stage.config = keeping(stage.config)
 
     def file(name: str, age: float) -> Path:
@@ -131,7 +131,7 @@ async def test_files_that_no_row_knows_go_when_they_are_old_themselves(stage: St
         assert [path.exists() for path in (*young, *theirs)] == [False] * 2 + [True] * 2
 
 
-async def test_trouble_with_one_thing_keeps_nothing_else_from_being_done(
+async def test_a_failing_deletion_does_not_prevent_the_others(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage.config = keeping(stage.config)
@@ -145,7 +145,7 @@ async def test_trouble_with_one_thing_keeps_nothing_else_from_being_done(
     assert "_forget_outputs" in caplog.text
 
 
-async def test_a_long_stop_is_caught_up_with_a_minute_after_the_start(stage: Stage) -> None:
+async def test_upkeep_after_a_long_stop_is_done_a_minute_after_the_start(stage: Stage) -> None:
     stage.config = keeping(stage.config)
     async with stage.life():
         await stage.says("hello")
@@ -155,17 +155,17 @@ async def test_a_long_stop_is_caught_up_with_a_minute_after_the_start(stage: Sta
         assert rows(stage, "sessions") == 1
         await trio.sleep(2)
         assert rows(stage, "sessions") == rows(stage, "inbox") == len(journals(stage)) == 0
-        assert rows(stage, "endings") == 1, "how the life before this one ended"
+        assert rows(stage, "endings") == 1, "the ending of the former life"
 
 
-# --- resets: decided when the session is used next ---
+# --- resets, which are decided at the next use of a session ---
 
 
 def in_background(stage: Stage, name: str, *, started_at: float, pid: int = 1) -> ProcessRow:
     return ProcessRow(name, stage.entry().session_id, "a life", pid, 1.0, "serve", True, started_at)
 
 
-async def test_a_session_whose_process_lives_is_reset_when_that_was_forgotten(stage: Stage) -> None:
+async def test_a_session_with_an_old_background_process_is_reset(stage: Stage) -> None:
     reset = SessionReset(mode="idle", idle_minutes=60, bg_process_max_age_hours=24)
     stage.config = keeping(stage.config, session_reset=reset)
     async with stage.life() as gateway:
@@ -183,8 +183,8 @@ async def test_a_session_whose_process_lives_is_reset_when_that_was_forgotten(st
         assert stage.entry().auto_reset_reason == "idle"
 
 
-class Watching:
-    """A guard that only looks: nothing is started here."""
+class LookingGuard:
+    """A guard that only looks at the processes."""
 
     async def look(self) -> sweep.ProcessTable:
         await trio.lowlevel.checkpoint()
@@ -193,10 +193,10 @@ class Watching:
 
 @asynccontextmanager
 async def watched() -> AsyncIterator[Guard]:
-    yield cast(Guard, Watching())
+    yield cast(Guard, LookingGuard())
 
 
-async def test_a_process_that_ended_unnoticed_does_not_keep_its_session(stage: Stage) -> None:
+async def test_a_process_that_ended_unnoticed_does_not_prevent_a_reset(stage: Stage) -> None:
     stage.guarded = watched
     reset = SessionReset(mode="idle", idle_minutes=60, bg_process_max_age_hours=100_000)
     stage.config = keeping(stage.config, session_reset=reset)

@@ -1,5 +1,5 @@
-"""However a turn ends, what the person said and what they were shown is kept, its journal says how it
-ended, and nothing that merely stops is taken for an answer."""
+"""Data of an ended turn: its messages and its shown text are kept, its journal has the end, and interrupted
+text is never taken for an answer."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ async def read(gateway: Gateway, stage: Stage) -> SessionSnapshot:
 @pytest.mark.parametrize(
     ("how", "outcome", "state"),
     [
-        ("it answers", "answered", "completed"),
-        ("it raises", "failed", "failed"),
-        ("a person stops it", "stopped", "cancelled"),
-        ("another message takes its place", "superseded", "cancelled"),
-        ("a new session is begun", "reset", "cancelled"),
+        ("answer", "answered", "completed"),
+        ("exception", "failed", "failed"),
+        ("stop", "stopped", "cancelled"),
+        ("new message", "superseded", "cancelled"),
+        ("new session", "reset", "cancelled"),
     ],
 )
-async def test_every_end_is_journaled_and_keeps_what_was_said_and_shown(
+async def test_every_end_is_journaled_and_the_message_and_shown_text_are_kept(
     stage: Stage, how: str, outcome: str, state: str
 ) -> None:
     script = Script().says(SHOWN)
-    script = {"it answers": script, "it raises": script.raises(ValueError("no"))}.get(how, script.hangs())
+    script = {"answer": script, "exception": script.raises(ValueError("no"))}.get(how, script.hangs())
     stage.agent.on("work", script)
     async with stage.life() as gateway:
         await stage.says("work")
         session_id = stage.entry().session_id
         await trio.sleep(2)
-        if how == "a person stops it":
+        if how == "stop":
             await stage.says("/stop")
-        elif how == "another message takes its place":
+        elif how == "new message":
             await stage.says("something else")
-        elif how == "a new session is begun":
+        elif how == "new session":
             await stage.says("/new")
         await trio.sleep(2)
         session = await gateway.home.reader.get_session(session_id)
@@ -60,10 +60,12 @@ async def test_every_end_is_journaled_and_keeps_what_was_said_and_shown(
     assert reading.complete
     assert reading.terminal is reading.records[-1]
     assert reading.terminal.terminal_state == state
-    assert max(len(str(record.payload)) for record in reading.records) < 200, "events, not copies of sessions"
+    assert max(len(str(record.payload)) for record in reading.records) < 200, (
+        "a journal holds events, not copies of sessions"
+    )
 
 
-async def test_what_a_cut_turn_had_shown_is_recovered_with_a_marker_and_no_answer_is_invented(
+async def test_the_shown_text_of_a_cut_turn_is_recovered_with_a_marker_and_is_no_answer(
     stage: Stage,
 ) -> None:
     stage.agent.on("work", Script().says(SHOWN).calls("terminal", seconds=100, preview="make"))
@@ -78,6 +80,6 @@ async def test_what_a_cut_turn_had_shown_is_recovered_with_a_marker_and_no_answe
         asked, shown, marker, *_ = session.messages
         assert (asked.content, shown.content, shown.recovered) == ("work", SHOWN, True)
         [card] = shown.cards
-        assert (card.name, card.done) == ("terminal", False), "whether it had an effect is unknown"
+        assert (card.name, card.done) == ("terminal", False), "the effect of the call is unknown"
         assert marker.marker is Recovery.RECOVERED
         assert "shut down" in marker.content

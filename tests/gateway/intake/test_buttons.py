@@ -11,52 +11,22 @@ import trio
 
 from hermes_trio.config.schema import ApprovalsConfig
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import NotSent, Traits
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.testing.shown_chats import ShownChat
-from tests.stage import Agent, Stage
-
-
-class Asking(Agent):
-    """An agent that asks, and repeats the answer that it got."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.got: list[str | None] = []
-
-    async def __call__(self, turn: TurnContext) -> str:
-        await turn.requesting()
-        said = turn.said[0].text if turn.said else "resumed"
-        if said == "may I":
-            self.got.append(await turn.may("rm -rf /tmp/x"))
-        elif said == "which":
-            self.got.append(await turn.ask("Which colour?", ["red", "blue", "a colour " * 20]))
-        elif said == "long":
-            self.got.append(await turn.ask("Which? " + "word " * 2000, ["red", "blue"]))
-        else:
-            return "Nothing to ask."
-        return f"It was {self.got[-1]}."
-
-
-class AlwaysAsking(Asking):
-    """An agent that asks for approval at every message."""
-
-    async def __call__(self, turn: TurnContext) -> str:
-        await turn.requesting()
-        self.got.append(await turn.may("rm -rf /tmp/x"))
-        return f"It was {self.got[-1]}."
+from tests.gateway.turns.asking import AlwaysAskingAgent, AskingAgent
+from tests.stage import Stage
 
 
 @pytest.fixture
 def stage(stage: Stage) -> Stage:
     stage.platform = MemoryPlatform(traits=Traits(edits=True, buttons=True))
-    stage.agent = Asking()
+    stage.agent = AskingAgent()
     return stage
 
 
 def got(stage: Stage) -> list[str | None]:
-    assert isinstance(stage.agent, Asking)
+    assert isinstance(stage.agent, AskingAgent)
     return stage.agent.got
 
 
@@ -200,7 +170,7 @@ async def test_listed_people_approve_only_for_their_own_turns_without_admins(
 
 
 async def test_an_approval_in_a_shared_session_is_given_by_the_person_of_the_turn(stage: Stage) -> None:
-    stage.agent = AlwaysAsking()
+    stage.agent = AlwaysAskingAgent()
     stage.config = msgspec.structs.replace(stage.config, group_sessions_per_user=False)
     stage.allow(allow_from=("7", "8"))
     async with stage.life():
@@ -215,7 +185,7 @@ async def test_an_approval_in_a_shared_session_is_given_by_the_person_of_the_tur
 
 
 async def test_an_approval_in_a_resumed_turn_is_given_by_the_person_of_the_session(stage: Stage) -> None:
-    stage.agent = AlwaysAsking()
+    stage.agent = AlwaysAskingAgent()
     stage.allow(allow_from=("7", "8"))
     async with stage.life():
         await stage.says("may I", chat="-1", chat_type="group", user="7")

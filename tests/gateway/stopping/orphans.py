@@ -1,4 +1,4 @@
-"""What this process holds: the tasks, processes, files, sockets and threads that somebody must end."""
+"""Resources of this process that must be ended: tasks, child processes, files, sockets and threads."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import trio
 
 @dataclass(frozen=True)
 class Held:
-    """All of it, at one moment."""
+    """The resources at one moment."""
 
     tasks: frozenset[trio.lowlevel.Task]
     children: frozenset[psutil.Process]
     files: Counter[str]
-    """What our descriptors lead to; empty where the system does not tell."""
+    """Targets of the file descriptors; empty on a system that does not tell them."""
     threads: Counter[str]
-    """By name, without those of Trio that wait for something to do."""
+    """Names of the threads, without the idle ones of Trio."""
 
     def beyond(self, other: Held) -> list[str]:
-        """What is here and not there."""
+        """Return the resources that `other` does not have."""
         return [
             *map(repr, self.tasks - other.tasks),
             *map(repr, self.children - other.children),
@@ -44,7 +44,7 @@ def held() -> Held:
 
 
 def tasks() -> Iterator[trio.lowlevel.Task]:
-    """All tasks there are."""
+    """Yield all tasks of the loop."""
     root = trio.lowlevel.current_root_task()
     assert root is not None
     return _below(root)
@@ -61,5 +61,5 @@ def _files() -> Iterator[str]:
     for number in os.listdir("/proc/self/fd"):
         try:
             yield os.readlink(f"/proc/self/fd/{number}")
-        except FileNotFoundError:  # the one through which we look
+        except FileNotFoundError:  # the descriptor of this listing
             continue

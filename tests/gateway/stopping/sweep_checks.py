@@ -1,4 +1,4 @@
-"""Checks after a turn that was ended somewhere: one end, told by the disk and the chat alike."""
+"""Checks after a turn that was ended at some checkpoint: disk and chat agree on one end."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ FOLLOWS: dict[str | None, tuple[str, set[str | None]]] = {
     "answered": ("done", {"completed"}),
     "stopped": ("done", {"cancelled"}),
 }
-"""What an outcome means for the person's message, and what the journal may say; None is no turn at all."""
-
-
-# How it looks afterwards.
+"""State of the message and possible ends in the journal for each outcome; None stands for no turn."""
 
 
 def stored(home: Path, query: str) -> list[tuple[Any, ...]]:
@@ -34,7 +31,7 @@ def stored(home: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def is_quiet(home: Path, platform: Platform) -> bool:
-    """Whether every message has had its turn, and the chat has all that came of it."""
+    """Return whether every message has had its turn and the chat shows all of its results."""
     messages = stored(home, "SELECT count(*) FROM inbox")
     return (
         messages == stored(home, "SELECT count(*) FROM turns WHERE ended_at IS NOT NULL")
@@ -44,12 +41,12 @@ def is_quiet(home: Path, platform: Platform) -> bool:
 
 
 def is_open(text: str) -> bool:
-    """Whether this goes on, by what a person sees of it."""
+    """Return whether a text looks unfinished to a person."""
     return "▉" in text or "Still working" in text
 
 
 def check_end(home: Path, texts: list[str]) -> str | None:
-    """The newest message has had one end or none, and everything else tells of the same; returns it."""
+    """Check that the newest message has at most one end, and that all data agrees; return the outcome."""
     ((inbox_id, message),) = stored(home, "SELECT max(inbox_id), state FROM inbox")
     turns = stored(home, "SELECT outcome, run_id FROM turns ORDER BY turn_id")[inbox_id - 1 :]
     assert len(turns) <= 1
@@ -73,16 +70,16 @@ def check_end(home: Path, texts: list[str]) -> str | None:
 
 
 def terminal_state(journal: Path) -> str | None:
-    """What a journal says of its end; one may have been opened for a run that was not begun."""
+    """Return the end in a journal; None for a journal opened for a run that did not begin."""
     reading = read_run(journal.parent.parent, journal.parent.name, journal.stem)
     assert reading.complete
     ends = [record for record in reading.records if record.terminal]
-    assert ends == reading.records[-1:], "one end, and nothing behind it"
+    assert ends == reading.records[-1:], "one end, as the last record"
     return ends[0].terminal_state if ends else None
 
 
 @contextmanager
-def without_complaints() -> Iterator[None]:
+def without_warnings() -> Iterator[None]:
     with capture_logs() as logs:
         yield
     assert [entry for entry in logs if entry["log_level"] not in ("debug", "info")] == []

@@ -1,4 +1,4 @@
-"""A gateway in which the same turn runs again and again, in memory or with threads, sockets and processes."""
+"""A scene in which the same turn runs many times, in memory or with threads, sockets and processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ANSWER = "I begin.\n\nDone."
 
 @dataclass
 class Scene:
-    """A place where the same turn is run again and again."""
+    """A home, a platform and an agent for a turn that runs many times."""
 
     home: Path
     config: GatewayConfig
@@ -50,10 +50,10 @@ class Scene:
     """Seconds between two pieces of the answer."""
     look_every: float
     patience: float
-    """Seconds in which threads may go that nobody waits for."""
+    """Seconds for the end of threads that the gateway does not wait for."""
     world: World = field(default_factory=World)
     visits: list[str] = field(default_factory=list)
-    """What has become of the agent, as a context."""
+    """Visits of the agent's context: `entered` and `left`."""
 
     async def agent(self, turn: TurnContext) -> str:
         for piece in PIECES:
@@ -87,11 +87,11 @@ class Scene:
         try:
             yield self.agent
         finally:
-            await trio.sleep(self.pace)  # noqa: ASYNC102 - as who closes a client does
+            await trio.sleep(self.pace)  # noqa: ASYNC102 - like the close of a client
             self.visits.append("left")
 
     async def at_rest(self) -> Held:
-        """What is held when nothing comes or goes any more."""
+        """Return the resources when they do not change any more."""
         now, before = held(), None
         while now != before:
             await trio.sleep(self.patience / 20)
@@ -100,14 +100,14 @@ class Scene:
 
     async def holds_only(self, before: Held) -> None:
         with trio.move_on_after(self.patience):
-            while held() != before:  # noqa: ASYNC110 - threads set no event when they go
+            while held() != before:  # noqa: ASYNC110 - threads set no event at their end
                 await trio.sleep(self.look_every)
         now = held()
         assert (now.beyond(before), before.beyond(now)) == ([], [])
 
     async def until(self, condition: Callable[[], object]) -> None:
         with trio.fail_after(60):
-            while not condition():  # noqa: ASYNC110 - there is no event for all that is waited for
+            while not condition():  # noqa: ASYNC110 - no event covers every condition
                 await trio.sleep(self.look_every)
 
 

@@ -1,4 +1,4 @@
-"""How the gateway ends is one table: every cause under every supervisor."""
+"""The table of endings: every cause under every supervisor."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def test_a_stop_during_a_restart_never_prolongs_the_grace() -> None:
         ({}, True, Supervisor.OTHER),
     ],
 )
-def test_the_environment_says_who_starts_us_again(
+def test_the_supervisor_is_found_in_the_environment(
     environ: dict[str, str], container: bool, found: Supervisor
 ) -> None:
     assert supervisor(environ, in_container=container) is found
 
 
-async def test_an_ending_is_decided_once_and_wakes_who_waits() -> None:
+async def test_an_ending_is_decided_once_and_wakes_the_waiting_tasks() -> None:
     control = Control()
     woken: list[Ending] = []
 
@@ -109,7 +109,7 @@ async def test_an_ending_is_decided_once_and_wakes_who_waits() -> None:
     assert control.current == STOP
 
 
-async def test_who_follows_an_ending_hears_of_the_stop_that_replaces_it() -> None:
+async def test_a_follower_of_an_ending_is_told_of_the_stop_that_replaces_it() -> None:
     control = Control()
     control.ask(RESTART)
     heard: list[Ending] = []

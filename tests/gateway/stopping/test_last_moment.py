@@ -1,5 +1,4 @@
-"""A message that comes when the gateway is all but gone: it is stored for the next life, and the stop is a
-stop."""
+"""A message at the last moment of a stop: it is stored for the next life, and the stop is no crash."""
 
 from __future__ import annotations
 
@@ -10,23 +9,16 @@ import trio.testing
 
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import Setup, serve
-from hermes_trio.host.home.state_file import read_status
 from tests.stage import Stage
 
 MOMENTS = 30
-"""So many steps of the loop are tried, one after the other: far more than a stop without work takes."""
+"""Number of loop steps that are tried; many more than a stop without work takes."""
 SAID = ["hello", "/queue hello", "/status", "/new"]
 
 
-def ended_well(stage: Stage) -> None:
-    status = read_status(stage.home)
-    assert status is not None
-    assert status.gateway_state == "stopped"
-
-
-async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next_life(stage: Stage) -> None:
+async def test_a_message_during_the_close_of_a_door_waits_for_the_next_life(stage: Stage) -> None:
     async def slow_door(gateway: Gateway, task_status: trio.TaskStatus[None]) -> None:
-        """As the web is while somebody is being given the last of it."""
+        """Close slowly, like the web during a last response."""
         task_status.started()
         await gateway.shutdown.work_over.wait()
         await trio.sleep(1.5)
@@ -52,14 +44,12 @@ async def test_a_message_that_comes_while_a_door_still_closes_waits_for_the_next
         gateway.stop(grace=0)
         await trio.sleep(1)
         await stage.says("hello")
-    ended_well(stage)
+    assert stage.status().gateway_state == "stopped"
     assert stage.pending() == ["hello"]
 
 
 @pytest.mark.parametrize("said", SAID)
-async def test_what_is_said_just_before_a_stop_at_any_moment_makes_no_crash_of_it(
-    stage: Stage, said: str
-) -> None:
+async def test_a_message_just_before_a_stop_makes_no_crash(stage: Stage, said: str) -> None:
     root = stage.home
     for moment in range(MOMENTS):
         stage.home = root / str(moment)
@@ -68,13 +58,11 @@ async def test_what_is_said_just_before_a_stop_at_any_moment_makes_no_crash_of_i
             for _ in range(moment):
                 await trio.lowlevel.checkpoint()
             gateway.stop(grace=0)
-        ended_well(stage)
+        assert stage.status().gateway_state == "stopped"
 
 
 @pytest.mark.parametrize("said", SAID)
-async def test_what_is_said_just_after_a_stop_at_any_moment_makes_no_crash_of_it(
-    stage: Stage, said: str
-) -> None:
+async def test_a_message_just_after_a_stop_makes_no_crash(stage: Stage, said: str) -> None:
     root = stage.home
     for moment in range(MOMENTS):
         stage.home = root / str(moment)
@@ -84,13 +72,11 @@ async def test_what_is_said_just_after_a_stop_at_any_moment_makes_no_crash_of_it
             for _ in range(moment):
                 await trio.lowlevel.checkpoint()
             stage.platform.deliver(stage.platform.event(said, chat=str(moment)))
-        ended_well(stage)
+        assert stage.status().gateway_state == "stopped"
 
 
 @pytest.mark.parametrize("command", ["/queue", "/steer", "/background"])
-async def test_what_stands_behind_a_command_is_not_lost_if_the_gateway_goes_in_the_middle_of_it(
-    stage: Stage, command: str
-) -> None:
+async def test_the_text_of_a_command_is_not_lost_in_a_stop_at_any_moment(stage: Stage, command: str) -> None:
     root = stage.home
     for moment in range(MOMENTS):
         stage.home = root / str(moment)

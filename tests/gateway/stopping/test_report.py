@@ -1,30 +1,16 @@
-"""What a stop leaves to be read: which phase was over when, and which turns it waited for."""
+"""The report of a stop: the end of each phase, and the turns that it waited for."""
 
 from __future__ import annotations
-
-import sqlite3
 
 import msgspec
 import trio
 
 from hermes_trio.gateway.ending.report import Report
-from hermes_trio.state.tables import endings
-from hermes_trio.state.tables.endings import EndingRow
 from hermes_trio.testing import Script
 from tests.stage import KEY, Stage
 
 
-def last_ending(stage: Stage) -> EndingRow:
-    db = sqlite3.connect(stage.home / "gateway.db")
-    try:
-        row = endings.latest(db)
-    finally:
-        db.close()
-    assert row is not None
-    return row
-
-
-async def test_a_stop_leaves_a_report_of_what_it_waited_for(stage: Stage) -> None:
+async def test_a_stop_leaves_a_report_of_its_phases_and_turns(stage: Stage) -> None:
     stage.agent.on("short", Script().takes(3).says("Done."))
     stage.agent.on("hang", Script().hangs())
     async with stage.life() as gateway:
@@ -32,7 +18,7 @@ async def test_a_stop_leaves_a_report_of_what_it_waited_for(stage: Stage) -> Non
         await stage.says("hang", chat="2")
         gateway.stop(grace=10, asked_by="the story")
         await trio.sleep(60)
-    ending = last_ending(stage)
+    ending = stage.ending()
     assert ending.finished_at == ending.recorded_at + 10
     report = msgspec.json.decode(ending.report or "", type=Report)
     assert report.turns == 2
@@ -46,7 +32,7 @@ async def test_a_stop_leaves_a_report_of_what_it_waited_for(stage: Stage) -> Non
     }
 
 
-async def test_of_many_turns_the_last_ones_are_named(stage: Stage) -> None:
+async def test_the_report_names_the_last_of_many_turns(stage: Stage) -> None:
     for n in range(30):
         stage.agent.on(f"work {n}", Script().takes(1 + n).says("Done."))
     async with stage.life() as gateway:
@@ -54,6 +40,6 @@ async def test_of_many_turns_the_last_ones_are_named(stage: Stage) -> None:
             await stage.says(f"work {n}", chat=str(n))
         gateway.stop(grace=100)
         await trio.sleep(200)
-    report = msgspec.json.decode(last_ending(stage).report or "", type=Report)
+    report = msgspec.json.decode(stage.ending().report or "", type=Report)
     assert report.turns == 30
     assert list(report.last_turns) == [KEY.format(n) for n in range(10, 30)]

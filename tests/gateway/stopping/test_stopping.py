@@ -1,70 +1,15 @@
-"""Stopping takes the grace and a known little, whatever hangs: on a clock that jumps, so that a second too
-many is seen."""
+"""Duration of a stop: the grace and a known margin, whatever hangs. The virtual clock makes it exact."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, asynccontextmanager
-from typing import get_args
-
 import pytest
 import trio
-import trio.testing
 
-from hermes_trio.host.loop.worker import Runner, inline_worker
-from hermes_trio.platform.contract import FloodWait, Traits
-from hermes_trio.testing import MemoryPlatform, Script
-from hermes_trio.testing.memory_platform import MemoryLink
-from hermes_trio.testing.stage import Call
+from hermes_trio.platform.contract import FloodWait
+from hermes_trio.testing import Script
 from tests.disk import Disk
-from tests.stage import Agent, Stage
-
-BEGINS = Script().says("I begin.")
-EACH = ("store", "journal", "status", "sends", "disconnect", "agent", "memory of the agent")
-EVERYTHING = ", ".join(EACH)
-
-
-class Reluctant(MemoryPlatform):
-    """Leaving it may never end, until that is cancelled."""
-
-    leaves = True
-
-    @asynccontextmanager
-    async def connect(self) -> AsyncIterator[MemoryLink]:
-        async with super().connect() as link:
-            yield link
-            if not self.leaves:
-                await trio.sleep_forever()
-
-
-class Trouble:
-    """What hangs in a gateway, from one moment on and for ever."""
-
-    def __init__(self, stage: Stage, what: str) -> None:
-        self.what, self._disk, self._agent = what.split(", "), Disk(), stage.agent
-        self._platform = stage.platform = Reluctant(traits=Traits(edits=True, typing=True))
-        stage.worker, stage.opened_agent = self.worker, self.agent()
-        # As long as a process that cannot be killed holds a turn.
-        stage.agent.on("hang", BEGINS.hangs(resists=2 if "agent" in self.what else 0))
-
-    def worker(self, name: str) -> AbstractContextManager[Runner]:
-        hangs = name.split("-")[0] in self.what
-        return self._disk.worker(name) if hangs else inline_worker(name)
-
-    @asynccontextmanager
-    async def agent(self) -> AsyncIterator[Agent]:
-        yield self._agent
-        if "memory of the agent" in self.what:
-            await trio.sleep_forever()
-
-    async def begins(self, at: float) -> None:
-        await trio.sleep_until(at)
-        self._disk.hangs = True
-        if "sends" in self.what:
-            for call in get_args(Call):
-                self._platform.hangs(call, times=1000)
-        if "disconnect" in self.what:
-            self._platform.leaves, self._platform.disconnect_takes = False, 0.5
+from tests.gateway.stopping.trouble import EACH, EVERYTHING, Trouble, answered_by_the_next_life
+from tests.stage import Stage
 
 
 @pytest.mark.parametrize(
@@ -78,7 +23,7 @@ class Trouble:
         ("store, journal", 4, 10),
     ],
 )
-async def test_whatever_hangs_the_gateway_is_gone_five_seconds_after_the_grace(
+async def test_a_stop_ends_five_seconds_after_the_grace_whatever_hangs(
     stage: Stage, what: str, since: float, grace: float
 ) -> None:
     trouble = Trouble(stage, what)
@@ -88,26 +33,13 @@ async def test_whatever_hangs_the_gateway_is_gone_five_seconds_after_the_grace(
         await trio.sleep_until(5)
         gateway.stop(grace=grace)
         await trio.sleep(60)
-        assert stage.ended_at is not None, "it hangs"
+        assert stage.ended_at is not None, "the stop hangs"
         assert 5 + grace <= stage.ended_at <= 5 + grace + 5
     await answered_by_the_next_life(stage)
 
 
-async def answered_by_the_next_life(stage: Stage) -> None:
-    """Whatever hung is well again; nothing is lost, and nothing is done twice."""
-    stage.platform = MemoryPlatform(traits=stage.platform.traits)
-    stage.worker, stage.opened_agent = inline_worker, None
-    stage.agent.on("hang", Script().says("All done."))
-    for _ in range(2):
-        async with stage.life():
-            await trio.sleep(5)
-    assert [turn.outcome for turn in stage.turns()] == ["cut", "answered"]
-    assert stage.platform.chat("42").texts == ["All done."]
-    assert stage.entry().mark is None
-
-
 @pytest.mark.parametrize("since", [4, 6, 7])
-async def test_who_is_in_a_hurry_waits_five_seconds_and_no_more(stage: Stage, since: float) -> None:
+async def test_a_hurried_stop_takes_at_most_five_seconds(stage: Stage, since: float) -> None:
     trouble = Trouble(stage, EVERYTHING)
     async with stage.life() as gateway, trio.open_nursery() as nursery:
         await stage.says("hang")
@@ -123,7 +55,7 @@ async def test_who_is_in_a_hurry_waits_five_seconds_and_no_more(stage: Stage, si
         assert 7 <= stage.ended_at <= 12
 
 
-async def test_a_hurry_counts_although_the_ending_is_still_being_written_down(stage: Stage) -> None:
+async def test_a_hurry_during_the_commit_of_the_ending_counts(stage: Stage) -> None:
     stage.agent.on("hang", Script().hangs())
     async with trio.open_nursery() as nursery:
         disk = Disk(nursery)
@@ -139,10 +71,10 @@ async def test_a_hurry_counts_although_the_ending_is_still_being_written_down(st
             assert stage.ended_at < 5
 
 
-async def test_a_hurry_in_the_very_moment_in_which_the_ending_is_written_down_counts(stage: Stage) -> None:
+async def test_a_hurry_at_the_end_of_the_commit_of_the_ending_counts(stage: Stage) -> None:
     stage.agent.on("hang", Script().hangs())
     home = stage.home
-    for attempt in range(20):  # Trio shuffles who comes first
+    for attempt in range(20):  # Trio shuffles the order of the tasks
         stage.home = home.with_name(f"home-{attempt}")
         async with trio.open_nursery() as nursery:
             disk = Disk(nursery)
@@ -159,8 +91,8 @@ async def test_a_hurry_in_the_very_moment_in_which_the_ending_is_written_down_co
                 assert stage.ended_at < began + 5
 
 
-async def gone(stage: Stage, turns: int, *, resists: float = 0, disk_takes: float = 0) -> float:
-    """How long after the grace the gateway is gone, if so many turns hang."""
+async def time_after_grace(stage: Stage, turns: int, *, resists: float = 0, disk_takes: float = 0) -> float:
+    """Return the seconds from the end of the grace to the end of the gateway, with hanging turns."""
     async with trio.open_nursery() as nursery:
         disk = Disk(nursery)
         stage.worker = disk.worker
@@ -177,15 +109,15 @@ async def gone(stage: Stage, turns: int, *, resists: float = 0, disk_takes: floa
     return stage.ended_at - cut_at
 
 
-async def test_what_resists_holds_the_gateway_for_exactly_so_long(stage: Stage) -> None:
-    assert await gone(stage, 3, resists=1.5) == 1.5
+async def test_turns_that_resist_delay_the_stop_by_exactly_their_time(stage: Stage) -> None:
+    assert await time_after_grace(stage, 3, resists=1.5) == 1.5
 
 
 @pytest.mark.parametrize(
     ("what", "seconds"),
     [("sends", 2), ("journal", 2), ("status", 0.5), ("disconnect", 0.5), ("agent", 2)],
 )
-async def test_what_hangs_alone_holds_the_gateway_for_exactly_so_long(
+async def test_one_hanging_part_delays_the_stop_by_exactly_its_limit(
     stage: Stage, what: str, seconds: float
 ) -> None:
     trouble = Trouble(stage, what)
@@ -198,7 +130,7 @@ async def test_what_hangs_alone_holds_the_gateway_for_exactly_so_long(
         assert stage.ended_at == 15 + seconds
 
 
-async def test_with_nobody_at_work_a_disk_that_hangs_keeps_nobody_waiting_for_the_grace(stage: Stage) -> None:
+async def test_a_stop_without_turns_does_not_wait_for_a_hanging_disk(stage: Stage) -> None:
     trouble = Trouble(stage, "store, journal, status")
     async with stage.life() as gateway:
         await stage.says("hello")
@@ -209,13 +141,13 @@ async def test_with_nobody_at_work_a_disk_that_hangs_keeps_nobody_waiting_for_th
         assert stage.ended_at < 30
 
 
-async def test_the_last_words_of_many_take_as_long_as_those_of_one(stage: Stage) -> None:
-    one = await gone(stage, 1, disk_takes=0.125)
+async def test_the_ends_of_many_cut_turns_take_as_long_as_that_of_one(stage: Stage) -> None:
+    one = await time_after_grace(stage, 1, disk_takes=0.125)
     assert one > 0
-    assert await gone(stage, 30, disk_takes=0.125) == one
+    assert await time_after_grace(stage, 30, disk_takes=0.125) == one
 
 
-async def test_a_chat_that_wants_silence_for_long_keeps_nobody_waiting(stage: Stage) -> None:
+async def test_a_stop_does_not_wait_for_a_flood_wait(stage: Stage) -> None:
     stage.platform.fails("send", FloodWait(600), times=9)
     async with stage.life() as gateway:
         await stage.says("hello")

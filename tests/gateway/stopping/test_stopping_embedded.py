@@ -1,4 +1,4 @@
-"""The gateway inside another program, and that program is cancelled around it."""
+"""A gateway embedded in another program that is cancelled around it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import trio
 
 from hermes_trio.embed import open_gateway, serve
 from hermes_trio.host.loop.worker import inline_worker
-from tests.gateway.stopping.test_stopping import BEGINS, EVERYTHING, Trouble, answered_by_the_next_life
+from tests.gateway.stopping.trouble import BEGINS, EVERYTHING, Trouble, answered_by_the_next_life
 from tests.stage import Stage, no_guard
 
 
 @pytest.mark.parametrize("asked", [None, "stop", "restart"])
-async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_five_seconds(
+async def test_a_cancelled_gateway_in_which_everything_hangs_ends_in_five_seconds(
     stage: Stage, asked: str | None
 ) -> None:
     trouble = Trouble(stage, EVERYTHING)
@@ -47,7 +47,7 @@ async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_five_se
     await answered_by_the_next_life(stage)
 
 
-async def test_cancelling_ends_the_grace_of_an_ending_that_was_asked_for_before(stage: Stage) -> None:
+async def test_a_cancel_ends_the_grace_of_an_earlier_stop(stage: Stage) -> None:
     stage.agent.on("hang", BEGINS.hangs())
     async with trio.open_nursery() as nursery:
         gateway = await nursery.start(

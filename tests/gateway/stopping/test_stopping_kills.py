@@ -1,4 +1,4 @@
-"""Kills in the middle of a stop, one after the other, and what goes on beside a turn taken up again."""
+"""Kills during a stop, several in a row, and the service beside a resumed turn."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.stage import Stage
 
 
 async def killed_while_it_drains(stage: Stage, said: str | None = None, *, drops: bool = False) -> None:
-    """A life that is killed in the middle of its stop; `stage` is then at the home it left. In front of that
-    its link may be lost, and come back."""
+    """Run a life that is killed during its stop, and set the home of the stage to the copy of its files. With
+    `drops` its link is lost before that, and comes back."""
     left = stage.home.with_name(stage.home.name + "+")
     async with stage.life() as gateway:
         if said is not None:
@@ -30,8 +30,8 @@ async def killed_while_it_drains(stage: Stage, said: str | None = None, *, drops
     stage.home = left
 
 
-async def test_three_kills_while_it_drains_suspend_the_session_and_its_person_is_told(stage: Stage) -> None:
-    """Invariant 6."""
+async def test_three_kills_during_the_drain_suspend_the_session_with_a_notice(stage: Stage) -> None:
+    """See invariant 6."""
     stage.agent.on("hang", Script().says("I begin.").hangs())
     for life in range(3):
         await killed_while_it_drains(stage, "hang" if life == 0 else None)
@@ -41,17 +41,17 @@ async def test_three_kills_while_it_drains_suspend_the_session_and_its_person_is
             await trio.sleep(5)
             texts = stage.platform.chat("42").texts
             assert sum("several times in a row" in text for text in texts) == 1
-    assert len(stage.agent.began) == 3, "it is not taken up a fourth time"
+    assert len(stage.agent.began) == 3, "the turn does not begin a fourth time"
     assert stage.entry().suspended
 
 
 @pytest.mark.parametrize("before_asking", [0, 1000])
 @pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize("down", [0, 2 * 3600])
-async def test_who_is_not_answered_because_the_resume_was_killed_too_is_told_once(
+async def test_a_person_is_told_once_that_a_killed_resume_is_not_repeated(
     stage: Stage, before_asking: float, down: float, *, drops: bool
 ) -> None:
-    """Also if the gateway stays down for so long that the mark has become stale."""
+    """The same holds if the gateway stays down until the mark is stale."""
     stage.agent.on("hang", Script().hangs())
     await killed_while_it_drains(stage, "hang")
     stage.agent.before_asking = before_asking
@@ -66,7 +66,7 @@ async def test_who_is_not_answered_because_the_resume_was_killed_too_is_told_onc
                 assert stage.platform.chat("42").texts.count(words.left_alone()) == 1
                 stage.platform.drop()
                 await trio.sleep(100)
-            assert len(stage.agent.began) == 2, "it has had its one automatic run"
+            assert len(stage.agent.began) == 2, "a turn has one automatic run"
     stage.agent.on("hang", Script().says("Here you are."))
     async with stage.life():
         await stage.says("/retry")
@@ -74,8 +74,8 @@ async def test_who_is_not_answered_because_the_resume_was_killed_too_is_told_onc
         assert stage.platform.chat("42").texts[-1] == "Here you are."
 
 
-async def test_beside_a_turn_that_is_taken_up_others_are_served_and_stop_works_at_once(stage: Stage) -> None:
-    """Invariant 8."""
+async def test_other_chats_are_served_beside_a_resumed_turn_and_stop_ends_it_at_once(stage: Stage) -> None:
+    """See invariant 8."""
     stage.agent.on("hang", Script().says("I begin.").hangs())
     await killed_while_it_drains(stage, "hang")
     async with stage.life():

@@ -1,5 +1,5 @@
-"""Stopping on the real clock: signals to a real gateway, a kill while it drains, and a command that will not
-end. Nothing here says how fast a machine is; the stories on the jumping clock count the seconds."""
+"""Stops on the real clock: signals to a gateway process, a kill during the drain, and a command that does not
+end. These tests measure no durations; the tests on the virtual clock do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, nullcontext
 from pathlib import Path
 
@@ -25,10 +25,13 @@ from hermes_trio.host.processes.guard import open_guard
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import LoopbackServer, MemoryPlatform, open_loopback
 from tests.disk import Disk
+from tests.host.children.kinds import until
 from tests.stage import Stage
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals, and commands for a POSIX shell")
 
+PATIENCE = 50.0
+"""Seconds; longer than any step takes on a busy machine."""
 CONFIG = """\
 agent: {{restart_drain_timeout: 600}}
 web: {{port: 0}}
@@ -44,7 +47,7 @@ platforms:
 async def a_turn_drains(
     home: Path, first: signal.Signals
 ) -> AsyncIterator[tuple[trio.Process, LoopbackServer]]:
-    """A gateway process that was sent this signal while it worked, and has told so."""
+    """Run a gateway process, send it this signal during a turn, and wait until its chat was told."""
     home.mkdir()
     async with open_loopback(traits=Traits(edits=True, takes_keys=True)) as server:
         (home / "config.yaml").write_text(CONFIG.format(port=server.port))
@@ -53,13 +56,13 @@ async def a_turn_drains(
             await server.until(lambda: "Working" in (server.chat("42").last or ""))
             process.send_signal(first)
             await server.until(lambda: "⚠ Gateway" in "".join(server.chat("42").texts))
-            await until(lambda: status(home).gateway_state == "draining")
+            await until(lambda: status(home).gateway_state == "draining", PATIENCE)
             yield process, server
 
 
 @asynccontextmanager
 async def running(home: Path) -> AsyncIterator[trio.Process]:
-    """A life of the gateway; killed if it is still there at the end."""
+    """Run one life of the gateway; it is killed if it still runs at the end of the block."""
     environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}
     process = await trio.lowlevel.open_process(
         [sys.executable, "-m", "hermes_trio", "run"],
@@ -80,8 +83,8 @@ def status(home: Path) -> Status:
     return found
 
 
-def cut_because(home: Path) -> list[str | None]:
-    """Why the turns were cut that were."""
+def cut_reasons(home: Path) -> list[str | None]:
+    """Return the reasons of the cut turns."""
     with closing(sqlite3.connect(home / "gateway.db")) as db:
         return [reason for (reason,) in db.execute("SELECT reason FROM turns WHERE outcome = 'cut'")]
 
@@ -95,55 +98,49 @@ def cut_because(home: Path) -> list[str | None]:
         (("SIGUSR1", "SIGINT", "SIGINT"), 0, "stopped"),
     ],
 )
-async def test_a_second_signal_ends_the_grace_and_the_first_stop_says_how(
+async def test_a_second_signal_ends_the_grace_of_the_first_stop(
     tmp_path: Path, signals: tuple[str, ...], code: int, state: str
 ) -> None:
     home, (first, *others) = tmp_path / "home", (signal.Signals[name] for name in signals)
-    with trio.fail_after(50):
+    with trio.fail_after(PATIENCE):
         async with a_turn_drains(home, first) as (process, _):
             for number in others:
                 process.send_signal(number)
-                await trio.sleep(0.5)  # two that are the same and wait together are one
+                await trio.sleep(0.5)  # two pending signals of one kind are delivered as one
             assert await process.wait() == code
     assert status(home).gateway_state == state
-    assert cut_because(home) == ["shutdown_timeout"]
+    assert cut_reasons(home) == ["shutdown_timeout"]
     assert not is_locked(home)
 
 
-async def test_killed_while_it_drains_it_is_taken_up_as_what_was_stopped(tmp_path: Path) -> None:
+async def test_a_turn_killed_during_the_drain_is_resumed_with_the_reason_of_the_stop(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    with trio.fail_after(50):
+    with trio.fail_after(PATIENCE):
         async with a_turn_drains(home, signal.SIGTERM) as (process, server):
             family = psutil.Process(process.pid).children(recursive=True)
-            assert family, "the guard at least"
+            assert family, "the gateway has a guard process"
             process.kill()
             await process.wait()
-            await until(lambda: not any(map(lives, family)))
+            await until(lambda: not any(map(is_alive, family)), PATIENCE)
             assert (status(home).gateway_state, status(home).after) == ("draining", "running")
             assert not is_locked(home)
             async with running(home):
                 await server.until(lambda: "Where was I?" in (server.chat("42").last or ""))
-        assert cut_because(home) == ["shutdown_timeout"]
+        assert cut_reasons(home) == ["shutdown_timeout"]
         assert server.chat("42").texts[0].endswith("(interrupted)")
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until this is so; what other processes do has to be looked for."""
-    while not condition():  # noqa: ASYNC110
-        await trio.sleep(0.1)
-
-
-def lives(process: psutil.Process) -> bool:
+def is_alive(process: psutil.Process) -> bool:
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
 
-# --- everything hangs, and a command as well -----------------------------------------------------------
+# --- everything hangs, with a command ------------------------------------------------------------------
 
 
-async def test_a_command_that_ignores_every_signal_it_may_ends_with_a_gateway_in_which_all_hangs(
+async def test_a_command_that_ignores_signals_ends_with_a_gateway_in_which_everything_hangs(
     real_stage: Stage,
 ) -> None:
     stubborn = "trap '' TERM INT HUP QUIT; echo ready; while :; do sleep 300; done"
@@ -166,7 +163,7 @@ async def test_a_command_that_ignores_every_signal_it_may_ends_with_a_gateway_in
     real_stage.world = World()
     real_stage.opened_agent = nullcontext(agent)
     real_stage.guarded, real_stage.worker = open_guard, journal.worker
-    with trio.fail_after(50):
+    with trio.fail_after(PATIENCE):
         async with real_stage.life() as gateway:
             await real_stage.platform.says("work")
             await works.wait()
@@ -178,13 +175,13 @@ async def test_a_command_that_ignores_every_signal_it_may_ends_with_a_gateway_in
             asked_at = trio.current_time()
             gateway.stop(grace=1)
     assert real_stage.ended_at is not None
-    assert real_stage.ended_at - asked_at < 20, "six seconds, and what a slow machine adds"
-    assert not any(map(lives, commands))
+    assert real_stage.ended_at - asked_at < 20, "six seconds, with a margin for a slow machine"
+    assert not any(map(is_alive, commands))
     assert not is_locked(real_stage.home)
 
     real_stage.platform = MemoryPlatform(traits=real_stage.platform.traits)
     real_stage.worker = worker_thread
-    with trio.fail_after(50):
+    with trio.fail_after(PATIENCE):
         async with real_stage.life():
             await real_stage.platform.until(lambda: real_stage.platform.chat("42").last == "All done.")
     assert [turn.outcome for turn in real_stage.turns()] == ["cut", "answered"]

@@ -1,10 +1,6 @@
-"""A restart, a stop that takes its place, and who is asked for what: one is told, one is recorded, one is
-left behind."""
+"""A restart that is replaced by a stop: only the stop is told, stored and left for the next life."""
 
 from __future__ import annotations
-
-import sqlite3
-from contextlib import closing
 
 import pytest
 import trio
@@ -15,11 +11,8 @@ from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.outbound import texts
 from hermes_trio.host.home.markers import RESTART_PENDING
-from hermes_trio.host.home.state_file import Status, read_status
-from hermes_trio.state.tables import endings
-from hermes_trio.state.tables.endings import EndingRow
 from hermes_trio.testing import Script
-from tests.gateway.stopping.test_stopping import Trouble
+from tests.gateway.stopping.trouble import Trouble
 from tests.stage import Stage, everyone
 
 BEGINS = Script().says("I begin.")
@@ -29,7 +22,7 @@ BEGINS = Script().says("I begin.")
     ("cause", "state", "leaves"),
     [(Cause.PLANNED, "stopped", Exit.OK), (Cause.SIGNAL, "running", Exit.FAILURE)],
 )
-async def test_a_stop_during_a_restart_is_told_recorded_and_left_as_a_stop(
+async def test_a_stop_during_a_restart_is_told_and_stored_as_a_stop(
     stage: Stage, cause: Cause, state: str, leaves: Exit
 ) -> None:
     stage.agent.on("hang", BEGINS.hangs())
@@ -38,22 +31,23 @@ async def test_a_stop_during_a_restart_is_told_recorded_and_left_as_a_stop(
         gateway.stop(restart=True, grace=30)
         await trio.sleep(4)
         assert gateway.control.ask(Ending(cause, grace=10))
-        assert not gateway.stop(restart=True, grace=100), "and no restart comes back"
+        assert not gateway.stop(restart=True, grace=100), "a restart cannot replace a stop"
         await trio.sleep(1)
-        assert (status(stage).gateway_state, status(stage).after) == ("draining", state), "if we are killed"
-        assert recorded(stage).kind == "stop"
+        status = stage.status()
+        assert (status.gateway_state, status.after) == ("draining", state), "the state after a kill"
+        assert stage.ending().kind == "stop"
         await trio.sleep(60)
         assert stage.ended_at == 10
-    assert (status(stage).gateway_state, status(stage).restart_requested) == (state, False)
-    assert recorded(stage).cause == cause
+    assert (stage.status().gateway_state, stage.status().restart_requested) == (state, False)
+    assert stage.ending().cause == cause
     assert gateway.control.current is not None
     assert gateway.shutdown.consequences(gateway.control.current).exit is leaves
     assert not (stage.home / RESTART_PENDING).exists()
-    assert len(stage.platform.chat("42").texts) == 2, "what was begun, and one warning"
+    assert len(stage.platform.chat("42").texts) == 2, "the begun answer and one warning"
     assert [turn.reason for turn in stage.turns()] == ["shutdown_timeout"]
 
 
-async def test_a_stop_during_a_restart_counts_also_on_a_disk_that_hangs(stage: Stage) -> None:
+async def test_a_stop_during_a_restart_counts_also_on_a_hanging_disk(stage: Stage) -> None:
     trouble = Trouble(stage, "store")
     async with stage.life() as gateway, trio.open_nursery() as nursery:
         await stage.says("hang")
@@ -66,7 +60,7 @@ async def test_a_stop_during_a_restart_counts_also_on_a_disk_that_hangs(stage: S
         assert 10 <= stage.ended_at <= 15
 
 
-async def test_a_stop_whose_grace_is_over_already_cuts_with_last_words(stage: Stage) -> None:
+async def test_a_stop_whose_grace_is_over_already_cuts_turns_with_a_final_edit(stage: Stage) -> None:
     stage.agent.on("hang", BEGINS.hangs())
     async with stage.life() as gateway:
         await stage.says("hang")
@@ -79,12 +73,12 @@ async def test_a_stop_whose_grace_is_over_already_cuts_with_last_words(stage: St
     assert [turn.outcome for turn in stage.turns()] == ["cut"]
 
 
-async def test_a_stop_in_the_very_moment_of_a_restart_is_what_counts(stage: Stage) -> None:
+async def test_a_stop_at_the_moment_of_a_restart_replaces_it(stage: Stage) -> None:
     async def stops(gateway: Gateway) -> None:
         await trio.lowlevel.checkpoint()
         gateway.stop(grace=10)
 
-    for attempt in range(20):  # Trio shuffles who comes first
+    for attempt in range(20):  # Trio shuffles the order of the tasks
         stage.home = stage.home.with_name(f"home-{attempt}")
         stage.agent.on("hang", BEGINS.hangs())
         async with stage.life() as gateway, trio.open_nursery() as nursery:
@@ -94,23 +88,10 @@ async def test_a_stop_in_the_very_moment_of_a_restart_is_what_counts(stage: Stag
             nursery.start_soon(stops, gateway)
             await trio.sleep(60)
             assert stage.ended_at == began + 10
-        assert recorded(stage).kind == "stop"
+        assert stage.ending().kind == "stop"
 
 
-def status(stage: Stage) -> Status:
-    found = read_status(stage.home)
-    assert found is not None
-    return found
-
-
-def recorded(stage: Stage) -> EndingRow:
-    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
-        found = endings.latest(db)
-    assert found is not None
-    return found
-
-
-async def test_who_asked_for_a_restart_that_became_a_stop_is_not_told_of_one(stage: Stage) -> None:
+async def test_a_chat_is_not_told_of_a_restart_that_became_a_stop(stage: Stage) -> None:
     stage.agent.on("hang", Script().hangs())
     stage.config = everyone(AgentConfig(restart_drain_timeout=30))
     async with stage.life() as gateway:

@@ -1,5 +1,5 @@
-"""What a stop means for a turn: for the one that asks for it, for one that ends in the very moment in which
-it is cut, and for the messages that come while the gateway goes."""
+"""Turns during a stop: a turn that asks for a restart, a turn that ends at the moment of its cut, and
+messages that come during the stop."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.disk import Disk
 from tests.logs import capture_logs
 from tests.stage import Stage, everyone
 
-# --- a restart, asked for from inside a turn -----------------------------------------------------------
+# --- a restart that a turn asks for --------------------------------------------------------------------
 
 
 def asks_for_a_restart(stage: Stage, *, then_takes: float) -> list[float]:
-    """Let the agent ask for a restart; the times at which it had asked."""
+    """Let the agent ask for a restart; return the list of the times at which it asked."""
     asked = []
 
     async def agent(turn: TurnContext) -> str:
@@ -43,7 +43,7 @@ def asks_for_a_restart(stage: Stage, *, then_takes: float) -> list[float]:
     return asked
 
 
-async def test_a_turn_that_asks_for_a_restart_goes_on_within_the_grace_and_is_answered(stage: Stage) -> None:
+async def test_a_turn_that_asks_for_a_restart_continues_within_the_grace(stage: Stage) -> None:
     stage.config = everyone(AgentConfig(restart_drain_timeout=10))
     asked = asks_for_a_restart(stage, then_takes=3)
     async with stage.life() as gateway:
@@ -58,10 +58,10 @@ async def test_a_turn_that_asks_for_a_restart_goes_on_within_the_grace_and_is_an
     assert (stage.home / RESTART_PENDING).exists()
     async with stage.life():
         await trio.sleep(5)
-        assert len(stage.turns()) == 1, "it does not restart again"
+        assert len(stage.turns()) == 1, "the next life does not restart again"
 
 
-async def test_a_turn_that_asks_for_a_restart_without_grace_is_taken_up_by_the_next_life(
+async def test_a_turn_that_asks_for_a_restart_without_grace_is_resumed_by_the_next_life(
     stage: Stage,
 ) -> None:
     asks_for_a_restart(stage, then_takes=3)
@@ -77,7 +77,7 @@ async def test_a_turn_that_asks_for_a_restart_without_grace_is_taken_up_by_the_n
         assert [turn.outcome for turn in stage.turns()] == ["cut", "answered"]
 
 
-async def test_a_chat_that_asks_for_a_restart_while_its_own_turn_runs_gets_that_answer_first(
+async def test_a_chat_that_asks_for_a_restart_gets_the_answer_of_its_running_turn_first(
     stage: Stage,
 ) -> None:
     stage.config = everyone(AgentConfig(restart_drain_timeout=10))
@@ -87,17 +87,19 @@ async def test_a_chat_that_asks_for_a_restart_while_its_own_turn_runs_gets_that_
         await stage.says("work")
         await trio.sleep(1)
         await stage.says("/restart")
-        assert stage.platform.chat("42").texts[0].startswith("♻ Restarting"), "it is answered at once"
+        assert stage.platform.chat("42").texts[0].startswith("♻ Restarting"), (
+            "the command is answered at once"
+        )
         await trio.sleep(60)
         assert stage.ended_at == 4
     async with stage.life():
         await trio.sleep(5)
     texts = stage.platform.chat("42").texts
     assert [text.split()[0] for text in texts] == ["♻", "⚠", "Done.", "♻"]
-    assert len(stage.turns()) == 1, "a command never replays"
+    assert len(stage.turns()) == 1, "a command is never repeated"
 
 
-# --- the deadline falls into the end of a turn ---------------------------------------------------------
+# --- a deadline during the end of a turn ----------------------------------------------------------------
 
 
 SLOW_ONES = ("store-writer", "journal-writer")
@@ -106,10 +108,10 @@ SLOW_ONES = ("store-writer", "journal-writer")
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("reports_late", [False, True])
 @pytest.mark.parametrize("eighths", range(13))
-async def test_a_deadline_that_falls_into_the_end_of_a_turn_leaves_one_outcome(
+async def test_a_deadline_during_the_end_of_a_turn_leaves_one_outcome(
     stage: Stage, eighths: int, *, reports_late: bool, streams: bool
 ) -> None:
-    """Each commit of the end takes a quarter of a second; the deadline comes before it, in it, behind it."""
+    """Each commit of the end takes a quarter of a second; the deadline comes before, during and after it."""
     stage.platform = MemoryPlatform(traits=Traits(edits=streams))
     runs = []
 
@@ -137,7 +139,7 @@ async def test_a_deadline_that_falls_into_the_end_of_a_turn_leaves_one_outcome(
         answered = one_outcome(stage, runs[0])
     assert [entry for entry in logs if entry["log_level"] == "error"] == []
     shown = [text for text in stage.platform.chat("42").texts if text.endswith("Done.")]
-    assert shown == ["Done."] * answered, "what is answered is shown before the gateway goes"
+    assert shown == ["Done."] * answered, "an answer is shown before the gateway ends"
 
     stage.worker, stage.opened_agent = inline_worker, nullcontext(agent)
     for _ in range(2):
@@ -150,11 +152,11 @@ async def test_a_deadline_that_falls_into_the_end_of_a_turn_leaves_one_outcome(
 
 ANSWERED = "done", None, "completed"
 CUT = "of_turn", "resume_pending", "cut"
-"""What the inbox, the mark and the journal say."""
+"""State of the message, mark and end in the journal."""
 
 
 def one_outcome(stage: Stage, run_id: str) -> bool:
-    """Whether this turn was answered. Everything that was stored says so, or everything says it was cut."""
+    """Return whether this turn was answered; check that all stored data agrees on that."""
     turn = next(turn for turn in stage.turns() if turn.run_id == run_id)
     reading = read_run(stage.home / "journal", turn.session_id, run_id)
     assert reading.complete
@@ -179,13 +181,13 @@ def one_outcome(stage: Stage, run_id: str) -> bool:
     return answered
 
 
-# --- messages while the gateway goes -----------------------------------------------------------------
+# --- messages during a stop ----------------------------------------------------------------------------
 
 
 async def test_every_chat_is_told_once_and_every_message_is_answered_once_by_the_next_life(
     stage: Stage,
 ) -> None:
-    """In a chat with a turn, in one whose session is idle, and in one that was never heard of before."""
+    """Messages come in a chat with a turn, in one with an idle session, and in a new one."""
     stage.agent.on("work", Script().takes(8).says("Done."))
     async with stage.life() as gateway:
         await stage.says("hello", chat="idle")
@@ -195,7 +197,7 @@ async def test_every_chat_is_told_once_and_every_message_is_answered_once_by_the
             for chat in ("busy", "idle", "new"):
                 await stage.says(f"{text} in {chat}", chat=chat)
             await trio.sleep(3)
-        assert [said for said, _ in stage.agent.began] == ["hello", "work"], "none of them begins a turn"
+        assert [said for said, _ in stage.agent.began] == ["hello", "work"], "no message begins a turn"
         await stage.says("one in another", chat="another")
         await trio.sleep(60)
         assert stage.ended_at == 8
@@ -213,8 +215,8 @@ async def test_every_chat_is_told_once_and_every_message_is_answered_once_by_the
         assert stage.pending(chat) == []
 
 
-async def test_a_message_that_was_not_stored_when_the_gateway_went_comes_again(stage: Stage) -> None:
-    """Its commit hangs until the end, so that its platform never hears that it was received."""
+async def test_a_message_that_was_not_stored_before_the_stop_comes_again(stage: Stage) -> None:
+    """Its commit hangs until the end, so the platform never gets its acknowledgement."""
     async with trio.open_nursery() as nursery:
         disk = Disk(nursery, only=("store-writer",))
         stage.worker = disk.worker

@@ -1,9 +1,9 @@
-"""Nothing outlives its turn, wherever in it the end comes.
+"""Orphans of a turn: nothing outlives a turn, at whichever checkpoint it is ended.
 
-A turn with everything in it (text that grows, a typing sign, notices, rows, a tool that is a command) is
-ended at its first checkpoint, at its second, and so on until it is over before its end comes. A checkpoint
-is any halt of the session's task, of a task below it, or of the lane. Each time this process holds
-afterwards what it held before, no more and no less, and disk and chat tell of exactly one end.
+A turn with all features (streamed text, typing, notices, rows, a tool that runs a command) is ended at its
+first checkpoint, then at its second, and so on until the turn is over before that. A checkpoint is any halt
+of the session's task, of a task below it, or of the lane. Each time this process has afterwards exactly the
+resources that it had before, and disk and chat agree on one end.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from hermes_trio.platform.contract import Adapter
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing.checkpoints import Countdown, at_halt
 from tests.gateway.stopping.orphans import held, tasks
-from tests.gateway.stopping.sweep_checks import check_end, is_quiet, without_complaints
+from tests.gateway.stopping.sweep_checks import check_end, is_quiet, without_warnings
 from tests.gateway.stopping.sweep_scene import ANSWER, Platform, Scene, config, memory, silence, sockets
 from tests.stage import KEY, no_guard
 
 pytestmark = pytest.mark.timeout(900)
-"""A hundred lives run one after the other, on any disk."""
+"""Seconds for a hundred lives in a row, on any disk."""
 
 MOST_HALTS = 500
 
@@ -56,18 +56,15 @@ LANES = ["some", pytest.param("all", marks=pytest.mark.soak)]
 
 @pytest.fixture(autouse=True)
 def nothing_is_collected() -> Iterator[None]:
-    """What only the garbage collector closes, at some time, was left open."""
+    """Turn off the garbage collector, because an object that only it closes was left open."""
     gc.disable()
     yield
     gc.enable()
 
 
-# The sweeps.
-
-
 @pytest.fixture
 def imagined(tmp_path: Path, autojump_clock: MockClock) -> Scene:
-    """On the clock that jumps, and to the step: nothing has a moment more than it needs."""
+    """A scene in memory, on the virtual clock, without any slack."""
     return Scene(
         tmp_path,
         config(notify=3, warn=4, edit=0.8),
@@ -83,7 +80,7 @@ def imagined(tmp_path: Path, autojump_clock: MockClock) -> Scene:
 
 @pytest.fixture
 def real(tmp_path: Path) -> Scene:
-    """With threads, sockets and processes."""
+    """A scene with threads, sockets and processes."""
     if os.name != "posix":
         pytest.skip("the command is for a POSIX shell")
 
@@ -106,7 +103,7 @@ def real(tmp_path: Path) -> Scene:
 
 
 def halts(lane: str) -> Iterator[int]:
-    """At which halts the end comes: at each of them, or in the quick lane at some, and others each time."""
+    """Return the halts at which a turn is ended: all of them, or a random selection in the quick lane."""
     stride = 1 if lane == "all" else 20
     return iter(range(random.randint(1, stride), MOST_HALTS, stride))  # noqa: S311
 
@@ -128,14 +125,14 @@ def is_below(task: trio.lowlevel.Task, *names: str) -> bool:
 
 
 def let_the_deadline_pass() -> None:
-    """That of the work, in this moment."""
+    """Set the deadline of the work to the past."""
     for task in tasks():
         if task.name.startswith("session ") and task.parent_nursery is not None:
             task.parent_nursery.cancel_scope.deadline = -math.inf
 
 
 async def sweep_of_stops(scene: Scene, halts: Iterator[int]) -> Counter[object]:
-    """One life, and a turn after the other that a person stops; how they ended."""
+    """Run one life with many turns that a person stops; return the counted outcomes."""
     home, seen = scene.home / "home", Counter[object]()
     async with scene.opened_platform() as (platform, adapter), scene.life(home, adapter) as gateway:
         texts = platform.chat("42").messages
@@ -143,17 +140,17 @@ async def sweep_of_stops(scene: Scene, halts: Iterator[int]) -> Counter[object]:
         for halt in itertools.chain([MOST_HALTS], halts):
             shown = len(texts)
             act = partial(gateway.work.running.end, KEY.format("42"), Outcome.STOPPED)
-            with without_complaints(), at_halt(halt, act, whose=is_of_the_turn) as cut:
+            with without_warnings(), at_halt(halt, act, whose=is_of_the_turn) as cut:
                 await platform.says("Make it.")
                 await scene.until(partial(is_quiet, home, platform))
-            is_first = before is None  # nobody stops it, and it leaves a lane and an actor
+            is_first = before is None  # this turn is not stopped, and leaves a lane and a session
             before = before or await scene.at_rest()
             await scene.holds_only(before)
-            # Only now: the last record follows the commit, and its file is closed behind it.
+            # Checked here, because the last record and the close of its file follow the commit.
             seen[check_end(home, [message.text for message in texts[shown:]])] += 1
             if not (is_first or cut.is_over):
                 break
-        assert not cut.is_over, "the last turn was over before its end came"
+        assert not cut.is_over, "the last turn ended before it was ended"
         assert scene.visits == ["entered"]
     assert scene.visits == ["entered", "left"]
     print(f"{halt} halts: {dict(seen)}")
@@ -161,24 +158,24 @@ async def sweep_of_stops(scene: Scene, halts: Iterator[int]) -> Counter[object]:
 
 
 async def sweep_of_lives(scene: Scene, way: str, halts: Iterator[int]) -> Counter[object]:
-    """A turn in each of many lives, which end with it or before; how the turns ended."""
+    """Run a turn in each of many lives, which are ended during it; return the counted outcomes."""
     seen = Counter[object]()
     before = None
     for halt in itertools.chain([MOST_HALTS], halts):
         home = scene.home / f"halt-{halt}"
         async with scene.opened_platform() as (platform, adapter):
-            with without_complaints():
+            with without_warnings():
                 cut = await life_that_ends(scene, home, platform, adapter, way, halt)
             texts = platform.chat("42").texts
         assert scene.visits == ["entered", "left"]
         seen[check_end(home, texts)] += 1
-        if before is None:  # threads of the test before this one may have been on their way
+        if before is None:  # threads of the former test may still have been ending
             before = await scene.at_rest()
             continue
         await scene.holds_only(before)
         if not cut.is_over:
             break
-    assert not cut.is_over, "the last turn was over before its end came"
+    assert not cut.is_over, "the last turn ended before it was ended"
     print(f"{halt} halts: {dict(seen)}")
     return seen
 
@@ -209,24 +206,26 @@ async def life_that_ends(
     return cut
 
 
-async def test_a_stop_at_any_checkpoint_leaves_what_was_there(imagined: Scene) -> None:
+async def test_a_turn_stopped_at_any_checkpoint_leaves_no_resources(imagined: Scene) -> None:
     seen = await sweep_of_stops(imagined, halts("all"))
     assert seen.keys() == {"answered", "stopped"}
 
 
 @pytest.mark.parametrize("way", ENDS_OF_A_GATEWAY)
-async def test_an_end_of_the_gateway_at_any_checkpoint_leaves_nothing(imagined: Scene, way: str) -> None:
+async def test_a_gateway_ended_at_any_checkpoint_of_a_turn_leaves_no_resources(
+    imagined: Scene, way: str
+) -> None:
     seen = await sweep_of_lives(imagined, way, halts("all"))
     assert {"cut", "answered"} <= seen.keys() <= {None, "unstarted", "cut", "answered"}
 
 
-async def test_cancelled_from_outside_at_any_step_of_its_start_it_leaves_nothing(imagined: Scene) -> None:
+async def test_a_start_cancelled_at_any_step_leaves_no_resources(imagined: Scene) -> None:
     before = held()
     for halt in range(1, MOST_HALTS):
         home = imagined.home / f"halt-{halt}"
         async with imagined.opened_platform() as (platform, adapter):
             with (
-                without_complaints(),
+                without_warnings(),
                 trio.CancelScope() as around,
                 at_halt(halt, around.cancel, whose=is_of_the_gateway) as cut,
             ):
@@ -236,15 +235,15 @@ async def test_cancelled_from_outside_at_any_step_of_its_start_it_leaves_nothing
         assert imagined.visits in ([], ["entered", "left"])
         if not cut.is_over:
             break
-    assert not cut.is_over, "the last one had started before"
+    assert not cut.is_over, "the last start was complete before"
     print(f"{halt} halts")
 
 
-async def test_who_waits_for_silence_sleeps_until_it_is_long_enough(
+async def test_the_inactivity_timer_does_not_spin_on_rounding_errors(
     imagined: Scene, autojump_clock: MockClock
 ) -> None:
     imagined.pace, moment = 0, 0.1
-    assert (moment + 4) - moment < 4, "by a bit, which no clock can show"
+    assert (moment + 4) - moment < 4, "a rounding error, which no clock can show"
     async with imagined.opened_platform() as (platform, adapter), imagined.life(imagined.home, adapter):
         await trio.sleep_until(moment)
         with at_halt(MOST_HALTS, partial(autojump_clock.jump, 1), whose=is_of_the_turn) as spinning:
@@ -254,20 +253,18 @@ async def test_who_waits_for_silence_sleeps_until_it_is_long_enough(
 
 
 @pytest.mark.parametrize("lane", LANES)
-async def test_a_stop_leaves_no_process_thread_or_socket(real: Scene, lane: str) -> None:
+async def test_a_stopped_turn_leaves_no_process_thread_or_socket(real: Scene, lane: str) -> None:
     seen = await sweep_of_stops(real, halts(lane))
     assert seen.keys() == {"answered", "stopped"}
 
 
 @pytest.mark.parametrize("lane", LANES)
 @pytest.mark.parametrize("way", ENDS_OF_A_GATEWAY)
-async def test_an_end_of_the_gateway_leaves_no_process_thread_or_socket(
-    real: Scene, way: str, lane: str
-) -> None:
+async def test_an_ended_gateway_leaves_no_process_thread_or_socket(real: Scene, way: str, lane: str) -> None:
     of_the_turn = real.tool
 
     async def tool(turn: TurnContext) -> None:
-        await turn.start_background("sleep 300")  # of the session, and ends with the gateway
+        await turn.start_background("sleep 300")  # it belongs to the session, and ends with the gateway
         await of_the_turn(turn)
 
     real.tool = tool

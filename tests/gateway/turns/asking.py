@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from hermes_trio.gateway.turn.context import TurnContext
-from tests.stage import Stage
+from tests.stage import Agent, Stage
 
 Got = list[Any]
 
@@ -59,3 +59,33 @@ async def two(turn: TurnContext) -> Got:
         await trio.sleep(1)
         nursery.start_soon(one, 1)
     return got
+
+
+class AskingAgent(Agent):
+    """An agent that asks, and repeats the answer that it got."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.got: list[str | None] = []
+
+    async def __call__(self, turn: TurnContext) -> str:
+        await turn.requesting()
+        said = turn.said[0].text if turn.said else "resumed"
+        if said == "may I":
+            self.got.append(await turn.may("rm -rf /tmp/x"))
+        elif said == "which":
+            self.got.append(await turn.ask("Which colour?", ["red", "blue", "a colour " * 20]))
+        elif said == "long":
+            self.got.append(await turn.ask("Which? " + "word " * 2000, ["red", "blue"]))
+        else:
+            return "Nothing to ask."
+        return f"It was {self.got[-1]}."
+
+
+class AlwaysAskingAgent(AskingAgent):
+    """An agent that asks for approval at every message."""
+
+    async def __call__(self, turn: TurnContext) -> str:
+        await turn.requesting()
+        self.got.append(await turn.may("rm -rf /tmp/x"))
+        return f"It was {self.got[-1]}."
