@@ -69,7 +69,7 @@ REAL = (
 the virtual clock."""
 SLOW = (
     "tests/agent/test_cut_anywhere.py",
-    "tests/gateway/chance/test_any_story.py",
+    "tests/gateway/chance/test_random_stories.py",
     "tests/gateway/turns/test_held_gateway.py::test_a_forgotten_drain_request_ends_after_a_day",
     "tests/gateway/stopping/test_last_moment.py",
     "tests/gateway/faults/test_month.py",

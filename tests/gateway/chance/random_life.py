@@ -1,11 +1,11 @@
-"""One life of a gateway in a story that chance writes: its platform, its agent and its disk, each of which
-sees and notes what passes through it, and how it is killed."""
+"""One life of a gateway in a random story: its platform, agent and disk record each call, and it can be
+killed."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -22,41 +22,42 @@ from hermes_trio.platform.contract import Outgoing, Traits
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.testing.memory_platform import MemoryLink
 from hermes_trio.testing.stage import WaitingEvent
-from tests.gateway.chance.any_deeds import DEEDS, done
+from tests.disk import refusing_writes
+from tests.gateway.chance.random_agent import BEHAVIOURS, behave
 from tests.stage import no_guard
 
 if TYPE_CHECKING:
-    from tests.gateway.chance.any_story import Story
+    from tests.gateway.chance.random_story import Story
 
 T = TypeVar("T")
 
 
 @dataclass
 class Ran:
-    """A run of the agent, as the agent knows it."""
+    """A run of the agent, recorded by the agent."""
 
     run_id: str
     key: str
     said: tuple[str, ...]
-    """The ids of the messages that it was to answer; none where it took up what was cut."""
+    """Ids of the messages to answer; empty in a resumed run."""
     began: float = field(default_factory=trio.current_time)
     answer: str | None = None
 
 
 class Platform(MemoryPlatform):
-    """Remembers what was accepted, and looks at what it is to show in the moment in which it is."""
+    """A platform that records the accepted messages, and checks each text before it is shown."""
 
-    def __init__(self, traits: Traits, looks: Callable[[str], None]) -> None:
+    def __init__(self, traits: Traits, check_text: Callable[[str], None]) -> None:
         super().__init__(traits=traits)
-        self._looks = looks
+        self._check_text = check_text
         self.accepted: list[tuple[float, MessageEvent]] = []
 
     async def send(self, message: Outgoing) -> str:
-        self._looks(message.text)
+        self._check_text(message.text)
         return await super().send(message)
 
     async def edit(self, chat_id: str, message_id: str, text: str, preformatted: object = ()) -> None:
-        self._looks(text)
+        self._check_text(text)
         await super().edit(chat_id, message_id, text)
 
     def accept(self, delivery: WaitingEvent) -> None:
@@ -65,18 +66,18 @@ class Platform(MemoryPlatform):
         super().accept(delivery)
 
     @property
-    def is_owed(self) -> bool:
-        """Whether somebody has said what was not accepted yet."""
+    def has_unaccepted(self) -> bool:
+        """True while a message of a person is not accepted."""
         return bool(self._waiting)
 
-    def heal(self) -> None:
-        """From now on all is well here."""
+    def end_troubles(self) -> None:
+        """Drop all troubles that are still to come."""
         self._troubles.clear()
 
 
 @dataclass
 class Life:
-    """One life of the gateway: its adapter, its agent, its disk, until it is killed."""
+    """One life of the gateway: its adapter, its agent and its disk, until it is killed."""
 
     story: Story
     gateway: Gateway | None = None
@@ -85,7 +86,7 @@ class Life:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     jobs_to_kill: int | None = None
     full_for: int = 0
-    """So many commits fail."""
+    """Number of commits that fail."""
     connection: sqlite3.Connection | None = None
 
     def __post_init__(self) -> None:
@@ -114,17 +115,13 @@ class Life:
                     runner(job, done)
                     return
                 self.full_for -= 1
-                self.connection.execute("PRAGMA query_only = 1")
-                try:
+                with refusing_writes(self.connection):
                     runner(job, done)
-                finally:
-                    with suppress(sqlite3.ProgrammingError):  # the job was to close it
-                        self.connection.execute("PRAGMA query_only = 0")
 
             yield run
 
     def kill(self) -> None:
-        """What is on the disk now is all that there will be."""
+        """Kill this life: the next one gets only the files of this moment."""
         if self.killed.is_set() or self.over.is_set():
             return
         self.killed.set()
@@ -132,8 +129,8 @@ class Life:
         self.story.platform.drop()
         self.scope.cancel()
 
-    async def lived(self, task_status: trio.TaskStatus[None]) -> None:
-        """From its start to its end."""
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        """Run this life from its start to its end."""
         story = self.story
         with self.scope:
             async with trio.open_nursery() as nursery:
@@ -150,7 +147,7 @@ class Life:
                 self.gateway = await nursery.start(start)
                 task_status.started()
         self.over.set()
-        if self.gateway is None:  # it was killed before its doors were open
+        if self.gateway is None:  # killed before its doors were open
             task_status.started()
 
     async def agent(self, turn: TurnContext) -> str | None:
@@ -161,9 +158,9 @@ class Life:
         story.ran.append(ran)
         if not said:
             said = [row.content for row in turn.history if row.role == "user"]
-        deed = (said[-1].split() or ["plain"])[0]
-        if story.healthy or (not turn.said and story.dice.random() < 0.6) or deed not in DEEDS:
-            deed = "stream"
-        answer = await done(turn, deed)
+        behaviour = (said[-1].split() or ["plain"])[0]
+        if story.healthy or (not turn.said and story.dice.random() < 0.6) or behaviour not in BEHAVIOURS:
+            behaviour = "stream"
+        answer = await behave(turn, behaviour)
         ran.answer = turn.segment if answer is None else answer
         return answer

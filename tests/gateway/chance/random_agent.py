@@ -1,4 +1,4 @@
-"""What an agent does in a story that chance writes."""
+"""Behaviours of the agent in a random story."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hermes_trio.base.events import ToolCompleted, ToolStarted
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.transcript import ToolCall
 
-DEEDS = [
+BEHAVIOURS = [
     "plain",
     "stream",
     "long",
@@ -25,16 +25,16 @@ DEEDS = [
     "busy",
     "file",
 ]
-"""What it may do about a message, whose first word says it."""
+"""Behaviours; the first word of a message selects one."""
 
 
-async def done(turn: TurnContext, deed: str) -> str | None:
-    """Do this about what was said; the answer."""
+async def behave(turn: TurnContext, behaviour: str) -> str | None:
+    """Behave in this way, and return the answer."""
     tag = f"[{turn.run_id}]"
-    if deed == "slow":
+    if behaviour == "slow":
         await trio.sleep(3)
     await turn.requesting()
-    match deed:
+    match behaviour:
         case "plain":
             return f"{tag} plainly."
         case "empty":
@@ -53,11 +53,11 @@ async def done(turn: TurnContext, deed: str) -> str | None:
             with turn.not_now("I write"):
                 await trio.sleep(10)
         case "file":
-            await turn.send_file("file.txt", b"what it says", "Look.")
-    for number in range(100 if deed == "long" else 4):
+            await turn.send_file("file.txt", b"what it says", "Check.")
+    for number in range(100 if behaviour == "long" else 4):
         await turn.say(f"word {number} " if number else f"{tag} ")
         await trio.sleep(0.7)
-        if deed == "tools":
+        if behaviour == "tools":
             call = ToolCall(f"call-{number}", "terminal", "{}")
             await turn.calls(turn.segment, call)
             await turn.emit(ToolStarted(call.name, call.id))
@@ -65,10 +65,10 @@ async def done(turn: TurnContext, deed: str) -> str | None:
             await turn.emit(ToolCompleted(call.name, call.id))
             await turn.result(call, "done")
             await turn.steered()
-    if deed in ("hang", "resist"):
+    if behaviour in ("hang", "resist"):
         try:
             await trio.sleep_forever()
         finally:
-            with trio.move_on_after(1 if deed == "resist" else 0, shield=True):
+            with trio.move_on_after(1 if behaviour == "resist" else 0, shield=True):
                 await trio.sleep_forever()
-    return f"{tag} another text." if deed == "other" else None
+    return f"{tag} another text." if behaviour == "other" else None

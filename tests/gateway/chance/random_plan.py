@@ -1,5 +1,5 @@
-"""What is going to happen in a story that chance writes: a configuration and a list of steps, made from a
-seed. How it is told is in `any_story`."""
+"""The plan of a random story: a configuration and a list of steps, made from a seed; `random_story` plays
+it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hermes_trio.platform.contract import (
     Refused,
     Traits,
 )
-from tests.gateway.chance.any_deeds import DEEDS
+from tests.gateway.chance.random_agent import BEHAVIOURS
 from tests.stage import everyone
 
 Step = tuple[str | float, ...]
 
 CHATS = "1", "2", "3"
-"""The last one is a group, in which two people talk."""
+"""Chats of a story; the last one is a group with two people."""
 COMMANDS = ["/stop", "/stop all", "/new", "/retry", "/undo", "/approve", "/deny", "/status", "/sethome"]
 SAYING = ["/queue", "/steer", "/background"]
 SECONDS = [0, 0.1, 0.3, 1, 2, 5, 15, 30, 60, 61, 200, 300, 700]
@@ -50,14 +50,14 @@ ERRORS: dict[str, Callable[[], Exception]] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What is going to happen."""
+    """Configuration and steps of a story."""
 
     seed: int
     platform: str
     config: GatewayConfig
     steps: tuple[Step, ...]
     hasty: bool = False
-    """Whether the next step is taken while the one before is still being dealt with."""
+    """True if a step begins while the one before is still being handled."""
 
     def __str__(self) -> str:
         agent, reset = self.config.agent, self.config.session_reset.mode
@@ -66,8 +66,8 @@ class Plan:
         return "\n".join(map(str, [f"seed {self.seed}: {self.platform=} {settings}", *self.steps]))
 
 
-def plan(seed: int) -> Plan:
-    """The story of this number. Not every story has everything: what is rare is seen where the rest is."""
+def make_plan(seed: int) -> Plan:
+    """Return the plan for this seed. A plan has only some kinds of steps, so that rare steps meet often."""
     dice = random.Random(seed)  # noqa: S311
     config = everyone(
         AgentConfig(
@@ -87,7 +87,7 @@ def plan(seed: int) -> Plan:
             resume_at_once=dice.choice([1, 8]),
         ),
     )
-    deeds = dice.sample(DEEDS, 4)
+    behaviours = dice.sample(BEHAVIOURS, 4)
     commands = dice.sample(COMMANDS, dice.choice([0, 0, 2, 4]))
     sayings = dice.sample(SAYING, dice.choice([0, 1, 3]))
     errors = dice.sample(sorted(ERRORS), dice.choice([0, 0, 1, 3]))
@@ -99,7 +99,7 @@ def plan(seed: int) -> Plan:
     numbers = itertools.count(1)
 
     def says() -> str:
-        return f"{dice.choice(deeds)} {next(numbers)}"
+        return f"{dice.choice(behaviours)} {next(numbers)}"
 
     makes: list[tuple[int, Callable[[], list[Step]]]] = [
         (8, lambda: [("says", dice.choice(CHATS), says())]),

@@ -1,9 +1,9 @@
-"""A story that chance has written: what people, the agent, the platform, the disk and time do in several
-lives of one home, and what was seen of it by those who are not the gateway.
+"""A random story: actions of people, the agent, the platform, the disk and the clock in several lives of one
+home, with a record of all that is visible outside the gateway.
 
-It is told on a clock that jumps, with the real store, journals and loop. A kill leaves the disk as it is in
-that moment: the home is copied between two jobs of its workers, the platform hears nothing more of that life,
-and the next one begins with the copy. Whether all that was promised is kept is looked at in `any_books`.
+It is played on the virtual clock, with the real store, journals and loop. A kill keeps the files of its
+moment: the home is copied between two jobs of its workers, the platform hears nothing more of that life, and
+the next life begins with the copy. `database_checks` and `chat_checks` check the promises.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from hermes_trio.base.world import World
 from hermes_trio.gateway.intake.requests import NoTurnsNow, post
 from hermes_trio.journal.reader import read_run
 from hermes_trio.platform.contract import CredentialsRefused, LinkLost
-from tests.gateway.chance.any_life import Life, Platform, Ran
-from tests.gateway.chance.any_plan import CHATS, ERRORS, PLATFORMS, Plan, Step
+from tests.gateway.chance.random_life import Life, Platform, Ran
+from tests.gateway.chance.random_plan import CHATS, ERRORS, PLATFORMS, Plan, Step
 
 ENDS = "stop", "restart", "cancel", "kill", "kill early"
 START = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
-IN_TIME = 5.0
-"""Seconds behind the grace in which a gateway is gone."""
-SOON = 20.0
-"""Seconds in which what was held has begun, also where one turn runs at a time."""
+STOP_MARGIN = 5.0
+"""Seconds from the end of the grace to the end of the gateway, at most."""
+BEGIN_MARGIN = 20.0
+"""Seconds after a release in which all held messages have begun, also with one turn at a time."""
 
 
 @dataclass
 class Story:
-    """The story while it is told, and what was seen of it."""
+    """A story that is being played, with its records."""
 
     plan: Plan
     root: Path
-    wrong: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     ran: list[Ran] = field(default_factory=list)
     homes: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     healthy: bool = False
     lives: int = 0
     released_at: float = 0.0
     posted: list[str] = field(default_factory=list)
-    """What was said by requests, and accepted."""
+    """Texts of the accepted requests."""
     said: dict[str, list[MessageEvent]] = field(default_factory=dict)
-    """What was said in each chat."""
+    """Messages in each chat."""
 
     def __post_init__(self) -> None:
         ids = itertools.count(1)
@@ -66,58 +66,58 @@ class Story:
             zone=UTC,
         )
         self.home = self.root / "0"
-        self.platform = Platform(PLATFORMS[self.plan.platform], self.looks)
+        self.platform = Platform(PLATFORMS[self.plan.platform], self.check_text)
 
     def next_home(self) -> None:
-        """What a life would find that began now."""
+        """Copy the home, as the next life would find it now, and continue with the copy."""
         home = self.root / str(next(self.homes))
         shutil.copytree(self.home, home)
         self.home = home
 
-    def looks(self, text: str) -> None:
-        """The journal comes before the screen."""
+    def check_text(self, text: str) -> None:
+        """Check that a text is in the journal before it is shown."""
         found = re.search(r"\[(\w{8})\]", text)
         if found is None or "cannot be written" in text:
             return
-        # Between two tools a text has a blank line in the chat, and none in the journal.
+        # The chat shows a blank line between two tools, and the journal has none.
         text = (
             text[found.start() :].removesuffix(" ▉").removesuffix("\n\n(interrupted)").partition("\n\n⚠")[0]
         )
-        text, known = " ".join(text.split()), " ".join("".join(self._said_in(found[1])).split())
+        text, known = " ".join(text.split()), " ".join("".join(self._journal_text(found[1])).split())
         returned = [ran.answer for ran in self.ran if ran.run_id == found[1] and ran.answer]
         if not any(one.startswith(text) for one in [known, *returned]):
-            self.wrong.append(f"shown before it was known: {text!r}; known is {known!r}")
+            self.problems.append(f"shown before it was in the journal: {text!r}; the journal has {known!r}")
 
-    def _said_in(self, run_id: str) -> Iterator[str]:
-        """What the journal of a run holds of its text, on the disk of this life."""
+    def _journal_text(self, run_id: str) -> Iterator[str]:
+        """Yield the text of a run in its journal, in the home of this life."""
         for path in (self.home / "journal").glob(f"*/{run_id}.jsonl"):
             for record in read_run(self.home / "journal", path.parent.name, run_id).records:
                 if record.event == MessageDelta.event:
                     yield str(record.payload["delta"])
 
-    async def told(self) -> None:
-        """From the first life to one in which all is well, and nothing moves in the end."""
+    async def play(self) -> None:
+        """Play all steps, and then a life without trouble until nothing moves any more."""
         steps = list(self.plan.steps)
         while steps:
             await self._life(steps)
         self.healthy = True
-        self.platform.heal()
-        while self.platform.is_owed:  # a restart may wait there
+        self.platform.end_troubles()
+        while self.platform.has_unaccepted:  # a restart command may wait there
             await self._life([("sleep", 5.0)])
         await self._life([("sleep", 7200.0), ("stop", 5)])
 
-    async def last_words(self) -> None:
-        """Something is said in each chat while another life is held, which then goes on with it; and once
-        more, and that life ends while it answers."""
+    async def last_messages(self) -> None:
+        """Play one more life: messages come in each chat during a hold, which is then released; then messages
+        come once more, and the life ends during their answers."""
         await self._life(
             [
-                *[("hold",), ("last words",), ("sleep", 60.0), ("release",), ("sleep", SOON)],
-                *[("last words",), ("sleep", 2.0), ("stop", 60)],
+                *[("hold",), ("last messages",), ("sleep", 60.0), ("release",), ("sleep", BEGIN_MARGIN)],
+                *[("last messages",), ("sleep", 2.0), ("stop", 60)],
             ]
         )
 
     async def silence(self) -> None:
-        """In one more life nobody says anything."""
+        """Play one more life without messages."""
         await self._life([("sleep", 3600.0), ("stop", 5)])
 
     async def _life(self, steps: list[Step]) -> None:
@@ -126,10 +126,10 @@ class Story:
             self.lives += 1
             if steps[0][0] == "kill early":
                 life.jobs_to_kill = int(steps.pop(0)[1])
-            await nursery.start(life.lived)
+            await nursery.start(life.run)
             while steps and not life.killed.is_set():
                 step = steps.pop(0)
-                if step[0] == "kill early":  # the next life has not long to live
+                if step[0] == "kill early":  # the next life is killed early
                     steps.insert(0, step)
                 if step[0] in ENDS:
                     await self._end(life, step)
@@ -163,10 +163,10 @@ class Story:
                     await life.over.wait()
                 life.kill()
         if not life.killed.is_set():
-            by = min(by, control.end_by, began + IN_TIME if step[0] == "cancel" else by)
+            by = min(by, control.end_by, began + STOP_MARGIN if step[0] == "cancel" else by)
         await life.over.wait()
         if trio.current_time() > max(by, began) + 0.001 and not life.killed.is_set():
-            self.wrong.append(f"{step} took {trio.current_time() - began} s")
+            self.problems.append(f"{step} took {trio.current_time() - began} s")
 
     async def _do(self, life: Life, step: Step) -> None:
         platform = self.platform
@@ -212,7 +212,7 @@ class Story:
                 with suppress(NoTurnsNow, StoreError):
                     await post(life.gateway.mailbox, key, event)
                     self.posted.append(text)
-            case ("last words",):
+            case ("last messages",):
                 for chat in CHATS:
                     self._says(chat, f"stream last {len(self.said.get(chat, ()))}")
             case ("sleep", seconds):
