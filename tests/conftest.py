@@ -49,7 +49,7 @@ REAL = (
     "tests/journal/test_full_disk.py",
     "tests/kill/",
     "tests/platforms/telegram/test_gateway.py",
-    "tests/platforms/telegram/test_link.py",
+    "tests/platforms/telegram/test_link_",
     "tests/platforms/telegram/test_steps.py",
     "tests/platforms/telegram/test_webhook.py",
     "tests/platforms/test_laws.py",

@@ -1,9 +1,9 @@
-"""A gateway on Telegram that is killed in the middle of its steps:
-`python step_gateway.py <home> <base url> <token> <step>`.
+"""A gateway on Telegram that kills itself at a step: `python step_gateway.py <home> <base url> <token>
+<step>`.
 
-A step is the moment before or behind a job of the store or the journals. The runners count them; at the named
-one the process kills itself, as nobody can catch. With 0 it lives until somebody else kills it, and writes
-down how many steps there were.
+A step is the moment before or after a job of the store or the journals. The runners count the steps, and at
+the given one the process sends itself SIGKILL. With 0 it lives until it is killed from outside, and writes
+the number of steps to a file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Steps:
-    """Where we are, and where it ends."""
+    """Number of steps taken, and the step at which the process kills itself."""
 
     def __init__(self, home: Path, last: int) -> None:
         self._file, self._last = home / "steps", last
@@ -44,7 +44,7 @@ class Steps:
 
     @contextmanager
     def worker(self, name: str) -> Iterator[Runner]:
-        """The usual one, with a step before and behind every job."""
+        """Return the usual worker, with a step before and after every job."""
         with worker_thread(name) as runner:
 
             def stepping(job: Callable[[], T], done: Callable[[Outcome[T]], object]) -> None:
@@ -61,12 +61,12 @@ class Steps:
 
 @asynccontextmanager
 async def no_guard() -> AsyncIterator[None]:
-    """It has no children that would have to be ended."""
+    """Start no guard: there are no child processes."""
     yield
 
 
 async def agent(turn: TurnContext) -> str:
-    """Answers in two pieces, and the edits may go between them."""
+    """Answer in two pieces, so that edits can happen between them."""
     await turn.requesting()
     said = " ".join(event.text for event in turn.said) or next(
         row.content for row in reversed(turn.history) if row.role == "user"

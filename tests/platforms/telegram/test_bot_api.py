@@ -1,4 +1,5 @@
-"""The Bot API server for tests, asked by a plain HTTP client: it keeps to the manual where it matters."""
+"""The Bot API server for tests, called by a plain HTTP client: it behaves as the manual of the real one
+says."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ async def telegram() -> AsyncIterator[BotApi]:
 
 
 class Client:
-    """A bot in the hands of somebody who reads every answer."""
+    """A client that returns every answer."""
 
     def __init__(self, telegram: BotApi, http: httpx.AsyncClient) -> None:
         self.http, self.root = http, f"{telegram.base_url}/bot{telegram.token}"
@@ -44,9 +45,7 @@ async def client(telegram: BotApi) -> AsyncIterator[Client]:
         yield Client(telegram, http)
 
 
-async def test_an_update_is_confirmed_by_a_higher_offset_and_by_nothing_else(
-    telegram: BotApi, client: Client
-) -> None:
+async def test_only_a_higher_offset_confirms_an_update(telegram: BotApi, client: Client) -> None:
     for text in ("one", "two", "three"):
         telegram.post(text)
     assert await client.texts() == await client.texts() == ["one", "two", "three"]
@@ -57,7 +56,7 @@ async def test_an_update_is_confirmed_by_a_higher_offset_and_by_nothing_else(
     assert (await client.ask("getWebhookInfo"))["result"]["pending_update_count"] == 2
 
 
-async def test_a_long_poll_waits_until_somebody_says_something(telegram: BotApi, client: Client) -> None:
+async def test_a_long_poll_waits_for_an_update(telegram: BotApi, client: Client) -> None:
     async with trio.open_nursery() as nursery:
 
         async def poll() -> None:
@@ -81,7 +80,7 @@ async def test_a_second_poll_ends_the_first(telegram: BotApi, client: Client) ->
         assert await client.texts() == []
 
 
-async def test_with_a_webhook_nobody_can_poll(telegram: BotApi, client: Client) -> None:
+async def test_polls_are_refused_while_a_webhook_is_set(telegram: BotApi, client: Client) -> None:
     telegram.post("hello")
     await client.ask("setWebhook", url="https://example.org/hook")
     assert (await client.ask("getUpdates"))["error_code"] == 409
@@ -89,7 +88,7 @@ async def test_with_a_webhook_nobody_can_poll(telegram: BotApi, client: Client) 
     assert await client.texts() == ["hello"]
 
 
-async def test_parameters_may_come_in_any_way(telegram: BotApi, client: Client) -> None:
+async def test_parameters_are_accepted_in_every_encoding(telegram: BotApi, client: Client) -> None:
     hello = {"chat_id": "42", "text": "hello", "disable_notification": "true"}
     for sending in (
         client.http.get(f"{client.root}/sendMessage", params=hello),
@@ -102,7 +101,7 @@ async def test_parameters_may_come_in_any_way(telegram: BotApi, client: Client) 
     assert all(shown.silent for shown in telegram.chat("42").messages)
 
 
-async def test_a_file_that_was_sent_can_be_had_again(telegram: BotApi, client: Client) -> None:
+async def test_a_sent_file_can_be_downloaded(telegram: BotApi, client: Client) -> None:
     data = bytes(range(256))
     answer = await client.http.post(
         f"{client.root}/sendDocument", data={"chat_id": "42"}, files={"document": ("a.bin", data)}
@@ -131,7 +130,7 @@ async def test_a_file_that_was_sent_can_be_had_again(telegram: BotApi, client: C
         ("getFile", {"file_id": "none"}, "wrong file_id"),
     ],
 )
-async def test_what_cannot_be_done_is_a_bad_request_in_its_words(
+async def test_an_invalid_request_is_refused_with_the_text_of_the_server(
     client: Client, method: str, params: dict[str, Any], problem: str
 ) -> None:
     await client.ask("sendMessage", chat_id=42, text="hello")
@@ -146,7 +145,7 @@ async def test_a_wrong_token_is_refused(telegram: BotApi, client: Client) -> Non
     assert (await client.ask("getMe"))["error_code"] == 404
 
 
-async def test_a_test_says_what_is_answered_next(telegram: BotApi, client: Client) -> None:
+async def test_a_test_can_prepare_answers(telegram: BotApi, client: Client) -> None:
     telegram.answers("sendMessage", ApiError(429, "Too Many Requests: retry after 3", retry_after=3))
     flood = await client.ask("sendMessage", chat_id=42, text="hello")
     assert flood["parameters"] == {"retry_after": 3}
@@ -160,7 +159,7 @@ async def test_a_test_says_what_is_answered_next(telegram: BotApi, client: Clien
     assert (await client.ask("getMe"))["result"]["username"] == "hermes_bot"
 
 
-async def test_people_send_files_and_edit_what_they_said(telegram: BotApi, client: Client) -> None:
+async def test_files_and_edits_of_people_become_updates(telegram: BotApi, client: Client) -> None:
     source = SessionSource("telegram", "42", user_id="42")
     photo = MessageEvent(source, "look", "7", attachments=(Attachment("photo", file_id="p"),))
     telegram.deliver(photo)
@@ -173,7 +172,9 @@ async def test_people_send_files_and_edit_what_they_said(telegram: BotApi, clien
     assert third == {"update_id": 3, "poll": {"id": "8"}}
 
 
-async def test_who_hangs_up_during_a_poll_is_seen_at_once(telegram: BotApi, client: Client) -> None:
+async def test_a_client_that_hangs_up_during_a_poll_is_noticed_at_once(
+    telegram: BotApi, client: Client
+) -> None:
     with trio.move_on_after(0.3):
         await client.ask("getUpdates", timeout=50)
     await telegram.until(lambda: telegram.open == 0)

@@ -1,5 +1,5 @@
-"""The Bot API server for tests, in the hands of a bot that is written with another library than ours
-(`a_bot.py`): what that library sends is understood, and what it is told has the form that it expects."""
+"""The Bot API server for tests, with a bot that is written with another library (`a_bot.py`): the server
+understands the requests of that library, and the library understands its answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATA = b"\x00\r\n--x\r\n\xff"
 
 
 @pytest.mark.timeout(120)
-async def test_a_bot_by_another_library_finds_everything_as_it_expects_it() -> None:
+async def test_a_bot_of_another_library_works_with_the_simulated_server() -> None:
     async with open_bot_api() as telegram:
         telegram.fails("send", ChatGone("blocked"), chat="43")
         written: list[bytes] = []
@@ -40,7 +40,7 @@ async def test_a_bot_by_another_library_finds_everything_as_it_expects_it() -> N
                 await telegram.until(lambda: any(one.chat_id == "43" for one in telegram.history))
                 telegram.fails("send", FloodWait(7))
                 telegram.loses_answer()
-                # From here on it listens, and answers.
+                # From here on the bot polls and answers.
                 chat, group = telegram.chat("42"), telegram.chat("-100")
                 await telegram.says("hello")
                 await telegram.until(lambda: chat.last == "You said: hello")
@@ -54,12 +54,12 @@ async def test_a_bot_by_another_library_finds_everything_as_it_expects_it() -> N
                 telegram.deliver(photo)
                 telegram.deliver(MessageEvent(source, "edited", "900", edited=True, sent_at=50.0))
                 await telegram.says("bye")
-        told = [json.loads(line) for line in written[0].splitlines()]
-    once: dict[str, Any] = {what: value for what, value in told if what not in ("heard", "pressed")}
+        written_lines = [json.loads(line) for line in written[0].splitlines()]
+    once: dict[str, Any] = {name: value for name, value in written_lines if name not in ("heard", "pressed")}
     assert once["me"] == [telegram.bot_id, telegram.username, True]
     assert once["sent"] == ["Done. See a_b", 42, "private", ["bold", "code"]]
     assert once["edited"] == ["Really done"]
-    assert [what for what in ("same again", "bad markup", "too long") if once[what][0] != "BadRequest"] == []
+    assert [name for name in ("same again", "bad markup", "too long") if once[name][0] != "BadRequest"] == []
     assert once["document"] == ["A file", "a b.bin", len(DATA)]
     assert bytes.fromhex(once["downloaded"]) == DATA
     assert (once["photo"], once["voice"]) == (["Look", True], True)
@@ -68,8 +68,8 @@ async def test_a_bot_by_another_library_finds_everything_as_it_expects_it() -> N
     assert once["flood"] == ["RetryAfter", 7.0]
     assert once["hung up"][0] == "NetworkError"
     assert "rejected by the server" in once["token"]
-    assert [value for what, value in told if what == "pressed"] == [["yes", 42]]
-    assert [value for what, value in told if what == "heard"] == [
+    assert [value for name, value in written_lines if name == "pressed"] == [["yes", 42]]
+    assert [value for name, value in written_lines if name == "heard"] == [
         ["private", "hello", False],
         ["supergroup", "in a topic", False],
         ["private", "look", False],

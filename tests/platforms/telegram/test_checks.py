@@ -1,4 +1,4 @@
-"""From BotFather to the first answer: what `setup` and `doctor` say on the way. They take nothing away."""
+"""Output of `setup` and `doctor` on the way from BotFather to the first answer. They consume no update."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.platforms.conftest import SECRET, free_webhook
 
 @pytest.fixture
 def home(tmp_path: Path, telegram: BotApi) -> Path:
-    """A home whose Telegram is on this machine."""
+    """A home whose Telegram server is on this machine."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     (home / "config.yaml").write_text(f"platforms: {{telegram: {{base_url: {telegram.base_url}}}}}")
@@ -50,7 +50,7 @@ def bot_of(telegram: BotApi, **keys: object) -> PlatformConfig:
     return PlatformConfig(token=telegram.token, base_url=telegram.base_url, **keys)  # type: ignore[arg-type]
 
 
-async def test_a_newcomer_is_led_from_the_token_to_whom_to_write_to(
+async def test_setup_leads_from_the_token_to_the_address_of_the_bot(
     telegram: BotApi, home: Path, hermes: Callable[..., object]
 ) -> None:
     telegram.post("hello?")
@@ -65,10 +65,10 @@ async def test_a_newcomer_is_led_from_the_token_to_whom_to_write_to(
     assert again.exit_code == 0, again.output
     assert "telegram is installed and configured" in again.output
     assert "the bot is @hermes_bot" in again.output
-    assert len(telegram.waiting) == 1, "what was looked at waits for the gateway"
+    assert len(telegram.waiting) == 1, "the update still waits for the gateway"
 
 
-async def test_a_token_that_telegram_does_not_know_is_said_where_it_was_asked_for(
+async def test_setup_reports_a_token_that_telegram_does_not_know(
     telegram: BotApi, hermes: Callable[..., object]
 ) -> None:
     wrong = "999999:AAanother-token-of-nobody-0000000000"
@@ -78,13 +78,13 @@ async def test_a_token_that_telegram_does_not_know_is_said_where_it_was_asked_fo
     assert (result.exit_code, wrong in result.output) == (1, False)
 
 
-async def test_without_a_network_it_is_named(telegram: BotApi) -> None:
+async def test_the_check_reports_a_missing_network(telegram: BotApi) -> None:
     async with telegram.away():
         [problem] = found("problem", await check(bot_of(telegram)))
     assert "cannot be reached" in problem
 
 
-async def test_a_gateway_that_runs_is_not_disturbed(telegram: BotApi, bot: TelegramAdapter) -> None:
+async def test_the_check_does_not_disturb_a_running_gateway(telegram: BotApi, bot: TelegramAdapter) -> None:
     async with bot.connect() as link, trio.open_nursery() as nursery:
         nursery.start_soon(anext, link.receive())
         await telegram.until(lambda: any(one.method == "getUpdates" for one in telegram.asked))
@@ -95,7 +95,7 @@ async def test_a_gateway_that_runs_is_not_disturbed(telegram: BotApi, bot: Teleg
         nursery.cancel_scope.cancel()
 
 
-async def test_another_program_that_reads_is_found(telegram: BotApi, state_home: Path) -> None:
+async def test_the_check_reports_another_program_that_polls(telegram: BotApi, state_home: Path) -> None:
     telegram.answers("getUpdates", ApiError(409, "Conflict: terminated by other getUpdates request"))
     findings = await check(bot_of(telegram))
     assert found("problem", findings) == ["another program reads what is written to the bot"]
@@ -110,16 +110,14 @@ async def test_another_program_that_reads_is_found(telegram: BotApi, state_home:
         ((), "ok", "Kim (42) has written, and gets a pairing code when the gateway runs"),
     ],
 )
-async def test_who_has_written_is_told_what_becomes_of_it(
+async def test_the_check_lists_people_who_have_written_and_their_access(
     telegram: BotApi, state_home: Path, allowed: object, level: str, said: str
 ) -> None:
     telegram.post("hello?")
     assert said in found(level, await check(bot_of(telegram, allow_from=allowed)))
 
 
-async def test_a_bot_that_is_to_hear_everything_and_may_not_is_told_how(
-    telegram: BotApi, state_home: Path
-) -> None:
+async def test_the_check_reports_a_bot_that_cannot_read_groups(telegram: BotApi, state_home: Path) -> None:
     assert "in groups it answers who mentions it, or replies to it" in found(
         "ok", await check(bot_of(telegram))
     )
@@ -129,7 +127,9 @@ async def test_a_bot_that_is_to_hear_everything_and_may_not_is_told_how(
     assert found("warning", await check(bot_of(telegram, require_mention=False))) == []
 
 
-async def test_a_webhook_is_looked_at_from_both_sides(telegram: BotApi, state_home: Path) -> None:
+async def test_the_check_compares_the_webhook_with_the_configuration(
+    telegram: BotApi, state_home: Path
+) -> None:
     telegram.set_webhook("https://old.example/hook", "")
     [warning] = found("warning", await check(bot_of(telegram)))
     assert "https://old.example/hook" in warning
@@ -144,7 +144,7 @@ async def test_a_webhook_is_looked_at_from_both_sides(telegram: BotApi, state_ho
     assert any("could not bring them there" in text for text in found("warning", findings))
 
 
-async def test_the_last_message_and_the_last_answer_are_told(
+async def test_doctor_reports_the_last_message_and_the_last_answer(
     telegram: BotApi, home: Path, hermes: Callable[..., object]
 ) -> None:
     (home / ".env").write_text(f"TELEGRAM_BOT_TOKEN={telegram.token}\n")
@@ -175,7 +175,7 @@ async def test_the_last_message_and_the_last_answer_are_told(
     assert "and the last answer arrived on 2001-09-" in result.output
 
 
-async def test_a_platform_that_is_not_there_is_named(hermes: Callable[..., object]) -> None:
+async def test_doctor_reports_a_platform_that_is_not_installed(hermes: Callable[..., object]) -> None:
     result = await hermes("doctor", "parrot")  # type: ignore[misc]
     assert result.exit_code == 1
     assert "no platform parrot is installed. Install its package." in result.output

@@ -1,9 +1,9 @@
-"""A long way for a text: cut into messages, written anew for Telegram, and read there. Whatever a model
-writes, each message fits and is well formed, and nothing of it is lost on the way.
+"""Texts on their way to Telegram: split into messages, converted to MarkdownV2, and read by the simulated
+parser. Each message of any text fits and is well formed, and no word is lost.
 
-The corpus (not named `.md`, for formatters would mend it) holds what is hard, and beside each text what
-becomes of it: what Telegram is sent, message by message, with the room that it usually has and with very
-little. `GOLDEN=write` writes that down anew.
+The corpus has difficult texts. (They are not named `.md`, because formatters would change them.) The golden
+file of each has the messages that are sent with the usual limit and with a very small one. `GOLDEN=write`
+writes the golden files anew.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def text_of(name: str) -> str:
 
 
 def is_whole(message: str) -> bool:
-    """Whether every fence that is opened in it is closed in it."""
+    """Return True if a message closes every fence that it opens."""
     mark = ""
     for line in message.split("\n"):
         fence = FENCE.fullmatch(line)
@@ -49,8 +49,8 @@ def is_whole(message: str) -> bool:
 
 
 def arrives(text: str, traits: Traits) -> list[str]:
-    """What people see of it, message by message. Raises what the server would say to a message that is
-    not well formed."""
+    """Return the text that people see, message by message. Raises `CannotParse` for a message that is not
+    well formed."""
     messages = chunks(text, traits)
     for message in messages:
         assert utf16_length(message) <= traits.limit
@@ -62,7 +62,7 @@ def words(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_becomes_of_the_corpus_is_known(name: str) -> None:
+def test_each_text_of_the_corpus_becomes_its_golden_messages(name: str) -> None:
     golden, now = CORPUS / f"{name}.golden", []
     for traits in (TRAITS, LITTLE):
         messages = chunks(text_of(name), traits)
@@ -76,7 +76,7 @@ def test_what_becomes_of_the_corpus_is_known(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("traits", [TRAITS, LITTLE], ids=["usual", "little"])
-def test_telegram_takes_the_corpus_and_each_message_stands_alone(name: str, traits: Traits) -> None:
+def test_telegram_accepts_each_message_of_the_corpus_by_itself(name: str, traits: Traits) -> None:
     text = text_of(name)
     assert arrives(text, traits)
     messages = chunks(text, traits)
@@ -95,21 +95,21 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.integers(0, 99).map(lambda n: f" w
 
 @bounded
 @given(TEXTS)
-def test_whatever_is_written_fits_and_is_well_formed(text: str) -> None:
+def test_the_messages_of_any_text_fit_and_are_well_formed(text: str) -> None:
     arrives(text, LITTLE)
     arrives(text, TRAITS)
 
 
 @bounded
 @given(TEXTS)
-def test_no_word_is_lost_and_none_comes_twice(text: str) -> None:
-    # Behind an opening fence stands the name of a language, which is shown in another way.
+def test_each_word_of_any_text_arrives_once(text: str) -> None:
+    # The name of a language follows an opening fence. It is not part of the text that people see.
     text = re.sub(r"(```|~~~).*", r"\1", text)
     assert words("\n".join(arrives(text, LITTLE))) == words(text)
 
 
 def number_is_in_code(message: str) -> bool:
-    """Whether what the message says of itself has fallen into a block of code."""
+    """Return True if the number at the end of a message is in a block of code."""
     shown, entities = parse_markdown_v2(to_markdown_v2(message))
     number = utf16_length(shown[: shown.rindex("(")])
     return any(one.kind == "pre" and one.offset <= number < one.offset + one.length for one in entities)
@@ -117,21 +117,21 @@ def number_is_in_code(message: str) -> bool:
 
 @bounded
 @given(TEXTS)
-def test_in_every_message_the_fences_are_closed(text: str) -> None:
+def test_every_message_closes_its_fences(text: str) -> None:
     messages = chunks(text, LITTLE)
     assert all(map(is_whole, messages[:-1]))
 
 
 @pytest.mark.parametrize("indent", ["", "  ", "   ", "     "])
 @pytest.mark.parametrize("lines", range(1, 12))
-def test_code_in_a_list_is_closed_where_it_was_opened(lines: int, indent: str) -> None:
+def test_the_number_of_a_message_is_outside_of_code_in_a_list(lines: int, indent: str) -> None:
     mark = "- " if len(indent) < 3 else "1. " if len(indent) == 3 else "- a\n  1. "
     code = "".join(f"{indent}line {number} of the code\n" for number in range(lines))
     text = f"{mark}a list\n{indent}```py\n{code}{indent}```\n{mark}{'and more ' * 20}"
     assert not any(map(number_is_in_code, chunks(text, LITTLE)[:1]))
 
 
-async def test_the_longest_texts_arrive_whole(telegram: BotApi, bot: TelegramAdapter) -> None:
+async def test_very_long_texts_arrive_complete(telegram: BotApi, bot: TelegramAdapter) -> None:
     async with bot.connect() as link:
         for number, text in enumerate(
             ("😀" * 6000, "a_b " * 3000, "- *x*\n" * 2000, "```\n" + "x = 1\n" * 2000)
@@ -141,5 +141,5 @@ async def test_the_longest_texts_arrive_whole(telegram: BotApi, bot: TelegramAda
                 await link.send(Outgoing(chat_id=chat, text=message, key=f"{number}"))
             shown = "".join(telegram.chat(chat).texts)
             for letter in "😀abx1":
-                # The numbers of the messages have ones in them.
+                # The numbers of the messages contain ones too.
                 assert letter == "1" or shown.count(letter) == text.count(letter)

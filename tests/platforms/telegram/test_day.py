@@ -1,8 +1,8 @@
-"""A day of traffic on the clock that jumps, with the weather there is: floods, lost connections, hours
-without a network, a server with a bad moment, and three restarts. Every message is answered, once and in
-order, and what the gateway holds of it in memory does not grow.
+"""A day of traffic on the virtual clock, with rate limits, lost connections, hours without a network, server
+errors and three restarts. Every message is answered once and in order, and the memory of the gateway does not
+grow.
 
-The quick one has some minutes' worth of it; `make soak` runs the whole day.
+The quick test has few messages; `make soak` runs the whole day.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from tests.stage import no_guard
 
 DAY = 86_400.0
 ANSWER = re.compile(r"Answer to ([-\d ]+)\.$")
-"""What has waited for long is answered together."""
+"""An answer. Messages that have waited together are answered together."""
 
 
 @dataclass
 class Day:
-    """A day, and what is seen of it."""
+    """A day: its messages, its answers and the measurements."""
 
     home: Path
     telegram: BotApi
@@ -48,12 +48,13 @@ class Day:
     said: dict[str, list[str]] = field(default_factory=dict)
     answered: dict[str, list[str]] = field(default_factory=dict)
     other: Counter[str] = field(default_factory=Counter)
-    """What else was seen in the chats."""
+    """Other texts in the chats, with their number."""
     held: list[tuple[int, int]] = field(default_factory=list)
-    """How many objects and tasks there were, now and then."""
+    """Numbers of objects and of tasks, measured from time to time."""
 
     def look(self) -> None:
-        """Take down what stands in the chats, and take it away: what is measured is the gateway."""
+        """Record the texts of the chats and remove them, so that only the memory of the gateway is
+        measured."""
         for number in range(1, self.chats + 1):
             chat = self.telegram.chat(str(number))
             growing = [one for one in chat.messages if not one.text.endswith(".")]
@@ -73,7 +74,7 @@ class Day:
 
 
 async def agent(turn: TurnContext) -> str:
-    """Answers after a while, in pieces."""
+    """Answer after a while, in pieces."""
     await turn.requesting()
     said = " ".join(event.text for event in turn.said) or turn.history[-1].content
     for piece in ("Answer", " to", f" {said}."):
@@ -89,7 +90,7 @@ def world() -> World:
 
 @asynccontextmanager
 async def life(day: Day) -> AsyncIterator[Gateway]:
-    """One life of the gateway. It ends as a restart does, with time for who is in the middle of a turn."""
+    """Run the gateway for the block. It ends as for a restart, with a grace period for running turns."""
     config = GatewayConfig(
         platforms={"telegram": PlatformConfig(allow_from="all")},
         display=DisplayConfig(busy_input_mode="queue"),
@@ -117,7 +118,7 @@ async def life(day: Day) -> AsyncIterator[Gateway]:
 
 
 async def people(day: Day) -> None:
-    """Say things all day long, each at some time."""
+    """Send messages at random times of the day."""
     dice = random.Random(1)  # noqa: S311
     for number, at in enumerate(sorted(dice.uniform(0, DAY) for _ in range(day.messages))):
         await trio.sleep_until(at)
@@ -127,8 +128,8 @@ async def people(day: Day) -> None:
         day.telegram.post(text, chat=chat)
 
 
-async def weather(day: Day, every: float) -> None:
-    """Trouble, again and again."""
+async def failures(day: Day, every: float) -> None:
+    """Cause failures at random times."""
     telegram, dice = day.telegram, random.Random(2)  # noqa: S311
     while True:
         await trio.sleep(dice.uniform(0.5, 1.5) * every)
@@ -148,10 +149,10 @@ async def weather(day: Day, every: float) -> None:
                     await trio.sleep(dice.uniform(60, 7200))
 
 
-async def live(day: Day, *, trouble_every: float) -> None:
+async def live(day: Day, *, seconds_between_failures: float) -> None:
     async with trio.open_nursery() as outside:
         outside.start_soon(people, day)
-        outside.start_soon(weather, day, trouble_every)
+        outside.start_soon(failures, day, seconds_between_failures)
         for quarter in range(1, 5):
             async with life(day):
                 await trio.sleep_until(quarter * DAY / 4 - DAY / 16)
@@ -166,10 +167,10 @@ async def live(day: Day, *, trouble_every: float) -> None:
 def assert_answered(day: Day) -> None:
     assert sum(map(len, day.said.values())) == day.messages
     assert day.answered == day.said, "each once, and in order"
-    # Who had to wait, or was cut off, was told so. Nothing else says anything of an answer, whole or in part.
+    # Other texts are only notices about waiting and about cut turns, and never a part of an answer.
     assert [text for text in day.other if not text.startswith(("⏳", "⚠"))] == []
     left = [text for number in range(1, day.chats + 1) for text in day.telegram.chat(str(number)).texts]
-    assert set(left) <= {"…"}, "what still grows never ends"
+    assert set(left) <= {"…"}, "no message is left unfinished"
     objects = [count for count, _ in day.held]
     assert objects[-1] < objects[0] * 1.05 + 2000, objects
     tasks = [count for _, count in day.held]
@@ -177,17 +178,21 @@ def assert_answered(day: Day) -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_some_of_a_day(state_home: Path, tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_each_message_of_a_short_day_is_answered_once(
+    state_home: Path, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async with open_bot_api() as telegram:
         day = Day(tmp_path / "home", telegram, chats=10, messages=200)
-        await live(day, trouble_every=3000)
+        await live(day, seconds_between_failures=3000)
     assert_answered(day)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-async def test_the_whole_day(state_home: Path, tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_each_message_of_a_whole_day_is_answered_once(
+    state_home: Path, tmp_path: Path, autojump_clock: MockClock
+) -> None:
     async with open_bot_api() as telegram:
         day = Day(tmp_path / "home", telegram, chats=100, messages=10_000)
-        await live(day, trouble_every=600)
+        await live(day, seconds_between_failures=600)
     assert_answered(day)

@@ -1,4 +1,4 @@
-"""Markdown on its way to Telegram: whatever a model writes is taken, and looks as it was meant."""
+"""Markdown as MarkdownV2: Telegram accepts the result for every text, and it has the same formatting."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def seen(markdown: str) -> str:
 
 
 def looks(markdown: str) -> list[tuple[str, str]]:
-    """What looks different, and how."""
+    """Return the kind and the text of each entity."""
     text, entities = parse_markdown_v2(to_markdown_v2(markdown))
     units = text.encode("utf-16-le")
     return [
@@ -78,7 +78,7 @@ def looks(markdown: str) -> list[tuple[str, str]]:
         ("<b>no HTML</b> & so on!", []),
     ],
 )
-def test_what_is_marked_looks_so(markdown: str, marked: list[tuple[str, str]]) -> None:
+def test_markup_becomes_entities_of_its_kind(markdown: str, marked: list[tuple[str, str]]) -> None:
     assert sorted(looks(markdown)) == sorted(marked)
 
 
@@ -98,21 +98,21 @@ def test_what_is_marked_looks_so(markdown: str, marked: list[tuple[str, str]]) -
         ("1 < 2 > 1 & _x_y", "1 < 2 > 1 & _x_y"),
     ],
 )
-def test_what_telegram_has_no_form_for_looks_as_like_as_can_be(markdown: str, shown: str) -> None:
+def test_an_element_that_telegram_lacks_becomes_a_similar_text(markdown: str, shown: str) -> None:
     assert seen(markdown) == shown
 
 
-def test_a_link_goes_where_it_should() -> None:
+def test_a_link_keeps_its_address() -> None:
     [link] = parse_markdown_v2(to_markdown_v2("[ab](http://x.org/a_(b))"))[1]
     assert link == Entity("text_link", 0, 2, url="http://x.org/a_(b)")
 
 
-def test_a_script_behind_a_link_is_never_one() -> None:
+def test_an_address_of_a_script_or_a_file_becomes_no_link() -> None:
     assert all(kind != "text_link" for kind, _ in looks("[x](javascript:alert(1)) [y](file:///etc/passwd)"))
 
 
 @pytest.mark.parametrize("end", range(0, len(LONG), 3))
-def test_an_answer_that_is_still_being_written_is_taken_at_any_moment(end: int) -> None:
+def test_every_beginning_of_an_answer_is_well_formed(end: int) -> None:
     seen(LONG[:end] + " ▉")
 
 
@@ -134,21 +134,21 @@ PIECES = st.lists(st.sampled_from([*MARKS, *WORDS]), max_size=50).map("".join)
 
 @bounded
 @given(PIECES | st.text(max_size=60))
-def test_every_text_is_taken(markdown: str) -> None:
+def test_every_text_is_well_formed(markdown: str) -> None:
     seen(markdown)
 
 
 @bounded
 @given(st.lists(st.sampled_from([*"*_~` \n#+-.!>", "**", "~~", "word", "😀", "1. ", "    "])).map("".join))
-def test_no_word_is_lost(markdown: str) -> None:
-    # But for the one behind an opening fence, which names a language.
+def test_formatting_loses_no_word(markdown: str) -> None:
+    # Except the name of a language after an opening fence.
     if "```" not in markdown and "~~~" not in markdown:
         assert re.findall("word|😀", seen(markdown)) == re.findall("word|😀", markdown)
 
 
 @bounded
 @given(st.text(max_size=60))
-def test_what_is_escaped_means_only_itself(text: str) -> None:
+def test_an_escaped_text_has_no_markup(text: str) -> None:
     text = re.sub(r"[\r\ud800-\udfff]", "", text)
     assert parse_markdown_v2(escaped(text)) == (text.strip(), [])
 
@@ -168,6 +168,6 @@ def test_what_is_escaped_means_only_itself(text: str) -> None:
         ("[a](b", "Can't find end of a URL at byte offset 4"),
     ],
 )
-def test_the_judge_is_as_strict_as_the_server(text: str, problem: str) -> None:
+def test_the_simulated_parser_refuses_what_the_server_refuses(text: str, problem: str) -> None:
     with pytest.raises(CannotParse, match=re.escape(problem)):
         parse_markdown_v2(text)

@@ -1,4 +1,5 @@
-"""A whole gateway on Telegram: what people in a chat see of it, also when it is killed again and again."""
+"""A whole gateway on Telegram: the chats as people see them, also when the gateway is killed again and
+again."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def agent() -> Agent:
 
 @asynccontextmanager
 async def life(home: Path, bot: TelegramAdapter, agent: Agent) -> AsyncIterator[Gateway]:
-    """One life of a gateway that has only this bot. It is stopped when no turn runs."""
+    """Run a gateway with one bot for the block, then stop it when no turn runs."""
     config = GatewayConfig(
         platforms={"telegram": PlatformConfig(allow_from="all", allow_admin_from=("42",))},
         streaming=StreamingConfig(edit_interval=0.05),
@@ -70,10 +71,10 @@ async def life(home: Path, bot: TelegramAdapter, agent: Agent) -> AsyncIterator[
         yield gateway
         while gateway.work.running:  # noqa: ASYNC110
             await trio.sleep(0.01)
-        gateway.stop(grace=0, asked_by="the story")
+        gateway.stop(grace=0, asked_by="the test")
 
 
-async def test_an_answer_grows_in_one_message_and_ends_as_it_was_meant(
+async def test_an_answer_grows_in_one_message_and_ends_formatted(
     telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path
 ) -> None:
     chat = telegram.chat("42")
@@ -86,21 +87,21 @@ async def test_an_answer_grows_in_one_message_and_ends_as_it_was_meant(
         assert {one.kind for one in telegram.entities[chat.messages[0].message_id]} == {"bold", "code"}
 
 
-async def test_what_was_said_meanwhile_is_answered_by_the_next_life_and_only_once(
+async def test_a_message_between_two_lives_is_answered_once(
     telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path
 ) -> None:
     chat = telegram.chat("42")
     async with life(tmp_path / "home", bot, agent):
         first = await telegram.says("one")
         await telegram.until(lambda: chat.last == "You said: one")
-    telegram.deliver(first)  # Telegram tells it a second time
+    telegram.deliver(first)  # Telegram delivers it a second time
     telegram.post("two")
     async with life(tmp_path / "home", bot, agent):
         await telegram.until(lambda: chat.last == "You said: two")
     assert chat.texts == ["You said: one", "You said: two"]
 
 
-async def test_a_reply_to_what_is_long_gone_is_asked_with_the_words_it_replies_to(
+async def test_the_prompt_of_a_reply_has_the_quoted_text(
     telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path
 ) -> None:
     reply = replace(telegram.event("And today?"), reply_to="3", reply_to_text="The shop opens at nine.")
@@ -110,7 +111,7 @@ async def test_a_reply_to_what_is_long_gone_is_asked_with_the_words_it_replies_t
     assert agent.prompts == ['[Replying to: "The shop opens at nine."]\nAnd today?']
 
 
-async def test_a_flood_is_waited_out_and_the_answer_comes_once(
+async def test_an_answer_comes_once_after_a_flood_wait(
     telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path
 ) -> None:
     telegram.fails("send", FloodWait(1), times=2)
@@ -119,7 +120,7 @@ async def test_a_flood_is_waited_out_and_the_answer_comes_once(
         await telegram.until(lambda: telegram.chat("42").texts == ["You said: hello"])
 
 
-async def test_whoever_has_blocked_the_bot_is_left_alone_until_he_is_back(
+async def test_a_person_who_blocked_the_bot_gets_messages_again_after_writing(
     telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path
 ) -> None:
     chat = telegram.chat("42")
@@ -133,7 +134,7 @@ async def test_whoever_has_blocked_the_bot_is_left_alone_until_he_is_back(
     assert chat.texts == ["You said: and now?"]
 
 
-async def test_a_lost_first_message_has_said_nothing_so_nothing_is_said_twice(
+async def test_a_lost_first_message_is_only_a_placeholder(
     telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path
 ) -> None:
     chat = telegram.chat("42")
@@ -146,7 +147,7 @@ async def test_a_lost_first_message_has_said_nothing_so_nothing_is_said_twice(
 
 
 class Asks(Agent):
-    """Asks which one, and sends that back as a file."""
+    """An agent that asks a question, and sends the answer as a file."""
 
     async def __call__(self, turn: TurnContext) -> str:
         await turn.requesting()
@@ -156,7 +157,7 @@ class Asks(Agent):
         return f"It is {answer}."
 
 
-async def test_a_question_is_answered_by_a_button_and_files_go_both_ways(
+async def test_a_question_is_answered_by_a_button_and_files_are_received_and_sent(
     telegram: BotApi, bot: TelegramAdapter, tmp_path: Path
 ) -> None:
     agent, chat = Asks(), telegram.chat("42")
@@ -178,7 +179,7 @@ async def test_a_question_is_answered_by_a_button_and_files_go_both_ways(
 
 
 class Allows(Agent):
-    """Asks whether it may run a command."""
+    """An agent that asks for the approval of a command."""
 
     def __init__(self, command: str) -> None:
         super().__init__()
@@ -192,7 +193,7 @@ class Allows(Agent):
 
 
 def preformatted(telegram: BotApi, message: Shown) -> list[str]:
-    """What the people in the chat see as preformatted text."""
+    """Return the preformatted parts of a message."""
     units = message.text.encode("utf-16-le")
     places = [
         (2 * one.offset, 2 * (one.offset + one.length)) for one in telegram.entities[message.message_id]
@@ -225,7 +226,9 @@ async def test_an_approval_shows_the_command_that_runs_and_its_directory(
         await telegram.presses("✅ Yes")
         await telegram.until(lambda: chat.last == "Done.")
         answered = chat.messages[len(before)]
-        assert preformatted(telegram, answered) == [*shown, "once"], "the answer hides nothing of it"
+        assert preformatted(telegram, answered) == [*shown, "once"], (
+            "the edit with the answer still shows the command"
+        )
         assert (answered.buttons, agent.got) == ((), ["once"])
 
 
@@ -246,7 +249,7 @@ async def test_an_approval_whose_markup_is_refused_is_not_shown_in_another_form(
 
 @pytest.mark.soak
 @pytest.mark.timeout(200)
-async def test_what_is_answered_while_there_is_no_network_arrives_once_when_there_is(
+async def test_an_answer_without_a_network_arrives_once_afterwards(
     state_home: Path, agent: Agent, tmp_path: Path
 ) -> None:
     agent.on("grow", Script().says("It is").takes(3).says(" done."))
@@ -258,7 +261,7 @@ async def test_what_is_answered_while_there_is_no_network_arrives_once_when_ther
             await telegram.says("work", chat="2")
             await telegram.until(lambda: telegram.chat("1").texts == ["It is ▉"])
             async with telegram.away():
-                await trio.sleep(20)  # three attempts of a delivery, and the patience of a link, are shorter
+                await trio.sleep(20)  # longer than three delivery attempts and than the retries of a link
             with trio.fail_after(120):
                 await telegram.until(lambda: telegram.chat("1").last == "It is done.")
                 await telegram.until(lambda: telegram.chat("2").last == "Work is done.")
@@ -267,7 +270,7 @@ async def test_what_is_answered_while_there_is_no_network_arrives_once_when_ther
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
 @pytest.mark.timeout(300)
-async def test_killed_at_any_moment_every_message_is_answered_and_nothing_comes_twice(
+async def test_every_message_is_answered_once_although_the_gateway_is_killed(
     tmp_path: Path,
 ) -> None:
     home, dice = tmp_path / "home", random.Random()  # noqa: S311
@@ -285,8 +288,8 @@ async def test_killed_at_any_moment_every_message_is_answered_and_nothing_comes_
             with trio.move_on_after(PATIENCE):
                 while not all(answers(telegram, *one) for one in said):  # noqa: ASYNC110
                     await trio.sleep(0.1)
-    alone = audit.left_alone(home)
-    assert [one for one in said if not answers(telegram, *one) and one[1] not in alone] == []
+    left_alone = audit.left_alone(home)
+    assert [one for one in said if not answers(telegram, *one) and one[1] not in left_alone] == []
     for chat, text in said:
         assert len(answers(telegram, chat, text)) <= 1
         assert not any(REPEATED in one for one in telegram.chat(chat).texts)
@@ -294,7 +297,7 @@ async def test_killed_at_any_moment_every_message_is_answered_and_nothing_comes_
 
 @asynccontextmanager
 async def process(home: Path, telegram: BotApi) -> AsyncIterator[None]:
-    """A gateway in a process of its own, which is killed."""
+    """Run a gateway in a process of its own, and kill it after the block."""
     seen = len(telegram.asked)
     running = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, str(GATEWAY), str(home), str(home.parent / "witness")],
@@ -310,6 +313,6 @@ async def process(home: Path, telegram: BotApi) -> AsyncIterator[None]:
 
 
 def answers(telegram: BotApi, chat: str, text: str) -> list[str]:
-    """The answers to this. What was cut says so, and is none."""
+    """Return the complete answers to a message; a cut answer is marked and does not count."""
     whole = (one for one in telegram.chat(chat).texts if not one.endswith(("(interrupted)", "▉")))
     return [one for one in whole if "You said: " in one and text in one]

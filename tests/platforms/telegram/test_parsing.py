@@ -1,4 +1,4 @@
-"""What Telegram tells, and what we make of it: nothing it may say gets the better of the parser."""
+"""Conversion of updates to events: every JSON value is an event or is ignored, and none raises an error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_ours(**message: Any) -> bool:
     return parse(update(chat=GROUP, **message), BOT) is not None
 
 
-def test_what_somebody_says_directly() -> None:
+def test_a_direct_message_becomes_an_event() -> None:
     event = said(chat=PRIVATE, text="hello")
     source = event.source
     assert (source.platform, source.chat_id, source.chat_type) == ("telegram", "42", "dm")
@@ -65,11 +65,13 @@ def test_a_reply_in_a_group_without_topics_has_a_thread_id_and_is_in_no_topic() 
 @pytest.mark.parametrize(
     ("fields", "thread_id"), [({"message_thread_id": 8, "is_topic_message": True}, "8"), ({}, "1")]
 )
-def test_a_forum_has_topics_and_a_general_one(fields: dict[str, Any], thread_id: str) -> None:
+def test_a_message_of_a_forum_is_in_its_topic_or_in_the_general_one(
+    fields: dict[str, Any], thread_id: str
+) -> None:
     assert said(chat=FORUM, text="@hermes_bot hm", **fields).source.thread_id == thread_id
 
 
-def test_in_a_group_everybody_has_a_conversation_in_a_topic_all_have_one() -> None:
+def test_each_person_of_a_group_has_a_session_and_a_topic_has_one_for_all() -> None:
     apart = said(chat=GROUP, text="@hermes_bot hm").source
     together = said(chat=FORUM, text="@hermes_bot hm").source
     assert build_session_key(apart) == "agent:main:telegram:group:-100:7"
@@ -109,38 +111,38 @@ def test_in_a_group_everybody_has_a_conversation_in_a_topic_all_have_one() -> No
         ),
     ],
 )
-def test_of_a_groups_talk_only_what_is_meant_for_the_bot_is_taken(
+def test_a_group_message_is_accepted_only_if_it_addresses_the_bot(
     message: dict[str, Any], ours: bool
 ) -> None:
     assert is_ours(**message) is ours
 
 
-def test_without_required_mentions_all_of_it_but_what_names_another_bot() -> None:
+def test_all_group_messages_are_accepted_without_required_mentions_except_commands_for_another_bot() -> None:
     listening = Bot(99, "hermes_bot", require_mention=False)
     assert parse(update(chat=GROUP, text="hello all"), listening) is not None
     assert parse(update(chat=GROUP, text="/start@other_bot"), listening) is None
 
 
 @pytest.mark.parametrize("text", ["/stop@other_bot", "/stop@other_bot now", "@hermes_bot /stop@other_bot"])
-def test_what_another_bot_is_told_to_do_is_never_ours(text: str) -> None:
+def test_a_command_for_another_bot_is_ignored(text: str) -> None:
     assert parse(update(chat=PRIVATE, text=text), BOT) is None or text.startswith("@")
     assert parse(update(chat=GROUP, text=text), BOT) is None
     assert parse(update(chat=GROUP, text=text, reply_to_message=MINE), BOT) is None
 
 
-def test_a_command_that_names_us_is_ours_wherever_it_is_given() -> None:
+def test_a_command_that_names_the_bot_is_accepted_in_every_chat() -> None:
     for chat in (PRIVATE, GROUP):
         event = said(chat=chat, text="/stop@Hermes_Bot")
         assert (event.text, event.kind) == ("/stop@Hermes_Bot", "command")
 
 
 @pytest.mark.parametrize("text", ["@hermes_bot /status", "@Hermes_Bot, /status", "@hermes_bot: /status"])
-def test_behind_the_mention_may_stand_a_command(text: str) -> None:
+def test_a_command_may_follow_the_mention(text: str) -> None:
     event = said(chat=GROUP, text=text)
     assert (event.text, event.kind) == ("/status", "command")
 
 
-def test_a_mention_alone_stays() -> None:
+def test_a_mention_without_text_stays() -> None:
     assert said(chat=GROUP, text="@hermes_bot").text == "@hermes_bot"
 
 
@@ -152,13 +154,13 @@ def test_an_edit_is_another_message_with_the_time_of_its_change() -> None:
     assert event.message_key != said(chat=PRIVATE, text="hello").message_key
 
 
-def test_somebody_who_shares_where_he_goes_has_said_so_once() -> None:
+def test_a_live_location_is_one_event() -> None:
     where = update(chat=PRIVATE, location={"latitude": 1.5, "longitude": 2})["message"]
     assert parse({"update_id": 1, "message": where}, BOT) is not None
     assert parse({"update_id": 2, "edited_message": {**where, "edit_date": 2000}}, BOT) is None
 
 
-def test_a_reply_brings_what_it_replies_to() -> None:
+def test_a_reply_has_the_quoted_text() -> None:
     quoted = {**MINE, "text": "A long story."}
     event = said(chat=PRIVATE, text="go on", reply_to_message=quoted)
     assert (event.reply_to, event.reply_to_text) == ("4", "A long story.")
@@ -171,7 +173,7 @@ def test_a_reply_brings_what_it_replies_to() -> None:
     assert said(chat=PRIVATE, text="hm", reply_to_message=silent).reply_to_text is None
 
 
-def test_a_reply_to_what_was_said_elsewhere_brings_the_words_that_were_marked() -> None:
+def test_a_reply_to_another_chat_has_the_selected_text() -> None:
     event = said(chat=PRIVATE, text="this?", external_reply={"origin": {}}, quote={"text": "a story"})
     assert (event.reply_to, event.reply_to_text) == (None, "a story")
 
@@ -186,16 +188,14 @@ def test_a_reply_to_what_was_said_elsewhere_brings_the_words_that_were_marked() 
         ({"type": "of the future"}, "somebody"),
     ],
 )
-def test_what_is_handed_on_is_told_as_somebody_elses_words_and_commands_nothing(
-    origin: dict[str, Any], name: str
-) -> None:
+def test_a_forwarded_message_names_its_author_and_is_no_command(origin: dict[str, Any], name: str) -> None:
     event = said(chat=PRIVATE, text="/stop", forward_origin={"date": 1, **origin})
     assert (event.text, event.kind) == (f"[Forwarded from {name}]\n/stop", "text")
     event = said(chat=PRIVATE, photo=[{"file_id": "p"}], forward_origin={"date": 1, **origin})
     assert (event.text, len(event.attachments)) == (f"[Forwarded from {name}]", 1)
 
 
-def test_a_change_that_no_person_made_is_no_new_message() -> None:
+def test_an_edit_without_a_date_is_no_event() -> None:
     unchanged = update(chat=PRIVATE, text="see https://example.org")["message"]
     assert parse({"update_id": 2, "edited_message": unchanged}, BOT) is None
 
@@ -221,12 +221,12 @@ def test_a_change_that_no_person_made_is_no_new_message() -> None:
         ({"sticker": {"file_id": "k", "emoji": "👍"}}, Attachment("sticker", file_id="k")),
     ],
 )
-def test_files_come_by_their_id(fields: dict[str, Any], file: Attachment) -> None:
+def test_a_file_becomes_an_attachment_with_its_id(fields: dict[str, Any], file: Attachment) -> None:
     event = said(chat=PRIVATE, caption="look", **fields)
     assert (event.text, event.attachments) == ("look", (file,))
 
 
-def test_what_has_no_words_gets_some() -> None:
+def test_a_message_without_text_is_described() -> None:
     assert said(chat=PRIVATE, sticker={"file_id": "k", "emoji": "👍"}).text == "👍"
     assert said(chat=PRIVATE, location={"latitude": 1.5, "longitude": 2}).text == "Location: 1.5, 2.0"
     contact = {"phone_number": "+1", "first_name": "Kim"}
@@ -240,7 +240,7 @@ def test_what_has_no_words_gets_some() -> None:
 
 
 @pytest.mark.parametrize("kind", ["checklist", "game", "giveaway", "invoice", "paid_media", "story"])
-def test_what_we_cannot_see_is_told_as_that_and_not_passed_over(kind: str) -> None:
+def test_unsupported_content_is_mentioned(kind: str) -> None:
     event = said(chat=PRIVATE, **{kind: {"anything": 1}})
     assert event.text == f"[Sent along: {kind.replace('_', ' ')}; it cannot be seen from here]"
 
@@ -255,11 +255,11 @@ def test_what_we_cannot_see_is_told_as_that_and_not_passed_over(kind: str) -> No
         {"chat": {"id": -200, "type": "channel"}, "text": "@hermes_bot"},
     ],
 )
-def test_what_nobody_said_to_us_is_nothing(message: dict[str, Any]) -> None:
+def test_a_message_that_is_not_for_the_bot_is_no_event(message: dict[str, Any]) -> None:
     assert parse(update(**message), BOT) is None
 
 
-def test_an_admin_who_speaks_as_the_group_is_the_group_and_not_the_user_of_all_admins() -> None:
+def test_an_anonymous_admin_has_the_id_of_the_group() -> None:
     anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
     event = said(chat=GROUP, text="@hermes_bot hm", sender_chat=GROUP, **{"from": anonymous})
     assert (event.source.user_id, event.source.user_name) == ("-100", "Friends")
@@ -275,7 +275,7 @@ def test_an_admin_who_speaks_as_the_group_is_the_group_and_not_the_user_of_all_a
         {"update_id": 3, "message": {"message_id": 5, "date": 10**400, "chat": PRIVATE, "text": "x"}},
     ],
 )
-def test_what_is_no_message_says_why_and_can_be_confirmed(odd: dict[str, Any]) -> None:
+def test_an_invalid_update_is_an_unreadable_event_with_the_reason(odd: dict[str, Any]) -> None:
     unreadable = parse(odd, BOT)
     assert isinstance(unreadable, MessageEvent)
     assert unreadable.kind == "unreadable"
@@ -304,14 +304,14 @@ FIELDS = [
 
 @bounded
 @given(JSON)
-def test_whatever_comes_nothing_is_raised(update: object) -> None:
+def test_parsing_any_json_raises_nothing(update: object) -> None:
     parse(update, BOT)
     update_id_of(update)
 
 
 @bounded
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON), st.sampled_from([PRIVATE, GROUP, FORUM]))
-def test_nor_by_what_is_nearly_an_update(fields: dict[str, Any], chat: dict[str, Any]) -> None:
+def test_parsing_a_nearly_valid_update_raises_nothing(fields: dict[str, Any], chat: dict[str, Any]) -> None:
     near = update(chat=chat, text="@hermes_bot hm")
     near["message"].update(fields)
     assert isinstance(parse(near, BOT), MessageEvent | None)
@@ -322,14 +322,16 @@ def test_nor_by_what_is_nearly_an_update(fields: dict[str, Any], chat: dict[str,
     st.text(alphabet=st.characters(), max_size=20),
     st.lists(st.tuples(st.integers(-50, 50), st.integers(-50, 50)), max_size=3),
 )
-def test_nor_by_marks_that_lie_outside_of_the_text(text: str, places: list[tuple[int, int]]) -> None:
+def test_parsing_entities_outside_of_the_text_raises_nothing(
+    text: str, places: list[tuple[int, int]]
+) -> None:
     entities = [{"type": "mention", "offset": at, "length": length} for at, length in places]
     assert parse(update(chat=GROUP, text=text, entities=entities), BOT) is None
 
 
 @bounded
 @given(st.text(min_size=1, max_size=50), st.sampled_from(["1", "5"]))
-def test_what_the_simulated_people_say_is_understood_as_they_mean_it(text: str, thread_id: str) -> None:
+def test_a_simulated_message_is_parsed_to_the_same_event(text: str, thread_id: str) -> None:
     source = SessionSource("telegram", "42", user_id="42", user_name="Kim")
     meant = MessageEvent(source, text, message_id="8", sent_at=5.0, kind="text")
     heard = parse(update_of(3, meant, 5), BOT)

@@ -1,8 +1,8 @@
-"""Killed between any two steps of receiving and of sending: nothing is lost, nothing is answered twice, and
-no message is left with a cursor. The steps are the jobs of the store and the journals, and the requests on
-the wire, before and behind each; the kill is the system's, which nobody can catch.
+"""A gateway that is killed between any two steps of receiving and sending: no message is lost, none is
+answered twice, and none keeps a cursor. The steps are the jobs of the store and the journals and the requests
+to the server, before and after each. The kill is SIGKILL.
 
-The quick ones take a few steps of all; `make soak` takes each.
+The quick tests try some of the steps; `make soak` tries every one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
 
 @asynccontextmanager
 async def process(home: Path, telegram: BotApi, last: int = 0) -> AsyncIterator[subprocess.Popen[bytes]]:
-    """A gateway in a process of its own. It may end by itself; behind the block it has."""
+    """Run a gateway in a process of its own. It may end by itself; after the block it has ended."""
     home.mkdir(exist_ok=True)
     running = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, str(GATEWAY), str(home), telegram.base_url, telegram.token, str(last)],
@@ -43,7 +43,7 @@ async def process(home: Path, telegram: BotApi, last: int = 0) -> AsyncIterator[
 
 
 async def until(running: subprocess.Popen[bytes], telegram: BotApi, *, may_die: bool = False) -> None:
-    """Wait until all is answered, or the process is dead where that is its fate."""
+    """Wait until every message is answered or, with `may_die`, the process has ended."""
     with trio.fail_after(PATIENCE):
         while not is_answered(telegram):  # noqa: ASYNC110
             if running.poll() is not None:
@@ -58,18 +58,18 @@ def say(telegram: BotApi) -> None:
 
 
 def is_answered(telegram: BotApi) -> bool:
-    """Whether everything is answered, and nothing looks as if more were to come."""
+    """Return True if every message is answered, and no message has a cursor."""
     texts = [text for chat in CHATS for text in telegram.chat(chat).texts]
     whole = all(f"Answer to {text}." in telegram.chat(chat).texts for chat, text in CHATS.items())
     return whole and not telegram.waiting and not any(text.endswith("▉") for text in texts)
 
 
-def assert_told_once(telegram: BotApi, where: object) -> None:
+def assert_answered_once(telegram: BotApi, where: object) -> None:
     assert not telegram.waiting, where
     for chat, said in CHATS.items():
         texts = telegram.chat(chat).texts
         assert texts.count(f"Answer to {said}.") == 1, (where, texts)
-        # What was cut says so, and an answer that is in no message yet may have left one that says nothing.
+        # A cut answer is marked as interrupted; an answer without text may have left its placeholder.
         other = [
             text for text in texts if text != f"Answer to {said}." and not text.endswith("(interrupted)")
         ]
@@ -77,7 +77,8 @@ def assert_told_once(telegram: BotApi, where: object) -> None:
 
 
 async def killed_at_step(home: Path, step: int) -> bool:
-    """Two messages, a kill at this step, and another life. Whether it came to the kill."""
+    """Send two messages, kill the gateway at a step, and start it again. Return True if the step was
+    reached."""
     async with open_bot_api() as telegram:
         say(telegram)
         async with process(home, telegram, step) as running:
@@ -85,8 +86,8 @@ async def killed_at_step(home: Path, step: int) -> bool:
             was_killed = running.poll() is not None
         async with process(home, telegram) as running:
             await until(running, telegram)
-            await trio.sleep(0.3)  # what would come a second time has had the time to
-        assert_told_once(telegram, f"killed at step {step}")
+            await trio.sleep(0.3)  # time for a repeated message to arrive
+        assert_answered_once(telegram, f"killed at step {step}")
     return was_killed
 
 
@@ -101,7 +102,7 @@ async def number_of_steps(home: Path) -> int:
 
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("every", EVERY)
-async def test_killed_at_a_step_of_the_store_every_message_is_answered_once(
+async def test_every_message_is_answered_once_when_killed_at_a_step_of_the_store(
     tmp_path: Path, every: int
 ) -> None:
     steps = await number_of_steps(tmp_path / "whole")
@@ -112,9 +113,9 @@ async def test_killed_at_a_step_of_the_store_every_message_is_answered_once(
 
 
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("moment", ["before", "behind"])
+@pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("every", EVERY)
-async def test_killed_at_a_request_on_the_wire_every_message_is_answered_once(
+async def test_every_message_is_answered_once_when_killed_at_a_request(
     tmp_path: Path, moment: str, every: int
 ) -> None:
     for request in range(1, 60, max(1, every // 4)):
@@ -126,13 +127,13 @@ async def test_killed_at_a_request_on_the_wire_every_message_is_answered_once(
                     running.kill()
                     running.wait()
 
-                telegram.at_request(request, kill, done=moment == "behind")
+                telegram.at_request(request, kill, done=moment == "after")
                 await until(running, telegram, may_die=True)
                 reached = len(telegram.asked) >= request
             async with process(tmp_path / f"{moment}-{request}", telegram) as running:
                 await until(running, telegram)
                 await trio.sleep(0.3)
-            assert_told_once(telegram, f"killed {moment} request {request}")
-        if not reached:  # all was answered by fewer; a poll that nothing comes of is no kill, and no end
+            assert_answered_once(telegram, f"killed {moment} request {request}")
+        if not reached:  # everything was answered with fewer requests
             return
-    raise AssertionError("It never gets through.")
+    raise AssertionError("The gateway never finished.")

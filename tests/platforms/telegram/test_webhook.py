@@ -1,4 +1,4 @@
-"""Webhook mode: what Telegram brings is received when it is stored, and nobody else brings anything."""
+"""Updates by webhook: an update is confirmed once it is stored, and requests of others are refused."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def bot(telegram: BotApi, hook: Webhook) -> TelegramAdapter:
     return TelegramAdapter(telegram.token, base_url=telegram.base_url, webhook=hook)
 
 
-async def test_telegram_is_told_where_to_bring_what_is_said_and_by_which_secret(
+async def test_connecting_sets_the_webhook_with_its_secret(
     telegram: BotApi, bot: TelegramAdapter, hook: Webhook
 ) -> None:
     async with bot.connect():
-        [told] = [one.params for one in telegram.asked if one.method == "setWebhook"]
-        assert (told["url"], told["secret_token"], told["max_connections"]) == (hook.url, SECRET, 1)
-        assert "message" in told["allowed_updates"]
+        [params] = [one.params for one in telegram.asked if one.method == "setWebhook"]
+        assert (params["url"], params["secret_token"], params["max_connections"]) == (hook.url, SECRET, 1)
+        assert "message" in params["allowed_updates"]
     assert SECRET not in repr(hook)
 
 
-async def test_it_is_received_when_the_next_one_is_asked_for_and_else_comes_again(
+async def test_an_update_is_confirmed_when_the_next_one_is_requested_and_else_comes_again(
     telegram: BotApi, bot: TelegramAdapter
 ) -> None:
     telegram.post("hello")
@@ -50,7 +50,7 @@ async def test_it_is_received_when_the_next_one_is_asked_for_and_else_comes_agai
         assert (await anext(link.receive())).text == "hello"
         await trio.sleep(0.2)
         assert len(telegram.waiting) == 1
-    # The link has ended without a word, so it comes again.
+    # The link ended without a confirmation, so the update comes again.
     async with bot.connect() as link, trio.open_nursery() as nursery:
         events = link.receive()
         assert (await anext(events)).text == "hello"
@@ -73,7 +73,7 @@ async def test_it_is_received_when_the_next_one_is_asked_for_and_else_comes_agai
         (SECRET, "/telegram", "POST", b" " * (2 << 20), 413),
     ],
 )
-async def test_nobody_else_brings_anything(
+async def test_requests_that_telegram_did_not_send_are_refused(
     bot: TelegramAdapter, hook: Webhook, secret: str, path: str, method: str, body: bytes, status: int
 ) -> None:
     heard: list[str] = []
@@ -84,7 +84,7 @@ async def test_nobody_else_brings_anything(
 
         nursery.start_soon(receive)
         url = f"http://127.0.0.1:{hook.port}{path}"
-        # Who sends two megabytes may find the door closed before he is done.
+        # The server may close the connection before two megabytes are sent.
         assert await post(url, body, secret, method=method) in (status, None if status == 413 else status)
         nursery.cancel_scope.cancel()
     assert heard == []
@@ -101,7 +101,7 @@ print(server.getresponse().status)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked who has connected")
-async def test_what_the_agent_runs_speaks_for_nobody_although_it_knows_the_secret(
+async def test_a_process_of_the_agent_is_refused_although_it_knows_the_secret(
     bot: TelegramAdapter, hook: Webhook
 ) -> None:
     command = [sys.executable, "-S", "-c", POSTS, str(hook.port), SECRET]
@@ -118,7 +118,7 @@ async def test_what_the_agent_runs_speaks_for_nobody_although_it_knows_the_secre
         nursery.cancel_scope.cancel()
 
 
-async def test_who_says_nothing_or_too_little_keeps_nobody_out(
+async def test_idle_connections_do_not_keep_telegram_out(
     telegram: BotApi, bot: TelegramAdapter, hook: Webhook
 ) -> None:
     async with bot.connect() as link, AsyncExitStack() as slow:
@@ -129,7 +129,9 @@ async def test_who_says_nothing_or_too_little_keeps_nobody_out(
         assert (await anext(link.receive())).text == "hello"
 
 
-async def test_what_is_no_http_hurts_nobody(telegram: BotApi, bot: TelegramAdapter, hook: Webhook) -> None:
+async def test_invalid_http_disturbs_no_later_update(
+    telegram: BotApi, bot: TelegramAdapter, hook: Webhook
+) -> None:
     async with bot.connect() as link:
         for rubbish in (b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01" * 400, b""):
             async with await trio.open_tcp_stream("127.0.0.1", hook.port) as stream:
@@ -138,9 +140,7 @@ async def test_what_is_no_http_hurts_nobody(telegram: BotApi, bot: TelegramAdapt
         assert (await anext(link.receive())).text == "hello"
 
 
-async def test_without_a_network_to_send_the_link_is_lost_in_this_mode_too(
-    telegram: BotApi, bot: TelegramAdapter
-) -> None:
+async def test_a_webhook_link_without_a_network_is_lost(telegram: BotApi, bot: TelegramAdapter) -> None:
     async with bot.connect() as link, trio.open_nursery() as nursery:
 
         async def receive() -> None:
@@ -153,7 +153,7 @@ async def test_without_a_network_to_send_the_link_is_lost_in_this_mode_too(
                 await link.edit("42", "1", "Other words")
 
 
-async def test_where_the_port_is_taken_it_is_said(bot: TelegramAdapter, hook: Webhook) -> None:
+async def test_a_port_in_use_is_reported(bot: TelegramAdapter, hook: Webhook) -> None:
     [listener] = await trio.open_tcp_listeners(hook.port, host="127.0.0.1")
     async with listener:
         with pytest.raises(LinkLost, match=f"cannot listen on 127.0.0.1:{hook.port}"):
@@ -161,13 +161,13 @@ async def test_where_the_port_is_taken_it_is_said(bot: TelegramAdapter, hook: We
                 pass
 
 
-async def test_what_the_block_raises_comes_out_as_it_was_raised(bot: TelegramAdapter) -> None:
+async def test_an_error_in_the_block_of_a_webhook_link_is_raised_unchanged(bot: TelegramAdapter) -> None:
     with pytest.raises(KeyError):
         async with bot.connect():
             raise KeyError("mine")
 
 
-async def test_it_comes_from_the_configuration(telegram: BotApi, hook: Webhook) -> None:
+async def test_a_webhook_is_made_from_the_configuration(telegram: BotApi, hook: Webhook) -> None:
     options = {
         "webhook_url": hook.url,
         "webhook_secret": SECRET,
@@ -196,7 +196,9 @@ async def test_it_comes_from_the_configuration(telegram: BotApi, hook: Webhook) 
         ),
     ],
 )
-def test_what_is_wrong_with_it_is_named(options: dict[str, str], wrong: str) -> None:
+def test_a_mistake_in_the_webhook_configuration_is_reported_with_its_key(
+    options: dict[str, str], wrong: str
+) -> None:
     with pytest.raises(ConfigInvalid) as caught:
         from_config(PlatformConfig(token=TOKEN, options=options))
     assert caught.value.key == f"platforms.telegram.{wrong}"

@@ -1,4 +1,4 @@
-"""The agent that does what it is told."""
+"""The scripted agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hermes_trio.testing import Script, perform
 
 @dataclass
 class Seen:
-    """A turn that remembers what happened in it, and when."""
+    """A turn that records its events and their times."""
 
     events: list[tuple[float, Event]] = field(default_factory=list)
 
@@ -44,19 +44,21 @@ async def test_a_script_is_performed_step_by_step(autojump_clock: MockClock) -> 
     ]
 
 
-async def test_the_answer_is_what_was_said_or_what_is_returned() -> None:
+async def test_the_answer_of_a_script_is_its_text_or_what_it_returns() -> None:
     assert await perform(Script(), Seen()) == ""
     assert await perform(Script().says("One. ").says("Two."), Seen()) == "One. Two."
     assert await perform(Script().says("Let me see.").returns("Done.").says("Never."), Seen()) == "Done."
 
 
-async def test_a_script_can_fail() -> None:
+async def test_a_script_can_raise_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         await perform(Script().raises(ZeroDivisionError()), Seen())
 
 
 @pytest.mark.parametrize("resists", [0, 3])
-async def test_what_hangs_may_resist_being_cancelled(autojump_clock: MockClock, resists: float) -> None:
+async def test_a_script_that_hangs_can_resist_a_cancellation(
+    autojump_clock: MockClock, resists: float
+) -> None:
     with trio.move_on_after(10):
         await perform(Script().hangs(resists=resists), Seen())
     assert trio.current_time() == 10 + resists
@@ -69,7 +71,7 @@ def test_a_script_is_a_value() -> None:
 
 
 @given(st.text(max_size=20), st.integers(1, 30))
-async def test_pieces_are_the_text(text: str, pieces: int) -> None:
+async def test_the_pieces_of_a_text_are_the_whole_text(text: str, pieces: int) -> None:
     turn = Seen()
     assert await perform(Script().says(text, pieces=pieces), turn) == text
     deltas = [event.delta for _, event in turn.events if isinstance(event, MessageDelta)]
