@@ -173,14 +173,14 @@ def refused(wire: Wire, status: int, kind: str, message: str, **headers: str) ->
 
 
 @dataclass(frozen=True, slots=True)
-class SseEvent:
+class WireEvent:
     """A server-sent event."""
 
     data: str
     name: str = ""
 
 
-WireStep = SseEvent | PauseStep | RawStep | HangupStep
+WireStep = WireEvent | PauseStep | RawStep | HangupStep
 
 
 def events(reply: Reply, wire: Wire, number: int) -> Iterator[WireStep]:
@@ -193,12 +193,12 @@ def events(reply: Reply, wire: Wire, number: int) -> Iterator[WireStep]:
 
 
 def _openai(steps: tuple[Step, ...], piece: int, number: int) -> Iterator[WireStep]:
-    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> SseEvent:
+    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> WireEvent:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return SseEvent(json.dumps({"id": f"chatcmpl-{number}", "object": _CHUNK, "choices": [choice]}))
+        return WireEvent(json.dumps({"id": f"chatcmpl-{number}", "object": _CHUNK, "choices": [choice]}))
 
     index = 0
-    used: SseEvent | None = None
+    used: WireEvent | None = None
     yield chunk({"role": "assistant", "content": ""})
     for step in steps:
         match step:
@@ -215,17 +215,17 @@ def _openai(steps: tuple[Step, ...], piece: int, number: int) -> Iterator[WireSt
                 index += 1
             case UsageStep():
                 usage = {"prompt_tokens": step.prompt, "completion_tokens": step.answer}
-                used = SseEvent(json.dumps({"object": _CHUNK, "choices": [], "usage": usage}))
+                used = WireEvent(json.dumps({"object": _CHUNK, "choices": [], "usage": usage}))
             case ErrorStep():
                 error = {"type": step.kind, "message": step.message}
-                yield SseEvent(json.dumps({"error": error}))
+                yield WireEvent(json.dumps({"error": error}))
             case FinishStep():
                 if step.reason:
                     yield chunk({}, step.reason)
                 if used:
                     yield used
                 if step.done:
-                    yield SseEvent("[DONE]")
+                    yield WireEvent("[DONE]")
             case _:
                 yield step
 
@@ -240,12 +240,12 @@ _STOP_REASONS = {
 
 
 def _anthropic(steps: tuple[Step, ...], piece: int, number: int) -> Iterator[WireStep]:
-    def event(kind: str, **more: Any) -> SseEvent:
-        return SseEvent(json.dumps({"type": kind, **more}), kind)
+    def event(kind: str, **more: Any) -> WireEvent:
+        return WireEvent(json.dumps({"type": kind, **more}), kind)
 
     def block(
         index: int, start: Mapping[str, Any], deltas: Iterator[Mapping[str, Any]]
-    ) -> Iterator[SseEvent]:
+    ) -> Iterator[WireEvent]:
         yield event("content_block_start", index=index, content_block=start)
         yield from (event("content_block_delta", index=index, delta=delta) for delta in deltas)
         yield event("content_block_stop", index=index)

@@ -27,7 +27,7 @@ from typing import Any
 import trio
 
 from ..base.pulse import Pulse
-from .model_replies import HangupStep, PauseStep, Plain, RawStep, Reply, SseEvent, Wire, WireStep, events
+from .model_replies import HangupStep, PauseStep, Plain, RawStep, Reply, Wire, WireEvent, WireStep, events
 from .simulator import in_background
 
 _READ_AT_ONCE = 1 << 16
@@ -179,7 +179,7 @@ async def _reply(stream: trio.abc.Stream, reply: Reply, wire: Wire, number: int)
     await stream.send_all(_head(200, {"content-type": reply.content_type, "transfer-encoding": "chunked"}))
     for event in events(reply, wire, number):
         match event:
-            case SseEvent() | RawStep():
+            case WireEvent() | RawStep():
                 await _send(stream, lines_of(event, reply), reply.chunk)
                 await trio.sleep(reply.seconds_per_event)
             case PauseStep():
@@ -198,7 +198,7 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
 
 def lines_of(event: WireStep, reply: Reply) -> bytes:
     """Return the bytes of an event as they are sent."""
-    if not isinstance(event, SseEvent):
+    if not isinstance(event, WireEvent):
         return event.data if isinstance(event, RawStep) else b""
     lines = [f"event: {event.name}"] if event.name else []
     lines += [f"data: {line}" for line in event.data.split("\n")]

@@ -18,8 +18,8 @@ The outcome of a send is reported as exactly as it is known:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import trio
 import trio.lowlevel
@@ -69,6 +69,15 @@ ACKNOWLEDGE_WITHIN = 5.0
 _METHODS = {"photo": "sendPhoto", "voice": "sendVoice"}
 
 log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text of a call, and the field that it goes into."""
+
+    field: Literal["text", "caption"]
+    markdown: str
+    preformatted: Preformatted = ()
 
 
 class TelegramLink(BaseLink):
@@ -195,7 +204,7 @@ class TelegramLink(BaseLink):
         method = _METHODS.get(file.kind, "sendDocument")
         if file.path is None:
             return await self._call_with_text(
-                method, {**params, field: file.url or file.file_id}, caption, "caption", OutcomeUnknown
+                method, {**params, field: file.url or file.file_id}, _Text("caption", caption), OutcomeUnknown
             )
         try:
             data = await trio.Path(file.path).read_bytes()
@@ -203,7 +212,7 @@ class TelegramLink(BaseLink):
             raise Refused(f"{file.path} cannot be read: {error.strerror}.") from error
         name = file.name or trio.Path(file.path).name
         return await self._call_with_text(
-            method, params, caption, "caption", OutcomeUnknown, files={field: (name, data)}
+            method, params, _Text("caption", caption), OutcomeUnknown, files={field: (name, data)}
         )
 
     async def _write(
@@ -218,25 +227,24 @@ class TelegramLink(BaseLink):
         the preview would send them to its server before any person opens it."""
         no_preview = {"link_preview_options": {"is_disabled": True}}
         return await self._call_with_text(
-            method, {**params, **no_preview}, text, "text", lost, preformatted=preformatted
+            method, {**params, **no_preview}, _Text("text", text, preformatted), lost
         )
 
     async def _call_with_text(
         self,
         method: str,
         params: Mapping[str, object],
-        text: str,
-        key: str,
+        text: _Text,
         lost: type[PlatformError],
         files: Mapping[str, tuple[str, bytes]] | None = None,
-        preformatted: Preformatted = (),
     ) -> Any:
         """Send or edit a text, as MarkdownV2 if Telegram accepts it. Raises `lost` if the outcome is unknown.
         Markup, topic and chat id are each dropped or replaced at most once if Telegram objects to them; the
         markup of a preformatted text is required."""
-        plain, params, chat_id = {key: text}, dict(params), params["chat_id"]
-        formatted = to_markdown_v2(text, preformatted)
-        content = {key: formatted, "parse_mode": "MarkdownV2"} if formatted.strip() else plain
+        params, chat_id = dict(params), params["chat_id"]
+        plain: dict[str, object] = {text.field: text.markdown}
+        formatted = to_markdown_v2(text.markdown, text.preformatted)
+        content = {text.field: formatted, "parse_mode": "MarkdownV2"} if formatted.strip() else plain
         unreached = NotSent if lost is OutcomeUnknown else lost
         while True:
             try:
@@ -246,7 +254,7 @@ class TelegramLink(BaseLink):
             except Denied as no:
                 if (
                     content is not plain
-                    and not preformatted
+                    and not text.preformatted
                     and no.says("can't parse entities", "is too long", "text is empty")
                 ):
                     log.warning("markup refused; text sent as plain text", error=str(no))
