@@ -1,1 +1,1 @@
-"""Benchmarks: each figure beside the bare limit measured in the same run."""
+"""Benchmarks: each figure with the bare limit, measured in the same run."""

@@ -1,4 +1,4 @@
-"""`python -m bench <what>`: prints a table for people and one line of JSON for programs."""
+"""`python -m bench NAME`: run a benchmark; print a table for people and one line of JSON for programs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ BENCHMARKS = {
 
 
 def main() -> int:
+    """Run the benchmark that the command line names, and return the exit code."""
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in BENCHMARKS:
         print(f"usage: python -m bench {'|'.join(BENCHMARKS)}", file=sys.stderr)
@@ -23,5 +24,5 @@ def main() -> int:
     return BENCHMARKS[name]()
 
 
-if __name__ == "__main__":  # a child of a benchmark imports this, and must not begin another one
+if __name__ == "__main__":  # a child process of a benchmark imports this module and must not start one
     raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""What every link of a benchmark has in common: it takes a checkpoint, and nothing else of anybody's time."""
+"""The base of the links of the benchmarks: each call is a checkpoint and costs no other time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio.lowlevel
 
 
 class CheapLink:
-    """An adapter that is its own link. How it hears and sends is for its subclasses."""
+    """An adapter that is its own link. Subclasses receive and send."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Self]:

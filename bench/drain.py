@@ -1,14 +1,14 @@
-"""How much longer than needed a stop takes: from the moment it is asked for, with so many turns running,
-to the moment `serve` returns with every mark on the disk. And what turns and sessions cost in memory.
+"""The time of a stop: from its request, while a number of turns run, until `serve` returns with every mark on
+the disk. Also the memory of turns and sessions.
 
-*cut*: the grace is zero and every agent hangs. *cooperative*: every agent is done in the moment the stop
-is asked for; its answer, its delivery and its synced journal are part of the figure. Beside them a bare
-Trio program that cancels as many tasks of the same shape (an agent and three helpers on timers in a nursery
-each) and does nothing else.
+*cut*: the grace is zero and every agent hangs. *cooperative*: every agent ends at the moment of the request;
+its answer, its delivery and its synced journal are part of the figure. The bare limit is a Trio program that
+cancels as many tasks of the same shape (an agent and three helpers on timers in a nursery each) and does
+nothing else.
 
-Everything is measured as `run` does it: without Python's collector from the stop on, and with its log.
+The conditions are those of `run`: Python's garbage collector is off from the stop on, and the log is written.
 *embedded* leaves the collector on, in both programs. Each measurement has a process of its own; each round
-measures both, one after the other, so that the noise of the machine hits both.
+measures both programs, one after the other, so that noise of the machine affects both.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class Case:
     count: int
     cut: bool = True
     collector: bool = False
-    """Whether Python's collector goes on while it lasts."""
+    """True if Python's garbage collector stays on during the stop."""
 
 
 def main() -> int:
-    """Measure and print everything; takes a few minutes."""
+    """Measure and print all figures; takes a few minutes."""
     print(f"load of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors\n")
     show("drain", [*_stops(), *_memory()])
     return 0
@@ -103,13 +103,13 @@ def _memory() -> Iterator[Figure]:
 
 
 def fresh(measure: Callable[..., T], *args: object) -> T:
-    """What is measured in a process that has done nothing else."""
+    """Run a measurement in a new process, and return its result."""
     with multiprocessing.get_context("spawn").Pool(1) as fresh:
         return fresh.apply(measure, args)
 
 
 class Crowd(CheapLink):
-    """A platform with as many people as it takes, each of whom says one thing."""
+    """A platform with `count` people, each of whom sends one message."""
 
     name, account, traits = "crowd", "main", Traits(typing=True)
 
@@ -132,7 +132,7 @@ class Crowd(CheapLink):
 
 
 class Agent:
-    """Works with all of them at once, until `done`."""
+    """An agent that works on all turns until `done` is set."""
 
     def __init__(self, count: int) -> None:
         self._left = count
@@ -158,7 +158,7 @@ async def _serving(home: Path, agent: Agent, crowd: Crowd) -> AsyncIterator[Gate
 
 
 def _ours(case: Case) -> tuple[float, int]:
-    """Milliseconds from the stop to its end, and how many turns have no end or mark then."""
+    """Return the milliseconds from the request to the end, and the number of turns without an end or mark."""
 
     async def run(home: Path) -> float:
         agent, crowd = Agent(case.count), Crowd(case.count)
@@ -176,7 +176,7 @@ def _ours(case: Case) -> tuple[float, int]:
 
 
 def _bare(case: Case) -> float:
-    """Milliseconds in which a program with as many tasks of this shape is cancelled."""
+    """Return the milliseconds in which a program with as many tasks of this shape is cancelled."""
 
     async def turn() -> None:
         async with trio.open_nursery() as nursery:
@@ -204,7 +204,7 @@ def _collect(case: Case) -> None:
 
 
 def _settled(home: Path, case: Case) -> int:
-    """How many turns have the end they should have, on the disk."""
+    """Return the number of turns that have the expected end on the disk."""
     db = sqlite3.connect(home / "gateway.db")
     outcome, mark = ("cut", "resume_pending") if case.cut else ("answered", None)
     (settled,) = db.execute(
@@ -216,7 +216,7 @@ def _settled(home: Path, case: Case) -> int:
 
 
 def _grown(answers: bool) -> tuple[float, dict[str, float]]:
-    """Kilobytes for each session in which a turn runs, or has been answered, and its tasks."""
+    """Return the kilobytes for each session in which a turn runs, or was answered; and its tasks."""
 
     async def run(home: Path) -> tuple[float, dict[str, float]]:
         agent, crowd = Agent(CROWDED), Crowd(CROWDED)
@@ -238,12 +238,13 @@ def _grown(answers: bool) -> tuple[float, dict[str, float]]:
 
 @contextmanager
 def logged_home() -> Iterator[Path]:
-    """A home, and a log in a file like that of `run`."""
+    """Yield a home, with a log in a file as `run` has it."""
     with tempfile.TemporaryDirectory(prefix="hermes-bench-") as name:
         logging.basicConfig(filename=Path(name) / "log", level=logging.INFO)
         yield Path(name) / "home"
 
 
 def resident() -> float:
+    """Return the resident memory of this process in kilobytes, after a garbage collection."""
     gc.collect()
     return psutil.Process().memory_info().rss / 1024

@@ -1,4 +1,4 @@
-"""A figure, and how figures are shown."""
+"""Figures: measured values with their bare limits, and their output."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One thing measured, beside what bounds it."""
+    """A measured value, and the bare limit that bounds it."""
 
     name: str
     value: float
     unit: str
     bare: float | None = None
-    """The same measured without us, in the same run."""
+    """The same value of a bare program, measured in the same run."""
     ratio: float | None = None
     goal: str = ""
     met: bool | None = None
@@ -28,8 +28,8 @@ class Figure:
 def beside(
     name: str, unit: str, rounds: Sequence[tuple[float, float]], *, at_least: float | None = None
 ) -> Figure:
-    """A rate of ours beside the bare one. Each round measured both, one after the other, so that the
-    noise of the machine hits both; the ratio is the median of the rounds' own ratios."""
+    """Return the figure of a rate of ours and the bare one. Each round has measured both, one after the
+    other, so that noise of the machine affects both; the ratio is the median of the ratios of the rounds."""
     ratio = median(ours / bare for ours, bare in rounds)
     return Figure(
         name,
@@ -43,7 +43,7 @@ def beside(
 
 
 def show(title: str, figures: Sequence[Figure]) -> None:
-    """Print the table, then the same as one line of JSON."""
+    """Print the figures as a table, then as one line of JSON."""
     print(f"{title} (Python {platform.python_version()}, SQLite {sqlite3.sqlite_version})\n")
     print(f"{'':44} {'ours':>12} {'bare':>12} {'ratio':>7}  goal")
     for figure in figures:

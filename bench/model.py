@@ -1,4 +1,4 @@
-"""A model on this machine, in a process of its own, and what it answers."""
+"""A model server on this machine, in a process of its own, and its replies."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ REPLIES = {
     "quick": Reply(piece=6).says(_SENTENCE).uses(700, 40),
     "held": Reply(piece=6).says("The sea is wide. ").pauses(_HOLD).says(END).uses(700, 40),
 }
-"""What the models of these names answer: as a fast model does, at once, and with a long pause."""
+"""Replies by name of the model: at the pace of a fast model, at once, and with a long pause."""
 
 
 @contextmanager
 def model_server() -> Iterator[str]:
-    """The address of a model server in a process of its own."""
+    """Run a model server in a process of its own during the block, and yield its address."""
     here, there = multiprocessing.get_context("spawn").Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_serve_models, args=(there,))
     process.start()

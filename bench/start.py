@@ -1,8 +1,8 @@
-"""How long `hermes-trio run` takes from being executed until it is ready, and, with nothing to do, from
-SIGTERM until its process is gone. Beside it a bare Trio program that does as much and nothing else: it says
-that it runs, waits for the signal, and ends.
+"""Start and end of an idle gateway: the time of `hermes-trio run` from exec until it is ready, and from
+SIGTERM until its process is gone. The bare limit is a Trio program that reports that it runs, waits for the
+signal, and ends.
 
-Its only platform is one that cannot be reached: nobody's answer is part of the figure.
+Its only platform cannot be reached, so that no answer of a server is part of the figure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ trio.run(main)
 
 
 def main() -> int:
-    """Measure and print both; takes some ten seconds."""
+    """Measure and print both figures; takes about ten seconds."""
     rounds = [(_ours(), _bare()) for _ in range(ROUNDS)]
     figures = []
     for at, name in enumerate(("from exec to ready", "from SIGTERM to gone, idle")):
@@ -59,7 +59,7 @@ def _ours() -> tuple[float, float]:
             return False
 
         command = [sys.executable, "-m", "hermes_trio", "run"]
-        return _lived(command, {**os.environ, "HERMES_HOME": name}, ready)
+        return _life_of(command, {**os.environ, "HERMES_HOME": name}, ready)
 
 
 def _bare() -> tuple[float, float]:
@@ -67,13 +67,13 @@ def _bare() -> tuple[float, float]:
         assert process.stdout is not None
         return process.stdout.readline() == b"ready\n"
 
-    return _lived([sys.executable, "-c", BARE], dict(os.environ), ready)
+    return _life_of([sys.executable, "-c", BARE], dict(os.environ), ready)
 
 
-def _lived(
+def _life_of(
     command: Sequence[str], env: dict[str, str], ready: Callable[[subprocess.Popen[bytes]], bool]
 ) -> tuple[float, float]:
-    """Milliseconds until this program is ready, and until it is gone when it is told to go."""
+    """Return the milliseconds from exec until this program is ready, and from SIGTERM until it is gone."""
     began = time.perf_counter()
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         while not ready(process):

@@ -1,7 +1,7 @@
-"""What durable facts cost, beside the bare limit: the same rows through plain sqlite3 in one thread in
-the same batches, and the same records encoded and appended to plain files in the same batches.
+"""The cost of storage. The bare limit is the same rows through plain sqlite3 in one thread in the same
+batches, and the same records encoded and appended to plain files in the same batches.
 
-Every figure is bounded in count; rounds of ours and of the bare limit alternate.
+Each measurement has a fixed number of operations; rounds of ours and of the bare limit alternate.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ VALUE = "x" * 100
 
 
 def main() -> int:
-    """Measure and print everything; takes about a minute."""
+    """Measure and print all figures; takes about a minute."""
     figures = [
         *(
             beside(
@@ -83,7 +83,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _ours(writers: int, writes: int) -> float:
-    """Commits a second of so many writers, each of whom waits for its own."""
+    """Return the commits per second of `writers` tasks, each of which waits for its own commit."""
 
     async def run() -> float:
         with _folder() as home:
@@ -103,7 +103,7 @@ def _ours(writers: int, writes: int) -> float:
 
 
 def _bare(writers: int, writes: int) -> float:
-    """The same rows in transactions of so many, by one thread that does nothing else."""
+    """Return the commits per second of one thread that writes the same rows, `writers` in a transaction."""
     with _folder() as home:
         connections = open_connections(home / "gateway.db", WORLD, shipped_steps())
         connections.reading.close()
@@ -123,8 +123,9 @@ def _bare(writers: int, writes: int) -> float:
 
 
 def _journal(runs: int, batch: int, total: int) -> tuple[float, float]:
-    """Events a second through so many run journals, each of which waits for a batch before it has the
-    next; beside it the same records, encoded and appended to as many plain files in the same batches."""
+    """Return the events per second through `runs` run journals, each of which waits for a batch before the
+    next; and the same for records that are encoded and appended to as many plain files in the same
+    batches."""
 
     async def run() -> float:
         with _folder() as home:
@@ -175,7 +176,7 @@ def _record(run: str, seq: int) -> Record:
 
 
 def _lateness() -> Iterator[Figure]:
-    """How late a task that sleeps a millisecond wakes up, alone and beside 32 writers."""
+    """Yield the lateness of a task that sleeps a millisecond, alone and with 32 writers."""
 
     async def run(writers: int) -> list[float]:
         late: list[float] = []
@@ -220,8 +221,8 @@ SESSIONS = 10_000
 
 
 def _idle_sessions() -> Iterator[Figure]:
-    """What sessions that nobody uses cost: the store keeps none of them in memory. Beside it the bare
-    alternative, an index of them in dicts. Each is measured in a process of its own."""
+    """Yield the cost of sessions that nobody uses: the store keeps none of them in memory. The bare
+    alternative is an index of them in dicts. Each is measured in a process of its own."""
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as fresh:
         in_memory, on_disk = fresh.apply(_rows)
         dicts = fresh.apply(_dicts)

@@ -1,12 +1,12 @@
-"""What a turn costs over what its model takes: from a person's message to the first words on the screen, and
-from the model's last word to the answer delivered; how many turns a second; and what one costs in CPU and
-memory.
+"""The cost of a turn in addition to its model: the time from a person's message to the first words on the
+screen, and from the last word of the model to the delivered answer; the number of turns per second; and the
+CPU time and memory of a turn.
 
-The model is a server on this machine in a process of its own. Beside the gateway stands a bare client, httpx
-on Trio, that sends the same requests and reads the same answers and does nothing else: no database, no
-journal, no chat. Both are measured in each round, one after the other, in processes of their own, so that the
-noise of the machine hits both. With many at once the server is the narrow place for both: then the CPU says
-what a turn costs.
+The model is a server on this machine in a process of its own. The bare limit is a client, httpx on Trio, that
+sends the same requests and reads the same answers and does nothing else: no database, no journal, no chat.
+Both are measured in each round, one after the other, in processes of their own, so that noise of the machine
+affects both. With many turns at once the server is the bottleneck of both: then the CPU time shows the cost
+of a turn.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from .figures import Figure, beside, show
 from .model import END, model_server
 
 TURNS = {1: 60, 10: 200, 50: 400, 200: 800}
-"""How many turns are measured with so many at once."""
+"""Number of measured turns, by the number of turns at once."""
 ROUNDS = 3
 CROWD = 1_000
 LINKS = 8
-"""By so many links people talk: one of them takes a message when the one before it is on the disk."""
+"""Number of links: each takes a message when the one before it is on the disk."""
 IN_A_SESSION = 5
-"""After so many turns somebody else talks, so that no conversation grows without end."""
-SAID = "Tell me what there is to tell about the sea, please, in some forty words."
+"""Number of turns after which another person talks, so that no conversation grows without end."""
+TEXT = "Tell me what there is to tell about the sea, please, in some forty words."
 
 
 @dataclass(slots=True)
 class Measured:
-    """What some turns took, in milliseconds."""
+    """Times of some turns in milliseconds."""
 
     first: list[float] = field(default_factory=list)
-    """To the first words."""
+    """Until the first words."""
     rest: list[float] = field(default_factory=list)
     """From there to the end."""
     wall: float = 0.0
@@ -66,12 +66,12 @@ class Measured:
 
     @property
     def rate(self) -> float:
-        """Turns in a second."""
+        """Turns per second."""
         return len(self.first) / self.wall * 1000
 
 
 def main() -> int:
-    """Measure and print everything; takes a minute or two."""
+    """Measure and print all figures; takes a minute or two."""
     with model_server() as url:
         show("turn", [*_latency(url), *_rates(url), *_memory(url)])
     return 0
@@ -114,7 +114,7 @@ def _percentile(values: Sequence[float], percent: int) -> float:
 
 @dataclass(slots=True)
 class Waiting:
-    """Somebody who has said something."""
+    """A person who waits for an answer."""
 
     began: float
     first: float = 0.0
@@ -122,25 +122,26 @@ class Waiting:
 
 
 class Crowd:
-    """As many people as it takes, who talk by several links."""
+    """People who talk through several links."""
 
     def __init__(self) -> None:
         self.links = [CrowdLink(self, str(number)) for number in range(LINKS)]
         self.waiting: dict[str, Waiting] = {}
-        self._said = self._begun = 0
+        self._sent = self._begun = 0
         self.crowd_has_begun = trio.Event()
 
     async def says(self, chat: str) -> tuple[float, float]:
-        """Somebody asks, and waits for the answer. Returns milliseconds: to the first words, and on."""
-        self._said += 1
+        """Send a message and wait for the answer. Return the milliseconds to the first words, and from there
+        to the end."""
+        self._sent += 1
         waiting = self.waiting[chat] = Waiting(time.perf_counter())
-        self.links[int(chat.partition("-")[0]) % LINKS].hears(chat, str(self._said))
+        self.links[int(chat.partition("-")[0]) % LINKS].hears(chat, str(self._sent))
         await waiting.answered.wait()
         end = time.perf_counter()
         return (waiting.first - waiting.began) * 1000, (end - waiting.first) * 1000
 
     def sees(self, chat: str, text: str) -> None:
-        """What is on somebody's screen."""
+        """Note that a chat shows this text."""
         waiting = self.waiting[chat]
         if not waiting.first:
             waiting.first = time.perf_counter()
@@ -152,7 +153,7 @@ class Crowd:
 
 
 class CrowdLink(CheapLink):
-    """One of our accounts on the platform in which they talk."""
+    """An account of the gateway on the platform of the crowd."""
 
     name, traits = "crowd", Traits(edits=True, typing=True)
 
@@ -162,7 +163,7 @@ class CrowdLink(CheapLink):
 
     def hears(self, chat: str, message_id: str) -> None:
         source = SessionSource("crowd", chat, user_id=chat, account=self.account)
-        self._send.send_nowait(MessageEvent(source, SAID, message_id=message_id))
+        self._send.send_nowait(MessageEvent(source, TEXT, message_id=message_id))
 
     async def receive(self) -> AsyncIterator[MessageEvent]:
         async for event in self._receive:
@@ -208,7 +209,8 @@ def _ours(url: str, model: str, at_once: int) -> Measured:
 
 
 def _crowded(url: str) -> float:
-    """Kilobytes for each of many turns whose answers grow at the same time. All of them are answered."""
+    """Return the kilobytes for each of many turns whose answers grow at the same time. All get their
+    answer."""
 
     async def run(home: Path) -> float:
         async with _serving(home, url, "held") as crowd:
@@ -229,7 +231,7 @@ def _crowded(url: str) -> float:
 
 
 class Bare:
-    """Clients of the same library that ask the same and read the answer."""
+    """HTTP clients that send the same requests and read the answers."""
 
     def __init__(self, url: str, model: str, count: int) -> None:
         import httpx  # noqa: ASYNC127
@@ -243,11 +245,12 @@ class Bare:
         ]
         tools = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in toolbox().values())
         system = system_prompt(Path("/"), SessionEntry("", "", 0, 0), World().now())
-        request = ModelRequest(messages=(UserMessage(SAID),), system=system, tools=tools)
+        request = ModelRequest(messages=(UserMessage(TEXT),), system=system, tools=tools)
         self._body = chat_body(request, Endpoint("openai", url, model))
 
     async def asks(self, worker: int, number: int = 0) -> tuple[float, float]:
-        """Ask, and read the answer. Returns milliseconds: to the first words, and on."""
+        """Send a request and read the answer. Return the milliseconds to the first words, and from there to
+        the end."""
         began, first, said = time.perf_counter(), 0.0, ""
         content = msgspec.json.encode(self._body)
         headers = {"content-type": "application/json"}
@@ -301,7 +304,7 @@ def _crowded_bare(url: str) -> float:
 
 
 async def _measured(at_once: int, turn: Callable[[int, int], Awaitable[tuple[float, float]]]) -> Measured:
-    """So many workers take turns one after another, until there were enough."""
+    """Measure turns: `at_once` workers take one turn after the other until the number is reached."""
     measured, left = Measured(), iter(range(TURNS[at_once]))
 
     async def work(worker: int) -> None:
@@ -310,7 +313,7 @@ async def _measured(at_once: int, turn: Callable[[int, int], Awaitable[tuple[flo
             measured.first.append(first)
             measured.rest.append(rest)
 
-    for _ in range(3):  # what is imported and made only once
+    for _ in range(3):  # imports and one-time work
         await turn(0, 0)
     wall, cpu = time.perf_counter(), time.process_time()
     async with trio.open_nursery() as nursery:

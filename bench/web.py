@@ -1,14 +1,13 @@
-"""What it costs to let others see: tokens of one run fanned out to everybody who listens to the events, from
-the moment they happen to the moment they are read, and what each who listens costs in memory.
+"""The cost of listeners: tokens of one run sent to all listeners of its events, from the moment they happen
+to the moment they are read; and the memory of a listener.
 
-Beside the gateway stands a bare server on Trio that sends the same frames to as many connections, in chunks
-as HTTP has them and as many in one as wait, one task for each, and does nothing else: no database, no HTTP
-but a head, and no journal. The gateway's figures hold its journal: each token is in the file before it is
-sent, and the next one is said after that. What of it is the journal's is the rate at which tokens are said
-to nobody. Each server has a process of its own, and so have the listeners, which are as busy as it; each
-round measures both servers, one after the other, so that the noise of the machine hits both. The time goes
-from the first token to the moment when everybody has the last. *At once* is a run that says all it has as
-fast as it can; *steady* one that says twenty things a second.
+The bare limit is a server on Trio that sends the same frames to as many connections, one task for each, in
+HTTP chunks that hold all waiting frames, and does nothing else: no database, no HTTP but a head, no journal.
+The gateway's figures include its journal: each token is in the file before it is sent, and the next one is
+written after that. The rate without a listener shows the part of the journal. Each server has a process of
+its own, and so have the listeners, which are as busy as the server; each round measures both servers, one
+after the other, so that noise of the machine affects both. The time ends when all listeners have the last
+token. *At once* is a run that writes as fast as it can; *steady* one that writes twenty tokens per second.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from .drain import logged_home
 from .figures import Figure, beside, show
 
 LISTENERS = {1: 2000, 10: 2000, 100: 500, 1000: 100}
-"""How many tokens are said at once to so many."""
+"""Number of tokens of a run at once, by the number of listeners."""
 ROUNDS = 3
 STEADY, EVERY = 100, 0.05
 KEY = "a-key-for-the-bench"
@@ -57,19 +56,19 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What came of it."""
+class Measured:
+    """The result of one run."""
 
     rate: float
-    """Tokens in a second, all listeners together."""
+    """Tokens per second, all listeners together."""
     delays: tuple[float, ...]
-    """Milliseconds until the one who came last had each of them, the journal among them."""
+    """Milliseconds from each token until the listener that connected last has it, with the journal."""
     grown: float
     """Kilobytes of the server for each listener."""
 
 
 def main() -> int:
-    """Measure and print everything; takes two minutes."""
+    """Measure and print all figures; takes two minutes."""
     raise_open_files()
     show("web", list(_figures()))
     return 0
@@ -93,14 +92,14 @@ def _figures() -> Iterator[Figure]:
             yield Figure("a listener", ours.grown, "KB", bare=bare.grown, ratio=ours.grown / bare.grown)
 
 
-def _both(case: Case) -> tuple[Heard, Heard]:
+def _both(case: Case) -> tuple[Measured, Measured]:
     return _measured(_serve_ours, case), _measured(_serve_bare, case)
 
 
 def _alone() -> float:
-    """How many tokens a run says in a second."""
+    """Return the tokens per second of a run without a listener."""
     with _served(_serve_ours, Case(0, 2000)) as (_, port, pipe):
-        trio.run(_say, port)
+        trio.run(_start_run, port)
         rate: float = pipe.recv()
     return rate
 
@@ -109,10 +108,10 @@ def _percentile(values: tuple[float, ...], percent: int) -> float:
     return sorted(values)[min(len(values) - 1, math.ceil(len(values) * percent / 100) - 1)]
 
 
-# --- those who listen --------------------------------------------------------------------------------
+# --- the listeners -----------------------------------------------------------------------------------
 
 
-def _measured(server: Callable[[Connection, Case], None], case: Case) -> Heard:
+def _measured(server: Callable[[Connection, Case], None], case: Case) -> Measured:
     with _served(server, case) as (process, port, _):
         return trio.run(_listen, process, port, case)
 
@@ -134,7 +133,7 @@ def _served(
         process.join()
 
 
-async def _listen(process: psutil.Process, port: int, case: Case) -> Heard:
+async def _listen(process: psutil.Process, port: int, case: Case) -> Measured:
     heard: list[tuple[float, float]] = []
     async with AsyncExitStack() as held:
         first = await _connect(held, port, "GET /api/events")
@@ -145,12 +144,12 @@ async def _listen(process: psutil.Process, port: int, case: Case) -> Heard:
         grown = (process.memory_info().rss - before) / 1024 / max(1, case.listeners - 1)
         async with trio.open_nursery() as nursery:
             for stream in streams:
-                nursery.start_soon(_hear, stream)
-            nursery.start_soon(_look, last, case.tokens, heard)
-            await _say(port)
+                nursery.start_soon(_read, stream)
+            nursery.start_soon(_time, last, case.tokens, heard)
+            await _start_run(port)
         took = time.time() - heard[0][0]
     delays = tuple((read - said) * 1000 for said, read in heard)
-    return Heard(case.listeners * case.tokens / took, delays, grown)
+    return Measured(case.listeners * case.tokens / took, delays, grown)
 
 
 async def _connect(held: AsyncExitStack, port: int, what: str) -> trio.SocketStream:
@@ -164,8 +163,8 @@ async def _connect(held: AsyncExitStack, port: int, what: str) -> trio.SocketStr
     return stream
 
 
-async def _say(port: int) -> None:
-    """Let the run begin."""
+async def _start_run(port: int) -> None:
+    """Start the run."""
     body = b'{"text": "go"}'
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         head = (
@@ -177,21 +176,21 @@ async def _say(port: int) -> None:
             pass
 
 
-async def _hear(stream: trio.SocketStream) -> None:
-    """Read to the last token, and look at nothing else."""
+async def _read(stream: trio.SocketStream) -> None:
+    """Read to the last token without parsing."""
     tail = b""
     while END not in tail:
         data = await stream.receive_some(65536)
-        assert data, "nobody is cut off here"
+        assert data, "no listener is cut off"
         tail = tail[-len(END) :] + data
 
 
-async def _look(stream: trio.SocketStream, tokens: int, heard: list[tuple[float, float]]) -> None:
-    """Read so many tokens, and note when each was said and when it was read."""
+async def _time(stream: trio.SocketStream, tokens: int, heard: list[tuple[float, float]]) -> None:
+    """Read `tokens` tokens, and note when each was written and when it was read."""
     rest = b""
     while len(heard) < tokens:
         data = await stream.receive_some(65536)
-        assert data, "nobody is cut off here"
+        assert data, "no listener is cut off"
         now = time.time()
         *lines, rest = (rest + data).split(b"\n\n")
         for line in lines:
@@ -239,7 +238,7 @@ def _serve_ours(pipe: Connection, case: Case) -> None:
 
 
 class Listener:
-    """A connection, and what is to be sent there."""
+    """A connection, and the frames that are to be sent there."""
 
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
