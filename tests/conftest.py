@@ -83,7 +83,7 @@ SLOW = (
     "tests/masking/test_redaction.py::test_masking_pairs_of_hostile",
     "tests/masking/test_redaction.py::test_masking_time_grows",
 )
-"""Tests that compute for seconds: they try each place of a cut, or many examples."""
+"""Tests that compute for seconds, because they try every place of a cut or many examples."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -113,7 +113,7 @@ def _run_on_its_clock(item: pytest.Function, test: Callable[[], Awaitable[object
 
 @dataclass
 class Calendar:
-    """The time of day, moved by hand."""
+    """The time of day, which only a test changes."""
 
     now: datetime = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
 
@@ -138,7 +138,7 @@ class Home:
     _runs: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     async def turn(self, session_id: str, said: str = "Look at the open pull requests.") -> turns.TurnRow:
-        """Begin a turn of this life that has asked its model and has stored what the person said."""
+        """Begin a turn of this life that has sent a model request and stored the message of the person."""
         run_id, at = f"run-{self.life}-{next(self._runs)}", self.world.time()
 
         def step(db: sqlite3.Connection) -> turns.TurnRow:

@@ -1,4 +1,4 @@
-"""What the gateway logs, for tests to look at."""
+"""The log events of a gateway, for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hermes_trio.log import PACKAGES
 
 @contextmanager
 def capture_logs() -> Iterator[list[dict[str, Any]]]:
-    """The events that our packages log in the block, each with its `log_level` and its fields."""
+    """Collect the events that our packages log in the block, each with its `log_level` and its fields."""
     seen: list[dict[str, Any]] = []
 
     class Keeper(logging.Handler):

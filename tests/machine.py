@@ -1,5 +1,5 @@
-"""A machine for stories about processes: it runs commands of ours as a shell does, and a gateway as a
-service manager does."""
+"""Real processes for tests: our commands run as a shell runs them, and a gateway as a service manager runs
+it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hermes_trio.host.home.state_file import GatewayState, Status, read_status
 
 HERMES = (sys.executable, "-m", "hermes_trio")
 PATIENCE = 90.0
-"""Longer than anything takes on a machine that has other things to do."""
+"""Seconds; longer than any step takes on a busy machine."""
 KEPT = ("PATH", "HOME", "USER", "SYSTEMROOT", "COVERAGE_PROCESS_CONFIG")
 """Environment variables that a command inherits; `make coverage` sets the last one."""
 UP = (GatewayState.RUNNING, GatewayState.DEGRADED)
@@ -33,21 +33,21 @@ platforms:
 
 
 def configure(home: Path, *, port: int = 1, grace: float = 0) -> None:
-    """A home whose gateway talks to the loopback platform of this port."""
+    """Make a home whose gateway uses the loopback platform at this port."""
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "config.yaml").write_text(CONFIG.format(port=port, grace=grace))
     (home / "config.yaml").chmod(0o600)
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """What a command sees; nothing of a supervisor that may run these tests."""
+    """Return the environment of a command, without the variables of a supervisor that may run these tests."""
     keep = {name: os.environ[name] for name in KEPT if name in os.environ}
     return {**keep, "HERMES_HOME": str(home), **more}
 
 
 def write_systemctl(folder: Path, script: str = "") -> Path:
-    """A `systemctl` in this folder that does what the script says. The file that is returned has a line for
-    each time it was called, with the arguments."""
+    """Write a `systemctl` that runs this script. Return the file to which it appends the arguments of each
+    call."""
     folder.mkdir(exist_ok=True)
     program, calls = folder / "systemctl", folder / "calls"
     program.write_text(f'#!/bin/sh\necho "$*" >> {calls}\n{script}\n')
@@ -57,7 +57,7 @@ def write_systemctl(folder: Path, script: str = "") -> Path:
 
 
 async def hermes(*arguments: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a command, and return what came of it."""
+    """Run a command, and return its exit code and output."""
     with trio.fail_after(PATIENCE):
         done = await trio.run_process(
             [*HERMES, *arguments], env=environ, capture_stdout=True, capture_stderr=True, check=False
@@ -67,20 +67,20 @@ async def hermes(*arguments: str, environ: dict[str, str]) -> subprocess.Complet
 
 
 class Life:
-    """A gateway, from its start to its end; started again by us when it asks for that."""
+    """A gateway from its start to its end. It is started again when its exit code requests that."""
 
     def __init__(self, home: Path, environ: dict[str, str], command: tuple[str, ...]) -> None:
         self._home, self._environ, self._command = home, environ, command
         self.process: trio.Process
         self.codes: list[int] = []
-        """What it left with, each time."""
-        self.forsaken = False
-        """Nobody starts it again, whatever it asks for."""
+        """The exit code of each end."""
+        self.is_abandoned = False
+        """True if it is not started again, whatever its exit code requests."""
         self._over = trio.Event()
 
     async def keep(self, *, task_status: trio.TaskStatus[None]) -> None:
         with open(self._home.with_name("output"), "ab") as output:
-            while not self.codes or (self.codes[-1] == EXIT_RESTART and not self.forsaken):
+            while not self.codes or (self.codes[-1] == EXIT_RESTART and not self.is_abandoned):
                 self.process = await trio.lowlevel.open_process(
                     self._command, env=self._environ, stdout=output, stderr=output
                 )
@@ -96,20 +96,20 @@ class Life:
 
     @property
     def output(self) -> str:
-        """All it has printed."""
+        """Everything that it has printed."""
         return self._home.with_name("output").read_text()
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
 
     async def ended(self) -> int:
-        """Wait until it has ended and is not started again; what it left with."""
+        """Wait until it has ended and is not started again, and return the last exit code."""
         with trio.fail_after(PATIENCE):
             await self._over.wait()
         return self.codes[-1]
 
     async def until(self, condition: Callable[[Status], bool]) -> Status:
-        """Wait until its state file says so."""
+        """Wait until the state in its file fulfils a condition."""
         with trio.fail_after(PATIENCE):
             while True:
                 status = read_status(self._home)
@@ -118,7 +118,7 @@ class Life:
                 await trio.sleep(0.02)
 
     async def up(self) -> Status:
-        """Wait until its doors are open."""
+        """Wait until it is ready."""
         return await self.until(lambda status: status.gateway_state in UP)
 
 
@@ -126,7 +126,7 @@ class Life:
 async def living(
     home: Path, *arguments: str, environ: dict[str, str] | None = None, command: tuple[str, ...] = HERMES
 ) -> AsyncIterator[Life]:
-    """A gateway that runs while inside, unless it ends before."""
+    """Run a gateway during the block."""
     life = Life(home, environ or environment(home), (*command, "run", *arguments))
     async with trio.open_nursery() as nursery:
         await nursery.start(life.keep)

@@ -1,4 +1,4 @@
-"""The gateway inside another program: it comes and goes with a block, and leaves nothing behind."""
+"""The gateway inside another program: it runs for the time of a block, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_a_gateway_serves_as_long_as_its_block(tmp_path: Path) -> None:
     assert not platform.connected
 
 
-async def test_two_gateways_in_one_program_are_two_homes(tmp_path: Path) -> None:
+async def test_two_gateways_in_one_program_are_independent(tmp_path: Path) -> None:
     one, two = MemoryPlatform(), MemoryPlatform()
     async with (
         open_gateway(tmp_path / "one", everyone(), agent=Agent(), adapters=[one]),
@@ -53,7 +53,7 @@ async def test_two_gateways_in_one_program_are_two_homes(tmp_path: Path) -> None
             await two.until(lambda: two.chat("42").last == "You said: second")
 
 
-async def test_cancelling_around_it_cuts_its_turns_with_their_last_words(stage: Stage) -> None:
+async def test_a_cancelled_block_cuts_turns_and_closes_their_messages(stage: Stage) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     with trio.move_on_after(5):
         async with open_gateway(
@@ -72,7 +72,7 @@ async def test_cancelling_around_it_cuts_its_turns_with_their_last_words(stage: 
     assert stage.platform.chat("42").texts[0] == "I begin.\n\n(interrupted)"
 
 
-async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_its_margin(stage: Stage) -> None:
+async def test_a_cancelled_gateway_with_hanging_parts_ends_within_its_margin(stage: Stage) -> None:
     stage.platform = MemoryPlatform(traits=Traits(edits=True))
     stage.agent.on("hang", Script().says("I begin.").hangs(resists=60))
     async with trio.open_nursery() as nursery:
@@ -94,11 +94,11 @@ async def test_cancelled_from_outside_with_everything_hung_it_is_gone_in_its_mar
         stage.platform.disconnect_takes = 60
         await trio.sleep(1)
         nursery.cancel_scope.cancel()
-    # What resists under a shield of its own is not ours to break; everything of ours is over by then.
+    # The shield of an agent cannot be broken from outside; all tasks of the gateway have ended by then.
     assert trio.current_time() <= 1 + 60 + MARGIN
 
 
-def test_it_runs_under_anyio(tmp_path: Path) -> None:
+def test_a_gateway_runs_under_anyio(tmp_path: Path) -> None:
     program = f"""
 import anyio, pathlib
 from hermes_trio.embed import open_gateway
@@ -153,7 +153,7 @@ async def test_a_host_that_asks_for_a_restart_opens_the_next_gateway(tmp_path: P
     assert gateway.control.current.asked_by == LEFT
 
 
-async def test_a_restart_that_is_asked_for_in_a_chat_is_refused_in_words(tmp_path: Path) -> None:
+async def test_a_restart_requested_in_a_chat_is_refused_with_a_message(tmp_path: Path) -> None:
     platform = MemoryPlatform()
     async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[platform]) as gateway:
         await platform.says("/restart")
@@ -166,7 +166,7 @@ async def test_a_restart_that_is_asked_for_in_a_chat_is_refused_in_words(tmp_pat
     assert not (tmp_path / ".restart_notify.json").exists()
 
 
-async def test_a_restart_that_is_asked_for_by_http_is_refused(tmp_path: Path) -> None:
+async def test_a_restart_requested_by_http_is_refused(tmp_path: Path) -> None:
     web = Web(GatewayConfig(web=WebConfig(port=0, key="the-key")))
     opened = open_gateway(
         tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform(), web.platform], doors=[web.door]
@@ -198,7 +198,7 @@ async def opened_blocking() -> AsyncIterator[Any]:
     "agent",
     [blocking, partial(blocking), lambda turn: "hello", generating, "hello", Agent, opened_blocking()],
 )
-async def test_an_agent_that_cannot_be_awaited_is_refused_at_opening(tmp_path: Path, agent: Any) -> None:
+async def test_an_agent_that_is_not_async_is_refused_at_opening(tmp_path: Path, agent: Any) -> None:
     with pytest.raises(AgentInvalid, match="async def"):
         async with open_gateway(tmp_path, everyone(), agent=agent, adapters=[MemoryPlatform()]):
             pytest.fail("it is open")
@@ -210,7 +210,7 @@ class Methods:
 
 
 @pytest.mark.parametrize("agent", [Methods().answer, partial(Methods.answer, Methods())])
-async def test_whatever_is_async_is_an_agent(tmp_path: Path, agent: Any) -> None:
+async def test_any_async_callable_is_an_agent(tmp_path: Path, agent: Any) -> None:
     platform = MemoryPlatform()
     async with open_gateway(tmp_path, everyone(), agent=agent, adapters=[platform]):
         await platform.says("hello")
@@ -226,13 +226,13 @@ async def test_an_adapter_that_the_configuration_does_not_name_is_refused_at_ope
     assert not platform.connected
 
 
-async def test_what_the_block_raises_leaves_it_as_it_is(tmp_path: Path) -> None:
+async def test_an_exception_of_the_block_is_raised_unchanged(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="mine"):
         async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]):
             raise KeyError("mine")
 
 
-async def test_a_home_that_is_in_use_is_told_by_its_own_error(tmp_path: Path) -> None:
+async def test_a_home_in_use_raises_home_busy(tmp_path: Path) -> None:
     async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]):
         with pytest.raises(HomeBusy):
             async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]):

@@ -1,4 +1,4 @@
-"""What a remedy tells people to install is there to be installed."""
+"""Packages that a remedy tells people to install exist as extras."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text
 
 
 def sources() -> str:
-    """All that is said to people: our code and our pages."""
+    """Return the text of our code and of our pages."""
     code = [path for folder in ("hermes_trio", "platforms") for path in (ROOT / folder).rglob("*.py")]
     return "\n".join(path.read_text("utf-8") for path in [*code, *ROOT.glob("*.md"), *ROOT.glob("*/*.md")])
 
 
-def test_every_extra_that_is_named_is_one_of_the_package() -> None:
+def test_every_named_extra_is_one_of_the_package() -> None:
     text = sources()
     named = {
         *re.findall(r"install_command\(['\"]([\w-]+)['\"]\)", text),
@@ -33,13 +33,13 @@ def test_every_extra_that_is_named_is_one_of_the_package() -> None:
     assert named <= EXTRAS.keys()
 
 
-def test_no_remedy_wants_the_package_itself_from_an_index() -> None:
-    """It is not published: `pip install hermes-trio` would find nothing, or something of somebody else."""
+def test_no_remedy_installs_the_package_from_an_index() -> None:
+    """The package is not published: `pip install hermes-trio` would find nothing, or a package of others."""
     assert not re.search(r"pip install ['\"]?hermes[-_]trio", sources())
 
 
 @pytest.mark.parametrize("extra", ["telegram", "mcp"])
-def test_the_command_installs_what_the_extra_asks_for(extra: str) -> None:
+def test_the_command_installs_the_packages_of_the_extra(extra: str) -> None:
     command = install_command(extra)
     assert command.startswith(f"{sys.executable} -m pip install ")
     for requirement in EXTRAS[extra]:
@@ -47,6 +47,6 @@ def test_the_command_installs_what_the_extra_asks_for(extra: str) -> None:
         assert name in command
 
 
-def test_an_extra_that_is_not_there_is_a_mistake_of_the_program() -> None:
+def test_an_unknown_extra_raises_lookup_error() -> None:
     with pytest.raises(LookupError):
         install_command("nothing")

@@ -1,4 +1,4 @@
-"""What importing costs: a name is loaded when it is used, and nothing touches asyncio."""
+"""The cost of imports: a name is loaded when it is used, and no import changes asyncio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import hermes_trio
 
 ROOT = Path(__file__).parents[1]
-# Each costs a newcomer's first `--help` more than all that it needs.
+# Each of these would take more time of `--help` than everything that it needs.
 HEAVY = {
     "msgspec",
     "trio",
@@ -29,7 +29,7 @@ HEAVY = {
 
 
 def modules_after(code: str) -> set[str]:
-    """The modules a fresh interpreter has loaded when it has run `code`."""
+    """Return the modules that a new interpreter has loaded after `code`."""
     report = "\nimport sys; print(); print(sorted(sys.modules))"
     result = subprocess.run(
         [sys.executable, "-c", code + report],
@@ -43,7 +43,7 @@ def modules_after(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["no-such-command"]])
-def test_the_first_look_loads_nothing_heavy(arguments: list[str]) -> None:
+def test_help_and_version_load_nothing_heavy(arguments: list[str]) -> None:
     loaded = modules_after(
         f"from hermes_trio.cli import main\ntry: main({arguments})\nexcept SystemExit: pass"
     )
@@ -63,7 +63,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert modules_after("import hermes_trio") & HEAVY == set()
 
 
-def test_all_the_public_names_leave_asyncio_alone() -> None:
+def test_importing_all_public_names_does_not_change_asyncio() -> None:
     # trio_asyncio, once imported, changes the event loops of the whole process.
     loaded = modules_after(
         "import asyncio; before = asyncio.new_event_loop, asyncio.get_event_loop_policy()\n"
@@ -75,16 +75,16 @@ def test_all_the_public_names_leave_asyncio_alone() -> None:
 
 
 @pytest.mark.parametrize("name", hermes_trio.__all__)
-def test_a_public_name_can_be_had(name: str) -> None:
+def test_every_public_name_exists(name: str) -> None:
     assert getattr(hermes_trio, name) is not None
     assert name in dir(hermes_trio)
 
 
-def test_any_other_name_cannot() -> None:
+def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         hermes_trio.no_such_name  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_there_is_one_version() -> None:
+def test_the_version_is_defined_once() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project.get("version", hermes_trio.__version__) == hermes_trio.__version__

@@ -1,4 +1,4 @@
-"""The log of a gateway inside another program: plain records, no word of a person, and nothing by itself."""
+"""The log of an embedded gateway: plain records without messages of people, and no output of its own."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_failing_turn_is_a_plain_record_without_locals(tmp_path: Path) -
     assert len(told.splitlines()) < 40
 
 
-async def test_the_log_of_a_host_holds_no_secret_of_the_gateways_in_it(
+async def test_the_log_of_a_host_contains_no_secret_of_its_gateways(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def agent(turn: TurnContext) -> str:
@@ -102,7 +102,7 @@ async def test_the_log_of_a_host_holds_no_secret_of_the_gateways_in_it(
             with trio.fail_after(30):
                 await platform.until(lambda: platform.chat("42").last is not None)
 
-    async with trio.open_nursery() as nursery:  # two at a time: each masks its own
+    async with trio.open_nursery() as nursery:  # two gateways at a time: each masks its own secrets
         nursery.start_soon(one_life, tmp_path / "one")
         nursery.start_soon(one_life, tmp_path / "two")
     assert caplog.text.count("RuntimeError: 401 for OPAQUE=***") == 2
@@ -111,7 +111,7 @@ async def test_the_log_of_a_host_holds_no_secret_of_the_gateways_in_it(
     assert not any(record.exc_info for record in caplog.records if record.name.startswith("hermes_trio"))
 
 
-def test_importing_it_configures_nothing() -> None:
+def test_an_import_configures_no_logging() -> None:
     program = (
         "import logging, sys\n"
         "before = logging.getLogger().handlers[:], logging.getLogger().level\n"
@@ -124,8 +124,8 @@ def test_importing_it_configures_nothing() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_every_module_logs_in_this_way() -> None:
-    """structlog is configured for a whole program, and where it is not it renders local variables."""
+def test_no_module_imports_structlog() -> None:
+    """structlog is configured for a whole program, and without a configuration it prints local variables."""
     packages = Path(__file__).parent.parent
     modules = [*packages.glob("hermes_trio/**/*.py"), *packages.glob("platforms/**/*.py")]
     assert len(modules) > 200

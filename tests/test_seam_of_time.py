@@ -32,7 +32,7 @@ CLOCKS = {
 """`random` is added as a whole. `secrets` is not: a key must not be predictable, not even in a test."""
 
 COMMAND = {"time.monotonic", "time.sleep"}
-"""What a command uses while it watches another process: it has no event loop."""
+"""Clocks of a command that waits for another process. It has no event loop."""
 ALLOWED = {
     "hermes_trio/base/world.py": {"datetime.datetime.now", "random.random", "uuid.uuid4"},  # the seam itself
     "hermes_trio/cli/subcommands/drain_command.py": COMMAND,
@@ -46,7 +46,7 @@ ALLOWED = {
     # The start of the machine, by the kernel's clocks.
     "hermes_trio/host/processes/process_identity.py": {"time.clock_gettime", "time.time"},
     # A simulated server: the time of day of another machine.
-    "platforms/hermes_platforms/telegram/testing/bot_api.py": {"time.time"},
+    "platforms/hermes_platforms/telegram/testing/bot_state.py": {"time.time"},
 }
 
 

@@ -1,5 +1,5 @@
-"""Every shield has a deadline. A shield without one outlives every deadline above it: the linters do
-not find these, so this reads the code."""
+"""Every shield has a deadline. A shield without one outlives every deadline above it. No linter finds such a
+shield, so this test reads the code."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SOURCES = sorted(
     path for folder in ("hermes_trio", "platforms", "bench") for path in (ROOT / folder).rglob("*.py")
 )
 
-# The shield of an embedded gateway gets its deadline the moment there is an ending, and has none before.
+# The shield of an embedded gateway gets its deadline with the ending, and has none before.
 ALLOWED = {"hermes_trio/embed.py": 1}
 WITH_DEADLINE = {"move_on_after", "move_on_at", "fail_after", "fail_at"}
 
 
 def endless_shields(source: str) -> Iterator[int]:
-    """The lines in which a shield is put up that nothing ends."""
+    """Yield the lines of shields without a deadline."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and any(_is_on(keyword) for keyword in node.keywords):
             name = ast.unparse(node.func).rpartition(".")[2]
@@ -67,5 +67,5 @@ def test_an_endless_shield_is_found(code: str) -> None:
         "with trio.CancelScope(shield=False): ...",
     ],
 )
-def test_a_shield_that_ends_is_left_alone(code: str) -> None:
+def test_a_shield_with_a_deadline_is_accepted(code: str) -> None:
     assert list(endless_shields(code)) == []

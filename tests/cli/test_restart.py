@@ -46,7 +46,7 @@ async def test_a_restart_without_a_supervisor_keeps_the_process(home: Path) -> N
     """The same is true in a container, unless the gateway is its main process: no shell there waits for an
     exit code."""
     async with living(home) as life:
-        life.forsaken = True
+        life.is_abandoned = True
         before = await life.up()
         assert (await hermes("restart", environ=environment(home))).returncode == 0
         after = await life.up()
@@ -90,7 +90,7 @@ async def test_a_gateway_that_no_supervisor_starts_again_is_reported(home: Path)
     environ = environment(home, HERMES_GATEWAY_EXTERNAL_SUPERVISOR="1")
     async with living(home, environ=environ) as life:
         before = await life.up()
-        life.forsaken = True
+        life.is_abandoned = True
         done = await hermes("restart", environ=environment(home))
         assert await life.ended() == 75
     assert done.returncode == 1
@@ -137,7 +137,7 @@ async def test_a_signal_after_a_restart_marker_is_a_restart(home: Path) -> None:
         async with living(home, environ=supervised) as life:
             await life.up()
             await platform.says("count to 5000")
-            life.forsaken = True
+            life.is_abandoned = True
             await restart_as_systemd(home, life)
             assert await life.ended() == 75
     assert not (home / PLANNED_STOP).exists(), "it could end the next life, which may have the same pid"

@@ -55,7 +55,7 @@ async def test_if_wanted_starts_after_an_end_that_was_not_requested(
     supervised = environment(home, HERMES_GATEWAY_EXTERNAL_SUPERVISOR="1")
     async with living(home, environ=supervised) as life:
         before = await life.up()
-        life.forsaken = True
+        life.is_abandoned = True
         life.signal(number)
         assert await life.ended() == code
     async with living(home, "--if-wanted") as life:
