@@ -1,7 +1,7 @@
-"""The shutdown of the gateway: what is interrupted, what is told, what is left behind, in which order.
+"""Cases of the shutdown of the gateway: interrupted turns, notices, files that are left, and their order.
 
-Played on the real gateway with the platform in memory. Leaving a scope stands here for what the original
-did with sets of tasks; the cases assert what those protected.
+They run on the real gateway with the platform in memory. The original kept sets of tasks; here the end of a
+scope takes their place, and the cases assert what those sets protected.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def test_cancel_background_tasks_cancels_inflight_message_processing(stage
 
 
 async def test_cleanup_agent_resources_reaps_stale_aux_clients(stage: Stage) -> None:
-    """An agent may be a context: what it holds is closed once, after its last turn."""
+    """An agent that is a context is closed once, after its last turn."""
     closed: list[str] = []
 
     @asynccontextmanager
@@ -136,7 +136,7 @@ async def test_in_chat_restart_does_not_write_home_startup_marker(stage: Stage) 
     assert not (stage.home / RESTART_PENDING).exists()
     async with stage.life() as gateway:
         gateway.stop(restart=True)
-    assert (stage.home / RESTART_PENDING).exists(), "a restart that no chat asked for"
+    assert (stage.home / RESTART_PENDING).exists(), "this restart came from no chat"
 
 
 async def test_drain_active_agents_throttles_status_updates(stage: Stage) -> None:
@@ -178,12 +178,12 @@ async def test_signal_initiated_restart_still_persists_stopped(stage: Stage) -> 
     assert status.gateway_state == "stopped"
 
 
-# --- how the process leaves --------------------------------------------------------------------------
+# --- the exit of the process -------------------------------------------------------------------------
 
 
 @pytest.fixture
 def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `systemctl` on the PATH that notes how it is called, and fails if there is a file `refuses`."""
+    """A `systemctl` on the PATH that records its calls, and fails if there is a file `refuses`."""
     folder = tmp_path / "bin"
     folder.mkdir()
     calls = folder / "calls"
@@ -199,7 +199,7 @@ def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def restarted(stage: Stage) -> int:
-    """Play a restart that no chat asked for, and return the exit code of the process."""
+    """Run a life that is restarted from outside, and return the exit code of the process."""
     stage.supervised_by = supervisor(os.environ)
     async with stage.life() as gateway:
         gateway.stop(restart=True)
@@ -229,12 +229,12 @@ async def test_gateway_stop_launchd_service_restart_keeps_nonzero_exit(
     assert await restarted(stage) == 75
 
 
-# --- processes: real ones, on the real clock ---------------------------------------------------------
+# --- real processes, on the real clock -----------------------------------------------------------------
 
 
-async def with_a_process(stage: Stage, grace: float) -> tuple[psutil.Process, list[str]]:
-    """Stop a gateway while a turn has a process that would sleep for minutes; returns the process and
-    whether it was alive at each thing the platform was asked to do afterwards."""
+async def stop_with_a_process(stage: Stage, grace: float) -> tuple[psutil.Process, list[str]]:
+    """Stop a gateway while a turn has a process that sleeps for minutes; return the process, and whether it was
+    alive at each later call of the platform."""
     started, alive = trio.Event(), []
     child: list[psutil.Process] = []
 
@@ -270,12 +270,12 @@ def _lives(process: psutil.Process) -> bool:
 async def test_gateway_stop_kills_tool_subprocesses_before_adapter_disconnect_on_timeout(
     real_stage: Stage,
 ) -> None:
-    process, alive = await with_a_process(real_stage, grace=0)
+    process, alive = await stop_with_a_process(real_stage, grace=0)
     assert "disconnect: ended" in alive
     assert not _lives(process)
 
 
 async def test_gateway_stop_kills_tool_subprocesses_on_graceful_path(real_stage: Stage) -> None:
-    process, alive = await with_a_process(real_stage, grace=10)
+    process, alive = await stop_with_a_process(real_stage, grace=10)
     assert "disconnect: ended" in alive
     assert not _lives(process)

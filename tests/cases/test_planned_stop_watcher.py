@@ -1,5 +1,5 @@
-"""The marker by which another process announces a stop: read every half second, valid for this process
-alone, and acted on once."""
+"""Cases of the marker that announces a stop: read every half second, valid for one process only, and obeyed
+once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORLD = World(now=lambda: datetime.now(UTC))
 
 @asynccontextmanager
 async def watching(home: Path, control: Control) -> AsyncIterator[trio.CancelScope]:
-    """A watcher beside the block; left alone it is cancelled at the end."""
+    """Run a watcher beside the block; if it still runs at the end, it is cancelled."""
     make_private_dir(home)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run_planned_stop_watcher, control, home, own(), WORLD, 0.0)
@@ -54,8 +54,7 @@ async def test_watcher_does_not_fire_when_marker_absent(tmp_path: Path, autojump
 
 
 async def test_watcher_skips_when_runner_already_draining(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """An ending that counts already is not changed by a marker that means the same, and the watcher
-    has nothing left to do."""
+    """A marker does not change an ending that has the same meaning, and the watcher has nothing left to do."""
     control = Control()
     make_private_dir(tmp_path / "home")
     write_planned_stop_marker(tmp_path / "home", os.getpid(), WORLD, asked_by="cli")
@@ -67,7 +66,7 @@ async def test_watcher_skips_when_runner_already_draining(tmp_path: Path, autoju
 
 
 async def test_watcher_skips_when_runner_not_started(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """The watcher lives in the scope of a gateway that serves: before it there is nobody to fire."""
+    """The watcher lives in the scope of a serving gateway, so before that no watcher can fire."""
     control = Control()
     make_private_dir(tmp_path / "home")
     write_planned_stop_marker(tmp_path / "home", os.getpid(), WORLD)
@@ -105,7 +104,7 @@ async def test_watcher_fires_only_once_when_marker_persists(
 async def test_watcher_tolerates_marker_path_resolution_errors(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """Whatever lies where the marker should be, the watcher goes on, obeys, and fires later."""
+    """Whatever is in the place of the marker, the watcher continues, can be stopped, and fires later."""
     control, home = Control(), tmp_path / "home"
     async with watching(home, control):
         marker = home / PLANNED_STOP

@@ -1,8 +1,5 @@
-"""A restart interrupts conversations and must not lose them: what is stored of that, and what the model
-is told.
-
-First the entry, the store and the note; then the drain, played on the real gateway.
-"""
+"""Cases of conversations that a restart interrupts: the stored mark, and the note for the model. First the
+entry, the store and the note; then the drain, on the real gateway."""
 
 from __future__ import annotations
 
@@ -100,7 +97,7 @@ class TestMarkResumePending:
     async def test_survives_roundtrip_through_json(
         self, open_home: OpenHome, somebody: SessionSource
     ) -> None:
-        # The database is the source now; the case is that a second store on the same home sees it.
+        # The database is the source now, so a second store on the same home must see the mark.
         async with open_home() as first:
             await first.store.get_or_create_session(somebody)
             await first.store.mark_resume_pending(KEY, "shutdown_timeout")
@@ -137,7 +134,7 @@ class TestGetOrCreateResumePending:
         after = await home.store.get_or_create_session(somebody)
         assert after.session_id == before.session_id
         assert (after.was_auto_reset, after.auto_reset_reason) == (False, None)
-        assert after.resume_pending is True, "looking at a session does not clear its mark"
+        assert after.resume_pending is True, "reading a session does not clear its mark"
 
     async def test_suspended_still_creates_new_session(self, home: Home, somebody: SessionSource) -> None:
         before = await home.store.get_or_create_session(somebody)
@@ -147,8 +144,8 @@ class TestGetOrCreateResumePending:
         assert (after.was_auto_reset, after.auto_reset_reason) == (True, "suspended")
 
     async def test_suspended_overrides_resume_pending(self, home: Home, somebody: SessionSource) -> None:
-        # Both at once cannot be stored any more. What can still come in is an entry of the original
-        # that has both set, and a suspension that follows a mark: suspended wins in each.
+        # Both at once cannot be stored any more. Two cases remain: an entry of the original with both
+        # set, and a suspension after a mark. Suspended wins in each.
         imported = SessionEntry.from_dict({**entry().to_dict(), "suspended": True, "resume_pending": True})
         assert (imported.suspended, imported.resume_pending) == (True, False)
 
@@ -173,7 +170,7 @@ class TestSuspendRecentlyActiveSkipsResumePending:
     ) -> None:
         sibling = SessionSource(platform="telegram", chat_id="43")
         async with open_home() as first:
-            # `crash_recovery: suspend`: what was in use and is not marked begins afresh.
+            # `crash_recovery: suspend`: a session that was in use and has no mark begins afresh.
             await first.store.get_or_create_session(somebody)
             marked = await first.store.get_or_create_session(sibling)
             await first.store.mark_resume_pending(marked.session_key)
@@ -194,7 +191,7 @@ class TestSuspendRecentlyActiveSkipsResumePending:
 
 
 def noted(text: str, rows: list[TranscriptRow], *, marked: bool, reason: str | None = None) -> str:
-    """What the model is given for `text` in a session with these rows."""
+    """Return the prompt for `text` in a session with these rows."""
     situation = Situation(
         judge_tail(rows),
         tool_tail=ends_in_tool_result(rows),
@@ -235,7 +232,7 @@ class TestResumePendingSystemNote:
         assert text.count(NOTE_OPENING) == 1
         assert "gateway restart" in text
         opening = tool_tail.removeprefix(NOTE_OPENING).split(".")[0]
-        assert opening not in text, "nothing of the other note's own sentence"
+        assert opening not in text, "no sentence of the other note"
 
     def test_no_resume_pending_preserves_tool_tail_note(self) -> None:
         text = noted("Go on.", [ASKED, CALLED, RESULT], marked=False)
@@ -325,7 +322,7 @@ async def test_clean_drain_does_not_mark_resume_pending(stage: Stage) -> None:
         gateway.stop(grace=10)
         await trio.sleep(10)
         assert stage.ended_at == 2
-    assert stage.agent.left == [("work", "answered", 2.0)], "it was not interrupted"
+    assert stage.agent.left == [("work", "answered", 2.0)], "the turn was not interrupted"
     assert stage.entry().mark is None
 
 

@@ -1,7 +1,7 @@
-"""An answer whose journal was late is not lost: it is found by a later reading of the session.
+"""Cases of an answer whose journal was late: a later reading of the session finds it.
 
-The state that the original kept inside chat messages is the turn's own here, and the marker is what it
-says. So each case drives real journals and real rows through the one public reading of a session.
+The original kept this state inside chat messages. Here the turn has it, and the marker shows it, so each case
+uses real journals and real rows through the one public reading of a session.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 async def cut_turn(open_home: OpenHome, somebody: SessionSource) -> TurnRow:
-    """A life that is killed in the middle of a turn whose journal never reached the disk."""
+    """Run a life that is killed during a turn whose journal never reached the disk; return the turn."""
     async with open_home() as life:
         session = await life.store.get_or_create_session(somebody)
         return await life.turn(session.session_id)
@@ -69,7 +69,7 @@ async def test_lost_response_recovered_on_second_read(
         cut = first.turns[-1]
         assert (cut.recovery, cut.run_id, cut.recovery_attempts) == (Recovery.ARRIVING, turn.run_id, 0)
         assert cut.recovery_since == calendar.time
-        assert cut.outcome == "cut", "the turn has its end although no journal was seen"
+        assert cut.outcome == "cut", "the turn has its end although no journal was found"
         assert await home.database.read(turns.unended) == []
 
         async with home.journals.open_run(turn.session_id, turn.run_id) as late:
@@ -94,7 +94,9 @@ async def test_lost_response_recovered_on_second_read(
         assert (card.name, card.done, card.is_error, card.duration) == ("terminal", True, False, 1.2)
         assert state(second) == (Recovery.RECOVERED, 0)
     async with open_home() as next_life:
-        assert (await next_life.read(turn.session_id)).messages == second.messages, "it is on the disk"
+        assert (await next_life.read(turn.session_id)).messages == second.messages, (
+            "the recovered text is on the disk"
+        )
 
 
 async def test_concurrent_get_session_serializes_lazy_journal_retry(
@@ -124,18 +126,18 @@ async def test_concurrent_get_session_serializes_lazy_journal_retry(
             assert trio.current_time() == began, "the second reader does not wait"
             assert second is not None
             assert second.turns[-1].recovery is Recovery.ARRIVING
-            assert healed == [], "while the first one is still at it"
+            assert healed == [], "the first reader is still reading"
             await trio.sleep(60)
             [first] = healed
             assert first is not None
             assert [row.content for row in first.rows if row.recovered] == ["half an ans"]
             assert len(markers(first)) == 1
-        assert jobs.count("journal-reader") == 2, "one look at the size, one at the content"
+        assert jobs.count("journal-reader") == 2, "one read of the size, one of the content"
 
 
 @contextmanager
 def watched_worker(name: str, *, jobs: list[str], disk: trio.Nursery | None = None) -> Iterator[Runner]:
-    """A worker that notes its jobs; with a `disk` each of them takes ten seconds."""
+    """A worker that records its jobs; with a `disk` each of them takes ten seconds."""
     with inline_worker(name) as at_once:
 
         def runner(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
@@ -168,16 +170,16 @@ async def test_still_arriving_journal_does_not_consume_retry_budget(
                 seen = await home.read(turn.session_id)
                 assert state(seen) == (Recovery.ARRIVING, 0), there_is
                 assert markers(seen)[0].content == INTERRUPTED_PENDING_RETRY_WORDING
-            assert await home.database.read(_changes) == writes, "looking wrote nothing"
+            assert await home.database.read(_changes) == writes, "the reading wrote nothing"
 
 
 def _changes(db: sqlite3.Connection) -> object:
-    """A number that every commit of another connection moves."""
+    """Return the number that changes with each commit of another connection."""
     return db.execute("PRAGMA data_version").fetchone()
 
 
 async def useless_journal(home: Home, turn: TurnRow) -> None:
-    """A journal that is there and says neither what was answered nor how the run ended."""
+    """Write a journal without a text and without an end of the run."""
     await append_run_event(home.journals, turn.session_id, turn.run_id, "stream_end")
 
 
@@ -222,7 +224,7 @@ async def test_marker_demotes_after_giveup_seconds(
         assert state(late) == (Recovery.GIVEN_UP, 0)
         assert [marker.content for marker in markers(late)] == [INTERRUPTED_NEUTRAL_WORDING]
         assert not any(row.recovered for row in late.rows)
-        assert "journal-reader" not in jobs, "the journal was not even looked at"
+        assert "journal-reader" not in jobs, "the journal was not read"
 
 
 async def test_one_second_before_giving_up_it_is_still_recovered(

@@ -1,4 +1,4 @@
-"""What must not be taken up again: answered work, old work, and whatever outlived its turn.
+"""Cases of work that must not be resumed: answered work, old work, and things that outlived their turn.
 
 The original tells a late result from a current one by a generation number. Here a turn's things end with
 the turn, so the cases about numbers assert what those protect.
@@ -45,7 +45,7 @@ def test_assistant_tool_call_tail_is_not_considered_completed() -> None:
 
 
 def left_behind(stage: Stage, *rows: TranscriptRow, marked_ago: float = 0.0, at: float = 0.0) -> None:
-    """A session with these rows and a resume mark, as another life has left it."""
+    """Leave a session with these rows and a resume mark, like a former life."""
     db = sqlite3.connect(stage.home / "gateway.db")
     with db:
         session_id = stage.entry().session_id
@@ -119,7 +119,7 @@ async def test_clarify_tail_waits_for_the_person(stage: Stage) -> None:
     )
     async with stage.life():
         await trio.sleep(10)
-        assert len(stage.agent.began) == 1, "it waits: nothing runs in the person's place"
+        assert len(stage.agent.began) == 1, "the question waits for the person"
         await stage.says("What is the weather?")
         await trio.sleep(10)
         assert stage.agent.prompts[-1] == "What is the weather?", "an unrelated message carries no note"
@@ -146,7 +146,7 @@ async def test_no_notice_from_an_outer_turn_after_a_follow_up(stage: Stage) -> N
         await stage.says("short")
         await trio.sleep(400)
         texts = stage.platform.chat("42").texts
-        assert texts == [words.queued(), "First.", "Second."], "nobody was at it for 180 s"
+        assert texts == [words.queued(), "First.", "Second."], "no turn ran for 180 s"
 
 
 async def test_progress_helpers_end_with_their_turn(stage: Stage) -> None:
@@ -175,24 +175,24 @@ async def test_queued_messages_are_consumed_in_order_none_lost(stage: Stage) -> 
         ]
 
 
-# Watch matches, and the ends of background processes. The processes are real, and so is the clock.
+# Matches of watches and ends of background processes, with real processes on the real clock.
 
 
 @pytest.fixture
 def mine() -> Iterator[str]:
-    """A number that all processes of a test carry; none of them is left."""
+    """Token in the command lines of this test; afterwards no process with it is alive."""
     yield (number := token())
     soon(lambda: not alive(number))
 
 
 def waits_for_a_line(mine: str) -> dict[str, object]:
-    """A command in the background that says READY as often as it is given a line."""
+    """Return a background command that prints READY for each line of input."""
     command = f"while read x; do echo READY $x; done; exec sleep {mine}"
     return {"command": command, "background": True, "watch_patterns": ["READY"]}
 
 
 async def say(bench: Bench, line: str, *, of: str = "42") -> None:
-    """Give the youngest process of a chat's session a line, and see that it has been answered."""
+    """Write a line to the youngest process of a chat's session, and wait for its output."""
     gateway = bench.gateway
     assert gateway is not None
     entry = await gateway.home.store.get_session_entry(KEY.format(of))
@@ -205,7 +205,7 @@ async def say(bench: Bench, line: str, *, of: str = "42") -> None:
 
 @posix
 async def test_match_carries_run_generation(real_stage: Stage, mine: str) -> None:
-    """Ours carries no number: it goes to the turn that asked for it and to no other, whatever else runs."""
+    """Our matches carry no number: a match goes to the turn that asked for it and to no other."""
     bench = Bench(real_stage)
     async with bench.life() as gateway:
         await bench.begin({"sleep": 300}, chat="43")
@@ -238,8 +238,8 @@ async def test_same_turn_watch_match_does_not_reenter_session(real_stage: Stage,
 
 @posix
 async def test_set_session_env_sets_contextvars(real_stage: Stage, mine: str) -> None:
-    """There it is a variable that tells a tool which run it works for. Here it is the place that the tool
-    is given: two sessions at work at the same time never see what is the other's."""
+    """The original tells a tool its run by a variable. Here a tool gets its workplace: two sessions that work
+    at the same time never see each other's."""
     bench = Bench(real_stage)
     async with bench.life():
         for chat in ("42", "43"):
@@ -261,13 +261,13 @@ async def test_stale_watch_match_generation_is_dropped(real_stage: Stage, mine: 
     bench = Bench(real_stage)
     async with bench.life():
         await bench.do(waits_for_a_line(mine))
-        await bench.do({"action": "list"})  # the next turn has begun: the watch was the one before's
+        await bench.do({"action": "list"})  # the next turn has begun; the watch belonged to the former one
         await say(bench, "late")
         await trio.sleep(0.5)
         await bench.quiet()
         assert bench.heard == []
         await bench.do({"sleep": 0.1})
-        assert bench.within == [], "nor is it kept for later"
+        assert bench.within == [], "the match is not kept for later"
 
 
 @posix
@@ -286,7 +286,7 @@ async def test_kill_consumes_the_completion(real_stage: Stage, mine: str, has_en
         assert bench.heard == []
     async with bench.life():
         await bench.do({"action": "list"})
-        assert "[System note:" not in bench.prompts[-1], "nor is it told by the next life"
+        assert "[System note:" not in bench.prompts[-1], "the next life does not report it"
 
 
 @posix
@@ -299,7 +299,7 @@ async def test_killed_notify_process_stays_silent(real_stage: Stage, mine: str) 
         await bench.quiet()
         assert bench.heard == []
         texts = real_stage.platform.chat("42").texts
-        assert texts == ["Made 1 calls.", "Made 2 calls."], "nor is the person told"
+        assert texts == ["Made 1 calls.", "Made 2 calls."], "the person is not told either"
 
 
 @posix
@@ -318,5 +318,5 @@ async def test_match_of_another_session_still_arrives(real_stage: Stage, mine: s
 
 
 def alive_in(bench: Bench) -> bool:
-    """Whether a process runs in the background."""
+    """Return whether a background process runs."""
     return bool(bench.rows("SELECT 1 FROM processes WHERE background AND ended_at IS NULL"))

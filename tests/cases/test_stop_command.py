@@ -1,5 +1,5 @@
-"""The stop command: `hermes-trio stop` against real processes. It announces before it signals, waits as long
-as the gateway says it may take, believes only proof, and reports what it could not do."""
+"""Cases of the command `hermes-trio stop`, against real processes: it announces before it signals, waits as
+long as the gateway may take, needs proof of the end, and reports failures."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def main():
 
 trio.run(main)
 """
-"""A gateway whose agent runs the command that stands behind it."""
+"""Run a gateway whose agent runs the command of the message."""
 
 
 @pytest.fixture
@@ -62,14 +62,14 @@ def home(tmp_path: Path) -> Path:
 
 
 async def test_marker_is_written_before_the_signal(home: Path) -> None:
-    """The gateway takes the first signal for an announced stop: it was announced when it came."""
+    """The gateway takes its first signal for a planned stop, because the marker was already there."""
     async with living(home) as life:
         await life.up()
         done = await hermes("stop", environ=environment(home))
         assert (done.returncode, await life.ended()) == (0, 0)
         status = await life.until(lambda _: True)
     assert (status.gateway_state, status.exit_reason) == (GatewayState.STOPPED, "planned")
-    assert not (home / PLANNED_STOP).exists(), "it was for this stop"
+    assert not (home / PLANNED_STOP).exists(), "the marker was for this stop"
 
 
 async def test_clean_drain_needs_no_force(home: Path) -> None:
@@ -82,7 +82,7 @@ async def test_clean_drain_needs_no_force(home: Path) -> None:
             began = time.monotonic()
             done = await hermes("stop", environ=environment(home))
             assert (done.returncode, done.stdout) == (0, "Stopped.\n")
-            assert time.monotonic() - began < 60, "the turn's end was the end, and not the grace's"
+            assert time.monotonic() - began < 60, "the stop ended with the turn, not with the grace"
             assert await life.ended() == 0
         assert "1\n2\n3\nDone." in platform.chat("42").texts
 
@@ -102,7 +102,7 @@ async def test_timeout_force_kills_the_tree(home: Path) -> None:
             await trio.to_thread.run_sync(soon, lambda: len(alive(number)) >= 3)
             done = await hermes("stop", environ=environment(home))
             assert (done.returncode, done.stdout) == (0, "Stopped.\n")
-            assert alive(number) == [], "whoever ignores TERM is killed with all that came of it"
+            assert alive(number) == [], "a command that ignores TERM is killed with its descendants"
             assert await life.ended() == 0
 
 
@@ -114,7 +114,7 @@ async def test_no_pid_stops_nothing(home: Path) -> None:
 
 @pytest.mark.parametrize("record", ['{"pid": -1, "start_time": 1}', '{"pid": "all"}', "1", "", "\0\0\0"])
 async def test_invalid_pid_is_refused(home: Path, record: str) -> None:
-    """A number that is nobody's, or everybody's, in the place where a gateway's pid would stand."""
+    """A pid file with a number of no process, or of all processes, is refused."""
     (home / LOCK_FILE).write_text(record)
     done = await hermes("stop", environ=environment(home))
     assert (done.returncode, done.stdout) == (0, "No gateway is running.\n")
@@ -122,7 +122,7 @@ async def test_invalid_pid_is_refused(home: Path, record: str) -> None:
 
 
 async def test_fast_exit_is_seen(home: Path) -> None:
-    """The gateway has gone before anybody looks: that is proof, and no time is waited out."""
+    """A gateway that has ended before the first look is proof, and no timeout is waited for."""
     configure(home, grace=600)
     async with living(home) as life:
         await life.up()
@@ -136,11 +136,11 @@ async def test_fast_exit_is_seen(home: Path) -> None:
 async def test_failure_at_the_timeout_is_reported(home: Path) -> None:
     async with living(home) as life:
         await life.up()
-        life.signal(signal.SIGSTOP)  # it will hear of nothing
+        life.signal(signal.SIGSTOP)  # a stopped process handles no signal
         done = await hermes("stop", environ=environment(home))
         assert done.returncode == 1
         assert "has not stopped in its time" in done.stderr
-        assert "logs/gateway.log" in done.stderr, "and what to do about it"
+        assert "logs/gateway.log" in done.stderr, "the report has a remedy"
         assert done.stdout == ""
 
 
@@ -151,7 +151,7 @@ async def test_unwritable_marker_still_stops(home: Path) -> None:
         (home / PLANNED_STOP / "something").touch()
         done = await hermes("stop", environ=environment(home))
         assert (done.returncode, done.stdout) == (0, "Stopped.\n")
-        assert await life.ended() == 0, "it was meant all the same, and nobody starts it again"
+        assert await life.ended() == 0, "the stop is a planned one, so no supervisor starts the gateway again"
     status = read_status(home)
     assert status is not None
     assert status.gateway_state is GatewayState.STOPPED
