@@ -233,8 +233,8 @@ async def test_gateway_stop_launchd_service_restart_keeps_nonzero_exit(
 
 
 async def stop_with_a_process(stage: Stage, grace: float) -> tuple[psutil.Process, list[str]]:
-    """Stop a gateway while a turn has a process that sleeps for minutes; return the process, and whether it was
-    alive at each later call of the platform."""
+    """Stop a gateway while a turn has a process that sleeps for minutes; return the process, and whether it
+    was alive at each later call of the platform."""
     started, alive = trio.Event(), []
     child: list[psutil.Process] = []
 

@@ -54,7 +54,7 @@ async def test_watcher_does_not_fire_when_marker_absent(tmp_path: Path, autojump
 
 
 async def test_watcher_skips_when_runner_already_draining(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """A marker does not change an ending that has the same meaning, and the watcher has nothing left to do."""
+    """A marker does not change an ending with the same meaning, and the watcher has nothing left to do."""
     control = Control()
     make_private_dir(tmp_path / "home")
     write_planned_stop_marker(tmp_path / "home", os.getpid(), WORLD, asked_by="cli")

@@ -80,8 +80,8 @@ def assert_kept(text: str, messages: list[str]) -> None:
 
 
 def seen(text: str) -> list[tuple[str, str | None]]:
-    """What a reader sees: each character, and the language of the code it stands in. A line's end and
-    white space outside of code are not seen."""
+    """Return the visible text: each character with the language of its code block. Line ends, and white space
+    outside of code, are not visible."""
     found: list[tuple[str, str | None]] = []
     mark = language = None
     for line in text.split("\n"):
