@@ -46,12 +46,13 @@ LIFETIMES = {
     "background": "background",
     "turns": "work",
 }
-"""What the code opens, and its name in the drawing. A nursery has the name of its variable."""
+"""Lifetimes that the code opens, each with its name in the drawing. A nursery has the name of its
+variable."""
 NO_LIFETIMES = {"ExitStack", "worker", "_failed_start_noted", "CancelScope"}
 
 
 def opened(body: list[ast.stmt]) -> Iterator[str]:
-    """What the blocks of a function open, from the outside in."""
+    """Yield the lifetimes that the blocks of a function open, from the outside in."""
     for statement in body:
         if isinstance(statement, ast.With | ast.AsyncWith):
             for item in statement.items:
@@ -121,7 +122,7 @@ WAYS: dict[OutboxState, tuple[str, ...]] = {
     OutboxState.SENT: ("Attempt", "Receipt"),
     OutboxState.GIVEN_UP: ("Attempt", "Give up"),
 }
-"""How a new row gets into each state."""
+"""Steps by which a new row gets into each state."""
 NOTHING = "\N{EN DASH}"
 
 

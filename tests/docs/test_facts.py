@@ -86,11 +86,11 @@ def test_a_message_in_the_page_about_trouble_is_one_of_the_code(symptom: str) ->
 
 
 RETRIED = " not stored; retrying"
-"""The end of the events of what is stored again later; their subject is a text of its own in the code."""
+"""Suffix of the events of `store_retry`; their subject is a text of its own in the code."""
 
 
 def is_event(name: str) -> bool:
-    """Whether the code has this text, and it is written like an event."""
+    """Return True if the code has this text as that of a log event."""
     texts = texts_of_the_code().split("\n")
     return name in texts or (name.endswith(RETRIED) and name.removesuffix(RETRIED) in texts)
 

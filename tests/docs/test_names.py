@@ -1,4 +1,4 @@
-"""What the pages name exists: keys, classes, members, modules, paths, routes."""
+"""The names in the pages exist: keys, classes, members, modules, paths, routes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .pages import BY_HAND, DOCS, OTHER_PAGES, PAGES, ROOT, entry_points, page, 
 
 
 def _written_by_hand() -> str:
-    """The texts in which names are checked. Of the changelog only the part that is not released: the others
-    may name what is gone."""
+    """Return the texts in which names are checked. Only the unreleased part of the changelog is one of them:
+    the other parts may hold names that no longer exist."""
     unreleased = (
         (ROOT / "CHANGELOG.md").read_text("utf-8").partition("## Unreleased\n")[2].partition("\n## ")[0]
     )
@@ -30,12 +30,12 @@ def _written_by_hand() -> str:
 
 
 def _named(pattern: str) -> list[str]:
-    """What the pages that are written by hand name in this way."""
+    """Return the names that match a pattern in the pages that are written by hand."""
     return sorted(set(re.findall(pattern, _written_by_hand())))
 
 
 def _takes(path: list[str], section: type[Section]) -> bool:
-    """Whether a section has the key at this path; any name stands for one that people choose."""
+    """Return True if a section has the key at this path; any name matches where people choose it."""
     key = next((key for key in keys(section) if key.name == path[0]), None)
     if key is None or len(path) == 1:
         return key is not None

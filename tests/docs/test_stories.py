@@ -39,7 +39,8 @@ def run(script: str, home: Path) -> str:
 
 
 def _matches(output: str, expected: str) -> bool:
-    """Whether an output is as expected. `…` stands for any text, and a space for any number of spaces."""
+    """Return True if an output is as expected. `…` stands for any text, and a space for any number of
+    spaces."""
     words = ".*".join(re.sub(r"(?:\\ )+", " +", re.escape(part.strip(" "))) for part in expected.split("…"))
     return re.fullmatch(words, output.strip(" ")) is not None
 

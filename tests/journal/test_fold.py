@@ -102,7 +102,7 @@ def test_concurrent_calls_of_one_tool_are_matched_by_id() -> None:
 
 
 def test_a_call_that_ends_later_is_closed_in_its_first_row() -> None:
-    """It does not split the text that was being written."""
+    """The end of a call does not split the text around it."""
     found = rows(ToolStarted("wait", "call-1"), say("Mean"), ToolCompleted("wait", "call-1"), say("while."))
     assert [(row.content, [card.done for card in row.cards]) for row in found] == [
         ("", [True]),
@@ -136,7 +136,7 @@ def test_the_end_of_a_call_without_its_start_is_a_card() -> None:
 
 
 def test_a_call_without_an_end_stays_open() -> None:
-    """It is unknown whether it had an effect, so nothing is claimed."""
+    """Nobody knows whether the call had an effect, so its card is not done."""
     [row] = rows(say("Deleting."), ToolStarted("terminal", "call-1"), RunFailed("cut", "interrupted"))
     assert [card.done for card in row.cards] == [False]
 

@@ -33,7 +33,7 @@ class WebStage(Stage):
     """A stage with the web."""
 
     away: timedelta = timedelta()
-    """How far its clock is ahead."""
+    """Seconds by which its clock is ahead."""
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:

@@ -34,7 +34,7 @@ MARGIN = 5.0
 
 
 class Cause(StrEnum):
-    """Why the gateway ends."""
+    """The cause of an ending."""
 
     PLANNED = "planned"
     SIGNAL = "signal"

@@ -12,15 +12,15 @@ from .rows import Chat
 
 
 class GoneChats:
-    """The chats that are gone, and why. Kept in the database across restarts."""
+    """The chats that are gone, with the reasons. Kept in the database across restarts."""
 
     def __init__(self, database: Database, world: World, known: dict[Chat, str]) -> None:
         self._database, self._world = database, world
         self.reasons = known
-        """Why each of them is gone. Written here only."""
+        """The reason why each of them is gone. Written here only."""
 
     def add(self, chat: Chat, reason: str) -> None:
-        """Send nothing to this chat any more. `store` writes it down."""
+        """Send nothing to this chat any more. `store` makes that durable."""
         self.reasons[chat] = reason
 
     async def store(self, chat: Chat) -> None:

@@ -132,7 +132,7 @@ class TurnContext:
 
     @property
     def dialect(self) -> Dialect:
-        """How people see the text: as written, or as rendered Markdown."""
+        """Form in which people see the text: as written, or as rendered Markdown."""
         return self._run.connection.adapter.traits.dialect if self._run.connection is not None else "markdown"
 
     # --- the answer ---

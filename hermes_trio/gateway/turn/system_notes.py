@@ -45,7 +45,7 @@ class Situation:
     """The facts about a session that decide which note is due before a text."""
 
     tail: Tail
-    """How far the conversation came before the text."""
+    """State of the conversation before the text."""
     fresh: bool
     """True if the tail, and the mark if there is one, are recent enough."""
     marked: bool = False

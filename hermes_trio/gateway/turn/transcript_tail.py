@@ -1,4 +1,4 @@
-"""The tail of a transcript: how far the conversation came before a turn was cut.
+"""The tail of a transcript: the state of the conversation before a turn was cut. Pure functions over rows.
 
 The tail is the last row that a person, the agent or a tool wrote. Markers, which tell the fate of a cut
 answer, and system rows do not count.
@@ -29,7 +29,7 @@ _ANSWERED = frozenset({"stop", "end", "end_turn", "completed", "stop_sequence"})
 
 
 class Tail(Enum):
-    """How far a conversation came."""
+    """The state of a conversation at its tail."""
 
     ANSWERED = "answered"
     UNFINISHED = "unfinished"
@@ -39,7 +39,7 @@ class Tail(Enum):
 
 
 def judge_tail(rows: Sequence[TranscriptRow]) -> Tail:
-    """Return how far the conversation of these rows came."""
+    """Return the state of the conversation of these rows at its tail."""
     spoken = _spoken(rows)
     if not spoken:
         return Tail.EMPTY

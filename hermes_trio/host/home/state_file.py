@@ -66,7 +66,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     exit_reason: str | None = None
     error: str | None = None
-    """Why the start failed, with the remedy."""
+    """Reason why the start failed, with the remedy."""
     restart_requested: bool = False
     after: Afterwards | None = None
     """While draining: the state to assume if this file is never written again."""

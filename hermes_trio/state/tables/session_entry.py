@@ -68,7 +68,7 @@ class SessionEntry:
     ended_at: float | None = None
     end_reason: str | None = None
     auto_reset_reason: str | None = None
-    """Why this session automatically replaced the previous one; None if it did not."""
+    """Reason why this session automatically replaced the previous one; None if it did not."""
     reset_had_activity: bool = False
     """True if the replaced session had been used, so that the person is told of the reset."""
     cuts_forgiven: int = 0

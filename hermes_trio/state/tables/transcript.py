@@ -32,7 +32,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolCard:
-    """What a person saw of a tool call whose own rows were never stored."""
+    """A tool call as a person saw it; its own rows were never stored."""
 
     id: str
     name: str

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Outcome(StrEnum):
-    """How a turn ended."""
+    """The outcome of a turn."""
 
     ANSWERED = "answered"
     STOPPED = "stopped"

@@ -74,7 +74,7 @@ class ToolServer:
         """Set when the first attempt to connect has succeeded or failed."""
         self._problem = "it is still being connected"
         self.trouble = "it is not ready in time"
-        """Why it is not connected, without the hint where to look."""
+        """Reason why it is not connected, without the hint where to look."""
         self._status = 0
         """The latest HTTP error status, which the library does not report."""
         self._offered: list[types.Tool] = []

@@ -112,7 +112,7 @@ def test_a_copy_of_the_database_is_kept_before_the_first_schema_step(tmp_path: P
 
 
 def test_the_copy_before_a_schema_step_opens_in_the_older_version(tmp_path: Path, world: World) -> None:
-    """This is how a person returns to the previous version."""
+    """With that copy a person returns to the previous version."""
     path = tmp_path / "gateway.db"
     with opened(path, world, GUESTS) as first:
         enter(first.writing, "Kim")
