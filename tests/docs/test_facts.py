@@ -105,3 +105,8 @@ def test_the_page_about_the_log_has_every_critical_event() -> None:
     critical = [ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "log.critical"]
     assert critical
     assert not [name for name in critical if f"`{name}`" not in page("run/log.md")]
+
+
+def test_the_glossary_is_in_alphabetical_order_and_has_each_word_once() -> None:
+    words = [word.lower() for word in re.findall(r"^### (.+)$", page("reference/glossary.md"), re.MULTILINE)]
+    assert words == sorted(set(words))
