@@ -39,7 +39,7 @@ def from_config(platform: PlatformConfig) -> TelegramAdapter:
     """Return the adapter for `platforms.telegram` of a configuration."""
     ask = "Ask @BotFather for one, and run `hermes-trio setup telegram`."
     if not platform.token:
-        raise ConfigInvalid("platforms.telegram.token", "a bot has to have a token", ask)
+        raise ConfigInvalid("platforms.telegram.token", "the token is missing", ask)
     if not TOKEN.fullmatch(platform.token):  # not shown: it may be a real token with a typing error
         raise ConfigInvalid("platforms.telegram.token", "it does not look like a bot's token", ask)
     base_url = platform.base_url
@@ -71,7 +71,7 @@ def _check_ids(key: str, ids: Iterable[str]) -> None:
         if not ID.fullmatch(one):
             raise ConfigInvalid(
                 f"platforms.telegram.{key}",
-                f"{one[:60]!r} is no id of Telegram, which is a number; a name can change hands",
+                f"{one[:60]!r} is no Telegram id, which is a number; a user name can change its owner",
                 "Leave it out, write to the bot, and `hermes-trio doctor telegram` shows your id.",
             )
 
@@ -89,16 +89,18 @@ def webhook_of(options: Mapping[str, object]) -> Webhook | None:
     parts = _address(url)
     if parts is None or not parts.path.strip("/") or parts.query or parts.fragment:
         remedy = "Write it whole, with a path: https://bot.example.org/telegram."
-        raise ConfigInvalid(
-            "platforms.telegram.webhook_url", "it is no address that Telegram can use", remedy
-        )
+        raise ConfigInvalid("platforms.telegram.webhook_url", "Telegram cannot use this address", remedy)
     if not SECRET.fullmatch(secret):
         remedy = "Set 16 to 256 letters and digits, such as `openssl rand -hex 24` writes."
-        raise ConfigInvalid("platforms.telegram.webhook_secret", "anybody could bring messages", remedy)
+        raise ConfigInvalid(
+            "platforms.telegram.webhook_secret",
+            "without a strong secret, anybody could send messages",
+            remedy,
+        )
     host, _, port = (listen or LISTEN).rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         remedy = f"Write host and port: {LISTEN}."
-        raise ConfigInvalid("platforms.telegram.webhook_listen", "nobody can listen there", remedy)
+        raise ConfigInvalid("platforms.telegram.webhook_listen", "it is no address to listen on", remedy)
     return Webhook(url, secret, host.strip("[]"), int(port), parts.path)
 
 

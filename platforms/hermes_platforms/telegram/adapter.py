@@ -62,14 +62,14 @@ class TelegramAdapter:
         except Denied as no:
             if no.refuses_token:
                 raise CredentialsRefused(self.name) from no
-            raise LinkLost(f"Telegram refuses to talk to us: {no}.") from no
+            raise LinkLost(f"Telegram refused the connection: {no}.") from no
         except (NotReached, NoAnswer) as error:
             raise LinkLost(f"Telegram cannot be reached: {error}.") from error
         await _offer_commands(api)
         try:
             bot_id, username = int(me["id"]), str(me.get("username", ""))
         except (TypeError, KeyError, ValueError, AttributeError):
-            raise LinkLost("What answers there does not know who we are: is it a Bot API server?") from None
+            raise LinkLost("The server does not identify the bot: is it a Bot API server?") from None
         return Bot(bot_id, username, self.name, self.account, self._require_mention)
 
 

@@ -47,28 +47,28 @@ def _unknown_to_telegram(error: Denied | NotReached | NoAnswer, platform: Platfo
 
 def _groups(me: Mapping[str, Any], platform: PlatformConfig) -> Iterator[Finding]:
     if not me.get("can_join_groups", True):
-        yield Finding("ok", "nobody can add the bot to a group; @BotFather changes that by /setjoingroups")
+        yield Finding("ok", "the bot cannot be added to groups; /setjoingroups at @BotFather changes that")
     elif platform.require_mention:
-        yield Finding("ok", "in groups it answers who mentions it, or replies to it")
+        yield Finding("ok", "in groups the bot answers messages that mention it or reply to it")
     elif me.get("can_read_all_group_messages"):
-        yield Finding("ok", "in groups it answers everything")
+        yield Finding("ok", "in groups the bot answers every message")
     else:
         remedy = "Send @BotFather /setprivacy, Disable; then take the bot out of the group and add it again."
-        yield Finding("warning", "Telegram keeps from it what is said in groups without its name", remedy)
+        yield Finding("warning", "Telegram sends the bot only the group messages that mention it", remedy)
 
 
 def _webhook(info: Mapping[str, Any], platform: PlatformConfig) -> Iterator[Finding]:
     hook, now = webhook_of(platform.options), str(info.get("url", ""))
     if hook is None and now:
-        text = f"its messages are brought to {now}; a gateway that starts takes that away, and asks for them"
+        text = f"a webhook is set to {now}; the next start of a gateway removes it and polls instead"
         yield Finding("warning", text)
     elif hook is not None and now != hook.url:
-        yield Finding("ok", f"a gateway that starts lets its messages be brought to {hook.url}")
+        yield Finding("ok", f"the next start of a gateway sets the webhook to {hook.url}")
     elif hook is not None:
-        yield Finding("ok", f"its messages are brought to {hook.url}")
+        yield Finding("ok", f"the webhook is set to {hook.url}")
         if trouble := info.get("last_error_message"):
-            remedy = f"The proxy there has to hand POST {hook.path} on to {hook.host}:{hook.port}."
-            yield Finding("warning", f"Telegram could not bring them there, the last time: {trouble}", remedy)
+            remedy = f"The proxy must forward POST {hook.path} to {hook.host}:{hook.port}."
+            yield Finding("warning", f"the last request to the webhook failed: {trouble}", remedy)
 
 
 async def _waiting(
@@ -77,22 +77,22 @@ async def _waiting(
     """Check which program reads the updates, and list the people whose messages wait."""
     if info.get("url"):
         count = int(info.get("pending_update_count", 0))
-        return [Finding("ok", f"{count} updates wait to be brought")]
+        return [Finding("ok", f"{count} updates wait for the webhook")]
     with sole_use(bot.platform, platform.token or "") as alone:
         if not alone:
-            return [Finding("ok", "a process of this machine reads what is written to it")]
+            return [Finding("ok", "a process on this machine receives the bot's messages")]
         try:
             updates = await api.call("getUpdates", {"timeout": 0, "allowed_updates": KINDS}, within=WITHIN)
         except Denied as no:
             if no.code != 409:
-                return [Finding("warning", f"Telegram does not tell what waits ({no})")]
-            remedy = f"Stop it; or let @BotFather /revoke the token, and run `{SETUP}`."
-            return [Finding("problem", "another program reads what is written to the bot", remedy)]
+                return [Finding("warning", f"the waiting updates cannot be read ({no})")]
+            remedy = f"Stop it, or revoke the token with /revoke at @BotFather and run `{SETUP}`."
+            return [Finding("problem", "another program receives the bot's messages", remedy)]
         except (NotReached, NoAnswer) as error:
-            return [Finding("warning", f"Telegram does not tell what waits ({error})")]
+            return [Finding("warning", f"the waiting updates cannot be read ({error})")]
     events = [event for one in updates if isinstance(event := parse(one, bot), MessageEvent)]
     if not events:
-        return [Finding("ok", "nothing waits for it")]
+        return [Finding("ok", "no message waits")]
     people = {event.source.user_id: event.source.user_name for event in events}
     return [_person(platform, user_id or "", name or "somebody") for user_id, name in people.items()]
 
@@ -103,16 +103,18 @@ def _person(platform: PlatformConfig, user_id: str, name: str) -> Finding:
     if platform.allow_from:
         everybody = ",".join([*platform.allow_from, user_id])
         remedy = f"If that is you: `{SETUP} --allow {everybody}`."
-        return Finding("warning", f"{name} ({user_id}) has written, and is not let in", remedy)
+        return Finding("warning", f"{name} ({user_id}) has written and has no access", remedy)
     return Finding("ok", f"{name} ({user_id}) has written, and gets a pairing code when the gateway runs")
 
 
 def _who_may(platform: PlatformConfig, name: str) -> Iterator[Finding]:
     if platform.allow_from == "all":
-        yield Finding("warning", "everybody on Telegram may talk to it", f"Run `{SETUP} --allow IDS`.")
+        yield Finding("warning", "everybody on Telegram may talk to the bot", f"Run `{SETUP} --allow IDS`.")
     elif platform.allow_from:
-        yield Finding("ok", f"{len(platform.allow_from)} may talk to it: {', '.join(platform.allow_from)}")
+        yield Finding(
+            "ok", f"{len(platform.allow_from)} people may talk to the bot: {', '.join(platform.allow_from)}"
+        )
     else:
-        text = "who writes to it gets a code; `hermes-trio pairing approve CODE` lets them in"
+        text = "a person who writes to the bot gets a code; `hermes-trio pairing approve CODE` gives access"
         yield Finding("ok", text)
-    yield Finding("ok", f"the first answer: run `hermes-trio run`, and write to https://t.me/{name}")
+    yield Finding("ok", f"for the first answer, run `hermes-trio run` and write to https://t.me/{name}")

@@ -21,7 +21,7 @@ QUESTIONS = [
         help=(
             "Open https://t.me/BotFather in Telegram and send /newbot. It asks for a name, and for a "
             "username that ends in bot; then it shows the token, a line such as 123456789:AAbbCC... "
-            "Whoever has the token is the bot: show it to nobody."
+            "Whoever has the token controls the bot, so keep it secret."
         ),
         variable="TELEGRAM_BOT_TOKEN",
         check=_token,

@@ -297,8 +297,8 @@ class TelegramLink(BaseLink):
         if no.code == 429:
             return FloodWait(no.retry_after or 1.0)
         if no.refuses_token:
-            self._updates.end("it does not know our token any more")
-            return NotSent("Telegram does not know our token any more.")
+            self._updates.end("it no longer accepts the token")
+            return NotSent("Telegram no longer accepts the token.")
         if no.code == 403 or no.says("chat not found", "group chat was"):  # upgraded, deactivated
             return ChatGone(f"Telegram: {no.description}.")
         return Refused(f"Telegram: {no.description}.")

@@ -89,7 +89,7 @@ async def test_the_check_does_not_disturb_a_running_gateway(telegram: BotApi, bo
         nursery.start_soon(anext, link.receive())
         await telegram.until(lambda: any(one.method == "getUpdates" for one in telegram.asked))
         findings = await check(bot_of(telegram, allow_from=("42",)))
-        assert "a process of this machine reads what is written to it" in found("ok", findings)
+        assert "a process on this machine receives the bot's messages" in found("ok", findings)
         assert found("problem", findings) == []
         await link.send(Outgoing(chat_id="42", text="Hi", key="k"))
         nursery.cancel_scope.cancel()
@@ -98,7 +98,7 @@ async def test_the_check_does_not_disturb_a_running_gateway(telegram: BotApi, bo
 async def test_the_check_reports_another_program_that_polls(telegram: BotApi, state_home: Path) -> None:
     telegram.answers("getUpdates", ApiError(409, "Conflict: terminated by other getUpdates request"))
     findings = await check(bot_of(telegram))
-    assert found("problem", findings) == ["another program reads what is written to the bot"]
+    assert found("problem", findings) == ["another program receives the bot's messages"]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_the_check_reports_another_program_that_polls(telegram: BotApi, st
     [
         (("42",), "ok", "Kim (42) has written, and is answered when the gateway runs"),
         ("all", "ok", "Kim (42) has written, and is answered when the gateway runs"),
-        (("7",), "warning", "Kim (42) has written, and is not let in"),
+        (("7",), "warning", "Kim (42) has written and has no access"),
         ((), "ok", "Kim (42) has written, and gets a pairing code when the gateway runs"),
     ],
 )
@@ -118,11 +118,11 @@ async def test_the_check_lists_people_who_have_written_and_their_access(
 
 
 async def test_the_check_reports_a_bot_that_cannot_read_groups(telegram: BotApi, state_home: Path) -> None:
-    assert "in groups it answers who mentions it, or replies to it" in found(
+    assert "in groups the bot answers messages that mention it or reply to it" in found(
         "ok", await check(bot_of(telegram))
     )
     [warning] = found("warning", await check(bot_of(telegram, require_mention=False)))
-    assert "keeps from it what is said in groups" in warning
+    assert "sends the bot only the group messages that mention it" in warning
     telegram.hears_all = True
     assert found("warning", await check(bot_of(telegram, require_mention=False))) == []
 
@@ -136,12 +136,12 @@ async def test_the_check_compares_the_webhook_with_the_configuration(
     hook = await free_webhook()
     options = {"webhook_url": hook.url, "webhook_secret": SECRET}
     findings = await check(bot_of(telegram, options=options))
-    assert f"a gateway that starts lets its messages be brought to {hook.url}" in found("ok", findings)
+    assert f"the next start of a gateway sets the webhook to {hook.url}" in found("ok", findings)
     telegram.set_webhook(hook.url, SECRET)
     telegram.post("hello?")
     await telegram.until(lambda: telegram.brought_in_vain > 0)
     findings = await check(bot_of(telegram, options=options))
-    assert any("could not bring them there" in text for text in found("warning", findings))
+    assert any("the last request to the webhook failed" in text for text in found("warning", findings))
 
 
 async def test_doctor_reports_the_last_message_and_the_last_answer(
@@ -171,7 +171,7 @@ async def test_doctor_reports_the_last_message_and_the_last_answer(
         opened.reading.close()
         opened.writing.close()
     result = await hermes("doctor", "telegram")  # type: ignore[misc]
-    assert "somebody was heard on telegram on 2001-09-" in result.output
+    assert "the last message on telegram came on 2001-09-" in result.output
     assert "and the last answer arrived on 2001-09-" in result.output
 
 

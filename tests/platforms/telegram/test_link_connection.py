@@ -74,7 +74,7 @@ async def test_a_send_with_a_revoked_token_ends_the_link(telegram: BotApi, bot: 
     async with bot.connect() as link, trio.open_nursery() as nursery:
 
         async def poll() -> None:
-            with pytest.raises(LinkLost, match="does not know our token"):
+            with pytest.raises(LinkLost, match="no longer accepts the token"):
                 await anext(link.receive())
 
         nursery.start_soon(poll)
