@@ -72,8 +72,8 @@ async def test_a_line_that_could_not_be_stored_comes_again_and_the_person_is_tol
             before = await anext(events)
             await events.aclose()  # type: ignore[attr-defined]
             raise LinkLost("The disk is full. Free some space.")
-    told = "The disk is full. Free some space. Your message is kept and sent again.\n"
-    assert screen.getvalue() == f"{PROMPT}\n{told}"
+    notice = "The disk is full. Free some space. Your message is kept and sent again.\n"
+    assert screen.getvalue() == f"{PROMPT}\n{notice}"
     async with adapter.connect() as link:
         events = link.receive()
         assert await anext(events) == before, "an event with the same key is stored once"

@@ -87,12 +87,12 @@ def test_a_platform_without_its_library_is_reported_with_the_remedy(
     (tmp_path / "site" / "parrots.py").write_text("import an_aviary")
     home.mkdir()
     (home / "config.yaml").write_text("platforms: {parrot: {allow_from: all, perch: oak}}")
-    told = (
+    problem = (
         "platforms.parrot: its package cannot be loaded (No module named 'an_aviary'). Install what it needs"
     )
     check = CliRunner().invoke(main, ["config", "check"])
-    assert (check.exit_code, told in check.stderr) == (78, True)
-    assert told in CliRunner().invoke(main, ["doctor"]).output
+    assert (check.exit_code, problem in check.stderr) == (78, True)
+    assert problem in CliRunner().invoke(main, ["doctor"]).output
     for platform, code in (("parrot", 78), ("terminal", 0)):
         asked = CliRunner().invoke(main, ["setup", platform, "--non-interactive"])
         assert (asked.exit_code, "an_aviary" in asked.stderr) == (code, platform == "parrot")

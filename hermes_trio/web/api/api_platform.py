@@ -14,7 +14,8 @@ import trio
 
 from ...base.messages import MessageEvent
 from ...gateway.operations.api_sessions import API_PLATFORM, source_of
-from ...platform.contract import Link, Outgoing, Preformatted, Traits
+from ...platform.base_link import BaseLink
+from ...platform.contract import Link, Outgoing, Traits
 
 
 class ApiPlatform:
@@ -26,10 +27,10 @@ class ApiPlatform:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:
-        yield _SilentLink()
+        yield _SilentLink(self.traits)
 
 
-class _SilentLink:
+class _SilentLink(BaseLink):
     """A link that drops what it sends, because the transcript and the events already have it."""
 
     async def receive(self) -> AsyncIterator[MessageEvent]:
@@ -39,18 +40,3 @@ class _SilentLink:
     async def send(self, message: Outgoing) -> str | None:
         await trio.lowlevel.checkpoint()
         return None
-
-    async def edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted = ()) -> None:
-        raise NotImplementedError("the traits deny it")
-
-    async def delete(self, chat_id: str, message_id: str) -> None:
-        raise NotImplementedError("the traits deny it")
-
-    async def typing(self, chat_id: str, thread_id: str | None) -> None:
-        raise NotImplementedError("the traits deny it")
-
-    async def find(self, chat_id: str, key: str) -> str | None:
-        raise NotImplementedError("the traits deny it")
-
-    async def fetch(self, file_id: str, most: int) -> bytes:
-        raise NotImplementedError("the traits deny it")

@@ -71,7 +71,7 @@ def parse(update: object, bot: Bot) -> MessageEvent | None:
     message = read.message or read.edited_message
     if message is None or message.chat.type not in ("private", "group", "supergroup"):
         return None
-    if not _is_somebody(message) or not (message.chat.is_direct or _is_for(message, bot)):
+    if not _is_from_person(message) or not (message.chat.is_direct or _addresses_bot(message, bot)):
         return None
     edited = read.message is None
     if edited and not (message.edit_date and (message.text or message.caption)):
@@ -120,13 +120,13 @@ def _press(press: Press, bot: Bot) -> MessageEvent | None:
     )
 
 
-def _is_somebody(message: Message) -> bool:
+def _is_from_person(message: Message) -> bool:
     """Return True unless the sender is another bot, or the message is a channel's post in its group."""
     is_bot = message.sender is not None and message.sender.is_bot and message.sender_chat is None
     return not is_bot and not message.is_automatic_forward
 
 
-def _is_for(message: Message, bot: Bot) -> bool:
+def _addresses_bot(message: Message, bot: Bot) -> bool:
     mine, named = f"@{bot.username}".lower(), False
     for text, entities in ((message.text, message.entities), (message.caption, message.caption_entities)):
         for entity in entities:
