@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from ..config.schema import GatewayConfig
 from ..gateway.commands.stop import stop_session
 from ..gateway.facade import Gateway
-from ..gateway.intake.requests import post
+from ..gateway.intake.requests import deliver, post
 from ..gateway.operations.conversation_entry import Conversations
 from ..gateway.operations.run_state import Runs
 from ..gateway.turn.questions import give_answer
@@ -102,7 +102,7 @@ class Web:
         self._open = door
         closed = trio.Event()
         async with trio.open_nursery() as noting:
-            noting.start_soon(note_turns, changes, home.board, running, home.database)
+            noting.start_soon(note_turns, changes, home.board, running)
             noting.start_soon(changes.beat)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(serve_connections, listeners, door.application, closed)
@@ -128,7 +128,7 @@ class Web:
         open_questions, stop_and_drop = running.open_questions, partial(stop_session, home, running)
         runs = Runs(database, world, journals, running)
         conversations = Conversations(
-            database, config, world, control, connections, post_message, changes.note
+            database, config, world, control, connections, partial(deliver, gateway.mailbox), changes.note
         )
         metrics = Metrics(
             database, journals, running, control, outcomes=work.outcomes, connections=connections

@@ -16,7 +16,7 @@ from typing import Literal
 from ...base.errors import GatewayError
 from ...base.messages import MessageEvent
 from ...state.tables import inbox, turns
-from ...state.tables.inbox import InboxState, Stored
+from ...state.tables.inbox import InboxState
 from .mailbox import MOST_WAITING, Mailbox
 
 Status = Literal["started", "queued", "steered"]
@@ -29,6 +29,20 @@ class Posted:
     inbox_id: int
     run_id: str
     status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """A stored message, before its session is woken."""
+
+    session_key: str
+    event: MessageEvent
+    """The message with the id of its run."""
+    inbox_id: int
+    is_first: bool
+    """True if no message waits before it."""
+    known: Posted | None
+    """The fate of the message if it was stored before: the request was sent twice."""
 
 
 class NoTurnsNow(GatewayError):
@@ -51,38 +65,44 @@ async def post(
     """Store and deliver a message to the session of this key, and return what happens to it. Raises
     `NoTurnsNow` and `TooManyWait`."""
     home, running = mailbox.home, mailbox.work.running
-    own_key, at = home.world.new_id(), home.world.time()
-    event = replace(event, run_id=own_key)
+    event, at = replace(event, run_id=home.world.new_id()), home.world.time()
     answers = any(question.answer_in(event.text) is not None for question in running.open_questions(key))
     if not mailbox.control.takes_turns and not answers:
         known = await home.database.read(_known, event)
         if known is None:
             raise NoTurnsNow
         return known
-    stored, first = await home.database.write(_store, event, key, own_key, at)
-    if stored.seen_before:
-        return await home.database.read(_state_of, stored.inbox_id)
+    return await deliver(mailbox, await home.database.write(store_request, event, key, at), mode=mode)
+
+
+async def deliver(
+    mailbox: Mailbox, request: StoredRequest, *, mode: Literal["queue", "steer"] = "queue"
+) -> Posted:
+    """Wake the session of a stored message, and return what happens to it."""
+    if request.known is not None:
+        return request.known
+    key, event, inbox_id = request.session_key, request.event, request.inbox_id
+    run_id, running = event.run_id or "", mailbox.work.running
     handle = running.handle(key)
-    if await mailbox.answer(key, stored.inbox_id, event):
-        return Posted(stored.inbox_id, handle.run_id if handle else own_key, "steered")
-    begins = first and handle is None and running.limit.has_room
+    if await mailbox.answer(key, inbox_id, event):
+        return Posted(inbox_id, handle.run_id if handle else run_id, "steered")
+    begins = request.is_first and handle is None and running.limit.has_room
     session = mailbox.work.sessions.wake(key)
     if session is not None and handle is not None and mode == "steer":
-        session.meet(event, stored.inbox_id, mode)
-        if stored.inbox_id in handle.steered:
-            return Posted(stored.inbox_id, handle.run_id, "steered")
-    return Posted(stored.inbox_id, own_key, "started" if session is not None and begins else "queued")
+        session.meet(event, inbox_id, mode)
+        if inbox_id in handle.steered:
+            return Posted(inbox_id, handle.run_id, "steered")
+    return Posted(inbox_id, run_id, "started" if session is not None and begins else "queued")
 
 
-def _store(
-    db: sqlite3.Connection, event: MessageEvent, key: str, own_key: str, at: float
-) -> tuple[Stored, bool]:
-    """Store a message if there is room. Also return whether no message waits before it."""
+def store_request(db: sqlite3.Connection, event: MessageEvent, key: str, at: float) -> StoredRequest:
+    """Store a message whose run is promised. Raises `TooManyWait`, which rolls the transaction back."""
     waiting = inbox.count_pending(db, key)
-    stored = inbox.store(db, event, session_key=key, own_key=own_key, at=at)
+    stored = inbox.store(db, event, session_key=key, own_key=event.run_id or "", at=at)
     if waiting >= MOST_WAITING and not stored.seen_before:
-        raise TooManyWait  # which rolls the transaction back
-    return stored, waiting == 0
+        raise TooManyWait
+    known = _state_of(db, stored.inbox_id) if stored.seen_before else None
+    return StoredRequest(key, event, stored.inbox_id, waiting == 0, known)
 
 
 def _known(db: sqlite3.Connection, event: MessageEvent) -> Posted | None:

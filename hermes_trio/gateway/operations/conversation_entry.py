@@ -18,9 +18,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field, replace
-
-import trio
+from dataclasses import dataclass, replace
 
 from ...base.messages import MessageEvent
 from ...base.world import World
@@ -32,9 +30,9 @@ from ...state.tables import inbox, sessions, transcript, turns
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import TranscriptRow
 from ..ending.control import Control
-from ..intake.requests import NoTurnsNow, Posted
+from ..intake.requests import NoTurnsNow, Posted, StoredRequest, store_request
 from .api_sessions import API_PLATFORM, reachable_origin, source_of, title_of
-from .gateway_actions import PostMessage
+from .gateway_actions import DeliverRequest
 from .operation_errors import OperationRefused
 
 
@@ -105,43 +103,29 @@ class Conversations:
     control: Control
     connected: Container[tuple[str, str]]
     """The platform and the account of each connection."""
-    post: PostMessage
+    deliver: DeliverRequest
     created: Callable[[str], None]
     """Called with the id of each new session."""
-    _entering: trio.Lock = field(default_factory=trio.Lock)
-    """One request at a time: the choice of the session depends on the messages that wait in it."""
 
-    async def enter(self, content: ConversationInput, target: RequestTarget) -> EnteredMessage:
-        """Store the message of a request in its session. Raises `OperationRefused`, `NoTurnsNow` and
-        `TooManyWait`."""
-        async with self._entering:
-            terms = _Terms(self.config, self.world, self.control.takes_turns)
-            entry, is_new = await self.database.write(
-                _enter, content, target, _session_name(content, target), terms
-            )
-            if entry is None:
-                entry, is_new = await self.database.write(_enter, content, target, self.world.new_id(), terms)
-            assert entry is not None  # noqa: S101 - nothing waits in a session with a new name
-            origin = reachable_origin(entry, self.connected)
-            if is_new:
-                self.created(entry.session_id)
-            event = MessageEvent(
-                origin,
-                content.text,
-                idempotency_key=target.key,
-                fingerprint=target.fingerprint if target.key else None,
-            )
-            posted = await self._posted(entry.session_key, event)
-        is_ours = origin.platform == API_PLATFORM and posted.status != "steered"
+    async def enter(
+        self, content: ConversationInput, target: RequestTarget, run_id: str | None = None
+    ) -> EnteredMessage:
+        """Store the message of a request in its session, in one transaction. `run_id` is the id of its run;
+        without it the run gets a new one. Raises `OperationRefused`, `NoTurnsNow` and `TooManyWait`."""
+        terms = _Terms(
+            self.config,
+            self.world,
+            self.control.takes_turns,
+            self.connected,
+            run_id or self.world.new_id(),
+            self.world.new_id(),
+        )
+        entry, is_new, request = await self.database.write(_store, content, target, terms)
+        if is_new:
+            self.created(entry.session_id)
+        posted = await self.deliver(request)
+        is_ours = request.event.source.platform == API_PLATFORM and posted.status != "steered"
         return EnteredMessage(posted, target.session_id or entry.session_id, is_ours)
-
-    async def _posted(self, key: str, event: MessageEvent) -> Posted:
-        posted = await self.post(key, event)
-        if event.idempotency_key is not None:
-            for row in await self.database.read(inbox.by_ids, [posted.inbox_id]):
-                if row.event.fingerprint != event.fingerprint:
-                    raise IdempotencyKeyReused
-        return posted
 
 
 def _session_name(content: ConversationInput, target: RequestTarget) -> str:
@@ -165,6 +149,35 @@ class _Terms:
     world: World
     may_begin: bool
     """False while no turn may begin."""
+    connected: Container[tuple[str, str]]
+    """The platform and the account of each connection."""
+    run_id: str
+    other_name: str
+    """A name for a session of its own, if the session of the request is busy."""
+
+
+def _store(
+    db: sqlite3.Connection, content: ConversationInput, target: RequestTarget, terms: _Terms
+) -> tuple[SessionEntry, bool, StoredRequest]:
+    """Find or make the session of a request, and store its message there. Return True with a new session."""
+    entry, is_new = _enter(db, content, target, _session_name(content, target), terms)
+    if entry is None:
+        entry, is_new = _enter(db, content, target, terms.other_name, terms)
+    assert entry is not None  # noqa: S101 - nothing waits in a session with a new name
+    fingerprint = target.fingerprint if target.key else None
+    event = MessageEvent(
+        reachable_origin(entry, terms.connected),
+        content.text,
+        idempotency_key=target.key,
+        fingerprint=fingerprint,
+        run_id=terms.run_id,
+    )
+    request = store_request(db, event, entry.session_key, terms.world.time())
+    if request.known is not None:
+        for row in inbox.by_ids(db, [request.inbox_id]):
+            if row.event.fingerprint != fingerprint:
+                raise IdempotencyKeyReused
+    return entry, is_new, request
 
 
 def _enter(

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from ...base.messages import MessageEvent
 from ..commands.parse import Command
-from ..intake.requests import Posted
+from ..intake.requests import Posted, StoredRequest
 from ..turn.open_question import OpenQuestion
 
 OpenQuestions = Callable[[str], Sequence[OpenQuestion]]
@@ -25,6 +25,10 @@ class PostMessage(Protocol):
     async def __call__(
         self, key: str, event: MessageEvent, *, mode: Literal["queue", "steer"] = "queue"
     ) -> Posted: ...
+
+
+DeliverRequest = Callable[[StoredRequest], Awaitable[Posted]]
+"""Wakes the session of a stored message, and returns what becomes of it."""
 
 
 class AnswerQuestion(Protocol):

@@ -16,6 +16,7 @@ import trio
 
 from ...base.errors import JournalError
 from ...base.events import INTERRUPTED, Event, RunCancelled, RunCompleted, RunFailed
+from ...journal.broadcast import Subscription
 from ...journal.reader import Reading
 from ...journal.record import VERSION, Record, terminal_state
 from ...log import Log
@@ -72,21 +73,27 @@ async def follow(runs: Runs, run_id: str, follower: RunFollower) -> bool:
                 seq = max(reading.next_seq, follower.after + 1)
                 await follower.hear([_made_up_end(run_id, state, seq)])
                 return True
-            while not follower.has_end:
-                records: Sequence[Record] | None = None
-                with trio.move_on_after(HEARTBEAT):
-                    records = await watch.next()
-                if records is None:
-                    await follower.silence()
-                    state = await runs.state(run_id)
-                    if state is None or state.is_over:
-                        break
-                elif not records:
-                    break
-                else:
-                    await follower.hear(records)
-            if follower.has_end or watch.ended:
+            if await follow_from_start(runs, run_id, follower, watch) or watch.ended:
                 return follower.has_end
+
+
+async def follow_from_start(runs: Runs, run_id: str, follower: RunFollower, watch: Subscription) -> bool:
+    """Tell the live events of a run until its end, and return True. Return False if there is more to read:
+    the run is over, and its last event was not heard; or the subscription was too slow."""
+    while not follower.has_end:
+        records: Sequence[Record] | None = None
+        with trio.move_on_after(HEARTBEAT):
+            records = await watch.next()
+        if records is None:
+            await follower.silence()
+            state = await runs.state(run_id)
+            if state is None or state.is_over:
+                break
+        elif not records:
+            break
+        else:
+            await follower.hear(records)
+    return follower.has_end
 
 
 async def _read(runs: Runs, state: RunState | None, follower: RunFollower) -> Reading:

@@ -248,7 +248,7 @@ class Session:
             return
         home = self._home
         source = rows[-1].event.source if rows else entry.origin
-        handle = self._handle = TurnHandle(rows, source, resumes)
+        handle = self._handle = TurnHandle(rows, source, entry.session_id, resumes)
         early, self._early = self._early, []
         for event, inbox_id, mode in early:
             self._apply_mode(handle, event, inbox_id, mode)

@@ -23,6 +23,7 @@ class TurnHandle:
     source: SessionSource | None = None
     """Source to which the answer goes: that of the last message; for a resumed turn, the origin of its
     session."""
+    session_id: str = ""
     resumes: int | None = None
     """Id of the cut turn that it resumes."""
     run_id: str = ""

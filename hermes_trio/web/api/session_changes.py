@@ -13,15 +13,12 @@ from typing import Any
 
 import trio
 
-from ...base.errors import StoreError
 from ...base.world import World
 from ...gateway.ending.control import Control
 from ...gateway.session.running_turns import RunningTurns
 from ...gateway.turn.handle import TurnHandle
 from ...host.home.status_board import StatusBoard
 from ...log import Log
-from ...state.db.database import Database
-from ...state.tables import sessions
 
 HEARTBEAT = 15.0
 
@@ -86,7 +83,7 @@ class ChangeFeed:
                 listener.wake()
 
 
-async def note_turns(feed: ChangeFeed, board: StatusBoard, running: RunningTurns, database: Database) -> None:
+async def note_turns(feed: ChangeFeed, board: StatusBoard, running: RunningTurns) -> None:
     """Note each session in which a turn begins or ends, and each change of the gateway, until cancelled."""
     known: Mapping[str, TurnHandle | None] = {}
     while True:
@@ -94,20 +91,11 @@ async def note_turns(feed: ChangeFeed, board: StatusBoard, running: RunningTurns
         now = dict(running.items())
         feed.note(None)
         for key in {*known, *now}:
-            if known.get(key) is not now.get(key):
-                await _note_session(feed, database, key)
+            if (before := known.get(key)) is not (after := now.get(key)):
+                for handle in filter(None, (before, after)):
+                    feed.note(handle.session_id)
         known = now
         await board.changed_since(version)
-
-
-async def _note_session(feed: ChangeFeed, database: Database, key: str) -> None:
-    try:
-        entry = await database.read(sessions.open_by_key, key)
-    except StoreError as error:
-        log.warning("session change not announced", session=key, error=str(error))
-    else:
-        if entry is not None:
-            feed.note(entry.session_id)
 
 
 def gateway_status(

@@ -35,8 +35,9 @@ from ...base.errors import GatewayError
 from ...base.events import INTERRUPTED, MessageDelta, RunCompleted, RunFailed, ToolCompleted, ToolStarted
 from ...config.schema import GatewayConfig
 from ...gateway.operations.conversation_entry import ConversationInput, Conversations, EnteredMessage
-from ...gateway.operations.run_follower import RunFollower, fields_of, follow
+from ...gateway.operations.run_follower import RunFollower, fields_of, follow, follow_from_start
 from ...gateway.operations.run_state import Runs
+from ...journal.broadcast import Subscription
 from ...journal.record import Record
 from ..http.event_stream import EventStream, Write, cancel_when_gone, frame
 from ..http.http_errors import (
@@ -103,13 +104,25 @@ class CompletionRoutes:
         target, content = target_of(request, body, session_id), conversation_of(asked.messages)
         if session_id is not None:
             content = ConversationInput(content.text, None, content.instructions)
-        entered = await self.conversations.enter(content, target)
-        completion = Completion(self.runs, entered, asked, model=_names(self.config)[-1])
-        if asked.stream:
-            return EventStream(partial(self._stream, completion), {SESSION: entered.session})
-        return _WholeAnswer(
-            completion, partial(self._waiting, completion, comes_again=target.key is not None)
-        )
+
+        async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+            run_id = self.runs.world.new_id()
+            # Before the message is stored, so that no event of the run has to be read from its journal.
+            with self.runs.journals.live.watching(run_id) as watch:
+                entered = await self.conversations.enter(content, target, run_id)
+                completion = Completion(self.runs, entered, asked, model=_names(self.config)[-1])
+                if entered.posted.run_id == run_id:
+                    completion.watch = watch
+                response: ASGIApp
+                if asked.stream:
+                    response = EventStream(partial(self._stream, completion), {SESSION: entered.session})
+                else:
+                    comes_again = target.key is not None
+                    waiting = partial(self._waiting, completion, comes_again=comes_again)
+                    response = _WholeAnswer(completion, waiting)
+                await response(scope, receive, send)
+
+        return respond
 
     @asynccontextmanager
     async def _waiting(self, completion: Completion, *, comes_again: bool = False) -> AsyncIterator[None]:
@@ -144,7 +157,7 @@ class CompletionRoutes:
 
         async with self._waiting(completion):
             await write(frame(completion.chunk({"role": "assistant", "content": ""})))
-            await follow(self.runs, completion.run_id, RunFollower(tell, _ignore, silence))
+            await completion.follow(RunFollower(tell, _ignore, silence))
         if completion.is_answered:
             for chunk in completion.last_chunks():
                 await write(frame(chunk))
@@ -170,6 +183,8 @@ class Completion:
         self.run_id = entered.posted.run_id
         self.text = ""
         self.end: Record | None = None
+        self.watch: Subscription | None = None
+        """A subscription that has all events of the run, if there is one."""
         self._has_usage_chunk = bool(asked.stream_options and asked.stream_options.include_usage)
         """True if the usage is sent in a chunk of its own, without choices."""
         self._model = model
@@ -179,6 +194,11 @@ class Completion:
     @property
     def is_answered(self) -> bool:
         return self.end is not None and self.end.event == RunCompleted.event
+
+    async def follow(self, follower: RunFollower) -> None:
+        """Tell the events of the run until it is over or the gateway ends."""
+        if self.watch is None or not await follow_from_start(self.runs, self.run_id, follower, self.watch):
+            await follow(self.runs, self.run_id, follower)
 
     def add(self, record: Record) -> str:
         """Take in an event, and return the text that it adds. Text after a tool use begins a new paragraph,
@@ -303,7 +323,7 @@ class _WholeAnswer:
 
         try:
             async with self._waiting():
-                await follow(completion.runs, completion.run_id, RunFollower(tell, _ignore, _ignore))
+                await completion.follow(RunFollower(tell, _ignore, _ignore))
         except GatewayError as error:
             self._error = error  # raised in the nursery it would come in a group
 

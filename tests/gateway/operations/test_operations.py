@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 import trio
 
-from hermes_trio.base.messages import MessageEvent, SessionSource
+from hermes_trio.base.messages import SessionSource
 from hermes_trio.gateway.facade import Gateway
-from hermes_trio.gateway.intake.requests import NoTurnsNow, Posted
+from hermes_trio.gateway.intake.requests import NoTurnsNow, Posted, StoredRequest
 from hermes_trio.gateway.operations.api_sessions import (
     SessionUnreachable,
     find_or_create_session,
@@ -27,7 +27,7 @@ from hermes_trio.gateway.operations.conversation_entry import (
 )
 from hermes_trio.gateway.operations.run_state import Runs
 from hermes_trio.gateway.operations.session_removal import remove_session
-from hermes_trio.state.tables import inbox, sessions
+from hermes_trio.state.tables import sessions
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.testing import Script
@@ -40,11 +40,9 @@ NO_NAMES = RequestTarget(None, None, "")
 def conversations(gateway: Gateway, created: list[str]) -> Conversations:
     """The conversations of this gateway; their messages are stored and begin no turn."""
 
-    async def post(key: str, event: MessageEvent, *, mode: str = "queue") -> Posted:
-        def store(db: sqlite3.Connection) -> inbox.Stored:
-            return inbox.store(db, event, session_key=key, own_key=gateway.home.world.new_id(), at=0.0)
-
-        return Posted((await gateway.home.database.write(store)).inbox_id, "run", "queued")
+    async def deliver(request: StoredRequest) -> Posted:
+        await trio.lowlevel.checkpoint()
+        return Posted(request.inbox_id, "run", "queued")
 
     return Conversations(
         gateway.home.database,
@@ -52,7 +50,7 @@ def conversations(gateway: Gateway, created: list[str]) -> Conversations:
         gateway.home.world,
         gateway.control,
         {("api", "main"), *gateway.chats.connections},
-        post,
+        deliver,
         created.append,
     )
 
