@@ -5,6 +5,9 @@ drain without an ending.
 without an end was cut by this ending. Then no turn begins any more, the chats with a running turn are told,
 and the nursery of the sessions has until `grace` to end on its own. Nothing is polled or counted: the nursery
 is left when the last turn has ended, or when the deadline cuts the turns that still run.
+
+It may touch the ending, the table of endings, the state file and the deadlines of nurseries; it ends no turn
+itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A chat command in the text of a message."""
+"""A chat command in the text of a message.
+
+Pure: it reads only the text and the kind of an event.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Replies about the state of things: the session, the gateway, the usage, the person."""
+"""Replies about the state of things: the session, the gateway, the usage, the person.
+
+It reads the session, the inbox and the state of the gateway, and changes nothing.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The rows come first, in one transaction, and then the turn. Whatever happens between the two, no dropped
 message begins a turn and no stopped turn is resumed.
+
+It may touch the rows of sessions, turns and the inbox, the running turns and the background processes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The chat commands and their help, in the order of the help text and of the menus of platforms."""
+"""The chat commands and their help, in the order of the help text and of the menus of platforms.
+
+Values only; `obey` holds the effects.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The report of a stop: the duration of each phase, and the turns that ended last."""
+"""The report of a stop: the duration of each phase, and the turns that ended last.
+
+It reads the clock and stores nothing.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Built at the start, before anybody can request an ending, and handed to every task that must know whether and
 by when the gateway ends.
+
+It reads the clock, and waits for nothing.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ unnoticed: a dead process must not keep its session from being reset.
 
 The first round runs a minute after the start, then one runs every hour. The first round of a day also goes
 through the run journals, one directory at a time. Every write is small, so no other writer waits for it.
+
+It may touch all tables and files of the home, and no task of the gateway.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Such a message waits for a turn of its own, whose run id is promised before it b
 followed. Only with mode `steer` it joins the running turn. It goes into the named session, on whatever
 platform, and so does the answer. The same request sent twice is one message; the second response says what
 has happened to it.
+
+It may touch the inbox and the mailbox.
 """
 
 from __future__ import annotations

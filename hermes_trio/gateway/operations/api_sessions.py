@@ -1,6 +1,8 @@
 """Sessions of the platform `api`: their address, their creation, and the way to a session's chat.
 
 A session that is created here lives on the platform `api`, and its chat id is its session id.
+
+It may touch the table of sessions only.
 """
 
 from __future__ import annotations

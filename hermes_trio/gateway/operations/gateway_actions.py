@@ -1,4 +1,7 @@
-"""The types of the gateway's actions that a caller is handed as functions, bound to one gateway."""
+"""The types of the gateway's actions that a caller is handed as functions, bound to one gateway.
+
+Types only.
+"""
 
 from __future__ import annotations
 

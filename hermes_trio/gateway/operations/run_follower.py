@@ -3,6 +3,8 @@
 Past events come from the run's journal, new ones from the live broadcast. A follower that hears nothing for
 a while reads the run's state from the database again, so it also gets an end for a run that has none in its
 journal: the message was dropped before the run began, or the disk did not take the last record.
+
+It reads journals and rows, and stores nothing.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A run has a name before it begins: the name is promised when its message is stored. So its state is read from
 the rows of its turn and of its message, together with the turn that runs now.
+
+It may touch the rows of turns and messages, the journal of a run, and the handle of a running turn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Deleting a session with everything that belongs to it: rows, journals and processes."""
+"""Deleting a session with everything that belongs to it: rows, journals and processes.
+
+It ends the work of the session first, and touches no other session.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Chats that no longer exist for the bot: a person blocked it, a group removed it or was deleted.
 
 Nothing is sent there until a message arrives from there again.
+
+It may touch the table of these chats only.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ rows* stand in the outbox; `delivery` says how one of them is delivered.
 
 A flood wait holds the whole lane, whichever call was refused. Until it is over nothing is sent or edited in
 the chat: the platform would refuse each call, and might extend the wait.
+
+It may touch the link of its chat and, through `delivery`, the outbox.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Rows of the outbox as values: the address of a chat, and the body of an owed message."""
+"""Rows of the outbox as values: the address of a chat, and the body of an owed message.
+
+Values only.
+"""
 
 from __future__ import annotations
 

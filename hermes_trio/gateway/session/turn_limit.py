@@ -7,6 +7,8 @@ timer. While the loop keeps up, the limit stays above the number of running turn
 and the cost of one step is measured before the next. While the loop lags, the limit is below the number of
 running turns: none begins until enough of them have ended. For a while after a lag few turns begin at a time,
 because a turn costs more later than in its first moment. No running turn is ended.
+
+It knows no turn, only their number.
 """
 
 from __future__ import annotations

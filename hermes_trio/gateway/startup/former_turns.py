@@ -2,6 +2,8 @@
 
 The transaction that ends such a turn owes its chat the edit that closes the streamed message, so that no
 cursor stays. The text of the edit comes from the run journal, which had every word before it was shown.
+
+It may touch rows and journals, and sends nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Import of the sessions of hermes-agent, the original, at the first start in its home."""
+"""Import of the sessions of hermes-agent, the original, at the first start in its home.
+
+It may read the files of the original, and write sessions and announcements.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The agent of a gateway: an async function of a turn, and what else an agent may offer."""
+"""The agent of a gateway: an async function of a turn, and what else an agent may offer.
+
+Types and one check; it runs nothing.
+"""
 
 from __future__ import annotations
 

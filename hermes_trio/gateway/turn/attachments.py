@@ -4,6 +4,8 @@ A message is accepted before its files are downloaded, so that a large file dela
 when the turn that answers them is next, stored in the home, and named in the text for the agent; a file that
 cannot be downloaded is named with the reason. Each session has a directory of its own, and only its agent may
 read there. The name of a file is made from its id, so downloading it again yields the same file.
+
+It may touch the link of the chat and the files of the session.
 """
 
 from __future__ import annotations

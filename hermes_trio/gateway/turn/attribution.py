@@ -3,6 +3,8 @@
 A quoted message may be older than everything that the agent remembers, and in a shared session several people
 speak. The transcript keeps the attributed text. Commands and answers are recognised before, by the words
 alone.
+
+Pure.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ later answer is told that it came too late.
 On a platform with buttons it has a button for each answer. A press is an event that names the question, and
 counts like the same answer in words by the same person. A question that is answered or closed loses its
 buttons: the transaction that ends it owes the edit that removes them.
+
+It may touch the tables of approvals and of the outbox, and waits only for the answer.
 """
 
 from __future__ import annotations

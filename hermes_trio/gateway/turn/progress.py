@@ -1,5 +1,8 @@
 """Signs of progress beside a running agent: typing, "still working", and the warning about inactivity. They
-run in the turn's nursery and end with it."""
+run in the turn's nursery and end with it.
+
+They may touch the link and the lane of the chat, and store nothing.
+"""
 
 from __future__ import annotations
 

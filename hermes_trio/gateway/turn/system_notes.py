@@ -6,6 +6,8 @@ a cut turn says more than the tool result in which it ended.
 
 A recovery note tells the model: the history is intact, and its work comes before the new message. Work with a
 result is not done again. A call without a result may have happened or not, so it is checked first.
+
+Pure functions over the session and its transcript.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """The run of a turn as data: its prompt, its ids, its chat, and how it ends. `run` fills it in; `context` and
-`outcome` read it."""
+`outcome` read it.
+
+It stores nothing.
+"""
 
 from __future__ import annotations
 
