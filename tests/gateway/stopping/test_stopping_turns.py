@@ -20,7 +20,7 @@ from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.disk import Disk
 from tests.logs import capture_logs
-from tests.stage import Stage, everyone
+from tests.stage import KEY, Stage, everyone
 
 # --- a restart that a turn asks for --------------------------------------------------------------------
 
@@ -234,3 +234,23 @@ async def test_a_message_that_was_not_stored_before_the_stop_comes_again(stage: 
     async with stage.life():
         await trio.sleep(10)
         assert stage.platform.chat("42").texts == ["You said: hello", "You said: and now"]
+
+
+async def test_a_wait_for_the_end_of_a_turn_is_over_when_the_turn_is_cut(stage: Stage) -> None:
+    """A request that deletes a session waits so; it must not hang until its door closes."""
+
+    async def agent(turn: TurnContext) -> None:
+        await turn.requesting()
+        await trio.sleep_forever()
+
+    stage.opened_agent = nullcontext(agent)
+    async with stage.life() as gateway:
+        await stage.says("work")
+        await trio.sleep(1)
+        assert len(gateway.work.running) == 1
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(gateway.work.turn_ended, KEY.format(42))
+                await trio.sleep(1)
+                gateway.stop(grace=0)
+        assert [turn.outcome for turn in stage.turns()] == ["cut"]
