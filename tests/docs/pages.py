@@ -47,7 +47,7 @@ def page(name: str) -> str:
 
 @cache
 def blocks() -> list[Block]:
-    """Every fenced block of the pages and of the README."""
+    """Return every fenced block of the pages and of the README."""
     found = []
     for path in (*PAGES, README):
         tokens = MarkdownIt().parse(path.read_text("utf-8"))
@@ -60,7 +60,7 @@ def blocks() -> list[Block]:
 
 
 def titled(path: Path) -> dict[str, str]:
-    """The files of a page: the blocks that have a title."""
+    """Return the files of a page: the blocks that have a title."""
     found = (
         (re.search(r'title="([^"]+)"', block.language), block) for block in blocks() if block.page == path
     )
@@ -68,7 +68,7 @@ def titled(path: Path) -> dict[str, str]:
 
 
 def cells(name: str, heading: str) -> Iterator[list[str]]:
-    """The rows of the first table below a heading."""
+    """Return the rows of the first table below a heading."""
     lines = iter(page(name).partition(f"## {heading}\n")[2].splitlines())
     for line in lines:
         if line.startswith("## "):
@@ -78,6 +78,6 @@ def cells(name: str, heading: str) -> Iterator[list[str]]:
 
 
 def entry_points() -> set[str]:
-    """The groups of entry points, which are written like modules."""
+    """Return the groups of entry points, which are written like modules."""
     with open(ROOT / "pyproject.toml", "rb") as file:
         return {*tomllib.load(file)["project"]["entry-points"], ENTRY_POINTS}

@@ -27,7 +27,7 @@ from .pages import ROOT, cells, page
 
 
 def drawing(name: str, heading: str) -> str:
-    """The first drawing below a heading."""
+    """Return the first drawing below a heading."""
     return page(name).partition(f"## {heading}\n")[2].partition("```text\n")[2].partition("```")[0]
 
 
@@ -127,7 +127,7 @@ NOTHING = "\N{EN DASH}"
 
 
 def after(db: sqlite3.Connection, key: str, *moves: str) -> OutboxState:
-    """The state of a new row after these moves."""
+    """Return the state of a new row after these moves."""
     outbox.owe(db, to_chat(key), 0.0)
     row = outbox.by_key(db, key)
     assert row is not None

@@ -27,7 +27,7 @@ ADDRESS = "127.0.0.1:8642"
 
 
 def examples(language: str, *, gateway: bool) -> list[Block]:
-    """The blocks of a language that need a gateway, or those that need none."""
+    """Return the blocks of a language that need a gateway, or those that need none."""
     needs = ("8642", ".hermes-trio", "curl")
     found = (block for block in blocks() if block.language == language)
     return [block for block in found if any(word in block.text for word in needs) is gateway]

@@ -54,14 +54,14 @@ def test_the_page_about_stopping_says_what_follows_from_an_ending(ending: str) -
 
 @cache
 def trees_of_the_code() -> list[ast.Module]:
-    """Every module of the code."""
+    """Return every module of the code."""
     files = (*ROOT.glob("hermes_trio/**/*.py"), *ROOT.glob("platforms/hermes_platforms/**/*.py"))
     return [ast.parse(path.read_text("utf-8")) for path in files]
 
 
 @cache
 def texts_of_the_code() -> str:
-    """Every text in the code, with … for what is put into it."""
+    """Return every text in the code, with … for what is put into it."""
     found = []
     for tree in trees_of_the_code():
         for node in ast.walk(tree):
@@ -74,7 +74,7 @@ def texts_of_the_code() -> str:
 
 
 def symptoms() -> list[str]:
-    """The messages in the first column of the tables about trouble."""
+    """Return the messages in the first column of the tables about trouble."""
     first = re.findall(r"^\| (.+?) \|", page("run/troubleshooting.md"), re.MULTILINE)
     found = [code for cell in first for code in re.findall(r"`([^`]+)`", cell)]
     return [text for text in found if " " in text and not text.startswith(("hermes-trio ", "/"))]

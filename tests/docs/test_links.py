@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(180)
 
 
 def _anchor(heading: str) -> str:
-    """The anchor of a heading, as the site has it."""
+    """Return the anchor of a heading on the site."""
     plain = re.sub(r"[^\w\s-]", "", heading.lower()).strip()
     return re.sub(r"[-\s]+", "-", plain)
 

@@ -56,7 +56,7 @@ def test_a_configuration_key_in_a_page_is_there(name: str) -> None:
 
 @cache
 def words_of_the_code() -> frozenset[str]:
-    """Every word of the code, and of the examples that are files."""
+    """Return every word of the code, and of the examples that are files."""
     folders = ("hermes_trio", "platforms", "tests")
     code = [path.read_text("utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py")]
     examples = [text for path in PAGES for text in titled(path).values()]
@@ -69,12 +69,12 @@ def test_a_class_in_a_page_is_in_the_code(name: str) -> None:
 
 
 def _titles() -> set[str]:
-    """The files that the pages tell their readers to write."""
+    """Return the files that the pages tell their readers to write."""
     return {name for path in PAGES for name in titled(path)}
 
 
 def _members(kind: type) -> set[str]:
-    """The members of a class: those of its body, and what its `__init__` sets."""
+    """Return the members of a class: those of its body, and what its `__init__` sets."""
     source = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     set_there = {
         node.attr

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(180)
 
 
 def steps_of(path: Path) -> list[Block]:
-    """The blocks of a page that are steps for a shell."""
+    """Return the blocks of a page that are steps for a shell."""
     return [block for block in blocks() if block.page == path and block.language.startswith("sh title=")]
 
 
