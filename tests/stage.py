@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -14,9 +15,10 @@ import trio
 import trio.testing
 from outcome import Outcome
 
-from hermes_trio.base.messages import Attachment
+from hermes_trio.base.messages import Attachment, MessageEvent
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import AgentConfig, DisplayConfig, GatewayConfig, PlatformConfig
+from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.endings_table import Supervisor
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import Guarded, Setup, serve
@@ -36,6 +38,11 @@ T = TypeVar("T")
 KEY = "agent:main:memory:dm:{}"
 PHOTO_NOT_FETCHED = "[Sent along: photo; not fetched: this platform hands out no files]"
 """How a photo is named to the agent when the platform of the stage has no files."""
+
+
+async def settled() -> None:
+    """Wait until all tasks wait, so that nothing more happens at once."""
+    await trio.testing.wait_all_tasks_blocked()
 
 
 @asynccontextmanager
@@ -108,11 +115,26 @@ class Stage:
     gateway: Gateway | None = None
     ended_at: float | None = None
 
+    def setup(self, **changes: Any) -> Setup:
+        """Return the arguments of `serve` for this stage, with these fields changed."""
+        setup = Setup(
+            self.home,
+            self.config,
+            agent=self.opened_agent or self.agent,
+            adapters=[self.platform, self.web.platform] if self.web else [self.platform],
+            doors=[self.web.door] if self.web else (),
+            world=self.world,
+            worker=self._worker,
+            guarded=self.guarded,
+        )
+        return replace(setup, **changes)
+
     @asynccontextmanager
-    async def life(self) -> AsyncIterator[Gateway]:
+    async def life(self, control: Control | None = None, **changes: Any) -> AsyncIterator[Gateway]:
         """Run one life of the gateway; the end of the block stops it without grace, if it still runs."""
+        serving = partial(self._serve, self.setup(**changes), control)
         async with trio.open_nursery() as nursery:
-            gateway = self.gateway = await nursery.start(self._serve)
+            gateway = self.gateway = await nursery.start(serving)
             yield gateway
             if gateway.control.current is None:
                 gateway.stop(grace=0, asked_by="the story")
@@ -128,31 +150,24 @@ class Stage:
     async def says(self, text: str, chat: str = "42", **how: Any) -> None:
         """Send a message as a person, and return when nothing more happens at once."""
         await self.platform.says(text, chat=chat, **how)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
 
     async def sends_photo(self, text: str = "", **how: Any) -> None:
         """Send a photo with this text as a person, and return when nothing more happens at once."""
         event = self.platform.event(text, **how)
         photo = Attachment("photo", file_id=event.message_id)
-        self.platform.deliver(replace(event, attachments=(photo,)))
-        await trio.testing.wait_all_tasks_blocked()
+        await self.delivers(replace(event, attachments=(photo,)))
 
-    async def _serve(self, task_status: trio.TaskStatus[Gateway]) -> None:
+    async def delivers(self, event: MessageEvent) -> None:
+        """Deliver this event, and return when nothing more happens at once."""
+        self.platform.deliver(event)
+        await settled()
+
+    async def _serve(
+        self, setup: Setup, control: Control | None, task_status: trio.TaskStatus[Gateway]
+    ) -> None:
         self.ended_at = None
-        await serve(
-            Setup(
-                self.home,
-                self.config,
-                agent=self.opened_agent or self.agent,
-                adapters=[self.platform, self.web.platform] if self.web else [self.platform],
-                doors=[self.web.door] if self.web else (),
-                world=self.world,
-                worker=self._worker,
-                guarded=self.guarded,
-            ),
-            supervised_by=self.supervised_by,
-            task_status=task_status,
-        )
+        await serve(setup, control=control, supervised_by=self.supervised_by, task_status=task_status)
         self.ended_at = trio.current_time()
 
     @contextmanager

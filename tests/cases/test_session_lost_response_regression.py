@@ -27,6 +27,7 @@ from hermes_trio.journal.writer import append_run_event, open_journals
 from hermes_trio.state.tables import turns
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Recovery, TurnRow
+from tests.stage import settled
 
 if TYPE_CHECKING:
     from tests.conftest import Calendar, Home, OpenHome
@@ -120,7 +121,7 @@ async def test_concurrent_get_session_serializes_lazy_journal_retry(
                 healed.append(await reader.get_session(turn.session_id))
 
             nursery.start_soon(first_reader)
-            await trio.testing.wait_all_tasks_blocked()
+            await settled()
             began = trio.current_time()
             second = await reader.get_session(turn.session_id)
             assert trio.current_time() == began, "the second reader does not wait"

@@ -30,6 +30,7 @@ from hermes_trio.journal.reader import read_run
 from hermes_trio.platform.contract import CredentialsRefused, LinkLost
 from tests.gateway.chance.random_life import Life, Platform, Ran
 from tests.gateway.chance.random_plan import CHATS, ERRORS, PLATFORMS, Plan, Step
+from tests.stage import settled
 
 ENDS = "stop", "restart", "cancel", "kill", "kill early"
 START = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
@@ -221,7 +222,7 @@ class Story:
             for _ in range(self.dice.choice([0, 3, 30])):
                 await trio.lowlevel.checkpoint()
         else:
-            await trio.testing.wait_all_tasks_blocked()
+            await settled()
 
     def _says(self, chat: str, text: str, **more: object) -> None:
         how = {"chat_type": "group", "user": f"u{self.dice.randint(1, 2)}"} if chat == CHATS[-1] else {}

@@ -10,7 +10,7 @@ import trio.testing
 
 from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.testing import Script
-from tests.stage import Stage
+from tests.stage import Stage, settled
 
 NOTHING = words.stopped(was_running=False, dropped=0)
 
@@ -62,7 +62,7 @@ async def test_stop_all_ends_the_background_turns_of_this_conversation_only(stag
             await begin()
     async with stage.life() as gateway:
         gateway.control.hold(state != "running")
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         if state != "cut":
             await begin()
         await stop_all(words.stopped(state != "waiting", dropped=state == "waiting"))

@@ -18,7 +18,7 @@ from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.session_entry import Usage
 from hermes_trio.testing import Script
-from tests.stage import Stage, everyone, home_channels
+from tests.stage import Stage, everyone, home_channels, settled
 
 GRACE = 50.0
 
@@ -142,10 +142,10 @@ async def test_every_command_in_every_state(stage: Stage, command: str, state: s
         await trio.sleep(5)
         if state == DRAINING:
             gateway.stop(grace=GRACE)
-            await trio.testing.wait_all_tasks_blocked()
+            await settled()
         if state == DRAINED:
             gateway.control.hold(True)
-            await trio.testing.wait_all_tasks_blocked()
+            await settled()
         known = len(stage.platform.chat("42").messages)
         await stage.says(command, message_id="the command")
         replies = [m.text for m in stage.platform.chat("42").messages[known:] if m.reply_to == "the command"]
@@ -257,24 +257,21 @@ async def test_commands_that_concern_everybody_are_for_admins_only(stage: Stage)
 async def test_a_command_that_comes_twice_happens_once(stage: Stage, lives: int) -> None:
     async def deliver_again() -> None:
         for event in (restart, background, queue):
-            stage.platform.deliver(event)
-            await trio.testing.wait_all_tasks_blocked()
+            await stage.delivers(event)
 
     restart = stage.platform.event("/restart")
     background = stage.platform.event("/background report")
     queue = stage.platform.event("/queue later")
     async with stage.life() as gateway:
         for event in (background, queue):
-            stage.platform.deliver(event)
-            await trio.testing.wait_all_tasks_blocked()
+            await stage.delivers(event)
         if lives == 1:
             await stage.says("/undo", message_id="u")
             await stage.says("/undo", message_id="u")
             texts = stage.platform.chat("42").texts
             assert texts.count(words.taken_back("later")) == 1
             assert words.nothing_to_take_back() not in texts
-        stage.platform.deliver(restart)
-        await trio.testing.wait_all_tasks_blocked()
+        await stage.delivers(restart)
         assert gateway.control.current is not None
     if lives == 2:
         async with stage.life() as gateway:

@@ -9,7 +9,7 @@ import trio.testing
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.testing import Script
-from tests.stage import Stage, everyone
+from tests.stage import Stage, everyone, settled
 
 NOTHING = words.stopped(was_running=False, dropped=0)
 
@@ -50,7 +50,7 @@ async def test_stop_of_a_session_that_waits_for_its_resume_is_obeyed(stage: Stag
         for chat in "123456789":
             await stage.says(f"work {chat}", chat=chat)
     async with stage.life() as gateway:
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         assert len(gateway.work.running) == 8
         [waits] = [chat for chat in "123456789" if len(stage.turns(chat)) == 1]
         await stage.says("/stop", chat=waits)

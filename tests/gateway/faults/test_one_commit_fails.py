@@ -21,7 +21,7 @@ from hermes_trio.state.db.database import Database
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.disk import refusing_writes
 from tests.gateway.turns.asking import AskingAgent
-from tests.stage import KEY, Stage
+from tests.stage import KEY, Stage, settled
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class FailingCommit:
     async def fails(self, database: Database, number: int) -> None:
         """Let the commit with this number fail, counted from now."""
         self._connection = await database.write(lambda connection: connection)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         self._left = number
 
     @contextmanager

@@ -10,7 +10,7 @@ import trio.testing
 from hermes_trio.state.tables import inbox
 from hermes_trio.testing import Script
 from tests.disk import Disk
-from tests.stage import Busy, Stage, everyone
+from tests.stage import Busy, Stage, everyone, settled
 
 READS_AND_WRITES = [(0.5, 0.0), (0.0, 0.5), (0.5, 0.2), (0.2, 0.5)]
 
@@ -106,7 +106,7 @@ async def test_a_message_is_answered_when_its_idle_session_ends_at_that_moment(s
             )
             await trio.sleep_until(leaves_at)
             gateway.work.sessions.wake(key)
-            await trio.testing.wait_all_tasks_blocked()
+            await settled()
             assert stage.platform.chat("42").last == f"You said: again {number}"
 
 

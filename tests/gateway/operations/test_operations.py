@@ -6,7 +6,6 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-import trio
 
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.gateway.facade import Gateway
@@ -31,7 +30,7 @@ from hermes_trio.state.tables import sessions
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.testing import Script
-from tests.stage import Stage
+from tests.stage import Stage, settled
 
 ANSWERED = (TranscriptRow("user", "one", 0), TranscriptRow("assistant", "You said: one", 0))
 NO_NAMES = RequestTarget(None, None, "")
@@ -79,7 +78,7 @@ async def test_stopping_a_run_ends_its_turn_and_its_state_is_cancelled(stage: St
         assert state is not None
         assert (state.status, state.is_over) == ("running", False)
         await runs.stop(run_id)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         state = await runs.state(run_id)
         assert state is not None
         assert (state.status, state.is_over) == ("cancelled", True)

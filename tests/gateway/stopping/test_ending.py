@@ -18,6 +18,7 @@ from hermes_trio.gateway.ending.endings_table import (
     consequences,
     supervisor,
 )
+from tests.stage import settled
 
 STOP = Ending(Cause.PLANNED, grace=10, asked_by="cli")
 SIGNAL = Ending(Cause.SIGNAL, grace=10)
@@ -100,7 +101,7 @@ async def test_an_ending_is_decided_once_and_wakes_the_waiting_tasks() -> None:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         assert control.current is None
         assert control.ask(RESTART) is True
         assert control.ask(RESTART) is False
@@ -119,6 +120,6 @@ async def test_a_follower_of_an_ending_is_told_of_the_stop_that_replaces_it() ->
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(follow)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         control.ask(SIGNAL)
     assert [ending.cause for ending in heard] == [Cause.SIGNAL]

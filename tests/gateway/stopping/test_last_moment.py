@@ -8,8 +8,7 @@ import trio.lowlevel
 import trio.testing
 
 from hermes_trio.gateway.facade import Gateway
-from hermes_trio.gateway.serve import Setup, serve
-from tests.stage import Stage
+from tests.stage import Stage, settled
 
 MOMENTS = 30
 """Number of loop steps that are tried; many more than a stop without work takes."""
@@ -23,23 +22,7 @@ async def test_a_message_during_the_close_of_a_door_waits_for_the_next_life(stag
         await gateway.shutdown.work_over.wait()
         await trio.sleep(1.5)
 
-    async def served(task_status: trio.TaskStatus[Gateway]) -> None:
-        await serve(
-            Setup(
-                stage.home,
-                stage.config,
-                agent=stage.agent,
-                adapters=[stage.platform],
-                doors=[slow_door],
-                world=stage.world,
-                worker=stage.worker,
-                guarded=stage.guarded,
-            ),
-            task_status=task_status,
-        )
-
-    async with trio.open_nursery() as nursery:
-        gateway = await nursery.start(served)
+    async with stage.life(doors=[slow_door]) as gateway:
         await trio.sleep(1)
         gateway.stop(grace=0)
         await trio.sleep(1)
@@ -67,7 +50,7 @@ async def test_a_message_just_after_a_stop_makes_no_crash(stage: Stage, said: st
     for moment in range(MOMENTS):
         stage.home = root / str(moment)
         async with stage.life() as gateway:
-            await trio.testing.wait_all_tasks_blocked()
+            await settled()
             gateway.stop(grace=0)
             for _ in range(moment):
                 await trio.lowlevel.checkpoint()

@@ -15,7 +15,7 @@ import trio
 from hermes_trio.cli.subcommands.run_command import keep_armed
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.facade import Gateway
-from hermes_trio.gateway.serve import Setup, serve
+from hermes_trio.gateway.serve import serve
 from hermes_trio.gateway.turn.agent_function import Agent
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.state_file import read_status
@@ -113,18 +113,7 @@ async def test_a_crash_is_raised_although_closing_the_agent_hangs(stage: Stage) 
         pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="broken"), flatten_subgroups=True),
         trio.fail_after(100),
     ):
-        await serve(
-            Setup(
-                stage.home,
-                stage.config,
-                agent=opened(),
-                adapters=[stage.platform],
-                doors=[door],
-                world=stage.world,
-                worker=stage.worker,
-                guarded=stage.guarded,
-            )
-        )
+        await serve(stage.setup(agent=opened(), doors=[door]))
 
 
 async def test_a_crash_arms_the_deadline_although_a_turn_cannot_be_cancelled(stage: Stage) -> None:
@@ -147,19 +136,7 @@ async def test_a_crash_arms_the_deadline_although_a_turn_cannot_be_cancelled(sta
 
     async def crashes() -> None:
         with pytest.RaisesGroup(pytest.RaisesExc(RuntimeError, match="broken"), flatten_subgroups=True):
-            await serve(
-                Setup(
-                    stage.home,
-                    stage.config,
-                    agent=stage.agent,
-                    adapters=[stage.platform],
-                    doors=[door],
-                    world=stage.world,
-                    worker=stage.worker,
-                    guarded=stage.guarded,
-                ),
-                control=control,
-            )
+            await serve(stage.setup(doors=[door]), control=control)
 
     async with trio.open_nursery() as beside:
         beside.start_soon(

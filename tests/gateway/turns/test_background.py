@@ -22,7 +22,7 @@ from hermes_trio.host.processes.process_groups import ChildProcess
 from hermes_trio.host.processes.spool import TAIL, Output, Spool
 from hermes_trio.tools.background_process import LONGEST_LINE, BackgroundProcess, OutputWatch
 from tests.host.children.kinds import alive, soon, token, until
-from tests.stage import KEY, Stage, everyone
+from tests.stage import KEY, Stage, everyone, settled
 from tests.tools.bench import Bench
 
 posix = pytest.mark.skipif(os.name != "posix", reason="these commands are for a POSIX shell")
@@ -46,7 +46,7 @@ class Written:
 
     async def writes(self, text: str | bytes) -> None:
         await self.into.send_all(text.encode() if isinstance(text, str) else text)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
 
     def hears(self, text: str) -> None:
         self.told.append((trio.current_time(), text))
@@ -71,7 +71,7 @@ async def watching(written: Written, *patterns: str) -> AsyncIterator[OutputWatc
     watch = OutputWatch(written.kept, patterns)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run, written.hears)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         yield watch
         nursery.cancel_scope.cancel()
 
@@ -175,7 +175,7 @@ async def test_the_parts_around_missed_output_do_not_make_a_line(
     await written.writes(b"\n" * TAIL + b"b\n")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run, written.hears)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         nursery.cancel_scope.cancel()
     assert written.told == []
 

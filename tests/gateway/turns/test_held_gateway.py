@@ -20,19 +20,17 @@ from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.triggers import watch_drain_request
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.home.markers import DRAIN_REQUEST, write_drain_request
 from hermes_trio.host.home.state_file import GatewayState, read_status
-from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.platform.contract import LinkLost
 from hermes_trio.testing import Script
 from tests.logs import capture_logs
-from tests.stage import Stage, everyone, no_guard
+from tests.stage import Stage, everyone, settled
 
 
 async def hold(gateway: Gateway, held: bool, *, quiet: bool = False) -> None:
     gateway.control.hold(held, quiet=quiet)
-    await trio.testing.wait_all_tasks_blocked()
+    await settled()
 
 
 def state_of(gateway: Gateway) -> str:
@@ -134,12 +132,12 @@ async def test_a_hold_during_a_release_holds(stage: Stage) -> None:
         await hold(gateway, True)
         gateway.control.hold(False)
         gateway.control.hold(True)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         assert state_of(gateway) == GatewayState.DRAINING
         gateway.control.hold(False)
         await trio.lowlevel.checkpoint()
         gateway.control.hold(True)  # while the release is being handled
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         assert state_of(gateway) == GatewayState.DRAINING
         await hold(gateway, False)
         assert state_of(gateway) == GatewayState.RUNNING
@@ -153,26 +151,10 @@ async def watched(stage: Stage) -> AsyncIterator[Gateway]:
     """Run one life with the watch over the drain request beside it, as `run` does."""
     control = Control()
 
-    async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
-        await serve(
-            Setup(
-                stage.home,
-                stage.config,
-                agent=stage.agent,
-                adapters=[stage.platform],
-                world=stage.world,
-                worker=inline_worker,
-                guarded=no_guard,
-            ),
-            control=control,
-            task_status=task_status,
-        )
-
     stage.home.mkdir(parents=True, exist_ok=True)
     async with trio.open_nursery() as beside:
         await beside.start(watch_drain_request, control, stage.home, stage.world)
-        async with trio.open_nursery() as tree:
-            gateway: Gateway = await tree.start(serving)
+        async with stage.life(control) as gateway:
             yield gateway
             gateway.stop(grace=0)
         beside.cancel_scope.cancel()

@@ -58,8 +58,7 @@ async def test_a_pressed_button_arrives_as_text(stage: Stage) -> None:
     got = asks(stage, question)
     async with stage.life():
         await stage.says("work")
-        stage.platform.deliver(replace(stage.platform.event("blue"), kind="callback"))
-        await trio.testing.wait_all_tasks_blocked()
+        await stage.delivers(replace(stage.platform.event("blue"), kind="callback"))
         assert [answer for answer, _ in got] == ["blue"]
 
 

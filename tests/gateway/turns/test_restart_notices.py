@@ -14,37 +14,20 @@ from hermes_trio.base.messages import HomeChannel
 from hermes_trio.config.schema import PlatformConfig
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.outbound import texts
-from hermes_trio.gateway.serve import Setup, serve
+from hermes_trio.gateway.serve import serve
 from hermes_trio.host.home.markers import RESTART_PENDING
-from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.platform.contract import LinkLost, Traits
 from hermes_trio.testing import MemoryPlatform, Script
-from tests.stage import Stage, no_guard
+from tests.stage import Stage, settled
 
 Adapters = list[MemoryPlatform]
 
 
 @asynccontextmanager
 async def life(stage: Stage, adapters: Adapters) -> AsyncIterator[Gateway]:
-    async with trio.open_nursery() as nursery:
-        gateway: Gateway = await nursery.start(
-            lambda task_status: serve(
-                Setup(
-                    stage.home,
-                    stage.config,
-                    agent=stage.agent,
-                    adapters=adapters,
-                    world=stage.world,
-                    worker=inline_worker,
-                    guarded=no_guard,
-                ),
-                task_status=task_status,
-            )
-        )
-        await trio.testing.wait_all_tasks_blocked()
+    async with stage.life(adapters=adapters) as gateway:
+        await settled()
         yield gateway
-        if gateway.control.current is None:
-            gateway.stop(grace=0)
 
 
 def told(platform: MemoryPlatform, chat: str, what: str) -> int:
@@ -95,7 +78,7 @@ async def test_the_home_channel_of_two_accounts_is_told_by_one_of_them(stage: St
     async with life(stage, [main, second]):
         await trio.sleep(5)
         await second.says("/sethome", chat="own home", user="42")
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
     assert [told(main, "home", what) for what in ("Gateway restarting", "back and ready")] == [1, 1]
     assert second.chat("home").texts == []
     assert told(second, "own home", "shutting down") == 1
@@ -125,17 +108,7 @@ async def test_a_start_that_is_repeated_after_a_cancel_tells_each_notice_once(
                 killed.cancel()
 
             nursery.start_soon(kill)
-            await serve(
-                Setup(
-                    stage.home,
-                    stage.config,
-                    agent=stage.agent,
-                    adapters=[stage.platform],
-                    world=stage.world,
-                    worker=inline_worker,
-                    guarded=no_guard,
-                )
-            )
+            await serve(stage.setup())
     for _ in range(2):
         async with stage.life():
             await trio.sleep(5)

@@ -9,7 +9,7 @@ import trio.testing
 from hermes_trio.base.messages import HomeChannel
 from hermes_trio.config.schema import AgentConfig, SessionReset
 from hermes_trio.testing import Script
-from tests.stage import Stage, everyone
+from tests.stage import Stage, everyone, settled
 
 
 async def test_a_message_is_answered_once_and_its_turn_ends_completely(stage: Stage) -> None:
@@ -42,7 +42,7 @@ async def test_a_stop_without_turns_ends_at_once(stage: Stage) -> None:
         await stage.says("hello")
         await trio.sleep(20)
         gateway.stop(grace=100)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         assert stage.ended_at == 20
 
 

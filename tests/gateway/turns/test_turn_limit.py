@@ -15,7 +15,7 @@ from hermes_trio.gateway.outbound import texts
 from hermes_trio.gateway.session.turn_limit import AHEAD, ALWAYS, MEASURE_EVERY
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import Script
-from tests.stage import Agent, Stage
+from tests.stage import Agent, Stage, settled
 
 CROWD = 40
 SECONDS = 10
@@ -92,10 +92,10 @@ async def test_a_burst_of_turns_begins_in_steps_and_completely(
     async with stage.life() as gateway:
         gateway.control.hold(True)
         await everybody_works(stage, count)
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         gateway.control.hold(False)
         await trio.lowlevel.checkpoint()
-        await trio.testing.wait_all_tasks_blocked()
+        await settled()
         assert agent.at_once == AHEAD
         await trio.sleep(3 * MEASURE_EVERY)
         assert agent.at_once == count
