@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+import trio
 
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.gateway.facade import Gateway
