@@ -84,7 +84,7 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
     except Exception as error:  # any crash: neither the log nor the terminal may show a secret
         if not _is_unexpected(error):
             raise
-        log.critical("it crashed", exc_info=True)
+        log.critical("gateway crashed", exc_info=True)
         # The interpreter would print a raised exception unmasked.
         print(visible(redact("".join(format_exception(error)))), file=sys.stderr)
         raise SystemExit(EXIT_FAILURE) from None

@@ -69,7 +69,7 @@ def test_an_answer_is_shown_by_the_next_chat_if_the_terminal_is_closed(
         else:
             terminal.hangs_up()
         assert terminal.process.wait(PATIENCE) is not None
-    assert "it crashed" not in (tmp_path / "logs" / "gateway.log").read_text()
+    assert "gateway crashed" not in (tmp_path / "logs" / "gateway.log").read_text()
     with chat(tmp_path) as terminal:
         terminal.shows("Done.\n> ")
         assert terminal.leaves() == 0

@@ -107,7 +107,7 @@ async def test_a_failed_start_stores_its_reason(home: Path, broken: Breaks, word
     doctor = await hermes("doctor", environ=environ)
     assert words in doctor.stdout
     wanted = await hermes("run", "--if-wanted", environ=environ)
-    assert wanted.stdout == "Not started: it was left startup_failed. `hermes-trio run` starts it.\n"
+    assert wanted.stdout == "Not started: the last state is startup_failed. `hermes-trio run` starts it.\n"
 
 
 async def test_the_reason_of_a_failed_start_is_removed_by_the_next_good_start(home: Path) -> None:

@@ -146,7 +146,7 @@ def test_a_crash_is_printed_and_logged_without_secrets(
     for logged in (text(tmp_path), capsys.readouterr().err):
         assert "RuntimeError: nobody expected Bearer *** ***" in logged
         assert SECRET not in logged
-    assert "level='critical' event='it crashed'" in text(tmp_path)
+    assert "level='critical' event='gateway crashed'" in text(tmp_path)
 
 
 def test_an_expected_error_is_no_crash(tmp_path: Path) -> None:

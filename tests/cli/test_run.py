@@ -65,7 +65,7 @@ async def test_a_gateway_with_closed_output_runs_and_restarts(home: Path) -> Non
             await gateway.wait()
         finally:
             gateway.kill()
-    assert "it crashed" not in (home / "logs" / "gateway.log").read_text()
+    assert "gateway crashed" not in (home / "logs" / "gateway.log").read_text()
 
 
 async def test_a_secret_that_only_dotenv_holds_is_masked_in_the_log(home: Path) -> None:

@@ -32,7 +32,7 @@ async def test_if_wanted_does_not_start_in_a_home_without_an_earlier_run(home: P
     done = await hermes("run", "--if-wanted", environ=environment(home))
     assert (done.returncode, done.stdout) == (
         0,
-        "Not started: it has never run in this home. `hermes-trio run` starts it.\n",
+        "Not started: no gateway has run in this home. `hermes-trio run` starts it.\n",
     )
 
 
@@ -43,7 +43,7 @@ async def test_if_wanted_does_not_start_after_a_requested_stop(home: Path) -> No
         await life.ended()
     done = await hermes("run", "--if-wanted", environ=environment(home))
     assert done.returncode == 0
-    assert done.stdout.startswith("Not started: it was left stopped.")
+    assert done.stdout.startswith("Not started: the last state is stopped.")
 
 
 @pytest.mark.parametrize(

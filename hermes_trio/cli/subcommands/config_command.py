@@ -26,7 +26,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(as_json: bool) -> None:
     """Print every key with its value and its meaning."""
     if not as_json:

@@ -85,7 +85,7 @@ Check = Callable[[Installation], Iterator[Finding]]
 
 @click.command()
 @click.argument("platform", required=False)
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 def command(platform: str | None, as_json: bool) -> None:
     """Look for problems, and print a remedy for each.
 
@@ -308,7 +308,7 @@ def gateway(installation: Installation) -> Iterator[Finding]:
         if status is not None and status.error is not None:
             text = f"the last start failed on {_when(status.updated_at.timestamp()).removeprefix('on ')}"
             yield Finding("warning", f"{text}: {status.error.removesuffix('.')}")
-        last_state = f"; its last state is {status.gateway_state}" if status else ""
+        last_state = f"; the last state is {status.gateway_state}" if status else ""
         lock = installation.home / LOCK_FILE
         is_killed = lock.exists() and lock.stat().st_size > 0
         killed = " (the last one was killed; the next start resumes its work)" if is_killed else ""

@@ -58,7 +58,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("name", metavar="RUN_OR_SESSION")
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON array of runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array of runs.")
 def show(name: str, as_json: bool) -> None:
     """Print the events of a run, or of all runs of a session."""
     root = _root()
@@ -80,7 +80,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(as_json: bool) -> None:
     """Read every journal, and print its problems. The exit code is 1 if there are any."""
     home = home_directory(os.environ)

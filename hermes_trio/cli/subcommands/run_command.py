@@ -66,8 +66,8 @@ def command(if_wanted: bool) -> None:
     """Run the gateway."""
     home = home_directory(os.environ)
     if if_wanted and not is_wanted(status := read_status(home)):
-        left = f"it was left {status.gateway_state}" if status else "it has never run in this home"
-        click.echo(f"Not started: {left}. `hermes-trio run` starts it.")
+        reason = f"the last state is {status.gateway_state}" if status else "no gateway has run in this home"
+        click.echo(f"Not started: {reason}. `hermes-trio run` starts it.")
         return
     if os.getpid() == 1:
         become_init(_this_command(), EXIT_RESTART)

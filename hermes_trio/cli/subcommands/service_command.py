@@ -78,9 +78,15 @@ class Place:
 
 
 _system = click.option(
-    "--system", "scope", flag_value="system", default="user", help="For the machine, not for this user."
+    "--system",
+    "scope",
+    flag_value="system",
+    default="user",
+    help="Use the service of the machine, not that of this user.",
 )
-_force = click.option("--force", is_flag=True, help="Even if the file was edited or is for another home.")
+_force = click.option(
+    "--force", is_flag=True, help="Also change a file that was edited or is for another home."
+)
 
 
 @click.group(no_args_is_help=True)

@@ -74,7 +74,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @click.option("--search", metavar="TEXT", help="Only conversations that contain all these words.")
 @click.option(
     "--limit", default=SHOWN, show_default=True, type=click.IntRange(1, MOST), help="Maximum number."
@@ -106,7 +106,7 @@ def list_(as_json: bool, search: str | None, limit: int) -> None:
 
 @command.command()
 @click.argument("session_id", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(session_id: str, as_json: bool) -> None:
     """Print the messages of a conversation."""
     with reading(_home()) as db:
@@ -129,7 +129,12 @@ def show(session_id: str, as_json: bool) -> None:
 @command.command()
 @click.argument("session_id", metavar="ID")
 @click.option(
-    "--format", "form", type=click.Choice(["jsonl", "markdown"]), default="jsonl", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "markdown"]),
+    default="jsonl",
+    show_default=True,
+    help="Format of the output.",
 )
 def export(session_id: str, form: str) -> None:
     """Write a conversation to standard output."""

@@ -23,7 +23,7 @@ TREE_TIMEOUT = 5.0
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs: one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--tree", is_flag=True, help="Print every task, with what it waits for, since when and until when."
 )
