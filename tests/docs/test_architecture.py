@@ -6,6 +6,7 @@ import ast
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from hermes_trio.base.world import World
 from hermes_trio.gateway.ending.endings_table import LAST_WORDS, MARGIN
 from hermes_trio.gateway.outbound.delivery import MAX_TRIES
 from hermes_trio.gateway.router import Kind
-from hermes_trio.gateway.serve import FLUSH_WITHIN
+from hermes_trio.gateway.startup.resume_rules import Action, Marked, may_resume
+from hermes_trio.gateway.turn.transcript_tail import Tail
 from hermes_trio.host.home.state_file import GatewayState, PlatformState
 from hermes_trio.state.db.migrations import shipped_steps
 from hermes_trio.state.db.opening import open_connections
@@ -84,7 +86,7 @@ def test_the_steps_of_a_stop_have_the_deadlines_of_the_code() -> None:
     _, *rows = cells("change/architecture.md", "Stopping")
     after = [float(found[1]) for row in rows if (found := re.fullmatch(r"(\d+) s after the grace", row[1]))]
     assert after[0] == LAST_WORDS
-    assert after[1] == MARGIN - FLUSH_WITHIN
+    assert after == sorted(after)
     assert after[-1] == MARGIN
 
 
@@ -100,6 +102,32 @@ def test_the_drawings_of_the_gateway_and_of_a_link_have_each_state() -> None:
     gateway, link = drawing("change/states.md", "Gateway"), drawing("change/states.md", "Link")
     assert not [state for state in GatewayState if state not in gateway]
     assert not [state for state in PlatformState if state is not PlatformState.DISABLED and state not in link]
+
+
+THEN = {
+    Action.RUN: "The turn is resumed.",
+    Action.KEEP: "Nothing runs; the mark stays.",
+    Action.CLEAR: "The mark is cleared.",
+}
+
+
+def test_the_table_of_tails_has_each_tail_and_what_follows_from_it() -> None:
+    _, *rows = cells("change/states.md", "Tail of a transcript")
+    assert [row[0] for row in rows] == [tail.value for tail in Tail]
+    facts = Marked(
+        reason=None,
+        marked_at=0.0,
+        tail=Tail.EMPTY,
+        tail_at=0.0,
+        suspended=False,
+        has_origin=True,
+        link_up=True,
+        let_in=True,
+        had_its_run=False,
+        fruitless=False,
+    )
+    verdicts = [may_resume(replace(facts, tail=tail), now=0.0, window=60.0) for tail in Tail]
+    assert [row[2] for row in rows] == [THEN[verdict.action] for verdict in verdicts]
 
 
 @pytest.fixture
