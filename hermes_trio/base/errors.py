@@ -147,6 +147,8 @@ class HomeBusy(HomeError):
 
 
 class HomeUnusable(HomeError):
+    """The home is no directory, or cannot be read or written."""
+
     exit_code = EXIT_CONFIG
 
     def __init__(self, home: Path, problem: str) -> None:
@@ -177,30 +179,36 @@ class StoreError(GatewayError):
 
 
 class StoreUnusable(StoreError):
+    """The database is not a file, cannot be opened, or is in a place without permission."""
+
     exit_code = EXIT_CONFIG
 
 
 class StoreTooNew(StoreError):
+    """The database was written by a newer version."""
+
     exit_code = EXIT_CONFIG
 
 
 class StoreBusy(StoreError):
-    pass
+    """Another process holds the database."""
 
 
 class StoreFull(StoreError):
-    pass
+    """The disk of the database is full."""
 
 
 class StoreReadOnly(StoreError):
-    pass
+    """The disk or the file takes no writes."""
 
 
 class StoreDamaged(StoreError):
-    pass
+    """SQLite found damage in the database while the gateway ran."""
 
 
 class StoreReplaced(StoreError):
+    """The files of the database were removed or replaced while the gateway ran."""
+
     def __init__(self, path: Path) -> None:
         super().__init__(
             path,
@@ -210,7 +218,7 @@ class StoreReplaced(StoreError):
 
 
 class StoreClosed(StoreError):
-    pass
+    """The database was used after its block ended."""
 
 
 class JournalError(GatewayError):
@@ -222,12 +230,12 @@ class JournalError(GatewayError):
 
 
 class JournalBusy(JournalError):
-    pass
+    """A run has a writer already."""
 
 
 class JournalClosed(JournalError):
-    pass
+    """An event was appended after the end of the journal."""
 
 
 class JournalUnwritable(JournalError):
-    pass
+    """The file of a journal cannot be written."""

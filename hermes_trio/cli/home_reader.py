@@ -25,7 +25,7 @@ LEAST = 10
 
 
 @contextmanager
-def reading(home: Path) -> Iterator[sqlite3.Connection]:
+def open_for_reading(home: Path) -> Iterator[sqlite3.Connection]:
     """Open the database of a home in one read transaction."""
     path = home / "gateway.db"
     if not path.exists():
@@ -46,7 +46,7 @@ def reading(home: Path) -> Iterator[sqlite3.Connection]:
         raise StoreUnusable(path, problem, "Start the gateway once: it updates the file.") from error
 
 
-def at(seconds: float | None) -> str:
+def local_time(seconds: float | None) -> str:
     """Return a time as local date and time; an empty text for None."""
     return "" if seconds is None else f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}"
 

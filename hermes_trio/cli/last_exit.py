@@ -28,7 +28,7 @@ _CAUSES = {
 _ACTIVITY = {GatewayState.STARTING: "started", GatewayState.DRAINING: "was drained"}
 
 
-def last_life(status: Status, ending: EndingRow | None) -> str:
+def describe_last_life(status: Status, ending: EndingRow | None) -> str:
     """Return sentences about the end of the gateway that left this state."""
     updated = f"{status.updated_at.astimezone():%Y-%m-%d %H:%M:%S}"
     if status.gateway_state is GatewayState.DRAINING and status.after is not None:

@@ -35,11 +35,11 @@ async def ask_model(loaded: Loaded, within: float = MODEL_WITHIN) -> list[Findin
         other = fallback(loaded.config.model, chosen.endpoint, loaded.environ)
     except ConfigInvalid:
         return []  # reported by the check of the configuration
-    found = [Finding("ok", chosen.why.removesuffix(".")), await _asked(chosen.endpoint, within)]
-    return [*found, await _asked(other, within)] if other is not None else found
+    found = [Finding("ok", chosen.why.removesuffix(".")), await _ask(chosen.endpoint, within)]
+    return [*found, await _ask(other, within)] if other is not None else found
 
 
-async def _asked(endpoint: Endpoint, within: float) -> Finding:
+async def _ask(endpoint: Endpoint, within: float) -> Finding:
     from ..agent.providers.model import ModelRequest, UserMessage
     from ..agent.providers.model_clients import open_http
     from ..agent.providers.model_errors import ModelError

@@ -44,7 +44,7 @@ from ...state.tables.turns import Outcome
 from ..console import GROWING, ME, PERSON, PROMPT, Console, Keyboard, PipedQuestion, Screen, read_question
 from ..logs import log_to_file
 from ..terminal_output import visible
-from .config_command import load_and_warn, whereabouts
+from .config_command import config_source, load_and_warn
 
 STOP_TIMEOUT = 1.0
 """Seconds for storing that nothing is left to be answered. A hanging disk does not delay the end longer."""
@@ -75,7 +75,7 @@ def command() -> None:
     question = None if sys.stdin.isatty() else read_question(sys.stdin.fileno())
     with log_to_file(home, loaded.config, loaded.environ):
         if question is None:
-            click.echo(f"hermes-trio {__version__}, {whereabouts(loaded)}")
+            click.echo(f"hermes-trio {__version__}, {config_source(loaded)}")
             click.echo("/help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.")
         config = _for_a_terminal(loaded.config, is_piped=question is not None)
         ending = trio.run(_run_chat, home, replace(loaded, config=config), question)

@@ -30,7 +30,7 @@ def command() -> None:
 def show(as_json: bool) -> None:
     """Print every key with its value and its meaning."""
     if not as_json:
-        click.echo(shown(load_and_warn()))
+        click.echo(as_yaml(load_and_warn()))
         return
     loaded = _load()
     report = {
@@ -51,7 +51,7 @@ def check() -> None:
     from ..start_check import check_start  # imported here: it imports the web and the adapters
 
     loaded = _load_and_report(check_start, err=False)
-    click.echo(f"ok: {whereabouts(loaded)}")
+    click.echo(f"ok: {config_source(loaded)}")
 
 
 @command.command()
@@ -84,16 +84,16 @@ def _load(check: Callable[[Loaded], object] | None = None) -> Loaded:
     return load_config(home_directory(os.environ), os.environ, check)
 
 
-def shown(loaded: Loaded) -> str:
+def as_yaml(loaded: Loaded) -> str:
     """Return the configuration in effect, as YAML with comments."""
     head = [
-        f"# {whereabouts(loaded)}",
+        f"# {config_source(loaded)}",
         "# A line with 'changed' differs from the default; *** is a secret.",
     ]
     return "\n".join([*head, *_lines(loaded.config, "", loaded.origins)])
 
 
-def whereabouts(loaded: Loaded) -> str:
+def config_source(loaded: Loaded) -> str:
     """Return the path of the configuration, or a sentence that there is none."""
     if loaded.path.exists():
         return str(loaded.path)

@@ -53,7 +53,7 @@ from ...state.tables import inbox, meta, outbox
 from ...state.tables.approvals import ALWAYS
 from ..probes import ask_model, ask_servers
 from ..start_check import web_and_model_findings
-from .service_command import ON_A_MAC, file_of, look
+from .service_command import ON_A_MAC, find_service, service_file
 
 LITTLE_SPACE = 1_000_000_000
 NO_SPACE = 100_000_000
@@ -335,13 +335,13 @@ def service(installation: Installation) -> Iterator[Finding]:
         return
     scopes: tuple[Scope, ...] = ("user", "system")
     for scope in scopes:
-        if not file_of(scope).exists() or (place := look(scope)).found is None:
+        if not service_file(scope).exists() or (place := find_service(scope)).found is None:
             continue
         again = "Run `hermes-trio service install" + (" --system`." if scope == "system" else "`.")
-        if place.standing is ServiceFileState.ANOTHER_HOME:
+        if place.state is ServiceFileState.ANOTHER_HOME:
             yield Finding("warning", f"{place.file} is the service of another home")
             continue
-        if place.standing is ServiceFileState.EDITED:
+        if place.state is ServiceFileState.EDITED:
             yield Finding("warning", f"{place.file} was edited", "Use `systemctl edit` for changes.")
         elif (version := version_of(place.found)) != __version__:
             yield Finding("warning", f"{place.file} was written by version {version}", again)

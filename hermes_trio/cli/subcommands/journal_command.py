@@ -27,7 +27,7 @@ from ...config.config_file import home_directory, load_config
 from ...journal.reader import Reading, journals_here, read_run, runs_here
 from ...journal.record import Record, journal_path
 from ...state.tables import turns
-from ..home_reader import one_line, reading
+from ..home_reader import one_line, open_for_reading
 
 DAY = 86400.0
 
@@ -150,7 +150,7 @@ def _beside_the_rows(
 ) -> Iterator[JournalFinding]:
     """Yield the contradictions between journals and turns."""
     with ExitStack() as opened:
-        known = _turns(opened.enter_context(reading(home))) if (home / "gateway.db").exists() else {}
+        known = _turns(opened.enter_context(open_for_reading(home))) if (home / "gateway.db").exists() else {}
     for session_id, run_id in sorted(runs - set(known)):
         # A journal is opened just before its row is written. After a kill between the two it is empty.
         path = journal_path(root, session_id, run_id)
@@ -173,7 +173,7 @@ def _runs(home: Path, run_id: str) -> bool:
     """Return whether the run has no end in the database."""
     if not (home / "gateway.db").exists():
         return False
-    with reading(home) as db:
+    with open_for_reading(home) as db:
         turn = turns.by_run(db, run_id)
     return turn is not None and turn.ended_at is None
 

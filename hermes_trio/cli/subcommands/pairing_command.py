@@ -20,7 +20,7 @@ from ...base.world import World
 from ...config.config_file import home_directory
 from ...state.tables import pairing
 from ...state.tables.pairing import Person, WrongCode
-from ..home_reader import reading
+from ..home_reader import open_for_reading
 
 
 class NotDone(GatewayError):
@@ -40,7 +40,7 @@ def list_(as_json: bool) -> None:
     waiting: list[Person] = []
     paired: list[Person] = []
     if (home / "gateway.db").exists():
-        with reading(home) as db:
+        with open_for_reading(home) as db:
             waiting, paired = pairing.waiting(db, now), pairing.all_paired(db)
     if as_json:
         report = {"waiting": list(map(asdict, waiting)), "paired": list(map(asdict, paired))}

@@ -73,7 +73,7 @@ class Place:
     """The text that the file has, or None if there is no file."""
 
     @property
-    def standing(self) -> ServiceFileState:
+    def state(self) -> ServiceFileState:
         return service_file_state(self.found, self.text, self.service.home)
 
 
@@ -99,11 +99,11 @@ def command() -> None:
 @_system
 def install(force: bool, scope: Scope) -> None:
     """Write the service file, and print the next steps."""
-    place = look(scope)
+    place = find_service(scope)
     if not ON_A_MAC and not systemd.is_reachable(scope, os.environ):
         raise NoServiceManager(scope)
-    if place.standing in (ServiceFileState.EDITED, ServiceFileState.ANOTHER_HOME) and not force:
-        raise NotOurs(place.file, place.standing)
+    if place.state in (ServiceFileState.EDITED, ServiceFileState.ANOTHER_HOME) and not force:
+        raise NotOurs(place.file, place.state)
     home = place.service.home
     try:
         if scope == "user":  # a system service may have another user, who makes the directory
@@ -131,8 +131,8 @@ def install(force: bool, scope: Scope) -> None:
 @_system
 def show(scope: Scope) -> None:
     """Print the service file, or its future text if it is not installed."""
-    place = look(scope)
-    click.echo(f"{place.file}: {place.standing.value}", err=True)
+    place = find_service(scope)
+    click.echo(f"{place.file}: {place.state.value}", err=True)
     click.echo(place.text if place.found is None else place.found, nl=False)
 
 
@@ -141,12 +141,12 @@ def show(scope: Scope) -> None:
 @_system
 def uninstall(force: bool, scope: Scope) -> None:
     """Stop the service, and remove its file."""
-    place = look(scope)
-    if place.standing is ServiceFileState.NOTHING:
-        click.echo(f"{place.file}: {place.standing.value}")
+    place = find_service(scope)
+    if place.state is ServiceFileState.NOTHING:
+        click.echo(f"{place.file}: {place.state.value}")
         return
-    if place.standing in (ServiceFileState.EDITED, ServiceFileState.ANOTHER_HOME) and not force:
-        raise NotOurs(place.file, place.standing)
+    if place.state in (ServiceFileState.EDITED, ServiceFileState.ANOTHER_HOME) and not force:
+        raise NotOurs(place.file, place.state)
     if ON_A_MAC:
         launchd.disable(scope)
     elif not (answer := systemd.disable(scope, os.environ)).ok:
@@ -170,11 +170,11 @@ def stopping() -> None:
         write_planned_stop_marker(home, int(pid), World(), kind=kind, asked_by="systemd")
 
 
-def look(scope: Scope) -> Place:
+def find_service(scope: Scope) -> Place:
     """Return the service of the home of this environment, with its file."""
     service = service_of_environment(scope)
     text = launchd_plist(service) if ON_A_MAC else systemd_unit(service)
-    file = file_of(scope)
+    file = service_file(scope)
     try:
         found = file.read_text("utf-8")
     except FileNotFoundError:
@@ -184,7 +184,7 @@ def look(scope: Scope) -> Place:
     return Place(service, file, text, found)
 
 
-def file_of(scope: Scope) -> Path:
+def service_file(scope: Scope) -> Path:
     """Return the path of the service file, even if it does not exist."""
     return launchd.plist_file(scope) if ON_A_MAC else systemd.unit_file(scope, os.environ)
 

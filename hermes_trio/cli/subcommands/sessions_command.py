@@ -20,7 +20,7 @@ from ...host.home.home_lock import is_locked, locked_home
 from ...state.tables import sessions, transcript, turns
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import TranscriptRow
-from ..home_reader import at, one_line, print_table, reading
+from ..home_reader import local_time, one_line, open_for_reading, print_table
 from ..terminal_output import visible
 
 SHOWN = 50
@@ -83,7 +83,7 @@ def list_(as_json: bool, search: str | None, limit: int) -> None:
     """List the conversations, the most recently used first."""
     found, total = [], 0
     if (_home() / "gateway.db").exists():
-        with reading(_home()) as db:
+        with open_for_reading(_home()) as db:
             found = _found(db, search, limit) if search else _newest(db, limit)
             (total,) = db.execute("SELECT count(*) FROM sessions").fetchone()
     if as_json:
@@ -93,7 +93,7 @@ def list_(as_json: bool, search: str | None, limit: int) -> None:
         click.echo(f"No session contains {search!r}." if search else "There is no session yet.")
         return
     rows = [
-        (e.session_id, one_line(_chat(e), 40), at(e.updated_at), str(one.turns), one.state, one.found)
+        (e.session_id, one_line(_chat(e), 40), local_time(e.updated_at), str(one.turns), one.state, one.found)
         for one in found
         for e in (one.entry,)
     ]
@@ -109,7 +109,7 @@ def list_(as_json: bool, search: str | None, limit: int) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(session_id: str, as_json: bool) -> None:
     """Print the messages of a conversation."""
-    with reading(_home()) as db:
+    with open_for_reading(_home()) as db:
         listed, rows = _whole(db, session_id)
     if as_json:
         report = {**listed.to_dict(), "messages": [_as_dict(row) for row in rows]}
@@ -118,11 +118,12 @@ def show(session_id: str, as_json: bool) -> None:
     entry, used = listed.entry, listed.entry.usage.total_tokens
     click.echo(f"{entry.session_id}  {visible(_chat(entry))}")
     click.echo(
-        f"Key {visible(entry.session_key)}. Began {at(entry.created_at)}, last used {at(entry.updated_at)}."
+        f"Key {visible(entry.session_key)}. "
+        f"Began {local_time(entry.created_at)}, last used {local_time(entry.updated_at)}."
     )
     click.echo(f"{counted(listed.turns, 'turn')}, {used:,} tokens. {listed.state}".rstrip())
     for row in rows:
-        click.echo(f"\n{at(row.created_at)}  {visible(_speaker(row))}")
+        click.echo(f"\n{local_time(row.created_at)}  {visible(_speaker(row))}")
         click.echo("\n".join(f"  {line}" for line in visible(_text(row)).split("\n")))
 
 
@@ -138,7 +139,7 @@ def show(session_id: str, as_json: bool) -> None:
 )
 def export(session_id: str, form: str) -> None:
     """Write a conversation to standard output."""
-    with reading(_home()) as db:
+    with open_for_reading(_home()) as db:
         listed, rows = _whole(db, session_id)
     if form == "jsonl":
         click.echo(json.dumps({"type": "session", **listed.to_dict()}))
@@ -147,9 +148,13 @@ def export(session_id: str, form: str) -> None:
         return
     entry = listed.entry
     click.echo(f"# {one_line(_chat(entry), 200)}\n")
-    click.echo(f"Session {entry.session_id}, {at(entry.created_at)} to {at(entry.updated_at)}.")
+    click.echo(
+        f"Session {entry.session_id}, {local_time(entry.created_at)} to {local_time(entry.updated_at)}."
+    )
     for row in rows:
-        click.echo(f"\n## {at(row.created_at)} {one_line(_speaker(row), 200)}\n\n{visible(_text(row))}")
+        click.echo(
+            f"\n## {local_time(row.created_at)} {one_line(_speaker(row), 200)}\n\n{visible(_text(row))}"
+        )
 
 
 @command.command()
@@ -160,7 +165,7 @@ def delete(session_id: str, yes: bool) -> None:
     from ..session_deletion import delete_session
 
     home = _home()
-    with reading(home) as db:
+    with open_for_reading(home) as db:
         listed = _listed(db, _entry(db, session_id))
     if not yes:
         what = f"{session_id} ({one_line(_chat(listed.entry))}, {listed.turns} turns)"

@@ -17,7 +17,7 @@ from ...host.home.state_file import STATUS_FILE, GatewayState, read_status
 from ...host.processes.process_identity import is_alive
 from ...host.processes.signals import ask_for_tree
 from ...state.db.damaged import damaged_copies
-from ..last_exit import last_ending, last_life
+from ..last_exit import describe_last_life, last_ending
 
 TREE_TIMEOUT = 5.0
 
@@ -56,7 +56,7 @@ def _print_state(home: Path, *, as_json: bool, tree: bool) -> None:
         click.echo("No gateway is running, and none has run in this home.")
         return
     if not alive:
-        click.echo(f"No gateway is running. {last_life(status, last_ending(home))}")
+        click.echo(f"No gateway is running. {describe_last_life(status, last_ending(home))}")
         return
     click.echo(f"{status.gateway_state}, pid {status.pid}, {counted(status.active_turns, 'running turn')}")
     if status.gateway_state is GatewayState.DRAINING and status.after is None:

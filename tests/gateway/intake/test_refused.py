@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from hermes_trio.base.world import World
-from hermes_trio.cli.last_exit import last_life
+from hermes_trio.cli.last_exit import describe_last_life
 from hermes_trio.gateway.ending.endings_table import Cause, Ending
 from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.home.state_file import Status, read_status
@@ -49,7 +49,7 @@ async def test_the_gateway_ends_when_every_platform_refuses_its_credentials(
     assert trio.current_time() == 0
     status = left(tmp_path)
     assert status.gateway_state == "startup_failed"
-    assert last_life(status, None).count(" refused its token") == 2, "the report names both reasons"
+    assert describe_last_life(status, None).count(" refused its token") == 2, "the report names both reasons"
     for platform in status.platforms.values():
         assert platform.state == "fatal"
         assert "refused its token" in (platform.error or "")
