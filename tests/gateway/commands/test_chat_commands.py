@@ -160,21 +160,21 @@ async def test_every_command_in_every_state(stage: Stage, command: str, state: s
         await trio.sleep(5)
         if state != IDLE:
             # The command may have ended the session, so the turn is looked up in all sessions.
-            assert turn_of(stage, "work") == becomes.get(state)
+            assert outcome_of(stage, "work") == becomes.get(state)
         await trio.sleep(40)
-        assert turn_of(stage, "work") == becomes.get(state, ONGOING[state])
-        open_rows = states(stage)
+        assert outcome_of(stage, "work") == becomes.get(state, ONGOING[state])
+        open_rows = open_states(stage)
         kept = state in KEPT and command in GOES_ON_BY_ITSELF
         assert open_rows == (["pending"] if kept else []), "a command is done when it is stored"
 
 
-def states(stage: Stage) -> list[str]:
+def open_states(stage: Stage) -> list[str]:
     """Return the states of the inbox rows that are not done."""
     with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
         return [state for (state,) in db.execute("SELECT state FROM inbox WHERE state != 'done'")]
 
 
-def turn_of(stage: Stage, said: str) -> str | None:
+def outcome_of(stage: Stage, said: str) -> str | None:
     """Return the outcome of the first turn that answered this message."""
     with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
         found = db.execute(

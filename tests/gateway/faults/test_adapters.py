@@ -18,14 +18,14 @@ from tests.stage import Stage
 T = TypeVar("T")
 
 
-async def fails_when_it_is_cancelled() -> None:
+async def fail_when_cancelled() -> None:
     try:
         await trio.sleep_forever()
     finally:
         raise ValueError("the socket was closed under me")
 
 
-class Wordless(Exception):
+class TextlessError(Exception):
     """An error without a text: `str` of it raises."""
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ async def test_an_error_of_an_adapter_without_a_text_does_not_disturb_other_chat
     stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
     async with stage.life():
         await trio.sleep(1)  # until the platform is connected
-        stage.platform.fails(call, Wordless())
+        stage.platform.fails(call, TextlessError())
         if call == "connect":
             stage.platform.drop()
         await stage.says("work")
@@ -51,7 +51,7 @@ async def test_an_error_of_an_adapter_without_a_text_does_not_disturb_other_chat
         assert stage.platform.chat("7").texts == ["You said: hello"]
 
 
-class Hooked:
+class LinkWrapper:
     """A wrapper of a link, for a link that behaves differently in one way."""
 
     def __init__(self, link: Link) -> None:
@@ -61,7 +61,7 @@ class Hooked:
         return getattr(self._link, name)
 
 
-class Hanging(Hooked):
+class HangingLink(LinkWrapper):
     """A link with a call that hangs once, with a task in it that fails when it is cancelled."""
 
     def __init__(self, link: Link, hangs: str) -> None:
@@ -81,12 +81,12 @@ class Hanging(Hooked):
         if name in self._hangs:
             self._hangs.clear()
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(fails_when_it_is_cancelled)
+                nursery.start_soon(fail_when_cancelled)
                 await trio.sleep_forever()
         return await call()
 
 
-class WithCalls(MemoryPlatform):
+class HangingPlatform(MemoryPlatform):
     """A platform whose links hang once, in the call named by `slow`."""
 
     slow = ""
@@ -94,12 +94,12 @@ class WithCalls(MemoryPlatform):
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:  # type: ignore[override]
         async with super().connect() as link:
-            yield Hanging(link, self.slow)
+            yield HangingLink(link, self.slow)
 
 
 @pytest.mark.parametrize("call", ["send", "edit", "typing"])
 async def test_a_call_with_a_failing_task_can_time_out(stage: Stage, call: str) -> None:
-    platform = stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
+    platform = stage.platform = HangingPlatform(traits=Traits(edits=True, typing=True))
     platform.slow = call
     stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).says("Two."))
     async with stage.life():
@@ -113,7 +113,7 @@ async def test_a_call_with_a_failing_task_can_time_out(stage: Stage, call: str) 
 
 @pytest.mark.parametrize("call", ["send", "edit", "typing"])
 async def test_a_call_with_a_failing_task_does_not_disturb_a_stop(stage: Stage, call: str) -> None:
-    platform = stage.platform = WithCalls(traits=Traits(edits=True, typing=True))
+    platform = stage.platform = HangingPlatform(traits=Traits(edits=True, typing=True))
     platform.slow = call
     stage.agent.on("work", Script().says("One. ", pieces=3, seconds=5).hangs())
     async with stage.life() as gateway:
@@ -123,18 +123,18 @@ async def test_a_call_with_a_failing_task_does_not_disturb_a_stop(stage: Stage, 
     assert [turn.outcome for turn in stage.turns()] == ["cut"]
 
 
-class WithTasks(MemoryPlatform):
+class FailingTaskPlatform(MemoryPlatform):
     """A platform whose connection is a nursery with a task that fails when it is cancelled."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:  # type: ignore[override]
         async with super().connect() as link, trio.open_nursery() as nursery:
-            nursery.start_soon(fails_when_it_is_cancelled)
+            nursery.start_soon(fail_when_cancelled)
             yield link
 
 
 async def test_a_stop_is_no_crash_if_closing_a_connection_fails(stage: Stage) -> None:
-    stage.platform = WithTasks(traits=Traits(edits=True, typing=True))
+    stage.platform = FailingTaskPlatform(traits=Traits(edits=True, typing=True))
     async with stage.life() as gateway:
         await stage.says("hello")
         await trio.sleep(5)
@@ -142,7 +142,7 @@ async def test_a_stop_is_no_crash_if_closing_a_connection_fails(stage: Stage) ->
     assert stage.platform.chat("42").texts == ["You said: hello"]
 
 
-class Receiving(Hooked):
+class ImpossibleLink(LinkWrapper):
     """A link that receives an impossible event before all others."""
 
     def __init__(self, link: Link, what: list[object]) -> None:
@@ -156,7 +156,7 @@ class Receiving(Hooked):
             yield event
 
 
-class Mistaken(MemoryPlatform):
+class ImpossiblePlatform(MemoryPlatform):
     """A platform that receives an impossible event once."""
 
     def __init__(self, what: object) -> None:
@@ -166,10 +166,10 @@ class Mistaken(MemoryPlatform):
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:  # type: ignore[override]
         async with super().connect() as link:
-            yield Receiving(link, self._what)  # type: ignore[misc]
+            yield ImpossibleLink(link, self._what)  # type: ignore[misc]
 
 
-def said(text: object = "hi", chat: object = "42", **more: object) -> object:
+def event(text: object = "hi", chat: object = "42", **more: object) -> object:
     where = {
         name: more.pop(name) for name in ("user_name", "account", "platform", "chat_type") if name in more
     }
@@ -182,21 +182,21 @@ def said(text: object = "hi", chat: object = "42", **more: object) -> object:
     [
         pytest.param(None, id="nothing"),
         pytest.param({"text": "hi"}, id="no event"),
-        pytest.param(said(None), id="no text"),
-        pytest.param(said(5), id="a number for a text"),
-        pytest.param(said(chat=42), id="a number for a chat"),
-        pytest.param(said(chat=None), id="no chat"),
-        pytest.param(said(chat="4" * 2000), id="an id that makes no key"),
-        pytest.param(said(message_id=7), id="a number for a message id"),
-        pytest.param(said(kind="odd"), id="an unknown kind"),
-        pytest.param(said(chat_type="odd"), id="an unknown kind of chat"),
-        pytest.param(said(user_name=object()), id="a name that is none"),
-        pytest.param(said(account="nobody"), id="another account"),
-        pytest.param(said(platform="other"), id="another platform"),
+        pytest.param(event(None), id="no text"),
+        pytest.param(event(5), id="a number for a text"),
+        pytest.param(event(chat=42), id="a number for a chat"),
+        pytest.param(event(chat=None), id="no chat"),
+        pytest.param(event(chat="4" * 2000), id="an id that makes no key"),
+        pytest.param(event(message_id=7), id="a number for a message id"),
+        pytest.param(event(kind="odd"), id="an unknown kind"),
+        pytest.param(event(chat_type="odd"), id="an unknown kind of chat"),
+        pytest.param(event(user_name=object()), id="a name that is none"),
+        pytest.param(event(account="nobody"), id="another account"),
+        pytest.param(event(platform="other"), id="another platform"),
     ],
 )
 async def test_an_impossible_event_ends_only_the_link_of_its_adapter(stage: Stage, what: object) -> None:
-    stage.platform = Mistaken(what)
+    stage.platform = ImpossiblePlatform(what)
     async with stage.life():
         await trio.sleep(100)
         await stage.says("hello", chat="7")

@@ -19,7 +19,7 @@ from tests.stage import Stage
 LOGS = "gateway.db-wal", "gateway.db-shm"
 
 
-def said(path: Path) -> list[str]:
+def messages_in(path: Path) -> list[str]:
     """Return the messages in a database, read by a connection of another program."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -96,7 +96,7 @@ async def test_a_removed_database_is_saved_and_the_next_life_has_all_of_it(
         await trio.sleep(60)
         assert stage.platform.chat("42").texts[-1] == "You said: after"
         assert [turn.outcome for turn in stage.turns()] == ["answered"] * 4
-    assert said(stage.home / "gateway.db") == ["before 0", "before 1", "before 2", "after"]
+    assert messages_in(stage.home / "gateway.db") == ["before 0", "before 1", "before 2", "after"]
     assert not list(stage.home.glob("*.part"))
 
 
@@ -117,9 +117,9 @@ async def test_a_replaced_database_stays_untouched_with_a_copy_of_ours_beside_it
         await trio.sleep(5)
         assert stage.ended_at is not None
     [saved] = stage.home.glob("gateway.db.saved-*")
-    assert said(saved) == ["old", "before", "after"]
+    assert messages_in(saved) == ["old", "before", "after"]
     if with_logs:
-        assert said(stage.home / "gateway.db") == ["old"]
+        assert messages_in(stage.home / "gateway.db") == ["old"]
     else:
         assert not any((stage.home / name).exists() for name in LOGS), (
             "a log of our database would be mixed into the new one"
@@ -127,7 +127,7 @@ async def test_a_replaced_database_stays_untouched_with_a_copy_of_ours_beside_it
     async with stage.life():
         await trio.sleep(60)
         assert stage.platform.chat("42").texts.count("You said: after") == 1
-    assert said(saved) == ["old", "before", "after"]
+    assert messages_in(saved) == ["old", "before", "after"]
 
 
 async def test_a_turn_on_a_removed_database_is_told_of_the_ending_and_resumed(stage: Stage) -> None:
@@ -174,4 +174,4 @@ async def test_a_stop_of_an_idle_gateway_saves_a_removed_database(stage: Stage) 
         await trio.sleep(1)
         remove_database_and_log(stage.home)
         gateway.stop()
-    assert said(stage.home / "gateway.db") == ["before"]
+    assert messages_in(stage.home / "gateway.db") == ["before"]

@@ -99,7 +99,7 @@ class Month:
 WORDS = [f"word{number}" for number in range(500)]
 
 
-async def played(stage: Stage, *, days: int, chats_a_day: int) -> dict[int, Size]:
+async def play_days(stage: Stage, *, days: int, chats_a_day: int) -> dict[int, Size]:
     month = Month(stage, chats_a_day)
     stage.agent.on("work all night", Script().says("I begin.").takes(10 * HOUR).says("Done."))
     sizes = {}
@@ -110,7 +110,7 @@ async def played(stage: Stage, *, days: int, chats_a_day: int) -> dict[int, Size
     return sizes
 
 
-def flat(sizes: dict[int, Size], what: Callable[[Size], int], *, slack: float) -> None:
+def check_flat(sizes: dict[int, Size], what: Callable[[Size], int], *, slack: float) -> None:
     """Check that the last third of the days is not larger than the second, after the first deletions."""
     days = len(sizes)
     second = [what(sizes[day]) for day in range(days // 3, 2 * days // 3)]
@@ -128,10 +128,10 @@ def flat(sizes: dict[int, Size], what: Callable[[Size], int], *, slack: float) -
 async def test_the_size_of_a_home_does_not_grow_within_a_month(
     stage: Stage, days: int, chats_a_day: int
 ) -> None:
-    sizes = await played(stage, days=days, chats_a_day=chats_a_day)
+    sizes = await play_days(stage, days=days, chats_a_day=chats_a_day)
     print(*(f"day {day}: {size}" for day, size in sizes.items()), sep="\n")  # shown if the test fails
-    flat(sizes, lambda size: size.files, slack=0.2)
-    flat(sizes, lambda size: size.rows, slack=0.2)
-    flat(sizes, lambda size: size.index, slack=1.0)
-    flat(sizes, lambda size: size.pages, slack=0.2)
-    flat(sizes, lambda size: size.objects, slack=0.05)
+    check_flat(sizes, lambda size: size.files, slack=0.2)
+    check_flat(sizes, lambda size: size.rows, slack=0.2)
+    check_flat(sizes, lambda size: size.index, slack=1.0)
+    check_flat(sizes, lambda size: size.pages, slack=0.2)
+    check_flat(sizes, lambda size: size.objects, slack=0.05)

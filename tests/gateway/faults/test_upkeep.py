@@ -30,7 +30,7 @@ HOUR = 3600.0
 SHORT = RetentionConfig(inbox_days=1, outbox_days=2, spool_days=3, journal_days=4, session_days=6)
 
 
-def keeping(config: GatewayConfig, **changed: Any) -> GatewayConfig:
+def with_short_retention(config: GatewayConfig, **changed: Any) -> GatewayConfig:
     return msgspec.structs.replace(config, retention=SHORT, **changed)
 
 
@@ -45,7 +45,7 @@ def journals(stage: Stage) -> list[str]:
 
 
 async def test_each_kind_of_data_is_kept_for_its_time_only(stage: Stage) -> None:
-    stage.config = keeping(stage.config)
+    stage.config = with_short_retention(stage.config)
     async with stage.life():
         await stage.says("hello")
         seen = []
@@ -74,7 +74,7 @@ async def test_each_kind_of_data_is_kept_for_its_time_only(stage: Stage) -> None
 
 
 async def test_a_session_in_use_keeps_its_old_messages(stage: Stage) -> None:
-    stage.config = keeping(stage.config)
+    stage.config = with_short_retention(stage.config)
     async with stage.life():
         for day in range(14):
             await stage.says(f"day {day}")
@@ -104,7 +104,7 @@ async def test_a_running_turn_keeps_its_journal_and_its_session(stage: Stage) ->
 
 async def test_files_without_a_row_are_deleted_by_their_own_age(stage: Stage) -> None:
     """Files without a row come from a kill between the two writes."""
-    stage.config = keeping(stage.config)
+    stage.config = with_short_retention(stage.config)
 
     def file(name: str, age: float) -> Path:
         path = stage.home / name
@@ -120,7 +120,7 @@ async def test_files_without_a_row_are_deleted_by_their_own_age(stage: Stage) ->
     theirs = [file("journal/notes.txt", 99 * DAY), file("journal/gone too/r1.txt", 99 * DAY)]
     async with stage.life() as gateway:
         await stage.says("start the server")
-        row = in_background(stage, "p3", started_at=stage.world.time())
+        row = background_row(stage, "p3", started_at=stage.world.time())
         await gateway.home.database.write(processes.add, row)
         silent = file("spools/p3", 99 * DAY)
         await trio.sleep(HOUR)
@@ -134,7 +134,7 @@ async def test_files_without_a_row_are_deleted_by_their_own_age(stage: Stage) ->
 async def test_a_failing_deletion_does_not_prevent_the_others(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stage.config = keeping(stage.config)
+    stage.config = with_short_retention(stage.config)
     async with stage.life():
         await stage.says("hello")
         (stage.home / "spools").write_text("no directory")
@@ -146,7 +146,7 @@ async def test_a_failing_deletion_does_not_prevent_the_others(
 
 
 async def test_upkeep_after_a_long_stop_is_done_a_minute_after_the_start(stage: Stage) -> None:
-    stage.config = keeping(stage.config)
+    stage.config = with_short_retention(stage.config)
     async with stage.life():
         await stage.says("hello")
     await trio.sleep(100 * DAY)
@@ -161,18 +161,18 @@ async def test_upkeep_after_a_long_stop_is_done_a_minute_after_the_start(stage: 
 # --- resets, which are decided at the next use of a session ---
 
 
-def in_background(stage: Stage, name: str, *, started_at: float, pid: int = 1) -> ProcessRow:
+def background_row(stage: Stage, name: str, *, started_at: float, pid: int = 1) -> ProcessRow:
     return ProcessRow(name, stage.entry().session_id, "a life", pid, 1.0, "serve", True, started_at)
 
 
 async def test_a_session_with_an_old_background_process_is_reset(stage: Stage) -> None:
     reset = SessionReset(mode="idle", idle_minutes=60, bg_process_max_age_hours=24)
-    stage.config = keeping(stage.config, session_reset=reset)
+    stage.config = with_short_retention(stage.config, session_reset=reset)
     async with stage.life() as gateway:
         await stage.says("start the server")
         first = stage.entry().session_id
         await gateway.home.database.write(
-            processes.add, in_background(stage, "p1", started_at=stage.world.time())
+            processes.add, background_row(stage, "p1", started_at=stage.world.time())
         )
         await trio.sleep(23 * HOUR)
         await stage.says("is it up?")
@@ -199,7 +199,7 @@ async def watched() -> AsyncIterator[Guard]:
 async def test_a_process_that_ended_unnoticed_does_not_prevent_a_reset(stage: Stage) -> None:
     stage.guarded = watched
     reset = SessionReset(mode="idle", idle_minutes=60, bg_process_max_age_hours=100_000)
-    stage.config = keeping(stage.config, session_reset=reset)
+    stage.config = with_short_retention(stage.config, session_reset=reset)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as server:
         living = process_identity.find(server.pid)
         assert living is not None

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 CODE = re.compile(rf"pairing approve ([{ALPHABET}]{{8}})\n")
 
 
-def who(user: str | None = "42", chat: str = "42", **more: Any) -> SessionSource:
+def source_of(user: str | None = "42", chat: str = "42", **more: Any) -> SessionSource:
     return SessionSource("memory", chat, user_id=user, **more)
 
 
@@ -41,19 +41,19 @@ def who(user: str | None = "42", chat: str = "42", **more: Any) -> SessionSource
 @pytest.mark.parametrize(
     ("source", "listed"),
     [
-        (who(), True),
-        (who("43"), False),
-        (who("43", user_id_alt="42"), True),
-        (who("42", chat="-7", chat_type="group"), True),
-        (who("43", chat="42", chat_type="group"), False),
-        (who(None), True),
-        (who(None, chat="43"), False),
-        (who(None, chat="42", chat_type="group"), False),
-        (who(None, chat="42", chat_type="channel"), False),
-        (who(""), True),
-        (who("4"), False),
-        (who("421"), False),
-        (who("042"), False),
+        (source_of(), True),
+        (source_of("43"), False),
+        (source_of("43", user_id_alt="42"), True),
+        (source_of("42", chat="-7", chat_type="group"), True),
+        (source_of("43", chat="42", chat_type="group"), False),
+        (source_of(None), True),
+        (source_of(None, chat="43"), False),
+        (source_of(None, chat="42", chat_type="group"), False),
+        (source_of(None, chat="42", chat_type="channel"), False),
+        (source_of(""), True),
+        (source_of("4"), False),
+        (source_of("421"), False),
+        (source_of("042"), False),
     ],
 )
 def test_a_list_names_people_and_not_chats(source: SessionSource, listed: bool) -> None:
@@ -65,15 +65,15 @@ def test_a_list_names_people_and_not_chats(source: SessionSource, listed: bool) 
 @pytest.mark.parametrize("chat_type", ["group", "channel", "thread"])
 def test_allow_all_lets_in_only_people_with_an_id(chat_type: Any) -> None:
     everybody = PlatformConfig(allow_from="all")
-    assert is_listed(everybody, who("1", chat_type=chat_type))
-    assert not is_listed(everybody, who(None, chat_type=chat_type))
-    assert not is_listed(everybody, who(None, chat=""))
+    assert is_listed(everybody, source_of("1", chat_type=chat_type))
+    assert not is_listed(everybody, source_of(None, chat_type=chat_type))
+    assert not is_listed(everybody, source_of(None, chat=""))
 
 
 @given(st.text(max_size=5), st.lists(st.text(min_size=1, max_size=5), max_size=4))
 def test_a_similar_id_lets_in_nobody(user: str, listed: list[str]) -> None:
     config = PlatformConfig(allow_from=tuple(listed))
-    assert is_listed(config, who(user, chat="", chat_type="group")) is (user in listed)
+    assert is_listed(config, source_of(user, chat="", chat_type="group")) is (user in listed)
 
 
 @pytest.mark.parametrize(
@@ -89,21 +89,21 @@ def test_a_similar_id_lets_in_nobody(user: str, listed: list[str]) -> None:
 def test_a_platform_with_a_list_offers_pairing_only_if_configured(
     config: PlatformConfig, offered: bool
 ) -> None:
-    assert offers_pairing(config, who()) is offered
+    assert offers_pairing(config, source_of()) is offered
     for chat_type in ("group", "channel", "thread"):
-        assert offers_pairing(config, who(chat_type=chat_type)) is False, (
+        assert offers_pairing(config, source_of(chat_type=chat_type)) is False, (
             "everybody in the group would read the code"
         )
-    assert offers_pairing(config, who(None, chat="")) is False
+    assert offers_pairing(config, source_of(None, chat="")) is False
 
 
 async def test_a_platform_without_configuration_lets_in_nobody(home: Home, world: World) -> None:
     access = Access(GatewayConfig(), home.database, world)
-    assert await access.new_code(who()) is None
+    assert await access.new_code(source_of()) is None
     await home.database.write(pairing.ask, Person("memory", "42", None, world.time()), pairing.sealed("X"))
     await home.database.write(pairing.approve, "X", world.time())
-    assert not await access.may_talk(who())
-    assert not await access.is_admin(who())
+    assert not await access.may_talk(source_of())
+    assert not await access.is_admin(source_of())
 
 
 async def test_listed_admins_are_the_only_admins(home: Home, world: World) -> None:
@@ -113,7 +113,7 @@ async def test_listed_admins_are_the_only_admins(home: Home, world: World) -> No
 
     await home.database.write(pairing.ask, Person("memory", "44", None, world.time()), pairing.sealed("X"))
     await home.database.write(pairing.approve, "X", world.time())
-    people = [who("42"), who("43"), who("44"), who("45")]
+    people = [source_of("42"), source_of("43"), source_of("44"), source_of("45")]
     nobody_named, named = (
         access(allow_from=("42", "43")),
         access(allow_from=("43",), allow_admin_from=("42",)),
@@ -121,7 +121,7 @@ async def test_listed_admins_are_the_only_admins(home: Home, world: World) -> No
     assert [await nobody_named.is_admin(one) for one in people] == [True, True, True, False]
     assert [await named.is_admin(one) for one in people] == [True, False, False, False]
     assert [await named.may_talk(one) for one in people] == [True, True, True, False]
-    assert not await access(allow_from="all", allow_admin_from=("42",)).is_admin(who("43"))
+    assert not await access(allow_from="all", allow_admin_from=("42",)).is_admin(source_of("43"))
     open_to_all = access(allow_from="all")
     assert [await open_to_all.may_talk(one) for one in people] == [True, True, True, True]
     assert [await open_to_all.is_admin(one) for one in people] == [False, False, False, False]
@@ -143,22 +143,22 @@ async def test_an_approval_is_given_by_the_person_of_the_turn_or_an_admin(
     home: Home, world: World, config: dict[str, Any], own: bool, of_another: bool
 ) -> None:
     access = Access(GatewayConfig(platforms={"memory": PlatformConfig(**config)}), home.database, world)
-    assert await access.may_approve(who("42"), {"42"}) is own
-    assert await access.may_approve(who("42"), {"43"}) is of_another
+    assert await access.may_approve(source_of("42"), {"42"}) is own
+    assert await access.may_approve(source_of("42"), {"43"}) is of_another
     door = Access(access.config, home.database, world, own_doors=("memory",))
-    assert await door.may_approve(who("42"), {"43"}), "the holder of the API key is the owner"
+    assert await door.may_approve(source_of("42"), {"43"}), "the holder of the API key is the owner"
 
 
 async def test_pairing_stores_the_id_that_never_changes(home: Home, world: World) -> None:
     access = Access(GatewayConfig(platforms={"memory": PlatformConfig()}), home.database, world)
-    source = who("+4912", user_id_alt="uuid")
+    source = source_of("+4912", user_id_alt="uuid")
     assert ids_of(source) == ("uuid", "+4912")
     code = await access.new_code(source)
     assert code is not None
     approved = await home.database.write(pairing.approve, code, world.time())
     assert approved == Person("memory", "uuid", None, world.time())
-    assert await access.may_talk(who("+4913", user_id_alt="uuid")), "a new number, the same person"
-    assert not await access.may_talk(who("+4912", user_id_alt="another"))
+    assert await access.may_talk(source_of("+4913", user_id_alt="uuid")), "a new number, the same person"
+    assert not await access.may_talk(source_of("+4912", user_id_alt="another"))
 
 
 # --- the gateway -------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-def shown(stage: Stage, chat: str = "42") -> list[str]:
+def codes_in(stage: Stage, chat: str = "42") -> list[str]:
     """Return the pairing codes that were sent to a chat."""
     return [found[1] for text in stage.platform.chat(chat).texts if (found := CODE.search(text))]
 
@@ -210,7 +210,7 @@ async def test_a_stranger_gets_a_code_and_none_of_their_messages_is_stored(
         await strict.says("/restart")
         await strict.says("/stop")
         await trio.sleep(5)
-        [code] = shown(strict)
+        [code] = codes_in(strict)
         assert len(strict.platform.chat("42").texts) == 1
         assert strict.agent.began == []
         assert [rows(strict, table) for table in ("inbox", "sessions", "outbox")] == [0, 0, 0]
@@ -263,14 +263,14 @@ async def test_codes_for_strangers_are_limited_in_number(strict: Stage) -> None:
                 await strict.says("hello", chat=chat)
             await trio.sleep(20)
         # In twenty minutes three people get a code at 0 and at 10 minutes; the last hello is at 19 min 40 s.
-        assert [len(shown(strict, chat)) for chat in "12345"] == [2, 2, 2, 0, 0]
+        assert [len(codes_in(strict, chat)) for chat in "12345"] == [2, 2, 2, 0, 0]
         assert sum(len(strict.platform.chat(chat).texts) for chat in "12345") == 6
 
 
 async def test_an_approved_code_lets_in_its_person_without_a_restart(strict: Stage) -> None:
     async with strict.life() as gateway:
         await strict.says("hello")
-        [code] = shown(strict)
+        [code] = codes_in(strict)
         await trio.sleep(3599)
         with deciding(strict.home / "gateway.db") as db:
             assert isinstance(pairing.approve(db, code, strict.world.time()), Person)
@@ -292,21 +292,21 @@ async def test_an_approved_code_lets_in_its_person_without_a_restart(strict: Sta
 async def test_an_expired_code_lets_in_nobody(strict: Stage) -> None:
     async with strict.life():
         await strict.says("hello")
-        [code] = shown(strict)
+        [code] = codes_in(strict)
         await trio.sleep(3600)
         with deciding(strict.home / "gateway.db") as db:
             assert not isinstance(pairing.approve(db, code, strict.world.time()), Person)
         await strict.says("hello")
         await trio.sleep(5)
         assert strict.agent.began == []
-        assert len(shown(strict)) == 2
+        assert len(codes_in(strict)) == 2
 
 
 async def test_the_owner_decides_at_another_terminal_while_the_gateway_runs(strict: Stage) -> None:
     strict.world = World()  # both processes need the same time of day
     async with strict.life():
         await strict.says("hello")
-        [code] = shown(strict)
+        [code] = codes_in(strict)
         assert "waiting  memory 42" in command_line(strict, "list").stdout
         approved = command_line(strict, "approve", code)
         assert (approved.returncode, approved.stderr) == (0, "")
@@ -318,14 +318,14 @@ async def test_the_owner_decides_at_another_terminal_while_the_gateway_runs(stri
         await strict.says("hello again")
         await trio.sleep(5)
         assert [said for said, _ in strict.agent.began] == ["hello"]
-        assert len(shown(strict)) == 2, "a revoked person may ask for a new code"
+        assert len(codes_in(strict)) == 2, "a revoked person may ask for a new code"
 
 
 async def test_a_revoked_person_is_refused_at_the_next_message_and_not_resumed(strict: Stage) -> None:
     strict.agent.on("hang", Script().says("I begin.").hangs())
     async with strict.life():
         await strict.says("hello")
-        [code] = shown(strict)
+        [code] = codes_in(strict)
         with deciding(strict.home / "gateway.db") as db:
             pairing.approve(db, code, strict.world.time())
         await strict.says("hang")

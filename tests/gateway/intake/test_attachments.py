@@ -39,22 +39,22 @@ def event(*files: Attachment, text: str = "", number: str = "900") -> MessageEve
     return MessageEvent(source, text, number, attachments=files)
 
 
-async def sent(stage: Stage, *files: Attachment, text: str = "", number: str = "900") -> str:
+async def send_files(stage: Stage, *files: Attachment, text: str = "", number: str = "900") -> str:
     """Send a message with these files, and return the prompt of the agent."""
     await stage.platform.deliver(event(*files, text=text, number=number)).wait()
     await trio.sleep(70)
     return stage.agent.prompts[-1]
 
 
-def kept(stage: Stage) -> list[str]:
+def stored_files(stage: Stage) -> list[str]:
     return sorted(path.name for path in (stage.home / "files").rglob("*") if path.is_file())
 
 
 async def test_a_file_is_stored_before_the_agent_is_asked(stage: Stage) -> None:
     async with stage.life():
         photo = Attachment("photo", "cat.png", "image/png", file_id="file-1")
-        prompt = await sent(stage, photo, text="What is this?")
-    [name] = kept(stage)
+        prompt = await send_files(stage, photo, text="What is this?")
+    [name] = stored_files(stage)
     place = files_of(stage.home, stage.entry().session_id) / name
     assert prompt == f"What is this?\n[Sent along: photo cat.png (image/png, 1 kB): {place}]"
     assert place.read_bytes() == CAT
@@ -64,7 +64,7 @@ async def test_a_file_is_stored_before_the_agent_is_asked(stage: Stage) -> None:
 
 async def test_a_file_without_a_text_is_a_prompt_too_and_stays_in_the_transcript(stage: Stage) -> None:
     async with stage.life():
-        prompt = await sent(stage, Attachment("voice", file_id="file-1"))
+        prompt = await send_files(stage, Attachment("voice", file_id="file-1"))
         assert prompt.startswith("[Sent along: voice (1 kB): ")
         assert prompt.endswith("-voice.ogg]")
         db = sqlite3.connect(stage.home / "gateway.db")
@@ -78,8 +78,8 @@ async def test_a_file_without_a_text_is_a_prompt_too_and_stays_in_the_transcript
 )
 async def test_a_file_name_cannot_lead_out_of_its_directory(stage: Stage, name: str) -> None:
     async with stage.life():
-        prompt = await sent(stage, Attachment("document", name, file_id="file-1"))
-    [kept_name] = kept(stage)
+        prompt = await send_files(stage, Attachment("document", name, file_id="file-1"))
+    [kept_name] = stored_files(stage)
     assert len(kept_name) < 100
     assert [path.parent.parent for path in (stage.home / "files").rglob("*") if path.is_file()] == [
         stage.home / "files"
@@ -101,31 +101,31 @@ async def test_a_file_that_cannot_be_fetched_is_named_with_the_reason(
     stage: Stage, file: Attachment, why: str
 ) -> None:
     async with stage.life():
-        prompt = await sent(stage, file)
+        prompt = await send_files(stage, file)
     assert "not fetched: " + why in prompt
-    assert kept(stage) == []
+    assert stored_files(stage) == []
 
 
 async def test_a_file_longer_than_announced_is_not_stored(stage: Stage) -> None:
     stage.platform.files["file-1"] = bytes(attachments.MOST_BYTES + 1)
     async with stage.life():
-        prompt = await sent(stage, Attachment("photo", size=1, file_id="file-1"))
+        prompt = await send_files(stage, Attachment("photo", size=1, file_id="file-1"))
     assert "not fetched: The file has 20000001 bytes." in prompt
-    assert kept(stage) == []
+    assert stored_files(stage) == []
 
 
 @pytest.mark.parametrize("error", [LinkLost("no"), OutcomeUnknown("no"), RuntimeError("a mistake")])
 async def test_a_failed_fetch_does_not_prevent_the_answer(stage: Stage, error: Exception) -> None:
     stage.platform.fails("fetch", error)
     async with stage.life():
-        await sent(stage, Attachment("photo", file_id="file-1"), text="look")
+        await send_files(stage, Attachment("photo", file_id="file-1"), text="look")
         assert stage.platform.chat("42").texts != []
 
 
 async def test_a_hanging_fetch_delays_the_answer_by_at_most_a_minute(stage: Stage) -> None:
     stage.platform.hangs("fetch")
     async with stage.life():
-        prompt = await sent(stage, Attachment("photo", file_id="file-1"), text="look")
+        prompt = await send_files(stage, Attachment("photo", file_id="file-1"), text="look")
     assert prompt == "look\n[Sent along: photo; not fetched: it did not come in time]"
     assert stage.agent.began[0][1] == pytest.approx(attachments.FETCH_WITHIN, abs=2)
 
@@ -133,29 +133,31 @@ async def test_a_hanging_fetch_delays_the_answer_by_at_most_a_minute(stage: Stag
 async def test_a_file_of_a_platform_without_files_is_named_with_the_reason(stage: Stage) -> None:
     stage.platform = MemoryPlatform(traits=Traits(edits=True))
     async with stage.life():
-        assert "this platform hands out no files" in await sent(stage, Attachment("photo", file_id="file-1"))
+        assert "this platform hands out no files" in await send_files(
+            stage, Attachment("photo", file_id="file-1")
+        )
 
 
 async def test_a_retried_file_is_named_once(stage: Stage) -> None:
     async with stage.life():
-        await sent(stage, Attachment("photo", file_id="file-1"), text="look")
+        await send_files(stage, Attachment("photo", file_id="file-1"), text="look")
         await stage.says("/retry")
         await trio.sleep(70)
     assert stage.agent.prompts[0] == stage.agent.prompts[1]
-    assert len(kept(stage)) == 1
+    assert len(stored_files(stage)) == 1
 
 
 async def test_files_beyond_the_limit_are_not_fetched(stage: Stage) -> None:
     files = [Attachment("photo", f"{n}.png", file_id=f"id-{n}") for n in range(attachments.MOST_FILES + 5)]
     stage.platform.files |= {f"id-{n}": CAT for n in range(len(files))}
     async with stage.life():
-        prompt = await sent(stage, *files)
+        prompt = await send_files(stage, *files)
     assert (prompt.count(": /"), prompt.count("not fetched")) == (attachments.MOST_FILES, 5)
 
 
 async def test_files_are_deleted_after_a_week(stage: Stage) -> None:
     async with stage.life():
-        await sent(stage, Attachment("photo", file_id="file-1"))
+        await send_files(stage, Attachment("photo", file_id="file-1"))
         [path] = [path for path in (stage.home / "files").rglob("*") if path.is_file()]
         long_ago = time.time() - 10_000 * 86400
         os.utime(path, (long_ago, long_ago))
@@ -189,7 +191,7 @@ async def test_an_unreadable_event_is_stored_and_not_answered(
     assert [said for said, _ in stage.agent.began] == ["hello"]
 
 
-class Sends(Agent):
+class SendingAgent(Agent):
     """An agent that sends a file with each answer."""
 
     took: bool | None = None
@@ -202,7 +204,7 @@ class Sends(Agent):
 
 async def test_a_sent_file_comes_unchanged_before_the_answer(stage: Stage) -> None:
     stage.platform = MemoryPlatform(traits=Traits(edits=True, sends_files=True))
-    stage.agent = Sends()
+    stage.agent = SendingAgent()
     async with stage.life():
         await stage.says("send me a cat")
         await trio.sleep(5)
@@ -215,7 +217,7 @@ async def test_a_sent_file_comes_unchanged_before_the_answer(stage: Stage) -> No
 
 
 async def test_no_file_is_stored_for_a_platform_that_takes_none(stage: Stage) -> None:
-    stage.agent = agent = Sends()
+    stage.agent = agent = SendingAgent()
     async with stage.life():
         await stage.says("send me a cat")
         await trio.sleep(5)

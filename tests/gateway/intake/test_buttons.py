@@ -25,7 +25,7 @@ def stage(stage: Stage) -> Stage:
     return stage
 
 
-def got(stage: Stage) -> list[str | None]:
+def answers_in(stage: Stage) -> list[str | None]:
     assert isinstance(stage.agent, AskingAgent)
     return stage.agent.got
 
@@ -43,7 +43,7 @@ async def test_a_press_answers_a_question_and_removes_its_buttons(stage: Stage) 
         assert len(labels(chat)[2]) <= 60
         await stage.platform.presses("blue")
         await trio.sleep(1)
-    assert got(stage) == ["blue"]
+    assert answers_in(stage) == ["blue"]
     assert chat.messages[0].text.endswith("→ blue")
     assert labels(chat) == []
     assert chat.last == "It was blue."
@@ -59,7 +59,7 @@ async def test_an_approval_has_a_button_for_each_answer(stage: Stage, label: str
         await trio.sleep(1)
         await stage.platform.presses(label)
         await trio.sleep(1)
-    assert got(stage) == [means]
+    assert answers_in(stage) == [means]
     assert labels(stage.platform.chat("42")) == []
 
 
@@ -79,7 +79,7 @@ async def test_a_typed_answer_removes_the_buttons_too(stage: Stage) -> None:
         await trio.sleep(1)
         await stage.says("2")
         await trio.sleep(1)
-    assert (got(stage), labels(stage.platform.chat("42"))) == (["blue"], [])
+    assert (answers_in(stage), labels(stage.platform.chat("42"))) == (["blue"], [])
 
 
 async def test_a_second_press_gets_a_notice_and_begins_no_turn(stage: Stage) -> None:
@@ -91,7 +91,7 @@ async def test_a_second_press_gets_a_notice_and_begins_no_turn(stage: Stage) -> 
         await trio.sleep(1)
         await stage.platform.deliver(late).wait()
         await trio.sleep(1)
-    assert got(stage) == ["blue"]
+    assert answers_in(stage) == ["blue"]
     assert stage.platform.chat("42").last == texts.pressed_in_vain()
     assert len(stage.turns()) == 1
     assert stage.pending() == []
@@ -114,11 +114,11 @@ async def test_a_question_to_one_person_is_answered_by_that_person_only(stage: S
         await trio.sleep(1)
         await stage.platform.presses("red", chat="-1", chat_type="group", user="8")
         await trio.sleep(1)
-        assert got(stage) == []
+        assert answers_in(stage) == []
         assert stage.platform.chat("-1").last == texts.pressed_in_vain()
         await stage.platform.presses("blue", chat="-1", chat_type="group", user="7")
         await trio.sleep(1)
-    assert got(stage) == ["blue"]
+    assert answers_in(stage) == ["blue"]
 
 
 async def test_the_yes_button_works_only_for_approvers(stage: Stage) -> None:
@@ -129,7 +129,7 @@ async def test_the_yes_button_works_only_for_approvers(stage: Stage) -> None:
         for user, answers in (("7", []), ("8", []), ("9", ["once"])):
             await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user=user)
             await trio.sleep(1)
-            assert got(stage) == answers
+            assert answers_in(stage) == answers
 
 
 async def test_an_open_group_has_no_approvers_beyond_the_named_ones(stage: Stage) -> None:
@@ -146,7 +146,7 @@ async def test_an_open_group_has_no_approvers_beyond_the_named_ones(stage: Stage
             for said in ("yes", "/approve", "/approve always", "/deny always", "/restart"):
                 await stage.says(said, chat="-1", chat_type="group", user=user)
                 await trio.sleep(1)
-        assert got(stage) == []
+        assert answers_in(stage) == []
         assert gateway.control.current is None
 
 
@@ -160,13 +160,13 @@ async def test_listed_people_approve_only_for_their_own_turns_without_admins(
         await trio.sleep(1)
         await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user="8")
         await trio.sleep(1)
-        assert (got(stage), group.last) == ([], texts.may_not_approve("memory"))
+        assert (answers_in(stage), group.last) == ([], texts.may_not_approve("memory"))
         await stage.says("/approve", chat="-1", chat_type="group", user="8")
         await trio.sleep(1)
-        assert (got(stage), group.last) == ([], texts.may_not_approve("memory"))
+        assert (answers_in(stage), group.last) == ([], texts.may_not_approve("memory"))
         await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user="7")
         await trio.sleep(1)
-        assert got(stage) == ["once"]
+        assert answers_in(stage) == ["once"]
 
 
 async def test_an_approval_in_a_shared_session_is_given_by_the_person_of_the_turn(stage: Stage) -> None:
@@ -178,10 +178,10 @@ async def test_an_approval_in_a_shared_session_is_given_by_the_person_of_the_tur
         await trio.sleep(1)
         await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user="8")
         await trio.sleep(1)
-        assert got(stage) == []
+        assert answers_in(stage) == []
         await stage.platform.presses("❌ No", chat="-1", chat_type="group", user="7")
         await trio.sleep(1)
-        assert got(stage) == [None]
+        assert answers_in(stage) == [None]
 
 
 async def test_an_approval_in_a_resumed_turn_is_given_by_the_person_of_the_session(stage: Stage) -> None:
@@ -195,7 +195,7 @@ async def test_an_approval_in_a_resumed_turn_is_given_by_the_person_of_the_sessi
         for user, answers in (("8", []), ("7", ["once"])):
             await stage.platform.presses("✅ Yes", chat="-1", chat_type="group", user=user)
             await trio.sleep(1)
-            assert got(stage) == answers
+            assert answers_in(stage) == answers
 
 
 async def test_a_press_of_a_stranger_answers_nothing(stage: Stage) -> None:
@@ -205,7 +205,7 @@ async def test_a_press_of_a_stranger_answers_nothing(stage: Stage) -> None:
         await trio.sleep(1)
         await stage.platform.presses("red", chat="-1", chat_type="group", user="8")
         await trio.sleep(1)
-        assert got(stage) == []
+        assert answers_in(stage) == []
 
 
 async def test_an_expired_question_loses_its_buttons(stage: Stage) -> None:
@@ -214,7 +214,7 @@ async def test_an_expired_question_loses_its_buttons(stage: Stage) -> None:
         await stage.says("may I")
         await trio.sleep(30)
     chat = stage.platform.chat("42")
-    assert (got(stage), labels(chat)) == ([None], [])
+    assert (answers_in(stage), labels(chat)) == ([None], [])
     assert chat.messages[0].text.endswith(texts.not_answered())
 
 
@@ -237,7 +237,7 @@ async def test_a_question_left_open_by_a_stop_loses_its_buttons_in_the_next_life
         await stage.platform.deliver(before).wait()
         await trio.sleep(600)
     assert labels(stage.platform.chat("42")) == []
-    assert got(stage) == []
+    assert answers_in(stage) == []
 
 
 async def test_a_question_left_open_by_a_kill_loses_its_buttons_in_the_next_life(stage: Stage) -> None:
@@ -262,7 +262,7 @@ async def test_a_question_in_several_messages_has_its_buttons_in_the_last(stage:
         assert [len(one.buttons) for one in chat.messages] == [0, 0, 2]
         await stage.platform.presses("red")
         await trio.sleep(1)
-        assert (got(stage), labels(chat)) == (["red"], [])
+        assert (answers_in(stage), labels(chat)) == (["red"], [])
 
 
 async def test_a_platform_without_buttons_gets_none(stage: Stage) -> None:
@@ -284,4 +284,4 @@ async def test_buttons_that_cannot_be_removed_stay_and_delay_nothing(stage: Stag
         await trio.sleep(1)
         await stage.says("red")
         await trio.sleep(1)
-        assert (got(stage), chat.texts[-1]) == (["red"], "It was red.")
+        assert (answers_in(stage), chat.texts[-1]) == (["red"], "It was red.")

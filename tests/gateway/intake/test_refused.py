@@ -18,7 +18,7 @@ from hermes_trio.testing import MemoryPlatform, Script
 from tests.stage import Agent, Stage, everyone, no_guard
 
 
-async def ends(home: Path, *platforms: MemoryPlatform) -> Ending:
+async def run_until_end(home: Path, *platforms: MemoryPlatform) -> Ending:
     return await serve(
         Setup(
             home,
@@ -32,7 +32,7 @@ async def ends(home: Path, *platforms: MemoryPlatform) -> Ending:
     )
 
 
-def left(home: Path) -> Status:
+def status_of(home: Path) -> Status:
     status = read_status(home)
     assert status is not None
     return status
@@ -44,10 +44,10 @@ async def test_the_gateway_ends_when_every_platform_refuses_its_credentials(
     one, two = MemoryPlatform("one"), MemoryPlatform("two")
     one.fails("connect", CredentialsRefused("one"))
     two.fails("connect", CredentialsRefused("two"))
-    ending = await ends(tmp_path, one, two)
+    ending = await run_until_end(tmp_path, one, two)
     assert ending.cause is Cause.NOTHING_SERVES
     assert trio.current_time() == 0
-    status = left(tmp_path)
+    status = status_of(tmp_path)
     assert status.gateway_state == "startup_failed"
     assert describe_last_life(status, None).count(" refused its token") == 2, "the report names both reasons"
     for platform in status.platforms.values():
@@ -59,7 +59,7 @@ async def test_the_gateway_runs_while_one_platform_serves(tmp_path: Path, autoju
     refused, serving = MemoryPlatform("refused"), MemoryPlatform("memory")
     refused.fails("connect", CredentialsRefused("memory"))
     with trio.move_on_after(1000) as patience:
-        await ends(tmp_path, refused, serving)
+        await run_until_end(tmp_path, refused, serving)
     assert patience.cancelled_caught
     assert [op.what for op in refused.history] == ["connect"], "a refused platform is not tried again"
     assert serving.history[-1].what == "disconnect"
@@ -74,7 +74,7 @@ async def test_a_revoked_token_cuts_a_running_turn_and_the_next_life_resumes_it(
         stage.platform.drop()
         await trio.sleep(600)
         assert stage.ended_at is not None
-    assert left(stage.home).gateway_state == "startup_failed"
+    assert status_of(stage.home).gateway_state == "startup_failed"
     assert stage.entry().resume_reason == "shutdown_timeout"
     stage.agent.on("hang", Script().says("All done."))
     async with stage.life():

@@ -44,7 +44,7 @@ platforms:
 
 
 @asynccontextmanager
-async def a_turn_drains(
+async def draining_turn(
     home: Path, first: signal.Signals
 ) -> AsyncIterator[tuple[trio.Process, LoopbackServer]]:
     """Run a gateway process, send it this signal during a turn, and wait until its chat was told."""
@@ -103,7 +103,7 @@ async def test_a_second_signal_ends_the_grace_of_the_first_stop(
 ) -> None:
     home, (first, *others) = tmp_path / "home", (signal.Signals[name] for name in signals)
     with trio.fail_after(PATIENCE):
-        async with a_turn_drains(home, first) as (process, _):
+        async with draining_turn(home, first) as (process, _):
             for number in others:
                 process.send_signal(number)
                 await trio.sleep(0.5)  # two pending signals of one kind are delivered as one
@@ -116,7 +116,7 @@ async def test_a_second_signal_ends_the_grace_of_the_first_stop(
 async def test_a_turn_killed_during_the_drain_is_resumed_with_the_reason_of_the_stop(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with trio.fail_after(PATIENCE):
-        async with a_turn_drains(home, signal.SIGTERM) as (process, server):
+        async with draining_turn(home, signal.SIGTERM) as (process, server):
             family = psutil.Process(process.pid).children(recursive=True)
             assert family, "the gateway has a guard process"
             process.kill()

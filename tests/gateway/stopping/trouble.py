@@ -21,7 +21,7 @@ EACH = ("store", "journal", "status", "sends", "disconnect", "agent", "memory of
 EVERYTHING = ", ".join(EACH)
 
 
-class Reluctant(MemoryPlatform):
+class ReluctantPlatform(MemoryPlatform):
     """A platform whose connection may hang when it is left, until it is cancelled."""
 
     leaves = True
@@ -39,7 +39,7 @@ class Trouble:
 
     def __init__(self, stage: Stage, what: str) -> None:
         self.what, self._disk, self._agent = what.split(", "), Disk(), stage.agent
-        self._platform = stage.platform = Reluctant(traits=Traits(edits=True, typing=True))
+        self._platform = stage.platform = ReluctantPlatform(traits=Traits(edits=True, typing=True))
         stage.worker, stage.opened_agent = self.worker, self.agent()
         # Two seconds, like a process that cannot be killed.
         stage.agent.on("hang", BEGINS.hangs(resists=2 if "agent" in self.what else 0))

@@ -15,7 +15,7 @@ from tests.stage import Agent, Stage
 Got = list[Any]
 
 
-def asks(
+def let_agent_ask(
     stage: Stage, question: Callable[[TurnContext], Awaitable[Any]], *, then_takes: float = 0
 ) -> list[tuple[Any, float]]:
     """Let the agent ask at the message `work`; return the list of answers with their times."""
@@ -33,11 +33,11 @@ def asks(
     return got
 
 
-async def which(turn: TurnContext) -> str | None:
+async def ask_which(turn: TurnContext) -> str | None:
     return await turn.ask("Which one?")
 
 
-async def may(turn: TurnContext) -> str | None:
+async def ask_approval(turn: TurnContext) -> str | None:
     return await turn.may("rm -rf build")
 
 
@@ -48,7 +48,7 @@ def requests(stage: Stage) -> list[tuple[str, str | None, str | None, bool]]:
         return [(*row[:3], bool(row[3])) for row in db.execute(query)]
 
 
-async def two(turn: TurnContext) -> Got:
+async def ask_twice(turn: TurnContext) -> Got:
     got: Got = [None, None]
 
     async def one(number: int) -> None:

@@ -32,7 +32,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="these commands are for a 
 
 
 @dataclass
-class Written:
+class FakeProcess:
     """A stand-in for a process; only its output is real."""
 
     output: Output
@@ -53,7 +53,7 @@ class Written:
 
 
 @pytest.fixture
-async def written(tmp_path: Path) -> AsyncIterator[Written]:
+async def fake(tmp_path: Path, autojump_clock: MockClock) -> AsyncIterator[FakeProcess]:
     into, stream = memory_stream_one_way_pair()
     with inline_worker("spool") as runner:
         spool = Spool(tmp_path / "spool")
@@ -61,135 +61,125 @@ async def written(tmp_path: Path) -> AsyncIterator[Written]:
         output = Output(stream, spool, runner)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(output.pump)
-            yield Written(output, into)
+            yield FakeProcess(output, into)
             nursery.cancel_scope.cancel()
         spool.close()
 
 
 @asynccontextmanager
-async def watching(written: Written, *patterns: str) -> AsyncIterator[OutputWatch]:
-    watch = OutputWatch(written.kept, patterns)
+async def watching(fake: FakeProcess, *patterns: str) -> AsyncIterator[OutputWatch]:
+    watch = OutputWatch(fake.kept, patterns)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.run, written.hears)
+        nursery.start_soon(watch.run, fake.hears)
         await settled()
         yield watch
         nursery.cancel_scope.cancel()
 
 
-async def test_a_matching_line_is_reported_when_it_is_complete(
-    written: Written, autojump_clock: MockClock
-) -> None:
-    async with watching(written, "READY", "listening on"):
-        await written.writes("starting\nREA")
-        assert written.told == []
-        await written.writes("DY at 8000\nother\nready\n")
-        ((_, text),) = written.told
+async def test_a_matching_line_is_reported_when_it_is_complete(fake: FakeProcess) -> None:
+    async with watching(fake, "READY", "listening on"):
+        await fake.writes("starting\nREA")
+        assert fake.told == []
+        await fake.writes("DY at 8000\nother\nready\n")
+        ((_, text),) = fake.told
         assert text == "Background process proc_1 (make) wrote:\nREADY at 8000"
         await trio.sleep(15)
-        await written.writes("now listening on 1\n")
-        assert written.told[1][1].endswith("\nnow listening on 1")
+        await fake.writes("now listening on 1\n")
+        assert fake.told[1][1].endswith("\nnow listening on 1")
 
 
 async def test_one_match_in_fifteen_seconds_is_reported_and_the_third_excess_ends_the_watch(
-    written: Written, autojump_clock: MockClock
+    fake: FakeProcess,
 ) -> None:
-    async with watching(written, "x") as watch:
-        await written.writes("x1\n")
+    async with watching(fake, "x") as watch:
+        await fake.writes("x1\n")
         for number in (2, 3):
             await trio.sleep(14.9 / 3)
-            await written.writes(f"x{number}\n")
+            await fake.writes(f"x{number}\n")
         await trio.sleep(15)
-        await written.writes("x4\n")
-        assert [text[-2:] for _, text in written.told] == ["x1", "x4"], "the interval begins anew"
+        await fake.writes("x4\n")
+        assert [text[-2:] for _, text in fake.told] == ["x1", "x4"], "the interval begins anew"
         for number in (5, 6):
-            await written.writes(f"x{number}\n")
-        assert (watch.is_over, written.kept.notify) == (False, False)
-        await written.writes("x7\n")
-        assert (watch.is_over, written.kept.notify) == (True, True), "its end is reported instead"
-        assert "no longer watched" in written.told[2][1]
-        assert watch.told == len(written.told), "each notification has its own number"
+            await fake.writes(f"x{number}\n")
+        assert (watch.is_over, fake.kept.notify) == (False, False)
+        await fake.writes("x7\n")
+        assert (watch.is_over, fake.kept.notify) == (True, True), "its end is reported instead"
+        assert "no longer watched" in fake.told[2][1]
+        assert watch.told == len(fake.told), "each notification has its own number"
         await trio.sleep(60)
-        await written.writes("x8\n")
-        assert len(written.told) == 3
+        await fake.writes("x8\n")
+        assert len(fake.told) == 3
 
 
-async def test_a_reported_match_is_limited_in_lines_and_characters(
-    written: Written, autojump_clock: MockClock
-) -> None:
-    async with watching(written, "x"):
-        await written.writes("x\n" * 30)
-        assert written.told[0][1].count("\nx") == 20
+async def test_a_reported_match_is_limited_in_lines_and_characters(fake: FakeProcess) -> None:
+    async with watching(fake, "x"):
+        await fake.writes("x\n" * 30)
+        assert fake.told[0][1].count("\nx") == 20
         await trio.sleep(20)
-        await written.writes("x" * 5000 + "\n")
-        assert written.told[1][1].count("x") == 2000
+        await fake.writes("x" * 5000 + "\n")
+        assert fake.told[1][1].count("x") == 2000
 
 
-async def test_a_match_ends_with_a_whole_word(written: Written, autojump_clock: MockClock) -> None:
+async def test_a_match_ends_with_a_whole_word(fake: FakeProcess) -> None:
     """Notifications are masked afterwards, and half of a secret would not be recognized."""
-    async with watching(written, "x"):
+    async with watching(fake, "x"):
         for spaces in range(1980, 2001):
             await trio.sleep(20)
-            await written.writes("x" + " " * spaces + "hunter2-hunter2" + " x" * 500 + "\n")
-            assert "hunter2-hunter2" in written.told[-1][1]
-            assert set(written.told[-1][1].partition("wrote:")[2].split()) == {"x", "hunter2-hunter2"}
+            await fake.writes("x" + " " * spaces + "hunter2-hunter2" + " x" * 500 + "\n")
+            assert "hunter2-hunter2" in fake.told[-1][1]
+            assert set(fake.told[-1][1].partition("wrote:")[2].split()) == {"x", "hunter2-hunter2"}
 
 
-async def test_output_after_the_end_of_the_process_is_not_reported(
-    written: Written, autojump_clock: MockClock
-) -> None:
-    async with watching(written, "x") as watch:
-        written.exit_code = 0
-        await written.writes("x\n")
-        assert written.told == []
+async def test_output_after_the_end_of_the_process_is_not_reported(fake: FakeProcess) -> None:
+    async with watching(fake, "x") as watch:
+        fake.exit_code = 0
+        await fake.writes("x\n")
+        assert fake.told == []
         assert watch.is_over
 
 
-async def test_a_watch_ends_when_the_process_closes_its_output(
-    written: Written, autojump_clock: MockClock
-) -> None:
-    watch = OutputWatch(written.kept, ["x"])
-    await written.into.aclose()
+async def test_a_watch_ends_when_the_process_closes_its_output(fake: FakeProcess) -> None:
+    watch = OutputWatch(fake.kept, ["x"])
+    await fake.into.aclose()
     with trio.fail_after(5):
-        await watch.run(written.hears)
+        await watch.run(fake.hears)
     assert not watch.is_over
 
 
-async def test_an_endless_line_takes_limited_memory(written: Written, autojump_clock: MockClock) -> None:
-    async with watching(written, "x") as watch:
+async def test_an_endless_line_takes_limited_memory(fake: FakeProcess) -> None:
+    async with watching(fake, "x") as watch:
         for _ in range(100):
-            await written.writes(b"a" * 30_000)
+            await fake.writes(b"a" * 30_000)
         assert len(watch._rest) <= LONGEST_LINE
-        await written.writes("x\n")
-        assert len(written.told) == 1
+        await fake.writes("x\n")
+        assert len(fake.told) == 1
 
 
-async def test_the_parts_around_missed_output_do_not_make_a_line(
-    written: Written, autojump_clock: MockClock
-) -> None:
-    watch = OutputWatch(written.kept, ["ab"])
+async def test_the_parts_around_missed_output_do_not_make_a_line(fake: FakeProcess) -> None:
+    watch = OutputWatch(fake.kept, ["ab"])
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.run, written.hears)
-        await written.writes("a")
+        nursery.start_soon(watch.run, fake.hears)
+        await fake.writes("a")
         nursery.cancel_scope.cancel()
-    await written.writes(b"c" * 3 * TAIL)
-    await written.writes(b"\n" * TAIL + b"b\n")
+    await fake.writes(b"c" * 3 * TAIL)
+    await fake.writes(b"\n" * TAIL + b"b\n")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.run, written.hears)
+        nursery.start_soon(watch.run, fake.hears)
         await settled()
         nursery.cancel_scope.cancel()
-    assert written.told == []
+    assert fake.told == []
 
 
-async def test_a_continued_watch_reports_nothing_twice(written: Written, autojump_clock: MockClock) -> None:
-    watch = OutputWatch(written.kept, ["x"])
+async def test_a_continued_watch_reports_nothing_twice(fake: FakeProcess) -> None:
+    watch = OutputWatch(fake.kept, ["x"])
     for number in range(3):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(watch.run, written.hears)
-            await written.writes(f"x{number}\n")
+            nursery.start_soon(watch.run, fake.hears)
+            await fake.writes(f"x{number}\n")
             nursery.cancel_scope.cancel()
         await trio.sleep(20)
-        await written.writes("-\n")
-    assert [text[-2:] for _, text in written.told] == ["x0", "x1", "x2"]
+        await fake.writes("-\n")
+    assert [text[-2:] for _, text in fake.told] == ["x0", "x1", "x2"]
 
 
 async def test_too_many_matches_of_all_processes_are_not_reported(stage: Stage) -> None:
@@ -244,7 +234,7 @@ async def test_a_match_after_an_answered_turn_begins_one_turn_only(bench: Bench,
     command = f"for i in 1 2 3; do read x; echo READY $i; done; exec sleep {mine}"
     async with bench.life():
         await bench.do(watched(command, "READY"))
-        (kept,) = the_kept(bench)
+        (kept,) = processes_of(bench)
         assert kept.process.stdin is not None
         await kept.process.stdin.send_all(b"go\n")
         await bench.until(lambda: bench.heard)
@@ -264,12 +254,12 @@ async def test_a_match_after_an_unanswered_turn_begins_no_turn(bench: Bench, min
     async with bench.life() as gateway:
         last = {"sleep": 300} if ends == "is stopped" else {"sleep": "no number"}
         await bench.begin(watched(command, "READY"), last)
-        await bench.until(lambda: alive(mine) or the_kept(bench))
-        await bench.until(lambda: the_kept(bench))
+        await bench.until(lambda: alive(mine) or processes_of(bench))
+        await bench.until(lambda: processes_of(bench))
         if ends == "is stopped":
             await bench.stage.platform.says("/stop")
         await bench.until(lambda: not gateway.work.running)
-        (kept,) = the_kept(bench)
+        (kept,) = processes_of(bench)
         assert kept.process.stdin is not None
         await kept.process.stdin.send_all(b"go\n")
         await bench.until(lambda: b"READY" in kept.process.output.tail)
@@ -306,8 +296,8 @@ async def test_a_person_is_notified_of_an_end_as_configured(bench: Bench) -> Non
         async with bench.life():
             calls = [{"command": f"exit {code}", "background": True} for code in (0, 3)]
             await bench.do(*calls)
-            await bench.until(lambda: all(not kept.is_running for kept in the_kept(bench)))
-            await bench.until(lambda: all(kept.over.is_set() for kept in the_kept(bench)))
+            await bench.until(lambda: all(not kept.is_running for kept in processes_of(bench)))
+            await bench.until(lambda: all(kept.over.is_set() for kept in processes_of(bench)))
             await trio.sleep(0.3)
         new = [text for text in bench.stage.platform.chat("42").texts if text.startswith("⚙")][before:]
         assert len(new) == told, mode
@@ -331,13 +321,13 @@ async def test_ended_processes_are_dropped_from_memory(bench: Bench) -> None:
     async with bench.life():
         for _ in range(3):
             await bench.do(*[{"command": "true", "background": True}] * 30)
-        await bench.until(lambda: all(process.over.is_set() for process in the_kept(bench)))
-        assert len(the_kept(bench)) == MOST
+        await bench.until(lambda: all(process.over.is_set() for process in processes_of(bench)))
+        assert len(processes_of(bench)) == MOST
         (listed,) = await bench.do({"action": "list"})
         assert len(listed.content.splitlines()) == 90, "the rows of ended processes are kept"
-        oldest = the_kept(bench)[0]
+        oldest = processes_of(bench)[0]
         oldest.ended_at = (oldest.ended_at or 0) - KEPT_FOR - 1
-        assert oldest not in the_kept(bench)
+        assert oldest not in processes_of(bench)
 
 
 @posix
@@ -347,11 +337,11 @@ async def test_a_process_that_could_not_be_started_does_not_count_against_the_li
             *[{"command": "true", "background": True, "workdir": "nowhere"}] * (MOST + 3)
         )
         assert all("cannot work in" in result.content for result in results)
-        assert the_kept(bench) == []
+        assert processes_of(bench) == []
         assert gateway.work.background._room.available_tokens == MOST
 
 
-def the_kept(bench: Bench) -> list[BackgroundProcess]:
+def processes_of(bench: Bench) -> list[BackgroundProcess]:
     assert bench.gateway is not None
     ids = [session_id for (session_id,) in bench.rows("SELECT session_id FROM sessions")]
     return [kept for session_id in ids for kept in bench.gateway.work.background.of_session(session_id)]

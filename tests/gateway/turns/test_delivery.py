@@ -24,14 +24,14 @@ from tests.stage import Stage
 ANSWER = "You said: hello"
 
 
-def on(stage: Stage, *, takes_keys: bool = False, finds: bool = False) -> MemoryPlatform:
+def set_platform(stage: Stage, *, takes_keys: bool = False, finds: bool = False) -> MemoryPlatform:
     """Give the stage a platform with these traits."""
     stage.platform = MemoryPlatform(traits=Traits(takes_keys=takes_keys, finds=finds))
     return stage.platform
 
 
 async def test_a_send_that_surely_failed_is_repeated(stage: Stage) -> None:
-    platform = on(stage)
+    platform = set_platform(stage)
     platform.fails("send", NotSent("connection refused"), times=2)
     async with stage.life():
         await stage.says("hello")
@@ -40,7 +40,7 @@ async def test_a_send_that_surely_failed_is_repeated(stage: Stage) -> None:
 
 
 async def test_a_send_that_always_fails_is_given_up_and_the_next_answer_is_sent(stage: Stage) -> None:
-    platform = on(stage)
+    platform = set_platform(stage)
     platform.fails("send", NotSent("connection refused"), times=MAX_TRIES)
     async with stage.life():
         await stage.says("hello")
@@ -52,7 +52,7 @@ async def test_a_send_that_always_fails_is_given_up_and_the_next_answer_is_sent(
 
 
 async def test_a_send_with_refused_credentials_is_repeated(stage: Stage) -> None:
-    platform = on(stage)
+    platform = set_platform(stage)
     platform.fails("send", CredentialsRefused("memory"))
     async with stage.life():
         await stage.says("hello")
@@ -80,7 +80,7 @@ async def test_an_unexpected_error_of_an_adapter_is_an_unknown_outcome(
 
 
 async def test_a_refusal_in_an_exception_group_is_a_refusal(stage: Stage) -> None:
-    platform = on(stage)
+    platform = set_platform(stage)
     platform.fails("send", ExceptionGroup("its nursery", [Refused("too rude")]))
     async with stage.life():
         await stage.says("hello")
@@ -98,7 +98,7 @@ async def test_the_answer_is_a_new_message_if_the_streamed_one_was_deleted(stage
 
 
 async def test_a_send_waits_for_the_end_of_a_flood_wait(stage: Stage) -> None:
-    platform = on(stage)
+    platform = set_platform(stage)
     platform.fails("send", FloodWait(30))
     async with stage.life():
         await stage.says("hello")
@@ -112,7 +112,7 @@ async def test_a_send_waits_for_the_end_of_a_flood_wait(stage: Stage) -> None:
 async def test_an_unknown_outcome_is_resolved_without_a_repeat_by_key_or_search(
     stage: Stage, trait: str
 ) -> None:
-    platform = on(stage, takes_keys=trait == "takes_keys", finds=trait == "finds")
+    platform = set_platform(stage, takes_keys=trait == "takes_keys", finds=trait == "finds")
     platform.loses_answer()
     async with stage.life():
         await stage.says("hello")
@@ -122,7 +122,7 @@ async def test_an_unknown_outcome_is_resolved_without_a_repeat_by_key_or_search(
 
 @pytest.mark.parametrize("restarts", [False, True])
 async def test_an_unknown_outcome_is_repeated_later_with_a_note(stage: Stage, restarts: bool) -> None:
-    platform = on(stage)
+    platform = set_platform(stage)
     platform.loses_answer()
     async with stage.life():
         await stage.says("hello")
@@ -141,7 +141,7 @@ async def test_an_unknown_outcome_is_repeated_later_with_a_note(stage: Stage, re
 
 
 async def test_a_sure_failure_does_not_make_an_unknown_outcome_known(stage: Stage) -> None:
-    platform = on(stage)
+    platform = set_platform(stage)
     platform.loses_answer()
     async with stage.life():
         await stage.says("hello")
@@ -154,7 +154,7 @@ async def test_a_sure_failure_does_not_make_an_unknown_outcome_known(stage: Stag
 
 @pytest.mark.parametrize("error", [Refused("too rude"), ChatGone("thrown out")])
 async def test_a_refused_send_is_given_up_at_once(stage: Stage, error: Refused) -> None:
-    platform = on(stage)
+    platform = set_platform(stage)
     platform.fails("send", error)
     async with stage.life():
         await stage.says("hello")
@@ -165,7 +165,7 @@ async def test_a_refused_send_is_given_up_at_once(stage: Stage, error: Refused) 
 
 
 async def test_owed_rows_are_sent_when_the_link_is_back(stage: Stage) -> None:
-    platform = on(stage, takes_keys=True)
+    platform = set_platform(stage, takes_keys=True)
     async with stage.life():
         await stage.says("one")
         await trio.sleep(5)
@@ -189,7 +189,7 @@ async def test_a_long_answer_is_sent_in_numbered_messages(stage: Stage) -> None:
 
 
 async def test_the_same_message_delivered_twice_is_answered_once(stage: Stage) -> None:
-    platform = on(stage)
+    platform = set_platform(stage)
     async with stage.life():
         event = platform.event("hello", message_id="77")
         await platform.deliver(event).wait()

@@ -20,14 +20,14 @@ from tests.stage import Stage, everyone
 HALF = "\ud83d"
 
 
-async def answers(stage: Stage) -> bool:
+async def other_chat_is_answered(stage: Stage) -> bool:
     """Return whether the gateway still answers another chat."""
     await stage.says("hello", chat="7")
     await trio.sleep(5)
     return stage.platform.chat("7").texts == ["You said: hello"]
 
 
-class Wordless(Exception):
+class TextlessError(Exception):
     """An error without a text: `str` of it raises."""
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Wordless(Exception):
     __repr__ = __str__
 
 
-async def with_a_client_that_fails_when_it_is_cancelled(turn: TurnContext) -> None:
+async def run_failing_client(turn: TurnContext) -> None:
     async def client() -> None:
         try:
             await trio.sleep_forever()
@@ -49,30 +49,30 @@ async def with_a_client_that_fails_when_it_is_cancelled(turn: TurnContext) -> No
 
 
 async def test_a_failing_task_of_the_agent_does_not_disturb_the_stop_of_its_turn(stage: Stage) -> None:
-    stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
+    stage.agent.does("work", run_failing_client)
     async with stage.life():
         await stage.says("work")
         await trio.sleep(5)
         await stage.says("/stop")
         await trio.sleep(5)
         assert [turn.outcome for turn in stage.turns()] == ["stopped"]
-        assert await answers(stage)
+        assert await other_chat_is_answered(stage)
 
 
 async def test_a_failing_task_of_the_agent_does_not_disturb_the_timeout_of_its_turn(stage: Stage) -> None:
     stage.config = everyone(AgentConfig(gateway_timeout=100, gateway_timeout_warning=0))
-    stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
+    stage.agent.does("work", run_failing_client)
     async with stage.life():
         await stage.says("work")
         await trio.sleep(105)
         assert [turn.outcome for turn in stage.turns()] == ["timed_out"]
-        assert await answers(stage)
+        assert await other_chat_is_answered(stage)
 
 
 async def test_a_failing_task_of_the_agent_does_not_disturb_the_cut_of_its_turn(
     stage: Stage,
 ) -> None:
-    stage.agent.does("work", with_a_client_that_fails_when_it_is_cancelled)
+    stage.agent.does("work", run_failing_client)
     async with stage.life() as gateway:
         await stage.says("work")
         await trio.sleep(5)
@@ -94,7 +94,7 @@ async def test_an_answer_that_is_no_text_fails_the_turn_with_a_message(stage: St
         assert turn.outcome == "failed"
         assert f"it answered with {type(answer).__name__}" in text
         assert (await gateway.home.journals.read(turn.session_id, turn.run_id)).terminal is not None
-        assert await answers(stage)
+        assert await other_chat_is_answered(stage)
 
 
 async def test_a_lone_surrogate_at_the_end_of_an_answer_is_replaced(stage: Stage) -> None:
@@ -126,7 +126,7 @@ async def test_a_piece_that_cannot_be_stored_is_no_part_of_the_answer(stage: Sta
         assert turn.outcome == "failed"
         rows = await gateway.home.store.load_transcript(turn.session_id)
         assert next(row.content for row in rows if row.role == "assistant") == "It is 7."
-        assert await answers(stage)
+        assert await other_chat_is_answered(stage)
 
 
 async def test_pieces_of_two_tasks_are_shown_when_each_is_in_the_journal(stage: Stage) -> None:
@@ -164,7 +164,7 @@ async def test_pieces_of_two_tasks_are_shown_when_each_is_in_the_journal(stage: 
     "error",
     [
         ValueError("nothing fits"),
-        Wordless(),
+        TextlessError(),
         ExceptionGroup("several", [ValueError("one"), OSError(2, "another")]),
         BaseExceptionGroup("one", [SystemExit(3)]),
         SystemExit(3),
@@ -184,7 +184,7 @@ async def test_an_exception_of_the_agent_ends_its_turn_only(stage: Stage, error:
         await trio.sleep(5)
         assert [turn.outcome for turn in stage.turns()] == ["failed"]
         assert len(stage.platform.chat("42").texts) == 1
-        assert await answers(stage)
+        assert await other_chat_is_answered(stage)
 
 
 @pytest.mark.parametrize(
@@ -229,4 +229,4 @@ async def test_an_agent_that_ignores_the_stop_and_answers_was_stopped(stage: Sta
         await trio.sleep(5)
         assert [turn.outcome for turn in stage.turns()] == ["stopped"]
         assert not any("I do not care" in text for text in stage.platform.chat("42").texts)
-        assert await answers(stage)
+        assert await other_chat_is_answered(stage)

@@ -29,7 +29,7 @@ class How(msgspec.Struct, frozen=True):
     how: str
 
 
-def a_home(path: Path) -> Path:
+def create_home(path: Path) -> Path:
     """Create a home with two secrets that match no pattern and are in no environment variable."""
     path.mkdir(exist_ok=True)
     (path / "web.key").write_text(WEB_KEY + "\n")
@@ -37,7 +37,7 @@ def a_home(path: Path) -> Path:
     return path
 
 
-def everything_in(home: Path) -> str:
+def content_of(home: Path) -> str:
     """Return the content of all files of a home, except the two that hold its secrets."""
     files = [path for path in home.rglob("*") if path.is_file() and path.name not in ("web.key", ".env")]
     return "".join(path.read_bytes().decode("utf-8", "replace") for path in files)
@@ -56,7 +56,7 @@ async def _tells(arguments: How, place: Workplace) -> Result:
 
 @pytest.mark.parametrize("how", ["answers", "fails", "breaks", "is long"])
 async def test_the_result_of_a_tool_is_masked_everywhere(tmp_path: Path, how: str) -> None:
-    home = a_home(tmp_path / "home")
+    home = create_home(tmp_path / "home")
     async with open_scene(home, tools={"tell": Tool("tell", "Tells.", How, _tells)}) as told:
         told.server.answers(Reply().calls("tell", {"how": how}))
         told.server.answers(refused("openai", 400, "invalid", f"You sent {DOT_ENV} and {WEB_KEY}."))
@@ -65,7 +65,7 @@ async def test_the_result_of_a_tool_is_masked_everywhere(tmp_path: Path, how: st
         said = "".join(message.text for message in told.platform.chat("42").messages)
         rows = "".join(row.content for row in await told.rows())
     assert "the key is ***, and ***, and ***" in asked
-    for text in (asked, said, rows, everything_in(home)):
+    for text in (asked, said, rows, content_of(home)):
         for secret in (WEB_KEY, DOT_ENV, TOKEN):
             assert secret not in text
             assert secret[:12] not in text
@@ -73,7 +73,7 @@ async def test_the_result_of_a_tool_is_masked_everywhere(tmp_path: Path, how: st
 
 
 async def test_the_output_of_a_command_is_masked_everywhere(tmp_path: Path) -> None:
-    home = a_home(tmp_path / "home")
+    home = create_home(tmp_path / "home")
     command = f"printf '%s\\n' '{WEB_KEY[:9]}''{WEB_KEY[9:]}' '{DOT_ENV[:9]}''{DOT_ENV[9:]}'"
     async with open_scene(home, tools=toolbox()) as told:
         told.server.answers(Reply().calls("terminal", {"command": command}), Reply().says("Done."))
@@ -88,7 +88,7 @@ async def test_the_output_of_a_command_is_masked_everywhere(tmp_path: Path) -> N
 async def test_errors_and_texts_of_a_platform_are_masked_in_the_state_the_prompt_and_the_log(
     stage: Stage,
 ) -> None:
-    a_home(stage.home)
+    create_home(stage.home)
     stage.platform = MemoryPlatform(traits=Traits(edits=True, fetches=True))
     address = f"https://api.example.org/file/bot{TOKEN}/x: {DOT_ENV}"
     stage.platform.fails("connect", LinkLost(address))
@@ -105,5 +105,5 @@ async def test_errors_and_texts_of_a_platform_are_masked_in_the_state_the_prompt
             await trio.sleep(60)
     assert "not fetched: https://api.example.org/file/bot***/x: ***" in stage.agent.prompts[0]
     for secret in (TOKEN, DOT_ENV):
-        assert secret not in everything_in(stage.home)
+        assert secret not in content_of(stage.home)
         assert secret not in "".join(stage.agent.prompts)

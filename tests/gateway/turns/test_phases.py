@@ -54,7 +54,7 @@ PHASES = [
 ]
 
 
-class Axed(MemoryPlatform):
+class AxedPlatform(MemoryPlatform):
     """A platform that reports each call of the gateway to the axe."""
 
     axe: Axe
@@ -181,10 +181,10 @@ async def play(stage: Stage, axe: Axe) -> None:
         await trio.sleep(20)
 
 
-async def killed_and_started_again(stage: Stage, since: float, number: int) -> tuple[Axe, str]:
+async def kill_and_start_again(stage: Stage, since: float, number: int) -> tuple[Axe, str]:
     """Run a life, kill it at the n-th moment after `since` seconds, check its files, and start the next life;
     return the axe and the phase in which it fell."""
-    platform = Axed(traits=Traits(edits=True, takes_keys=True))
+    platform = AxedPlatform(traits=Traits(edits=True, takes_keys=True))
     config = everyone(busy="queue")
     first = replace(
         stage, home=stage.home / f"{since} {number}", platform=platform, agent=Agent(), config=config
@@ -205,7 +205,7 @@ async def killed_and_started_again(stage: Stage, since: float, number: int) -> t
     second.agent.on("work", Script().takes(1).says("Done."))
     async with second.life():
         await trio.sleep(30)
-    only_what_was_cut_ran_again(second, left)
+    only_cut_turns_ran_again(second, left)
     everything_is_answered_once(second)
     return axe, where
 
@@ -230,7 +230,7 @@ def an_answer_is_shown_or_owed(axe: Axe, left: Remains) -> None:
             assert any(text in ("Done.", "You said: hello") for texts in axe.texts.values() for text in texts)
 
 
-def only_what_was_cut_ran_again(stage: Stage, left: Remains) -> None:
+def only_cut_turns_ran_again(stage: Stage, left: Remains) -> None:
     """Check invariants 1, 2 and 7: exactly the cut turns are resumed, once, with the right reason, and in the
     end no session has a mark."""
     reason = "shutdown_timeout" if left.ending is not None else "crash"
@@ -274,7 +274,7 @@ async def test_a_kill_in_any_phase_of_stopping_loses_and_repeats_nothing(stage: 
     found = set()
     for since, then in itertools.pairwise((0, 3, 5, GRACE, GRACE + 0.5, math.inf)):
         for number in itertools.count(1):
-            axe, where = await killed_and_started_again(stage, since, number)
+            axe, where = await kill_and_start_again(stage, since, number)
             found.add(where)
             if axe.number > 0 or axe.fell_after >= then:
                 break

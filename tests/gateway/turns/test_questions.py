@@ -13,14 +13,14 @@ import trio.testing
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.gateway.turn.context import TurnContext
-from tests.gateway.turns.asking import Got, asks, may, requests, two, which
+from tests.gateway.turns.asking import Got, ask_approval, ask_twice, ask_which, let_agent_ask, requests
 from tests.stage import Stage, everyone
 
 # --- questions -------------------------------------------------------------------------------------------
 
 
 async def test_a_question_is_answered_by_the_next_message(stage: Stage) -> None:
-    got = asks(stage, which)
+    got = let_agent_ask(stage, ask_which)
     async with stage.life():
         await stage.says("work")
         assert stage.platform.chat("42").texts == ["Which one?"]
@@ -43,7 +43,7 @@ async def test_a_number_is_the_choice_that_has_it(stage: Stage, said: str, meant
     async def question(turn: TurnContext) -> str | None:
         return await turn.ask("Which one?", ["red", "blue"])
 
-    got = asks(stage, question)
+    got = let_agent_ask(stage, question)
     async with stage.life():
         await stage.says("work")
         assert stage.platform.chat("42").texts == ["Which one?\n1. red\n2. blue"]
@@ -55,7 +55,7 @@ async def test_a_pressed_button_arrives_as_text(stage: Stage) -> None:
     async def question(turn: TurnContext) -> str | None:
         return await turn.ask("Which one?", ["red", "blue"])
 
-    got = asks(stage, question)
+    got = let_agent_ask(stage, question)
     async with stage.life():
         await stage.says("work")
         await stage.delivers(replace(stage.platform.event("blue"), kind="callback"))
@@ -64,7 +64,7 @@ async def test_a_pressed_button_arrives_as_text(stage: Stage) -> None:
 
 async def test_no_answer_in_time_is_none(stage: Stage) -> None:
     stage.config = everyone(AgentConfig(clarify_timeout=100))
-    got = asks(stage, which)
+    got = let_agent_ask(stage, ask_which)
     async with stage.life():
         await stage.says("work")
         await trio.sleep(101)
@@ -75,7 +75,7 @@ async def test_no_answer_in_time_is_none(stage: Stage) -> None:
 
 
 async def test_commands_are_obeyed_while_a_question_is_open(stage: Stage) -> None:
-    got = asks(stage, which)
+    got = let_agent_ask(stage, ask_which)
     async with stage.life():
         await stage.says("work")
         await stage.says("/status")
@@ -89,7 +89,7 @@ async def test_commands_are_obeyed_while_a_question_is_open(stage: Stage) -> Non
 
 
 async def test_a_question_of_a_background_turn_is_answered_in_the_chat(stage: Stage) -> None:
-    got = asks(stage, which)
+    got = let_agent_ask(stage, ask_which)
     async with stage.life():
         await stage.says("/background work")
         await stage.says("blue")
@@ -123,7 +123,7 @@ async def test_a_question_of_a_background_turn_is_answered_in_the_chat(stage: St
 async def test_an_approval_is_given_by_a_plain_word_or_a_command(
     stage: Stage, said: str, meant: str | None
 ) -> None:
-    got = asks(stage, may)
+    got = let_agent_ask(stage, ask_approval)
     async with stage.life():
         await stage.says("work")
         [asked] = stage.platform.chat("42").messages
@@ -140,7 +140,7 @@ async def test_an_approval_is_given_by_a_plain_word_or_a_command(
 
 async def test_other_messages_during_an_approval_are_for_the_agent(stage: Stage) -> None:
     stage.config = everyone(busy="queue")
-    got = asks(stage, may)
+    got = let_agent_ask(stage, ask_approval)
     async with stage.life():
         await stage.says("work")
         await stage.says("yes, but what does it do?")
@@ -153,7 +153,7 @@ async def test_other_messages_during_an_approval_are_for_the_agent(stage: Stage)
 
 
 async def test_an_approval_expires_as_a_no_and_a_late_answer_gets_a_notice(stage: Stage) -> None:
-    got = asks(stage, may)
+    got = let_agent_ask(stage, ask_approval)
     async with stage.life():
         await stage.says("work")
         await trio.sleep(61)
@@ -165,7 +165,7 @@ async def test_an_approval_expires_as_a_no_and_a_late_answer_gets_a_notice(stage
 
 async def test_approvals_in_a_group_are_given_by_an_admin_in_that_group(stage: Stage) -> None:
     stage.allow(allow_admin_from=["9"])
-    got = asks(stage, may)
+    got = let_agent_ask(stage, ask_approval)
     group: dict[str, Any] = {"chat": "g", "chat_type": "group"}
     busy_config = msgspec.structs.replace(everyone(busy="queue"), platforms=stage.config.platforms)
     stage.config = busy_config
@@ -202,7 +202,7 @@ async def test_approvals_in_a_group_are_given_by_an_admin_in_that_group(stage: S
 async def test_of_two_approvals_the_oldest_is_answered_first(
     stage: Stage, given: list[str], meant: Got
 ) -> None:
-    got = asks(stage, two)
+    got = let_agent_ask(stage, ask_twice)
     async with stage.life():
         await stage.says("work")
         await trio.sleep(5)

@@ -30,7 +30,7 @@ async def life(stage: Stage, adapters: Adapters) -> AsyncIterator[Gateway]:
         yield gateway
 
 
-def told(platform: MemoryPlatform, chat: str, what: str) -> int:
+def count_texts(platform: MemoryPlatform, chat: str, what: str) -> int:
     return sum(what in text for text in platform.chat(chat).texts)
 
 
@@ -54,20 +54,20 @@ async def test_every_home_channel_is_told_of_the_return_also_one_that_connects_l
     async with life(stage, adapters) as gateway:
         gateway.stop(restart=True)
     for platform in adapters:
-        assert told(platform, "home", "Gateway restarting") == (0 if platform is muted else 1)
+        assert count_texts(platform, "home", "Gateway restarting") == (0 if platform is muted else 1)
     other.fails("connect", LinkLost("not there yet"), times=2)
     async with life(stage, adapters):
         await trio.sleep(1)
-        assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 0, 0]
+        assert [count_texts(platform, "home", "back and ready") for platform in adapters] == [1, 0, 0]
         one.drop()
         await trio.sleep(200)
-        assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
+        assert [count_texts(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
         assert {m.thread_id for m in other.chat("home").messages} == {"7"}
         assert not (stage.home / RESTART_PENDING).exists()
     for _ in range(2):
         async with life(stage, adapters):
             await trio.sleep(5)
-    assert [told(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
+    assert [count_texts(platform, "home", "back and ready") for platform in adapters] == [1, 1, 0]
 
 
 async def test_the_home_channel_of_two_accounts_is_told_by_one_of_them(stage: Stage) -> None:
@@ -79,9 +79,9 @@ async def test_the_home_channel_of_two_accounts_is_told_by_one_of_them(stage: St
         await trio.sleep(5)
         await second.says("/sethome", chat="own home", user="42")
         await settled()
-    assert [told(main, "home", what) for what in ("Gateway restarting", "back and ready")] == [1, 1]
+    assert [count_texts(main, "home", what) for what in ("Gateway restarting", "back and ready")] == [1, 1]
     assert second.chat("home").texts == []
-    assert told(second, "own home", "shutting down") == 1
+    assert count_texts(second, "own home", "shutting down") == 1
 
 
 @pytest.mark.parametrize("halts", range(1, 60, 2))
@@ -113,4 +113,4 @@ async def test_a_start_that_is_repeated_after_a_cancel_tells_each_notice_once(
         async with stage.life():
             await trio.sleep(5)
     assert stage.platform.chat("42").texts.count(texts.stuck()) == 1
-    assert told(stage.platform, "home", "back and ready") == 1
+    assert count_texts(stage.platform, "home", "back and ready") == 1

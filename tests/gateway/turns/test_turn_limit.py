@@ -21,7 +21,7 @@ CROWD = 40
 SECONDS = 10
 
 
-class Costly(Agent):
+class CostlyAgent(Agent):
     """An agent that works for some seconds in steps; its first turn blocks the loop at each step."""
 
     def __init__(self, clock: MockClock, blocks: float) -> None:
@@ -48,16 +48,16 @@ class Costly(Agent):
         return "done"
 
 
-async def everybody_works(stage: Stage, count: int) -> None:
+async def start_turns(stage: Stage, count: int) -> None:
     async with trio.open_nursery() as people:
         for chat in range(count):
             people.start_soon(partial(stage.platform.says, "work", chat=f"w{chat}"))
 
 
 async def test_a_turn_begins_when_the_loop_has_caught_up(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.agent = Costly(autojump_clock, blocks=0.5)
+    stage.agent = CostlyAgent(autojump_clock, blocks=0.5)
     async with stage.life():
-        await everybody_works(stage, CROWD)
+        await start_turns(stage, CROWD)
         await trio.sleep(3)
         await stage.says("hello")
         assert stage.platform.chat("42").texts == [texts.waits_for_room(CROWD)]
@@ -67,18 +67,18 @@ async def test_a_turn_begins_when_the_loop_has_caught_up(stage: Stage, autojump_
 
 
 async def test_all_turns_begin_if_the_loop_keeps_up(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.agent = Costly(autojump_clock, blocks=0.0)
+    stage.agent = CostlyAgent(autojump_clock, blocks=0.0)
     async with stage.life():
-        await everybody_works(stage, CROWD)
+        await start_turns(stage, CROWD)
         await trio.sleep(3)
         await stage.says("hello")
         assert stage.platform.chat("42").texts == ["You said: hello"]
 
 
 async def test_a_few_turns_run_on_any_slow_loop(stage: Stage, autojump_clock: MockClock) -> None:
-    stage.agent = Costly(autojump_clock, blocks=0.5)
+    stage.agent = CostlyAgent(autojump_clock, blocks=0.5)
     async with stage.life():
-        await everybody_works(stage, ALWAYS - 1)
+        await start_turns(stage, ALWAYS - 1)
         await trio.sleep(3)
         await stage.says("hello")
         assert stage.platform.chat("42").last == "You said: hello"
@@ -88,10 +88,10 @@ async def test_a_burst_of_turns_begins_in_steps_and_completely(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
     count = 3 * AHEAD
-    stage.agent = agent = Costly(autojump_clock, blocks=0.0)
+    stage.agent = agent = CostlyAgent(autojump_clock, blocks=0.0)
     async with stage.life() as gateway:
         gateway.control.hold(True)
-        await everybody_works(stage, count)
+        await start_turns(stage, count)
         await settled()
         gateway.control.hold(False)
         await trio.lowlevel.checkpoint()
@@ -104,10 +104,10 @@ async def test_a_burst_of_turns_begins_in_steps_and_completely(
 async def test_a_stop_does_not_wait_for_turns_that_wait_for_the_loop(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
-    stage.agent = Costly(autojump_clock, blocks=0.5)
+    stage.agent = CostlyAgent(autojump_clock, blocks=0.5)
     stage.agent.on("hello", Script().says("Hi."))
     async with stage.life() as gateway:
-        await everybody_works(stage, CROWD)
+        await start_turns(stage, CROWD)
         await trio.sleep(3)
         await stage.says("hello")
         gateway.stop(grace=0)

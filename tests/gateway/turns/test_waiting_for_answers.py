@@ -12,7 +12,7 @@ from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.gateway.turn.context import TurnContext
 from tests.disk import Disk
-from tests.gateway.turns.asking import asks, may, requests, two, which
+from tests.gateway.turns.asking import ask_approval, ask_twice, ask_which, let_agent_ask, requests
 from tests.stage import Stage, everyone
 
 # --- the inactivity clock --------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ async def test_inactivity_is_counted_only_after_the_answer(
             gateway_timeout=100, gateway_timeout_warning=60, gateway_notify_interval=0, clarify_timeout=3600
         )
     )
-    got = asks(stage, which, then_takes=1000)
+    got = let_agent_ask(stage, ask_which, then_takes=1000)
     async with stage.life():
         await stage.says("work")
         await trio.sleep(500)
@@ -44,7 +44,7 @@ async def test_inactivity_is_counted_only_after_the_answer(
 
 
 async def test_typing_and_progress_notices_pause_until_the_answer(stage: Stage) -> None:
-    asks(stage, which, then_takes=100)
+    let_agent_ask(stage, ask_which, then_takes=100)
     stage.config = everyone(AgentConfig(gateway_notify_interval=50))
     async with stage.life():
         await stage.says("work")
@@ -61,7 +61,7 @@ async def test_typing_and_progress_notices_pause_until_the_answer(stage: Stage) 
 async def test_inactivity_is_not_counted_while_another_answer_is_open(stage: Stage) -> None:
     limits = AgentConfig(gateway_timeout=30, gateway_timeout_warning=0, gateway_notify_interval=0)
     stage.config = everyone(limits)
-    got = asks(stage, two)
+    got = let_agent_ask(stage, ask_twice)
     async with stage.life():
         await stage.says("work")
         await trio.sleep(10)
@@ -74,11 +74,11 @@ async def test_inactivity_is_not_counted_while_another_answer_is_open(stage: Sta
 # --- the end of the turn -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("question", [which, may])
+@pytest.mark.parametrize("question", [ask_which, ask_approval])
 async def test_stop_closes_open_questions(
     stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
-    got = asks(stage, question)
+    got = let_agent_ask(stage, question)
     async with stage.life():
         await stage.says("work")
         await stage.says("/stop")
@@ -91,11 +91,11 @@ async def test_stop_closes_open_questions(
         assert got == []
 
 
-@pytest.mark.parametrize("question", [which, may])
+@pytest.mark.parametrize("question", [ask_which, ask_approval])
 async def test_an_answer_counts_while_the_gateway_goes_down(
     stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
-    got = asks(stage, question)
+    got = let_agent_ask(stage, question)
     async with stage.life() as gateway:
         await stage.says("work")
         gateway.stop(grace=30)
@@ -108,11 +108,11 @@ async def test_an_answer_counts_while_the_gateway_goes_down(
     assert stage.pending() == []
 
 
-@pytest.mark.parametrize("question", [which, may])
+@pytest.mark.parametrize("question", [ask_which, ask_approval])
 async def test_a_resumed_turn_asks_again(
     stage: Stage, question: Callable[[TurnContext], Awaitable[str | None]]
 ) -> None:
-    got = asks(stage, question)
+    got = let_agent_ask(stage, question)
     async with stage.life():
         await stage.says("work")
         await trio.sleep(5)
@@ -134,7 +134,7 @@ async def test_an_answer_around_the_end_of_the_patience_counts_or_is_a_message(
 ) -> None:
     """Each commit takes half a second; the answer comes before, at and after the end of the patience."""
     stage.config = everyone(AgentConfig(clarify_timeout=20), busy="queue")
-    got = asks(stage, which)
+    got = let_agent_ask(stage, ask_which)
     async with trio.open_nursery() as nursery:
         disk = Disk(nursery, only=("store-writer",), reports_late=True)
         stage.worker = disk.worker
