@@ -29,6 +29,8 @@ Provider = Literal["openai", "anthropic", "demo"]
 
 
 class FallbackConfig(Section, frozen=True):
+    """The model that is asked in a turn after the first one has failed."""
+
     name: Annotated[
         str | None, Meta(description="Name of the fallback model. Left out: there is no fallback.")
     ] = None
@@ -50,9 +52,11 @@ class FallbackConfig(Section, frozen=True):
 
 
 class ModelConfig(Section, frozen=True):
+    """The model, its server and its secret."""
+
     provider: Annotated[
         Provider,
-        Meta(description="The provider. Left out: chosen by the keys in the environment; else demo."),
+        Meta(description="Provider. Left out: by the keys in the environment, else a local server or demo."),
     ] = "demo"
     base_url: Annotated[
         str | None, Meta(description="Address of the model server. Left out: the address of the provider.")
@@ -83,6 +87,8 @@ ToolsetName = Literal[
 
 
 class AgentConfig(Section, frozen=True):
+    """Limits of turns, and the rules for resuming them."""
+
     restart_drain_timeout: Annotated[
         SignedSeconds,
         Meta(description="Seconds for which running turns may continue after a stop or restart."),
@@ -131,6 +137,8 @@ class AgentConfig(Section, frozen=True):
 
 
 class DisplayConfig(Section, frozen=True):
+    """Behaviour of a chat while the agent works."""
+
     busy_input_mode: Annotated[
         Literal["interrupt", "queue", "steer"],
         Meta(description="Effect of a message on a running turn: cut it, wait for it, or join it."),
@@ -142,6 +150,8 @@ class DisplayConfig(Section, frozen=True):
 
 
 class StreamingConfig(Section, frozen=True):
+    """Growing answers."""
+
     enabled: Annotated[bool, Meta(description="Show an answer while it is written.")] = True
     edit_interval: Annotated[Seconds, Meta(description="Seconds between two edits of a growing message.")] = (
         0.8
@@ -150,6 +160,8 @@ class StreamingConfig(Section, frozen=True):
 
 
 class SessionReset(Section, frozen=True):
+    """The policy for automatic resets of conversations."""
+
     mode: Annotated[
         Literal["none", "idle", "daily", "both"],
         Meta(description="Cause of an automatic reset: none, idle time, an hour of the day, or both."),
@@ -171,6 +183,8 @@ class SessionReset(Section, frozen=True):
 
 
 class TerminalConfig(Section, frozen=True):
+    """Commands that the agent runs."""
+
     cwd: Annotated[
         str | None,
         Meta(description="Directory in which commands start. Left out: that of the gateway."),
@@ -183,6 +197,8 @@ class TerminalConfig(Section, frozen=True):
 
 
 class ApprovalsConfig(Section, frozen=True):
+    """Approval of dangerous commands by a person."""
+
     mode: Annotated[
         Literal["ask", "off"],
         Meta(description="Ask a person before a dangerous command runs, or do not ask (off)."),
@@ -193,6 +209,8 @@ class ApprovalsConfig(Section, frozen=True):
 
 
 class JournalConfig(Section, frozen=True):
+    """The run journals."""
+
     fsync: Annotated[
         Literal["terminal-only", "eager"],
         Meta(description="Writes that are forced to the disk: only the end of a run, or every batch."),
@@ -200,6 +218,8 @@ class JournalConfig(Section, frozen=True):
 
 
 class TurnLimits(Section, frozen=True):
+    """Limits of simultaneous turns."""
+
     max_running_turns: Annotated[
         Count | None, Meta(description="Turns that may run at the same time. Left out: no limit.")
     ] = None
@@ -209,6 +229,8 @@ class TurnLimits(Section, frozen=True):
 
 
 class RetentionConfig(Section, frozen=True):
+    """Days after which old data is deleted."""
+
     journal_days: Annotated[Days, Meta(description="Days for which run journals are kept.")] = 30
     inbox_days: Annotated[Days, Meta(description="Days for which answered messages are kept.")] = 7
     outbox_days: Annotated[Days, Meta(description="Days for which sent answers are kept.")] = 7
@@ -217,6 +239,8 @@ class RetentionConfig(Section, frozen=True):
 
 
 class WebConfig(Section, frozen=True):
+    """The server of the page and of the HTTP API."""
+
     host: Annotated[str, Meta(description="Address on which the page and the API listen.")] = "127.0.0.1"
     port: Annotated[
         int, Meta(ge=0, le=65535, description="Port of the page and the API; 0 means any free port.")
@@ -228,6 +252,8 @@ class WebConfig(Section, frozen=True):
 
 
 class McpToolsConfig(Section, frozen=True):
+    """The selection of the tools of an MCP server."""
+
     include: Annotated[
         tuple[str, ...], Meta(description="Names of the only tools that are used; empty means all tools.")
     ] = ()
