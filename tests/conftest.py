@@ -41,6 +41,8 @@ REAL = (
     "tests/cases/test_stale_resume.py",
     "tests/cases/test_stop_command.py",
     "tests/cli/",
+    "tests/docs/test_examples.py",
+    "tests/docs/test_stories.py",
     "tests/gateway/turns/test_background.py",
     "tests/gateway/stopping/test_turn_orphans.py",
     "tests/gateway/turns/test_processes.py",
