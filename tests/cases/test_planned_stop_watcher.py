@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import trio
-import trio.testing
 from trio.testing import MockClock
 
 from hermes_trio.base.world import World

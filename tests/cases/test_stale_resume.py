@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.gateway.turn.system_notes import Situation, with_note

@@ -19,7 +19,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import trio
-import trio.testing
 
 from hermes_trio.base.errors import StoreError
 from hermes_trio.base.events import MessageDelta

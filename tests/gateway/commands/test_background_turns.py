@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.gateway.outbound import texts as words
 from hermes_trio.testing import Script

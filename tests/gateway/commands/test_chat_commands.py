@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.commands.parse import parse
@@ -21,42 +20,18 @@ from hermes_trio.testing import Script
 from tests.stage import Stage, everyone, home_channels, settled
 
 GRACE = 50.0
-
-
 IDLE, BUSY, DRAINING, DRAINED = "idle", "busy", "draining", "drained"
-
-
 ONGOING = {IDLE: None, BUSY: "answered", DRAINING: "answered", DRAINED: "answered"}
 """Outcome of the running turn in each state, for a command that does not touch it."""
-
-
 STOPPED = {BUSY: "stopped", DRAINING: "stopped", DRAINED: "stopped"}
-
-
 NOTHING = words.stopped(was_running=False, dropped=0)
-
-
 STOP = words.stopped(was_running=True, dropped=0)
-
-
 NEW = words.new_session(0)
-
-
 UNDONE = words.taken_back("work")
-
-
 KEPT = {DRAINING: words.after_restart(), DRAINED: words.after_drain()}
-
-
 BESIDE = words.works_beside()
-
-
 ASKED = words.nothing_asked()
-
-
 Said = str | Callable[[str], bool] | None
-
-
 TABLE: dict[str, tuple[dict[str, Said], dict[str, str]]] = {
     # command: (the reply in each state, or in all of them under ""; the outcome of the turn in a state)
     "/help": ({"": lambda said: "/stop ends the running turn" in said and "/start" not in said}, {}),
@@ -110,8 +85,6 @@ TABLE: dict[str, tuple[dict[str, Said], dict[str, str]]] = {
     "/frobnicate": ({"": words.unknown_command("frobnicate")}, {}),
     "/STOP@hermes_bot": ({IDLE: NOTHING, "": STOP}, STOPPED),
 }
-
-
 GOES_ON_BY_ITSELF = ("/retry", "/queue later", "/q later", "/steer later", "/background later", "/bg later")
 """Commands that give the agent something to do."""
 

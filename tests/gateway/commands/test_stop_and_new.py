@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.outbound import texts as words
@@ -12,8 +11,6 @@ from hermes_trio.testing import Script
 from tests.stage import Stage, everyone, settled
 
 NOTHING = words.stopped(was_running=False, dropped=0)
-
-
 STOP = words.stopped(was_running=True, dropped=0)
 
 

@@ -11,7 +11,6 @@ from typing import TypeVar
 import outcome
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.base.errors import StoreError
 from hermes_trio.gateway.intake.requests import post

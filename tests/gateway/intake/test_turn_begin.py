@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.state.tables import inbox
 from hermes_trio.testing import Script

@@ -13,8 +13,6 @@ from tests.gateway.stopping.sweep_scene import ANSWER, PIECES, Platform
 from tests.logs import capture_logs
 
 INTERRUPTED = "(interrupted)"
-
-
 FOLLOWS: dict[str | None, tuple[str, set[str | None]]] = {
     None: ("pending", {None, "cut"}),
     "unstarted": ("pending", {"cut"}),

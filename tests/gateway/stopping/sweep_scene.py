@@ -25,14 +25,8 @@ from tests.gateway.stopping.orphans import Held, held
 from tests.stage import everyone
 
 Platform = MemoryPlatform | LoopbackServer
-
-
 TRAITS = Traits(edits=True, typing=True)
-
-
 PIECES = "I", " begin", "."
-
-
 ANSWER = "I begin.\n\nDone."
 
 

@@ -6,7 +6,6 @@ import os
 
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.endings_table import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import trio
 import trio.lowlevel
-import trio.testing
 
 from hermes_trio.gateway.facade import Gateway
 from tests.stage import Stage, settled

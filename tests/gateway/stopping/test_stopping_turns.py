@@ -8,7 +8,6 @@ from contextlib import closing, nullcontext
 
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.endings_table import Supervisor

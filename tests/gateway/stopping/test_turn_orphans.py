@@ -37,20 +37,10 @@ pytestmark = pytest.mark.timeout(900)
 """Seconds for a hundred lives in a row, on any disk."""
 
 MOST_HALTS = 500
-
-
 THE_GRACE_IS_OVER = "the grace is over"
-
-
 THERE_IS_NO_GRACE = "there is no grace"
-
-
 CANCELLED_AROUND = "it is cancelled from outside"
-
-
 ENDS_OF_A_GATEWAY = THE_GRACE_IS_OVER, THERE_IS_NO_GRACE, CANCELLED_AROUND
-
-
 LANES = ["some", pytest.param("all", marks=pytest.mark.soak)]
 
 

@@ -12,7 +12,6 @@ from typing import cast
 import msgspec
 import pytest
 import trio
-import trio.testing
 from trio.testing import MemorySendStream, MockClock, memory_stream_one_way_pair
 
 from hermes_trio.config.schema import DisplayConfig

@@ -6,7 +6,6 @@ import math
 
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.gateway.outbound.delivery import MAX_TRIES, UNSURE_AGAIN_AFTER
 from hermes_trio.platform.contract import (

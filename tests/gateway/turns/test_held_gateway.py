@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.base.messages import HomeChannel
 from hermes_trio.config.schema import AgentConfig

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.outbound import texts as words

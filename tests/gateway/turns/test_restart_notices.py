@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 import trio
-import trio.testing
 
 from hermes_trio.base.messages import HomeChannel
 from hermes_trio.config.schema import PlatformConfig

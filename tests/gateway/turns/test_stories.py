@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import trio
-import trio.testing
 
 from hermes_trio.base.messages import HomeChannel
 from hermes_trio.config.schema import AgentConfig, SessionReset
