@@ -24,7 +24,7 @@ from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.home.markers import DRAIN_REQUEST
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script
-from tests.cli.chat_terminal import chat
+from tests.cli.chat.chat_terminal import chat
 from tests.stage import Agent, everyone, no_guard
 
 Cli = Callable[..., Result]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.chat_terminal import (
+from tests.cli.chat.chat_terminal import (
     CHAT,
     PATIENCE,
     asked,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hermes_trio import __version__
-from tests.cli.chat_terminal import (
+from tests.cli.chat.chat_terminal import (
     PATIENCE,
     chat,
 )
