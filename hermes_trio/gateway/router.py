@@ -115,7 +115,7 @@ class Router:
             await self.commands.obey(command, key, event)
         except GatewayError as error:
             log.error("command failed", command=command.name, error=str(error))
-            self.chats.reply(event, texts.not_obeyed(command.name, error))
+            self.chats.reply(event, texts.command_failed(command.name, error))
 
     async def _press(self, connection: Connection, key: str, event: MessageEvent) -> None:
         """Take a press of a button as an answer. A press that answers no open question never will, so it does
@@ -137,7 +137,7 @@ class Router:
             give = partial(give_answer, self.home, question, answer, by=by)
             if await connection.stored(give):
                 return
-        self.chats.reply(event, texts.pressed_in_vain())
+        self.chats.reply(event, texts.question_closed())
 
     async def _refuse(self, event: MessageEvent) -> None:
         """Store nothing of a sender without access; a stranger may be shown a pairing code. The event is

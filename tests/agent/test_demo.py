@@ -14,7 +14,7 @@ from hermes_trio.agent.demo_model import ABOUT
 from hermes_trio.agent.model_agent import open_agent
 from hermes_trio.config.config_file import Loaded
 from hermes_trio.config.schema import GatewayConfig, ModelConfig
-from hermes_trio.gateway.outbound import texts as words
+from hermes_trio.gateway.outbound import texts
 from hermes_trio.tools.tool import Result, Tool, Workplace
 from tests.stage import Stage
 
@@ -93,7 +93,7 @@ async def test_the_demo_counts_slowly_and_can_be_stopped(demo: OpenDemo) -> None
         await stage.says("/stop")
         await trio.sleep(10)
         assert [turn.outcome for turn in stage.turns()] == ["answered", "stopped"]
-        assert any(words.cut_off("1\n2\n3\n4\n5\n6\n") in text for text in stage.platform.chat("42").texts)
+        assert any(texts.cut_off("1\n2\n3\n4\n5\n6\n") in text for text in stage.platform.chat("42").texts)
 
 
 async def test_the_demo_works_for_a_minute(demo: OpenDemo) -> None:
@@ -166,7 +166,7 @@ async def test_the_demo_has_nothing_to_compress(demo: OpenDemo) -> None:
         await trio.sleep(5)
         await stage.says("/compress")
         await trio.sleep(5)
-        assert last(stage) == words.nothing_to_compress()
+        assert last(stage) == texts.nothing_to_compress()
 
 
 async def test_the_demo_resumes_with_all_messages_of_a_cut_turn(demo: OpenDemo) -> None:

@@ -187,7 +187,7 @@ async def test_no_third_attempt_follows_two_that_save_too_little(tmp_path: Path)
         assert (await compaction(scene)).wasted == 2
         await scene.says("and now?", until="Heard 1.")
         assert split(scene)[1] == []
-        await scene.says("/compress", until="shorter now")
+        await scene.says("/compress", until="shorter form")
         assert len(split(scene)[1]) == 1
         assert (await compaction(scene)).wasted == 0
 
@@ -199,7 +199,7 @@ async def test_a_person_can_compress_the_conversation(tmp_path: Path) -> None:
         await remember(scene, 3)
         assert "summary could not be written" in await scene.says("/compress", until="could not")
         scene.server.otherwise = answering(HEARD[3])
-        await scene.says("/compress the words", until="shorter now")
+        await scene.says("/compress the words", until="shorter form")
         asked, [_, minutes] = split(scene)
         assert "Keep above all what concerns: the words" in said(minutes)
         assert len(await scene.rows()) == 6

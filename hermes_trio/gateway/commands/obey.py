@@ -154,7 +154,7 @@ class Commands:
     async def retry(self, call: Invocation) -> None:
         home = self.home
         if await home.database.read(inbox.count_pending, call.key):
-            call.reply(texts.waits_still())
+            call.reply(texts.still_waits())
             return
 
         async def job() -> None:
@@ -193,7 +193,9 @@ class Commands:
             return
         event, name = call.message(call.rest, "background")
         key = BACKGROUND + self.home.world.new_id()
-        notice = await self.mailbox.take(key, event, "queue", message_key=name, at_once=texts.works_beside())
+        notice = await self.mailbox.take(
+            key, event, "queue", message_key=name, at_once=texts.works_in_background()
+        )
         if notice is not None:
             call.reply(notice)
 
@@ -207,7 +209,7 @@ class Commands:
         if call.rest.lower() != "always":
             await self._decide(call, DENY)
         elif await call.is_admin():
-            call.reply(texts.asks_again(await self.home.database.write(meta.drop, ALWAYS)))
+            call.reply(texts.permissions_removed(await self.home.database.write(meta.drop, ALWAYS)))
         else:
             call.reply(texts.may_not_approve(call.event.source.platform))
 
@@ -221,7 +223,7 @@ class Commands:
         chosen = approvals if "all" in call.rest.lower().split() else approvals[:1]
         by = source.participant or ""
         answered = [await give_answer(self.home, question, decision, by=by) for question in chosen]
-        call.reply(texts.decided(decision, sum(answered)) if any(answered) else texts.nothing_asked())
+        call.reply(texts.decided(decision, sum(answered)) if any(answered) else texts.no_approval_open())
 
     def _approvals(self, call: Invocation) -> list[OpenQuestion]:
         """Return the open approvals, oldest first: of this conversation, else of anybody in this place. In a
@@ -249,11 +251,11 @@ class Commands:
         source = call.event.source
         if self.chats.traits(Chat.of(source)).own_door:
             await trio.lowlevel.checkpoint()
-            call.reply(texts.no_chat_here())
+            call.reply(texts.no_notices_here())
             return
         channel = HomeChannel(source.platform, source.chat_id, source.chat_name, source.thread_id)
         await self.chats.home_channels.set((source.platform, source.account), channel)
-        call.reply(texts.home_is_here())
+        call.reply(texts.home_channel_set())
 
     async def compress(self, call: Invocation) -> None:
         home = self.home

@@ -81,7 +81,7 @@ class Mailbox:
             return None
         session = self.work.sessions.wake(key)
         if session is None:
-            return texts.after_restart() if self.control.current is not None else texts.after_drain()
+            return texts.waits_for_restart() if self.control.current is not None else texts.waits_for_drain()
         return session.meet(event, stored.inbox_id, mode)
 
     def tell(self, key: str, event: MessageEvent, text: str) -> None:

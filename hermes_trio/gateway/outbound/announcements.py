@@ -40,7 +40,7 @@ from .rows import Body, Chat, Place, owed, place_of
 log = Log(__name__)
 
 
-class Running(Protocol):
+class RunningTurn(Protocol):
     """A running turn, as far as an announcement looks at it."""
 
     @property
@@ -50,7 +50,7 @@ class Running(Protocol):
 
 
 def notify_active_sessions_of_shutdown(
-    home: Home, chats: Chats, shutdown: Shutdown, running: Iterable[Running], ending: Ending
+    home: Home, chats: Chats, shutdown: Shutdown, running: Iterable[RunningTurn], ending: Ending
 ) -> None:
     """Announce the ending in the chats with a running turn, and in the home channels. Waits for no chat."""
     text, told = shutdown.consequences(ending).told, set[Place]()
@@ -106,7 +106,7 @@ async def announce_return(home: Home, chats: Chats, connection: Connection) -> N
     if channel is not None and _may_notify(home, connection.adapter.name):
         incident = f"back:{pending.requested_at}:{':'.join(connection.address)}:{channel.chat_id}"
         place = Chat(*connection.address, channel.chat_id), channel.thread_id
-        await _owe(home, chats, incident, place, texts.back())
+        await _owe(home, chats, incident, place, texts.gateway_back())
     others = (other for other in chats.connections.values() if chats.home_channels.of(other) is not None)
     if all(other.link is not None for other in others):  # a platform that connects later is told then
         consume(home.path, RESTART_PENDING)
@@ -115,12 +115,12 @@ async def announce_return(home: Home, chats: Chats, connection: Connection) -> N
 def owe_stuck(db: sqlite3.Connection, stuck: Iterable[SessionEntry], at: float) -> None:
     """Owe each suspended session its announcement, in the transaction that suspends it."""
     for entry in stuck:
-        _owe_person(db, entry, f"stuck:{entry.session_id}", texts.stuck(), at)
+        _owe_person(db, entry, f"stuck:{entry.session_id}", texts.session_suspended(), at)
 
 
 def owe_left_alone(db: sqlite3.Connection, entry: SessionEntry, cut: TurnRow, at: float) -> None:
     """Owe the announcement that a cut turn is not resumed, in the transaction that closes its messages."""
-    _owe_person(db, entry, f"left:{cut.turn_id}", texts.left_alone(), at)
+    _owe_person(db, entry, f"left:{cut.turn_id}", texts.not_resumed(), at)
 
 
 def _owe_person(db: sqlite3.Connection, entry: SessionEntry, key: str, text: str, at: float) -> None:
@@ -150,7 +150,7 @@ def _may_notify(home: Home, platform: str) -> bool:
     return config is None or config.gateway_restart_notification
 
 
-def _anchor(place: Place, requester: MessageEvent | None, turn: Running) -> str | None:
+def _anchor(place: Place, requester: MessageEvent | None, turn: RunningTurn) -> str | None:
     """Return the message to which a notice replies: the restart command if it was given in this place, else
     the last message that the turn answers."""
     if requester is not None and place_of(requester.source) == place:

@@ -135,7 +135,7 @@ def approval_parts(approval: Approval, within: float, traits: Traits) -> list[Pa
     if len(blocks) > MOST_PARTS or width(last.text, traits.counting) > limit:
         raise NotShown(f"it has {len(shown)} characters, and a message here takes {traits.limit}")
     parts = [
-        compose(texts.part_of_what_is_asked(number, len(blocks)), _Block(block), texts.end_of_part())
+        compose(texts.part_heading(number, len(blocks)), _Block(block), texts.end_of_part())
         for number, block in enumerate(blocks, 1)
     ]
     return [*parts, last]
@@ -174,19 +174,19 @@ def _asking(
 ) -> Iterator[str | _Block | _Inline]:
     """Yield the pieces of the message that asks for an approval. `what` is the command or change, or the
     number of messages that show it."""
-    yield texts.may_i()
+    yield texts.approval_question()
     if place:
-        yield texts.where_it_would_be(approval.kind)
+        yield texts.place_heading(approval.kind)
         yield _Block(place)
     if isinstance(what, int):
-        yield texts.stands_above(approval.kind, what)
+        yield texts.shown_above(approval.kind, what)
     else:
-        yield texts.what_it_would_be(approval.kind)
+        yield texts.content_heading(approval.kind)
         yield what
     if escapes:
-        yield texts.has_unseen_characters()
+        yield texts.code_points_note()
     if description:
-        yield texts.because()
+        yield texts.reason_heading()
         yield _Inline(description)
     yield texts.answer_yes_or_no(within)
 
@@ -213,7 +213,7 @@ class _Composer:
 def _split(tokens: Sequence[str], limit: int, counting: Counting, *, quotes: bool) -> Iterator[str]:
     """Yield the characters in blocks that fit into one message each, cut at the end of a line if that leaves
     half a block. White space at the edges of a block is written as code points."""
-    around = texts.part_of_what_is_asked(99, 99) + texts.end_of_part()
+    around = texts.part_heading(99, 99) + texts.end_of_part()
     room = limit - width(around, counting) - _EDGES
     if room < SMALLEST_LIMIT:
         raise NotShown("a message here is too short for it")

@@ -20,28 +20,28 @@ def not_answered() -> str:
     return "→ Closed without an answer."
 
 
-def pressed_in_vain() -> str:
+def question_closed() -> str:
     return "This question is closed, or was asked of somebody else."
 
 
-def may_i() -> str:
+def approval_question() -> str:
     return "⚠ May I do this?"
 
 
-def where_it_would_be(kind: str) -> str:
+def place_heading(kind: str) -> str:
     return "In the directory:" if kind == "command" else "In the file:"
 
 
-def what_it_would_be(kind: str) -> str:
+def content_heading(kind: str) -> str:
     return "The command:" if kind == "command" else "The change:"
 
 
-def stands_above(kind: str, parts: int) -> str:
+def shown_above(kind: str, parts: int) -> str:
     what = "command" if kind == "command" else "change"
     return f"The {what} is in the {messages(parts)} above, from its first character to its last."
 
 
-def part_of_what_is_asked(number: int, parts: int) -> str:
+def part_heading(number: int, parts: int) -> str:
     return f"⚠ Part {number} of {parts} of something that I ask you to allow:"
 
 
@@ -49,11 +49,11 @@ def end_of_part() -> str:
     return "(The next message continues with the next character.)"
 
 
-def has_unseen_characters() -> str:
+def code_points_note() -> str:
     return "⟨U+…⟩ stands for a character that is invisible, or looks like another one."
 
 
-def because() -> str:
+def reason_heading() -> str:
     return "Reason:"
 
 
@@ -79,7 +79,7 @@ def database_damaged(copy: str) -> str:
     )
 
 
-def silent(seconds: float, limit: float) -> str:
+def inactive(seconds: float, limit: float) -> str:
     return (
         f"⚠ Nothing has happened for {duration(seconds)}. After {duration(limit)} this turn is ended; "
         "agent.gateway_timeout in config.yaml sets the limit."
@@ -93,7 +93,7 @@ def timed_out(seconds: float) -> str:
     )
 
 
-def nothing_said() -> str:
+def no_answer() -> str:
     return "⚠ The agent ended its turn without an answer. Send the message again to try once more."
 
 
@@ -106,7 +106,7 @@ def failed(error: BaseException, redact: Redact) -> str:
     return text
 
 
-def not_obeyed(command: str, error: GatewayError) -> str:
+def command_failed(command: str, error: GatewayError) -> str:
     return f"⚠ /{command} could not be done ({error}) Give the command again."
 
 
@@ -114,11 +114,11 @@ def cut_off(text: str) -> str:
     return f"{text}\n\n(interrupted)"
 
 
-def after_restart() -> str:
+def waits_for_restart() -> str:
     return "⏳ The gateway is going down. Your message is kept; the answer comes when it is back."
 
 
-def after_drain() -> str:
+def waits_for_drain() -> str:
     return (
         "⏳ The gateway begins nothing new for now. Your message is kept; the answer comes when it goes on."
     )
@@ -164,7 +164,7 @@ def taken_back(said: str) -> str:
     return f"↩ Forgotten: {said[:200] or 'a message without words'}"
 
 
-def waits_still() -> str:
+def still_waits() -> str:
     return "⏳ Your last message still waits for its turn. You need not send it again."
 
 
@@ -172,7 +172,7 @@ def needs_text(name: str) -> str:
     return f"The command needs a text: /{name} TEXT"
 
 
-def works_beside() -> str:
+def works_in_background() -> str:
     return "🧵 I work on this in the background. The answer comes here."
 
 
@@ -190,14 +190,14 @@ def decided(decision: str, answered: int) -> str:
     return f"Allowed{how_many}{'' if decision == 'once' else f' ({decision})'}."
 
 
-def asks_again(taken_back: int) -> str:
+def permissions_removed(taken_back: int) -> str:
     if not taken_back:
         return "No permission was stored for always."
     kinds = counted(taken_back, "kind")
     return f"I ask again from now on: {kinds} of harm had been allowed for always."
 
 
-def nothing_asked() -> str:
+def no_approval_open() -> str:
     return "No approval is open here. If there was one, it was closed before your answer."
 
 
@@ -205,11 +205,11 @@ def ending_already(running: int) -> str:
     return f"♻ The gateway is going down already; {turns(running)} still running."
 
 
-def home_is_here() -> str:
+def home_channel_set() -> str:
     return "🏠 From now on this chat gets a notice when the gateway goes down, and when it is back."
 
 
-def no_chat_here() -> str:
+def no_notices_here() -> str:
     return "This place cannot get notices. Send /sethome in a chat."
 
 
@@ -242,14 +242,14 @@ def compressed(before: int, after: int, trouble: str) -> str:
     )
 
 
-def stuck() -> str:
+def session_suspended() -> str:
     return (
         "⚠ This session was interrupted several times in a row, so it is not resumed automatically. "
         "Your next message begins a new session."
     )
 
 
-def left_alone() -> str:
+def not_resumed() -> str:
     return (
         "⚠ I was interrupted again before I could resume this, so I do not try again automatically. "
         "Send /retry, or a new message."
@@ -275,7 +275,7 @@ def restarted() -> str:
     return "♻ Restarted. The session goes on."
 
 
-def back() -> str:
+def gateway_back() -> str:
     return "♻ Gateway online: back and ready."
 
 

@@ -12,7 +12,8 @@ An output watch belongs to the turn that started it, and runs in its nursery. An
 watches to the session, where they run until its next turn begins. A match begins a turn: a message in the
 inbox, stored once under a name of its own.
 
-This module may touch the inbox, the table of processes and the chats; it knows sessions only as `Sleepers`.
+This module may touch the inbox, the table of processes and the chats; it knows sessions only as
+`SessionWaker`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class TooManyProcesses(GatewayError):
         super().__init__(f"{MOST} background processes are running. End one before you start another.")
 
 
-class Sleepers(Protocol):
+class SessionWaker(Protocol):
     """The sessions, as far as a background process needs them."""
 
     def wake(self, key: str) -> object:
@@ -71,7 +72,7 @@ class Background:
     """The background processes and left-behind watches of a gateway. Lives with the background nursery."""
 
     def __init__(
-        self, home: Home, chats: Chats, commands: CommandRunner, sessions: Sleepers, nursery: trio.Nursery
+        self, home: Home, chats: Chats, commands: CommandRunner, sessions: SessionWaker, nursery: trio.Nursery
     ) -> None:
         self._home, self._chats, self.commands = home, chats, commands
         self._sessions, self._nursery = sessions, nursery

@@ -60,7 +60,7 @@ def _owed(run: TurnRun, turn: TurnContext, outcome: Outcome) -> list[Owed]:
         text = turn.text if turn.text.endswith(run.answer) else run.answer
     else:
         text = f"{turn.text}\n\n{run.trouble}" if turn.text else run.trouble
-    pieces = chunks(text or texts.nothing_said(), run.connection.adapter.traits)
+    pieces = chunks(text or texts.no_answer(), run.connection.adapter.traits)
     return [
         owed(
             run.chat,

@@ -26,7 +26,7 @@ TYPING_WITHIN = 1.5
 log = Log(__name__)
 
 
-class Watched(Protocol):
+class ShownTurn(Protocol):
     """The turn, as far as its activity is watched."""
 
     @property
@@ -78,12 +78,12 @@ async def show_still_working(
 
 
 async def warn_of_inactivity(
-    chats: Chats, turn: Watched, chat: Chat, thread_id: str | None, *, agent: AgentConfig
+    chats: Chats, turn: ShownTurn, chat: Chat, thread_id: str | None, *, agent: AgentConfig
 ) -> None:
     """Warn once of a long inactivity, before the limit ends the turn."""
     if not agent.gateway_timeout_warning or not agent.gateway_timeout:
         return
     while trio.current_time() < (then := turn.active_at + agent.gateway_timeout_warning):  # noqa: ASYNC110
         await trio.sleep_until(then)
-    text = texts.silent(agent.gateway_timeout_warning, agent.gateway_timeout)
+    text = texts.inactive(agent.gateway_timeout_warning, agent.gateway_timeout)
     chats.lane(chat).notice(text, thread_id=thread_id)

@@ -20,7 +20,7 @@ async def test_a_background_turn_runs_beside_the_conversation(stage: Stage) -> N
         await stage.says("/background report", thread_id="7")
         await stage.says("hello", thread_id="7")
         await trio.sleep(5)
-        assert stage.platform.chat("42").texts == [words.works_beside(), "You said: hello"]
+        assert stage.platform.chat("42").texts == [words.works_in_background(), "You said: hello"]
         await stage.says("/status", thread_id="7")
         assert "In the background: 1 turn is running" in (stage.platform.chat("42").last or "")
         await trio.sleep(60)

@@ -28,9 +28,9 @@ NOTHING = words.stopped(was_running=False, dropped=0)
 STOP = words.stopped(was_running=True, dropped=0)
 NEW = words.new_session(0)
 UNDONE = words.taken_back("work")
-KEPT = {DRAINING: words.after_restart(), DRAINED: words.after_drain()}
-BESIDE = words.works_beside()
-ASKED = words.nothing_asked()
+KEPT = {DRAINING: words.waits_for_restart(), DRAINED: words.waits_for_drain()}
+BESIDE = words.works_in_background()
+ASKED = words.no_approval_open()
 Said = str | Callable[[str], bool] | None
 TABLE: dict[str, tuple[dict[str, Said], dict[str, str]]] = {
     # command: (the reply in each state, or in all of them under ""; the outcome of the turn in a state)
@@ -70,7 +70,7 @@ TABLE: dict[str, tuple[dict[str, Said], dict[str, str]]] = {
     ),
     "/compress": ({"": words.nothing_to_compress()}, {}),
     "/usage": ({"": lambda said: "100 tokens in, 20 out" in said and "Cost: unknown" in said}, {}),
-    "/sethome": ({"": words.home_is_here()}, {}),
+    "/sethome": ({"": words.home_channel_set()}, {}),
     "/whoami": ({"": lambda said: "memory user 42" in said and "agent:main:memory:dm:42" in said}, {}),
     "/restart": (
         {

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from hermes_trio.base.messages import Attachment
-from hermes_trio.gateway.outbound import texts as words
+from hermes_trio.gateway.outbound import texts
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import Script
 from tests.stage import PHOTO_NOT_FETCHED, Stage, everyone
@@ -23,9 +23,9 @@ async def test_undo_forgets_one_exchange_after_the_other(stage: Stage) -> None:
             assert [text for _, text in stage.transcript()] == left
         await stage.says("/undo")
         assert stage.platform.chat("42").texts[2:] == [
-            words.taken_back("two"),
-            words.taken_back("one"),
-            words.nothing_to_take_back(),
+            texts.taken_back("two"),
+            texts.taken_back("one"),
+            texts.nothing_to_take_back(),
         ]
 
 
@@ -38,7 +38,7 @@ async def test_undo_takes_back_a_waiting_message_before_a_running_turn(stage: St
         await stage.says("two")
         await stage.says("/undo")
         await trio.sleep(60)
-        assert stage.platform.chat("42").texts == [words.queued(), words.taken_back("two"), "Done."]
+        assert stage.platform.chat("42").texts == [texts.queued(), texts.taken_back("two"), "Done."]
         assert stage.outcomes() == ["answered"]
 
 
@@ -61,7 +61,7 @@ async def test_undo_of_a_cut_turn_forgets_it_and_its_resumed_turns_for_ever(stag
     async with stage.life() as gateway:
         gateway.control.hold(True)  # so that the turn is not resumed before the command
         await stage.says("/undo")
-        assert stage.platform.chat("42").last == words.taken_back("work")
+        assert stage.platform.chat("42").last == texts.taken_back("work")
         assert stage.entry().mark is None
         gateway.control.hold(False)
         await trio.sleep(60)
@@ -127,7 +127,7 @@ async def test_a_retry_during_the_drain_is_answered_by_the_next_life(stage: Stag
         await stage.says("hello")
         gateway.control.hold(True)
         await stage.says("/retry")
-        assert stage.platform.chat("42").last == words.after_drain()
+        assert stage.platform.chat("42").last == texts.waits_for_drain()
         assert stage.transcript() == []
     async with stage.life():
         await trio.sleep(5)

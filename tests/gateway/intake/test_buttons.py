@@ -92,7 +92,7 @@ async def test_a_second_press_gets_a_notice_and_begins_no_turn(stage: Stage) -> 
         await stage.platform.deliver(late).wait()
         await trio.sleep(1)
     assert answers_in(stage) == ["blue"]
-    assert stage.platform.chat("42").last == texts.pressed_in_vain()
+    assert stage.platform.chat("42").last == texts.question_closed()
     assert len(stage.turns()) == 1
     assert stage.pending() == []
 
@@ -115,7 +115,7 @@ async def test_a_question_to_one_person_is_answered_by_that_person_only(stage: S
         await stage.platform.presses("red", chat="-1", chat_type="group", user="8")
         await trio.sleep(1)
         assert answers_in(stage) == []
-        assert stage.platform.chat("-1").last == texts.pressed_in_vain()
+        assert stage.platform.chat("-1").last == texts.question_closed()
         await stage.platform.presses("blue", chat="-1", chat_type="group", user="7")
         await trio.sleep(1)
     assert answers_in(stage) == ["blue"]

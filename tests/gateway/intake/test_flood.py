@@ -62,7 +62,7 @@ async def test_a_refused_row_makes_notices_wait_without_losing_them(stage: Stage
         await trio.sleep(50)
         asked = calls(stage)
         assert [at for at, _ in asked] == [0, 30, 30]
-        assert sorted(text for _, text in asked[1:]) == sorted([texts.home_is_here(), "You said: hello"])
+        assert sorted(text for _, text in asked[1:]) == sorted([texts.home_channel_set(), "You said: hello"])
 
 
 async def test_a_refused_notice_is_sent_after_the_wait(stage: Stage) -> None:
@@ -73,8 +73,8 @@ async def test_a_refused_notice_is_sent_after_the_wait(stage: Stage) -> None:
         await stage.says("hello")
         await trio.sleep(9)
         assert calls(stage) == [
-            (0, texts.home_is_here()),
-            (3, texts.home_is_here()),
+            (0, texts.home_channel_set()),
+            (3, texts.home_channel_set()),
             (3, "You said: hello"),
         ]
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from hermes_trio.config.schema import TurnLimits
-from hermes_trio.gateway.outbound import texts as words
+from hermes_trio.gateway.outbound import texts
 from hermes_trio.testing import Script
 from tests.stage import Busy, Stage, everyone
 
@@ -25,7 +25,7 @@ async def test_turns_over_the_limit_get_a_notice_and_begin_in_order(stage: Stage
         for chat in "1234":
             await stage.says(f"work {chat}", chat=chat)
             await trio.sleep(1)
-        assert [stage.platform.chat(chat).texts for chat in "1234"] == [[]] + [[words.waits_for_room(1)]] * 3
+        assert [stage.platform.chat(chat).texts for chat in "1234"] == [[]] + [[texts.waits_for_room(1)]] * 3
         await stage.says("and more", chat="2")
         await trio.sleep(60)
         assert stage.agent.began == [
@@ -35,7 +35,7 @@ async def test_turns_over_the_limit_get_a_notice_and_begin_in_order(stage: Stage
             ("work 4", 30.0),
             ("and more", 40.0),
         ]
-        assert stage.platform.chat("2").texts.count(words.waits_for_room(1)) == 1, "one notice per wait"
+        assert stage.platform.chat("2").texts.count(texts.waits_for_room(1)) == 1, "one notice per wait"
 
 
 @pytest.mark.parametrize("grace", [0, 5, 60])
@@ -82,10 +82,10 @@ async def test_stop_new_undo_and_retry_act_on_a_turn_over_the_limit(stage: Stage
             await stage.says("hello", chat=chat)
             await stage.says(command, chat=chat)
         assert [stage.platform.chat(chat).last for chat in "2345"] == [
-            words.stopped(was_running=False, dropped=1),
-            words.new_session(1),
-            words.taken_back("hello"),
-            words.waits_still(),
+            texts.stopped(was_running=False, dropped=1),
+            texts.new_session(1),
+            texts.taken_back("hello"),
+            texts.still_waits(),
         ]
         await trio.sleep(60)
         assert [said for said, _ in stage.agent.began] == ["work", "hello"]

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import trio
 
-from hermes_trio.gateway.outbound import texts as words
+from hermes_trio.gateway.outbound import texts
 from hermes_trio.testing import Script
 from tests.stage import Stage
 
@@ -63,7 +63,7 @@ async def test_a_person_is_told_once_that_a_killed_resume_is_not_repeated(
         async with stage.life():
             for _ in range(2):
                 await trio.sleep(5)
-                assert stage.platform.chat("42").texts.count(words.left_alone()) == 1
+                assert stage.platform.chat("42").texts.count(texts.not_resumed()) == 1
                 stage.platform.drop()
                 await trio.sleep(100)
             assert len(stage.agent.began) == 2, "a turn has one automatic run"

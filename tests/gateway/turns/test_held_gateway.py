@@ -50,8 +50,8 @@ async def test_a_held_gateway_continues_its_turns_begins_none_and_tells_each_cha
             await trio.sleep(10)
             for chat in "12":
                 await stage.says(said, chat=chat)
-        assert stage.platform.chat("1").texts == [texts.after_drain(), "Done."]
-        assert stage.platform.chat("2").texts == [texts.after_drain()]
+        assert stage.platform.chat("1").texts == [texts.waits_for_drain(), "Done."]
+        assert stage.platform.chat("2").texts == [texts.waits_for_drain()]
         assert [said for said, _ in stage.agent.began] == ["work"]
         assert stage.pending("1") == stage.pending("2") == ["one", "two", "three"]
         await hold(gateway, False)
@@ -63,7 +63,7 @@ async def test_a_held_gateway_continues_its_turns_begins_none_and_tells_each_cha
         assert [said for said, _ in stage.agent.began[1:]] == ["one", "one", "two", "two", "three", "three"]
         await hold(gateway, True)
         await stage.says("again", chat="2")
-        assert stage.platform.chat("2").texts.count(texts.after_drain()) == 2, "a new hold is told again"
+        assert stage.platform.chat("2").texts.count(texts.waits_for_drain()) == 2, "a new hold is told again"
 
 
 async def test_a_message_queued_in_a_busy_chat_waits_for_the_release(stage: Stage) -> None:
@@ -113,7 +113,7 @@ async def test_a_shutdown_during_a_hold_wins(stage: Stage, *, released: bool) ->
         if released:
             await hold(gateway, False)
         await stage.says("hello again", chat="3")
-        assert stage.platform.chat("3").texts == [texts.after_restart()]
+        assert stage.platform.chat("3").texts == [texts.waits_for_restart()]
         assert state_of(gateway) == GatewayState.DRAINING
         await trio.sleep(60)
         assert stage.ended_at == 20
@@ -175,7 +175,7 @@ async def test_a_drain_request_holds_the_gateway_until_it_is_deleted(stage: Stag
         path = request(stage)
         await trio.sleep(0.6)
         await stage.says("hello")
-        assert stage.platform.chat("42").texts == [texts.after_drain()]
+        assert stage.platform.chat("42").texts == [texts.waits_for_drain()]
         path.unlink()
         await trio.sleep(0.6)
         assert stage.platform.chat("42").last == "You said: hello"

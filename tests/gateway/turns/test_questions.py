@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from hermes_trio.config.schema import AgentConfig
-from hermes_trio.gateway.outbound import texts as words
+from hermes_trio.gateway.outbound import texts
 from hermes_trio.gateway.turn.context import TurnContext
 from tests.gateway.turns.asking import Got, ask_approval, ask_twice, ask_which, let_agent_ask, requests
 from tests.stage import Stage, everyone
@@ -127,14 +127,14 @@ async def test_an_approval_is_given_by_a_plain_word_or_a_command(
         await stage.says("work")
         [asked] = stage.platform.chat("42").messages
         assert asked.exact == ("│ rm -rf build",)
-        assert asked.text.startswith(words.may_i())
-        assert asked.text.endswith(words.answer_yes_or_no(60))
+        assert asked.text.startswith(texts.approval_question())
+        assert asked.text.endswith(texts.answer_yes_or_no(60))
         await trio.sleep(10)
         await stage.says(said)
         assert got == [(meant, 10.0)], "only a clear yes counts as one"
         answer = meant or "deny"
         assert requests(stage) == [("approval", answer, "42", True)]
-        assert (words.decided(answer, 1) in stage.platform.chat("42").texts) is said.startswith("/")
+        assert (texts.decided(answer, 1) in stage.platform.chat("42").texts) is said.startswith("/")
 
 
 async def test_other_messages_during_an_approval_are_for_the_agent(stage: Stage) -> None:
@@ -158,7 +158,7 @@ async def test_an_approval_expires_as_a_no_and_a_late_answer_gets_a_notice(stage
         await trio.sleep(61)
         assert got == [(None, 60.0)]
         await stage.says("/approve")
-        assert stage.platform.chat("42").last == words.nothing_asked()
+        assert stage.platform.chat("42").last == texts.no_approval_open()
         assert requests(stage) == [("approval", None, None, True)]
 
 
@@ -171,13 +171,13 @@ async def test_approvals_in_a_group_are_given_by_an_admin_in_that_group(stage: S
     async with stage.life():
         await stage.says("work", user="1", **group)
         await stage.says("yes", user="1", **group)
-        assert stage.platform.chat("g").last == words.queued(), (
+        assert stage.platform.chat("g").last == texts.queued(), (
             "yes from this person is a message for the agent"
         )
         await stage.says("/approve", user="1", **group)
-        assert stage.platform.chat("g").last == words.may_not_approve("memory")
+        assert stage.platform.chat("g").last == texts.may_not_approve("memory")
         await stage.says("/approve", user="9", chat="9")
-        assert stage.platform.chat("9").last == words.nothing_asked(), (
+        assert stage.platform.chat("9").last == texts.no_approval_open(), (
             "an approval is not given from another chat"
         )
         assert got == []
@@ -210,4 +210,4 @@ async def test_of_two_approvals_the_oldest_is_answered_first(
         assert got == [(meant, 5.0)]
         if len(given) == 1:
             decision = "deny" if "deny" in given[0] else (meant[0] or "")
-            assert words.decided(decision, 2) in stage.platform.chat("42").texts
+            assert texts.decided(decision, 2) in stage.platform.chat("42").texts

@@ -111,5 +111,5 @@ async def test_a_start_that_is_repeated_after_a_cancel_tells_each_notice_once(
     for _ in range(2):
         async with stage.life():
             await trio.sleep(5)
-    assert stage.platform.chat("42").texts.count(texts.stuck()) == 1
+    assert stage.platform.chat("42").texts.count(texts.session_suspended()) == 1
     assert count_texts(stage.platform, "home", "back and ready") == 1

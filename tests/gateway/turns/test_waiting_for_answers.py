@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from hermes_trio.config.schema import AgentConfig
-from hermes_trio.gateway.outbound import texts as words
+from hermes_trio.gateway.outbound import texts
 from hermes_trio.gateway.turn.context import TurnContext
 from tests.disk import Disk
 from tests.gateway.turns.asking import ask_approval, ask_twice, ask_which, let_agent_ask, requests
@@ -36,7 +36,7 @@ async def test_inactivity_is_counted_only_after_the_answer(
         await trio.sleep(59)
         assert stage.platform.chat("42").texts == ["Which one?"]
         await trio.sleep(2)
-        assert stage.platform.chat("42").last == words.silent(60, 100)
+        assert stage.platform.chat("42").last == texts.inactive(60, 100)
         await trio.sleep(38)
         assert stage.outcomes() == [None]
         await trio.sleep(2)
@@ -55,7 +55,7 @@ async def test_typing_and_progress_notices_pause_until_the_answer(stage: Stage) 
         await stage.says("blue")
         await trio.sleep(21)
         assert max(chat.typing_at) == 150
-        assert chat.texts == ["Which one?", words.still_working(150)]
+        assert chat.texts == ["Which one?", texts.still_working(150)]
 
 
 async def test_inactivity_is_not_counted_while_another_answer_is_open(stage: Stage) -> None:
@@ -85,7 +85,7 @@ async def test_stop_closes_open_questions(
         assert [(answer, closed) for _, answer, _, closed in requests(stage)] == [(None, True)]
         assert stage.outcomes() == ["stopped"]
         await stage.says("/approve")
-        assert stage.platform.chat("42").last == words.nothing_asked()
+        assert stage.platform.chat("42").last == texts.no_approval_open()
         await stage.says("yes")
         assert stage.platform.chat("42").last == "You said: yes"
         assert got == []

@@ -102,7 +102,7 @@ async def test_an_imported_stuck_session_is_suspended_and_its_person_told(stage:
     async with stage.life():
         await stage.says("hello", chat="9")
         assert [stage.entry(chat).suspended for chat in keys] == [False, True, False]
-        assert stage.platform.chat("42").texts == [texts.stuck()]
+        assert stage.platform.chat("42").texts == [texts.session_suspended()]
         assert stage.platform.chat("41").texts == []
 
 

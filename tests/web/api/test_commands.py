@@ -58,7 +58,7 @@ async def test_a_command_is_answered_and_adds_nothing_to_the_session(web_stage: 
         assert "/stop ends the running turn" in (await typed(http, "/help"))["replies"][0]
         assert "You are an admin." in (await typed(http, "/whoami"))["replies"][0]
         assert (await typed(http, "/nonsense"))["replies"] == [texts.unknown_command("nonsense")]
-        assert (await typed(http, "/sethome"))["replies"] == [texts.no_chat_here()]
+        assert (await typed(http, "/sethome"))["replies"] == [texts.no_notices_here()]
         assert (await typed(http, "/queue"))["replies"] == [texts.needs_text("queue")]
         assert (await http.get("/api/sessions")).json()["sessions"] == []
         assert web_stage.agent.began == []
@@ -144,8 +144,8 @@ async def test_a_client_with_the_key_may_give_admin_commands_in_a_chat(web_stage
         await web_stage.until(lambda: chat.texts[-1] == "Done.")
         assert got == ["once"]
         said = len(chat.texts)
-        assert (await typed(http, "/deny always", session))["replies"] == [texts.asks_again(0)]
-        assert (await typed(http, "/sethome", session))["replies"] == [texts.home_is_here()]
+        assert (await typed(http, "/deny always", session))["replies"] == [texts.permissions_removed(0)]
+        assert (await typed(http, "/sethome", session))["replies"] == [texts.home_channel_set()]
         assert home_channels(gateway) == ["42"]
         assert len(chat.texts) == said, "the chat got no question"
         assert (await typed(http, "/restart", session))["replies"] == [texts.restart_asked(0, 0)]
