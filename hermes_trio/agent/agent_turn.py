@@ -20,17 +20,28 @@ class AgentTurn(Workplace, Protocol):
     usage: Usage | None
 
     @property
-    def turn_id(self) -> int: ...
+    def turn_id(self) -> int:
+        """Row id of the turn."""
+
     @property
-    def entry(self) -> SessionEntry: ...
+    def entry(self) -> SessionEntry:
+        """Session entry of the turn."""
+
     @property
-    def prompt(self) -> str: ...
+    def prompt(self) -> str:
+        """Text of the request that the turn answers, with the notes of the gateway."""
+
     @property
-    def said(self) -> Sequence[MessageEvent]: ...
+    def said(self) -> Sequence[MessageEvent]:
+        """Messages that the turn answers."""
+
     @property
-    def history(self) -> Sequence[TranscriptRow]: ...
+    def history(self) -> Sequence[TranscriptRow]:
+        """Rows of the session before this turn."""
+
     @property
-    def dialect(self) -> Dialect: ...
+    def dialect(self) -> Dialect:
+        """Markup that the platform renders."""
 
     async def requesting(self) -> None:
         """Record that a request is being sent to a model."""

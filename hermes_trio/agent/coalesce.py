@@ -40,6 +40,7 @@ class Coalescer:
             self._nursery.start_soon(self._show)
 
     async def _show(self) -> None:
+        """Show the waiting pieces until none is left."""
         try:
             await self._turn.requesting()
             while self._waiting:

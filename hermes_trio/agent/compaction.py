@@ -83,6 +83,7 @@ def tokens_of(request: ModelRequest) -> int:
 
 
 def _texts(one: Message) -> list[str]:
+    """Return all texts of a message that count as tokens."""
     match one:
         case UserMessage(text):
             return [text]
@@ -93,6 +94,7 @@ def _texts(one: Message) -> list[str]:
 
 
 def _size(*texts: str) -> int:
+    """Estimate the number of tokens of one message."""
     # A token is about four English letters, or about one character of three bytes.
     return 4 + sum(len(text.encode("utf-8", "replace")) for text in texts) // 4
 
@@ -148,6 +150,7 @@ def _boundary(kept: Sequence[TranscriptRow], compaction: Compaction, room: float
 
 
 def _position_after(row: TranscriptRow) -> Position:
+    """Return the position directly after this row."""
     turn, place, row_id = position(row)
     return turn, place, row_id + 1
 
@@ -178,6 +181,7 @@ def longest_summary(window: int | None) -> int:
 
 
 def _row_text(row: TranscriptRow) -> str:
+    """Return a row as text for the request for a summary."""
     match row.role:
         case "user":
             return f"PERSON: {middle_cut(row.content, _LONGEST_PART)}"

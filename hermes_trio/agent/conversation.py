@@ -53,10 +53,12 @@ class ModelReply:
 
     @property
     def opaque(self) -> str | None:
+        """Data of the model that it needs back with this reply."""
         return self.finished.opaque if self.finished else None
 
     @property
     def was_cut_short(self) -> bool:
+        """True if the reply ended at its length limit."""
         return self.finished is not None and self.finished.reason == "length"
 
 
@@ -109,13 +111,16 @@ class Conversation:
 
     @property
     def _is_too_long(self) -> bool:
+        """True if the next request should be shortened."""
         return self._window is not None and self._length >= limit(self._window)
 
     @property
     def _length(self) -> int:
+        """Length of the next request in tokens, as counted by the server or estimated."""
         return self._tokens or tokens_of(replace(self._request, messages=tuple(self._messages)))
 
     async def _request_reply(self, may_call: bool) -> ModelReply:
+        """Send one request, show its reply while it is written, and return it."""
         turn, reply, attempt_began = self._turn, ModelReply(), trio.current_time()
         request = replace(self._request, messages=tuple(self._messages), may_call=may_call)
         async with coalescing(turn) as shown, self._model.stream(request) as items:
@@ -149,6 +154,7 @@ class Conversation:
         return reply
 
     def _count(self, used: Usage) -> None:
+        """Add the usage of a request to that of the turn."""
         turn = self._turn
         turn.usage = used if turn.usage is None else add_usage(turn.usage, used)
 

@@ -88,6 +88,7 @@ class _UnstoredConversation(Conversation):
     """A conversation that is not stored, and so cannot be shortened."""
 
     async def _shorten(self, attempt: int) -> bool:
+        """Shorten nothing."""
         return False
 
 
@@ -113,19 +114,24 @@ class _Child:
             self._turn.usage = add_usage(self.usage, self._turn.usage or Usage(cost_usd=0.0))
 
     async def emit(self, event: Event) -> None:
+        """Show the tool calls of the other agent; count other events as activity only."""
         if isinstance(event, ToolStarted | ToolCompleted):
             await self._turn.emit(msgspec.structs.replace(event, call_id=f"{self._name}.{event.call_id}"))
         else:
             self._turn.active()
 
     async def say(self, text: str) -> None:
+        """Show nothing: only the report leaves the other agent."""
         self._turn.active()
 
     async def steered(self) -> list[str]:
+        """Return nothing: messages of people go to the turn itself."""
         return []
 
     async def calls(self, text: str, *tool_calls: ToolCall, opaque: str | None = None) -> None:
+        """Store nothing."""
         self._turn.active()
 
     async def result(self, call: ToolCall, content: str, status: str = "ok") -> None:
+        """Store nothing."""
         self._turn.active()

@@ -73,6 +73,7 @@ class DemoModel:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[Item]]:
+        """Answer the request."""
         yield _Answer(_steps(request, self._world.new_id()))
 
 
@@ -176,6 +177,7 @@ def _react(said: str, before: str, request: ModelRequest, call_id: str) -> Gener
 
 
 def _count(first: int, last: int) -> Iterator[Step]:
+    """Count up, one number per second."""
     for number in range(first, last + 1):
         yield TextDelta(f"{number}\n")
         yield 1.0
@@ -183,6 +185,7 @@ def _count(first: int, last: int) -> Iterator[Step]:
 
 
 def _work() -> Iterator[Step]:
+    """Be busy for a minute."""
     yield TextDelta("Working for a minute")
     for _ in range(12):
         yield 5.0
@@ -191,6 +194,7 @@ def _work() -> Iterator[Step]:
 
 
 def _stream(text: str, *, pause: float) -> Iterator[Step]:
+    """Yield a text word by word."""
     for piece in re.findall(r"\s*\S+|\s+$", text):
         yield TextDelta(piece)
         yield pause

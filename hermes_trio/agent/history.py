@@ -132,6 +132,7 @@ def _has_new_request(rows: Iterable[TranscriptRow]) -> bool:
 
 
 def _is_answer(row: TranscriptRow) -> bool:
+    """Return whether this row ended a turn with an answer."""
     return row.role == "assistant" and not row.tool_calls and not row.recovered
 
 
@@ -144,6 +145,7 @@ def _short_result(content: str) -> str:
 
 
 def _short_call(call: ToolCall) -> ToolCall:
+    """Return the call with its long arguments cut."""
     if len(call.arguments) <= _SHORT_ARGUMENTS:
         return call
     try:
@@ -155,15 +157,18 @@ def _short_call(call: ToolCall) -> ToolCall:
 
 
 def _short_value(value: object) -> object:
+    """Return the value of an argument; if it is long, only its beginning."""
     text = value if isinstance(value, str) else json.dumps(value)
     return value if len(text) <= _BEGINNING else f"{text[:_BEGINNING]} [... {len(text)} characters]"
 
 
 def _with_cards(text: str, cards: Sequence[ToolCard]) -> str:
+    """Return the text of a recovered row with what was seen of its calls."""
     return "\n".join([text, *map(_card_text, cards)]) if cards else text
 
 
 def _card_text(card: ToolCard) -> str:
+    """Return what was seen of a call, as a sentence."""
     if not card.done:
         return f"[{card.name} was running when this was interrupted: {card.preview}. Its effect is unknown.]"
     how = "failed" if card.is_error else "ended"

@@ -113,7 +113,7 @@ async def open_agent(
     home = loaded.path.parent
     redact = masking_of(home, config, environ)
     async with (
-        _models(endpoint, config, environ, world) as open_model,
+        _model_opener(endpoint, config, environ, world) as open_model,
         open_servers(config, home, world, redact=redact, tell=tell or log.warning) as servers,
     ):
         yield Agent(
@@ -133,7 +133,7 @@ async def open_agent(
 
 
 @asynccontextmanager
-async def _models(
+async def _model_opener(
     endpoint: Endpoint | None, config: GatewayConfig, environ: Mapping[str, str], world: World
 ) -> AsyncIterator[Callable[[], AbstractAsyncContextManager[Model]]]:
     """Yield the function that opens the model for a turn. The demo needs no HTTP client, so its modules are

@@ -46,6 +46,7 @@ def system_prompt(
 
 
 def _identity(home: Path) -> str:
+    """Return the identity from the home, or the default one."""
     try:
         text = (home / IDENTITY).read_text("utf-8", errors="replace").strip()
     except OSError:

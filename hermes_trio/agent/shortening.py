@@ -58,6 +58,7 @@ class ShorteningResult:
 
     @property
     def saved(self) -> bool:
+        """True if the conversation is shorter than before."""
         return self.after < self.before
 
 
@@ -140,5 +141,6 @@ class Shortener:
 
 
 def _open_todos(db: sqlite3.Connection, session_id: str) -> str:
+    """Return the to-do items that are not done, one per line."""
     items = (item for item in todos.get(db, session_id) if item.status in ("pending", "in_progress"))
     return "\n".join(f"- {item.id} ({item.status}): {item.content}" for item in items)[:LONGEST_TODO]

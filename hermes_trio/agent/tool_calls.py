@@ -90,6 +90,7 @@ def _reads_only(tools: Mapping[str, Tool], call: ToolCall) -> bool:
 
 
 def _at_once(tools: Mapping[str, Tool], call: ToolCall) -> int:
+    """Return how many calls of this tool may run concurrently."""
     if _reads_only(tools, call):
         return MOST_AT_ONCE
     return tools[call.name].at_once if call.name in tools else 1

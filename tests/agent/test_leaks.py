@@ -48,7 +48,8 @@ async def everybody_talks(scene: Scene, how: str) -> None:
     scene.server.requests.clear()
     for chat in range(CROWD):
         await scene.platform.says(how, chat=str(chat))
-    await scene.server.until(lambda: len(scene.server.requests) >= CROWD)
+    with trio.fail_after(60):  # not the timeout of pytest, which would break the later tests of this process
+        await scene.server.until(lambda: len(scene.server.requests) >= CROWD)
     if how == "stopped":
         for chat in range(CROWD):
             await scene.platform.says("/stop", chat=str(chat))

@@ -150,6 +150,7 @@ async def _with_model_of(endpoint: Endpoint, model: ModelConfig) -> Endpoint:
 def _endpoint(
     model: ModelConfig, url: str, usual: str, key: str | None, context_length: int | None = None
 ) -> Endpoint:
+    """Return an endpoint; the configuration wins over the given defaults."""
     name = model.name or usual
     return Endpoint(
         "anthropic" if model.provider == "anthropic" else "openai",
@@ -161,10 +162,12 @@ def _endpoint(
 
 
 def _choice(endpoint: Endpoint, because: str) -> ModelChoice:
+    """Return the choice of this endpoint with its reason."""
     return ModelChoice(endpoint, f"{endpoint.model} at {endpoint.shown} is asked, because {because}.")
 
 
 async def _listens(port: int) -> bool:
+    """Return whether a program listens on this port of this machine."""
     with trio.move_on_after(PROBE_SECONDS):
         try:
             stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -197,6 +200,7 @@ async def _probe(url: str) -> _ServedModel | None:
 
 
 def _first_chat_model(body: bytes) -> _ServedModel | None:
+    """Return the first chat model in the list that a server sent."""
     try:
         listed = msgspec.json.decode(body, type=dict[str, Any]).get("data")
     except (msgspec.MsgspecError, RecursionError):

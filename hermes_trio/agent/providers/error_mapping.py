@@ -42,7 +42,7 @@ _NO_CREDIT = re.compile(
     r"insufficient_quota|billing|credit balance|insufficient (?:credits?|balance|funds)|payment required"
     r"|exceeded your current quota"
 )
-_COMES_BACK = re.compile(r"try again|resets? (?:at|in)|temporar")
+_TEMPORARY = re.compile(r"try again|resets? (?:at|in)|temporar")
 _NO_MODEL = re.compile(
     r"model_not_found|model:? *[`'\"]?[\w./:@-]*[`'\"]? *(?:is |was |does )?"
     r"not (?:found|exist|supported|available)"
@@ -111,35 +111,38 @@ def stream_error(endpoint: Endpoint, payload: object) -> ModelError | None:
 
 
 def _error(endpoint: Endpoint, status: int | None, payload: object, after: float | None) -> ModelError:
+    """Return the error for a status, if known, and a payload."""
     kind, said, code = _details(payload)
-    low = f"{kind} {said}".lower()
-    everything = f"{low} {payload}".lower()
+    lower_text = f"{kind} {said}".lower()
+    all_text = f"{lower_text} {payload}".lower()
     if status is None:
-        status = code or next((number for word, number in _BY_TYPE if word in low), 500)
-    if after is None and (wait := _SECONDS.search(everything)):
+        status = code or next((number for word, number in _BY_TYPE if word in lower_text), 500)
+    if after is None and (wait := _SECONDS.search(all_text)):
         after = float(wait[1]) / (1000 if wait[2] == "ms" else 1)
-    blames_us = 400 <= status < 500
+    is_client_error = 400 <= status < 500
     if status < 400:
         return NotAModelServer(endpoint, said=f"it answers {status}")
-    if status == 413 or (status != 429 and _CONTEXT.search(low) and (blames_us or "exceed" in low)):
-        limit = _CONTEXT_LIMIT.search(everything)
+    if status == 413 or (
+        status != 429 and _CONTEXT.search(lower_text) and (is_client_error or "exceed" in lower_text)
+    ):
+        limit = _CONTEXT_LIMIT.search(all_text)
         return ContextTooLong(endpoint, said=said, limit=int(limit[1] or limit[2]) if limit else None)
-    if status == 402 and _COMES_BACK.search(low):
+    if status == 402 and _TEMPORARY.search(lower_text):
         return RateLimited(endpoint, said=said, after=after)
-    if status == 402 or (blames_us and _NO_CREDIT.search(low)):
+    if status == 402 or (is_client_error and _NO_CREDIT.search(lower_text)):
         return NoCredit(endpoint, said=said)
     if status == 429:
         return RateLimited(endpoint, said=said, after=after)
-    if blames_us and _CONTENT.search(low):
+    if is_client_error and _CONTENT.search(lower_text):
         return ContentRefused(endpoint, said=said)
     if status in (401, 403):
         # The text is not quoted: many servers repeat the key in it, or a part of it.
         if endpoint.api_key:
             return KeyRefused(endpoint)
         return KeyRefused(endpoint, problem="it wants a key", remedy=_NO_KEY)
-    if status == 404 or (blames_us and _NO_MODEL.search(low)):
+    if status == 404 or (is_client_error and _NO_MODEL.search(lower_text)):
         return ModelUnknown(endpoint, said=said)
-    if status in (503, 529) or "overloaded" in low:
+    if status in (503, 529) or "overloaded" in lower_text:
         return Overloaded(endpoint, said=said, after=after)
     if status == 408 or status >= 500:
         return ServerTrouble(endpoint, said=said, after=after)

@@ -170,7 +170,8 @@ class Model(Protocol):
     """A model that answers requests."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the model."""
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
         """Send the request and yield the answer while it is written. Entering the block and each item may

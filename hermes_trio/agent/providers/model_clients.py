@@ -46,6 +46,7 @@ class Http:
                 await oldest.aclose()  # noqa: ASYNC102 - closes sockets without waiting
 
     def _take_idle(self, address: str) -> httpx.AsyncClient | None:
+        """Return the idle client for this address that was used last; None if there is none."""
         for at in reversed(range(len(self._idle))):
             if self._idle[at][0] == address:
                 return self._idle.pop(at)[1]
@@ -86,6 +87,7 @@ class Http:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
+        """A shared context with the trusted certificates."""
         return tls_context()
 
 

@@ -58,24 +58,32 @@ class ModelError(GatewayError):
 
 
 class KeyRefused(ModelError):
+    """The key is missing, wrong, or has no permission."""
+
     code = "model_key_refused"
     problem = "the key was refused"
     remedy = "Check model.api_key, or the variable it comes from; then restart."
 
 
 class NoCredit(ModelError):
+    """The account with the provider is empty."""
+
     code = "model_no_credit"
     problem = "the account has no credit left"
     remedy = "Top it up with the provider, or choose another model."
 
 
 class ModelUnknown(ModelError):
+    """The server has no model of this name."""
+
     code = "model_unknown"
     problem = "the server knows no such model"
     remedy = "Check model.name ({model}) and model.base_url ({url}); most addresses end in /v1."
 
 
 class ContextTooLong(ModelError):
+    """The conversation is longer than the model's context."""
+
     code = "context_length_exceeded"
     may_fall_back = False
     problem = "the conversation is longer than the model can take"
@@ -88,18 +96,24 @@ class ContextTooLong(ModelError):
 
 
 class ContentRefused(ModelError):
+    """The model or its provider refuses to answer this content."""
+
     code = "content_filter"
     problem = "the model, or its provider, refused to answer this"
     remedy = "Say it in another way, or choose another model."
 
 
 class RequestRefused(ModelError):
+    """The server does not accept the request."""
+
     code = "model_request_refused"
     problem = "the server does not accept the request"
     remedy = "If this continues, the model may need another provider or base_url."
 
 
 class RateLimited(ModelError):
+    """The server has received too many requests."""
+
     code = "rate_limit_exceeded"
     may_retry = True
     problem = "too many requests"
@@ -107,6 +121,8 @@ class RateLimited(ModelError):
 
 
 class Overloaded(ModelError):
+    """The server is overloaded."""
+
     code = "model_overloaded"
     may_retry = True
     problem = "the server is overloaded"
@@ -114,12 +130,16 @@ class Overloaded(ModelError):
 
 
 class ServerTrouble(ModelError):
+    """The server had an internal error."""
+
     may_retry = True
     problem = "the server had an internal error"
     remedy = "Try again later; if it is your own server, look into its log."
 
 
 class CannotConnect(ModelError):
+    """No connection to the server was possible."""
+
     problem = "no connection"
 
     def __init__(
@@ -139,6 +159,8 @@ class CannotConnect(ModelError):
 
 
 class CertificateRefused(ModelError):
+    """The certificate of the server is not trusted."""
+
     code = "model_certificate_refused"
     problem = "this machine does not trust its certificate"
     remedy = (
@@ -148,24 +170,32 @@ class CertificateRefused(ModelError):
 
 
 class NotAModelServer(ModelError):
+    """The address is not that of a model server."""
+
     code = "not_a_model_server"
     problem = "no model server answers at this address"
     remedy = "Check model.base_url ({url}); most addresses end in /v1."
 
 
 class StreamMalformed(ModelError):
+    """The stream of the answer cannot be parsed."""
+
     may_retry = True
     problem = "its answer cannot be read"
     remedy = "Try again; if this continues, the server does not keep to its protocol."
 
 
 class StreamCut(ModelError):
+    """The connection ended before the answer was complete."""
+
     may_retry = True
     problem = "the connection ended before the answer did"
     remedy = "Try again."
 
 
 class StreamStale(ModelError):
+    """The server sent no data for a long time."""
+
     may_retry = True
     remedy = "Try again; a slow server of your own may need a smaller model."
 

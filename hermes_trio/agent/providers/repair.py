@@ -93,6 +93,7 @@ def _not_json(constant: str) -> None:
 
 
 def _add_text_of_person(fixed: list[Message], text: str) -> None:
+    """Add text of a person; join it with the message of a person before it."""
     if not text.strip():
         return
     if fixed and isinstance(fixed[-1], UserMessage):
@@ -104,6 +105,7 @@ def _add_text_of_person(fixed: list[Message], text: str) -> None:
 def _add_answer(
     fixed: list[Message], answer: AssistantMessage, results: Mapping[str, ToolResult], used: set[str]
 ) -> None:
+    """Add an answer with the result of each call; join it with the answer before it."""
     text = clean(answer.text) if answer.text.strip() else ""
     if not text and not answer.calls:
         return

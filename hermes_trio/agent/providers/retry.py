@@ -44,10 +44,12 @@ class RetryingModel:
 
     @property
     def name(self) -> str:
+        """Name of the current model."""
         return self._models[0].name
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[Item]]:
+        """Answer the request, with retries."""
         async with AsyncExitStack() as connection:
             yield _Attempts(self, request, connection)
 
@@ -69,6 +71,7 @@ class RetryingModel:
 
     @property
     def model(self) -> Model:
+        """The current model."""
         return self._models[0]
 
 

@@ -14,7 +14,7 @@ LONGEST_EVENT = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class SseEvent:
+class ReceivedEvent:
     """One server-sent event."""
 
     data: str
@@ -39,9 +39,9 @@ class Decoder:
         self._name = ""
         self._at_start = True
 
-    def feed(self, chunk: bytes) -> list[SseEvent]:
+    def feed(self, chunk: bytes) -> list[ReceivedEvent]:
         """Return the events that end in this chunk."""
-        found: list[SseEvent] = []
+        found: list[ReceivedEvent] = []
         self._line += chunk
         if self._ends_in_cr or b"\n" in chunk or b"\r" in chunk:
             lines = bytes(self._line).splitlines(keepends=True)
@@ -53,22 +53,22 @@ class Decoder:
             raise EventTooLong
         return found
 
-    def end(self) -> list[SseEvent]:
+    def end(self) -> list[ReceivedEvent]:
         """End the stream; return its last event if that has no blank line after it."""
-        found: list[SseEvent] = []
+        found: list[ReceivedEvent] = []
         if self._line:
             self._take(bytes(self._line).removesuffix(b"\r"), found)
             self._line.clear()
         self._take(b"", found)
         return found
 
-    def _take(self, raw: bytes, found: list[SseEvent]) -> None:
+    def _take(self, raw: bytes, found: list[ReceivedEvent]) -> None:
         """Read one line; add the event that it ends to `found`."""
         if self._at_start:
             raw, self._at_start = raw.removeprefix(codecs.BOM_UTF8), False
         if not raw:
             if self._data:
-                found.append(SseEvent("\n".join(self._data), self._name))
+                found.append(ReceivedEvent("\n".join(self._data), self._name))
             self._data, self._size, self._name = [], 0, ""
             return
         line = raw.decode("utf-8", "replace")
@@ -89,14 +89,16 @@ class JsonAnswer:
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def feed(self, chunk: bytes) -> list[SseEvent]:
+    def feed(self, chunk: bytes) -> list[ReceivedEvent]:
+        """Add a chunk of the body. No event is complete before the end."""
         self._data += chunk
         if len(self._data) > LONGEST_EVENT:
             raise EventTooLong
         return []
 
-    def end(self) -> list[SseEvent]:
+    def end(self) -> list[ReceivedEvent]:
+        """Return the body as one event; as several if it is a stream after all."""
         if self._data.lstrip().startswith((b"data:", b"event:", b":")):  # a stream with a wrong content type
             decoder = Decoder()
             return decoder.feed(bytes(self._data)) + decoder.end()
-        return [SseEvent(self._data.decode("utf-8", "replace"))]
+        return [ReceivedEvent(self._data.decode("utf-8", "replace"))]

@@ -61,7 +61,8 @@ class AnswerFold(Protocol):
     held: int
     """Characters that were read and not yielded as an item yet, mostly those of tool calls."""
 
-    def feed(self, event: sse.SseEvent) -> list[Item]: ...
+    def feed(self, event: sse.ReceivedEvent) -> list[Item]:
+        """Read one event; return the items that it completes."""
 
     def end(self) -> list[Item]:
         """End the stream; return the last items. Raise `StreamCut` if the answer is incomplete."""
@@ -99,41 +100,41 @@ def path(endpoint: Endpoint, tail: str) -> httpx.URL:
 
 @asynccontextmanager
 async def open_answer(
-    client: httpx.AsyncClient, endpoint: Endpoint, question: VendorRequest, world: World
+    client: httpx.AsyncClient, endpoint: Endpoint, vendor_request: VendorRequest, world: World
 ) -> AsyncIterator[AsyncIterator[Item]]:
     """Send the request and yield the items of its answer. Raise `ModelError` if there is no answer. A refused
     part of the request is left out if possible, and the request repeated."""
-    headers = endpoint.sign_in | dict(question.headers)
-    body = question.body
-    for said in question.refused:
-        body = question.amend(body, said) or body
+    headers = endpoint.sign_in | dict(vendor_request.headers)
+    body = vendor_request.body
+    for said in vendor_request.refused:
+        body = vendor_request.amend(body, said) or body
     for attempt in itertools.count():
         content = msgspec.json.encode(body)
-        patience = stale_after(endpoint, len(content))
+        read_timeout = stale_after(endpoint, len(content))
         # httpx has its own cancel scope around each read; a second one here would double the cost.
-        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS, read=patience)
+        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS, read=read_timeout)
         request = client.build_request(
-            "POST", question.url, headers=headers, content=content, timeout=timeout
+            "POST", vendor_request.url, headers=headers, content=content, timeout=timeout
         )
         request.stream = _Content(content)
-        response = await _send(client, request, endpoint, patience)
+        response = await _send(client, request, endpoint, read_timeout)
         chunks = _chunks(response)
         if response.is_success:
             break
-        explanation = await _explanation(chunks, endpoint, patience)
+        explanation = await _explanation(chunks, endpoint, read_timeout)
         await _close(response, chunks, 0)
         error = response_error(endpoint, response.status_code, response.headers, explanation, world.now())
-        amended = question.amend(body, error.said) if isinstance(error, RequestRefused) else None
+        amended = vendor_request.amend(body, error.said) if isinstance(error, RequestRefused) else None
         if amended is None or amended == body or attempt == _MOST_AMENDMENTS:
             raise error
-        question.refused.append(error.said)
+        vendor_request.refused.append(error.said)
         body = amended
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    decoder = sse.JsonAnswer() if kind == "application/json" else sse.Decoder()
-    answer = AnswerStream(chunks, decoder, question.fold(), endpoint, patience)
+    content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    decoder = sse.JsonAnswer() if content_type == "application/json" else sse.Decoder()
+    answer = AnswerStream(chunks, decoder, vendor_request.fold(), endpoint, read_timeout)
     try:
-        if kind not in _STREAMS:
-            raise NotAModelServer(endpoint, said=f"it sends {kind}")
+        if content_type not in _STREAMS:
+            raise NotAModelServer(endpoint, said=f"it sends {content_type}")
         yield answer
     finally:
         # httpx closes the response under its own shield, and never waits for the peer.
@@ -156,12 +157,13 @@ class _Content(httpx.AsyncByteStream):
 
 
 async def _send(
-    client: httpx.AsyncClient, request: httpx.Request, endpoint: Endpoint, patience: float
+    client: httpx.AsyncClient, request: httpx.Request, endpoint: Endpoint, read_timeout: float
 ) -> httpx.Response:
+    """Send the request; return the response when its head has arrived."""
     try:
         return await client.send(request, stream=True)
     except httpx.HTTPError as error:
-        raise _translated(error, endpoint, patience) from error
+        raise _translated(error, endpoint, read_timeout) from error
 
 
 def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
@@ -172,21 +174,22 @@ def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
     return aiter(response.stream)
 
 
-async def _explanation(chunks: AsyncIterator[bytes], endpoint: Endpoint, patience: float) -> bytes:
+async def _explanation(chunks: AsyncIterator[bytes], endpoint: Endpoint, read_timeout: float) -> bytes:
     """Return the body of a refusal; only its beginning if it is very long or slow."""
     body = b""
-    with trio.move_on_after(min(patience, 10)):
+    with trio.move_on_after(min(read_timeout, 10)):
         try:
             async for chunk in chunks:
                 body += chunk
                 if len(body) > _MOST_OF_A_REFUSAL:
                     break
         except httpx.HTTPError as error:
-            raise _translated(error, endpoint, patience) from error
+            raise _translated(error, endpoint, read_timeout) from error
     return body
 
 
 async def _close(response: httpx.Response, chunks: AsyncIterator[bytes], seconds: float) -> None:
+    """Read the rest of the body for a short time, then close the response."""
     with trio.move_on_after(seconds):
         try:
             async for _ in chunks:
@@ -206,10 +209,10 @@ class AnswerStream:
         decoder: sse.Decoder | sse.JsonAnswer,
         fold: AnswerFold,
         endpoint: Endpoint,
-        patience: float,
+        read_timeout: float,
     ) -> None:
         self._chunks, self._decoder, self._fold = chunks, decoder, fold
-        self._endpoint, self._patience = endpoint, patience
+        self._endpoint, self._read_timeout = endpoint, read_timeout
         self._ready: deque[Item] = deque()
         self._error: ModelError | None = None
         self._text = self._thought = 0
@@ -240,7 +243,7 @@ class AnswerStream:
         except StopAsyncIteration:
             return b""
         except httpx.HTTPError as error:
-            raise _translated(error, self._endpoint, self._patience) from error
+            raise _translated(error, self._endpoint, self._read_timeout) from error
 
     def _read(self, chunk: bytes) -> None:
         """Decode a chunk into items; an empty chunk is the end of the stream."""
@@ -280,10 +283,10 @@ class AnswerStream:
             self._ready.append(item)
 
 
-def _translated(error: httpx.HTTPError, endpoint: Endpoint, patience: float) -> ModelError:
+def _translated(error: httpx.HTTPError, endpoint: Endpoint, read_timeout: float) -> ModelError:
     """Return the `ModelError` for an exception of httpx."""
     if isinstance(error, httpx.ReadTimeout):
-        return StreamStale(endpoint, patience)
+        return StreamStale(endpoint, read_timeout)
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
         causes = list(_causes(error))
         if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):

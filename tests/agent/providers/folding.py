@@ -14,7 +14,7 @@ from hermes_trio.agent.providers.model import (
 from hermes_trio.agent.providers.model_errors import (
     ModelError,
 )
-from hermes_trio.agent.providers.sse import Decoder, SseEvent
+from hermes_trio.agent.providers.sse import Decoder, ReceivedEvent
 from hermes_trio.agent.providers.stream import AnswerFold, AnswerStream
 from hermes_trio.agent.providers.wire.anthropic_answer import MessagesFold
 from hermes_trio.agent.providers.wire.openai_answer import ChatFold
@@ -34,7 +34,7 @@ def folded(wire: Wire, sent: Sequence[Any]) -> list[Item]:
     folding = fold(wire)
     items: list[Item] = []
     for data in sent:
-        items += folding.feed(SseEvent(data if isinstance(data, str) else json.dumps(data)))
+        items += folding.feed(ReceivedEvent(data if isinstance(data, str) else json.dumps(data)))
     return items + folding.end()
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.agent.providers.sse import Decoder, EventTooLong, SseEvent
+from hermes_trio.agent.providers.sse import Decoder, EventTooLong, ReceivedEvent
 from tests.agent.providers.conftest import bounded
 
 STREAM = (
@@ -21,16 +21,16 @@ STREAM = (
     b"data: last"
 )
 EVENTS = [
-    SseEvent("0"),
-    SseEvent("1", "ping"),
-    SseEvent("two\nlines"),
-    SseEvent('{"a": "♥"}'),
-    SseEvent(""),
-    SseEvent("last"),
+    ReceivedEvent("0"),
+    ReceivedEvent("1", "ping"),
+    ReceivedEvent("two\nlines"),
+    ReceivedEvent('{"a": "♥"}'),
+    ReceivedEvent(""),
+    ReceivedEvent("last"),
 ]
 
 
-def decoded(chunks: list[bytes]) -> list[SseEvent]:
+def decoded(chunks: list[bytes]) -> list[ReceivedEvent]:
     decoder = Decoder()
     return [event for chunk in chunks for event in decoder.feed(chunk)] + decoder.end()
 
@@ -77,7 +77,7 @@ def test_the_kind_of_line_ends_changes_nothing(lines: list[tuple[bytes, bytes]])
 
 
 def test_plain_json_in_a_stream_is_an_event() -> None:
-    assert decoded([b'{"error": {"code": 400}}\n']) == [SseEvent('{"error": {"code": 400}}')]
+    assert decoded([b'{"error": {"code": 400}}\n']) == [ReceivedEvent('{"error": {"code": 400}}')]
 
 
 @pytest.mark.parametrize("endless", [b"x" * 100, b"data: y\n" * 20, b"data: " + b"z" * 100])

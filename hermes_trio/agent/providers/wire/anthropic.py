@@ -39,9 +39,11 @@ class AnthropicMessages:
 
     @property
     def name(self) -> str:
+        """Name of the model."""
         return self._endpoint.model
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
+        """Send the request and yield its answer."""
         endpoint = self._endpoint
         headers = {
             "content-type": "application/json",
@@ -55,7 +57,7 @@ class AnthropicMessages:
         elif endpoint.api_key:
             headers["x-api-key"] = endpoint.api_key
         tail = "/messages" if endpoint.base_url.rstrip("/").endswith("/v1") else "/v1/messages"
-        question = VendorRequest(
+        vendor_request = VendorRequest(
             path(endpoint, tail),
             headers,
             messages_body(request, endpoint),
@@ -63,7 +65,7 @@ class AnthropicMessages:
             amended,
             self._refused,
         )
-        return open_answer(self._client, endpoint, question, self._world)
+        return open_answer(self._client, endpoint, vendor_request, self._world)
 
 
 def generation(model: str) -> tuple[int, int]:
@@ -136,6 +138,7 @@ def _turns(messages: list[Message], endpoint: Endpoint) -> list[Body]:
 
 
 def _blocks(message: Message, endpoint: Endpoint) -> list[Body]:
+    """Return the content blocks of a message."""
     match message:
         case AssistantMessage():
             return _answer(message, endpoint)

@@ -34,7 +34,8 @@ class MessagesFold:
         self._reason = ""
         self._why = ""
 
-    def feed(self, event: sse.SseEvent) -> list[Item]:
+    def feed(self, event: sse.ReceivedEvent) -> list[Item]:
+        """Read one event; return the items that it completes."""
         try:
             message = msgspec.json.decode(event.data)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -57,6 +58,7 @@ class MessagesFold:
         return []
 
     def end(self) -> list[Item]:
+        """End the stream; return the last items. Raise `StreamCut` if the answer is incomplete."""
         if not self._reason and not (self.done and self._blocks):
             raise StreamCut(self._endpoint)
         if self._reason == "refusal":
@@ -109,6 +111,7 @@ class MessagesFold:
         return []
 
     def _more(self, index: int, kind: str, key: str, text: str) -> None:
+        """Add text to a block."""
         block = self._blocks.setdefault(index, {"type": kind})
         if block["type"] != kind or (kind == "tool_use" and "id" not in block):
             if block["type"] in ("text", "tool_use", *THOUGHTS, ""):
@@ -119,6 +122,7 @@ class MessagesFold:
             self.held += len(text)
 
     def _closed(self, block: Body, *, cut: bool) -> Item:
+        """Return a call as ready, or as broken with the reason."""
         arguments = None if cut and not block["input"] else json_object(block["input"])
         if block["name"] and arguments is not None:
             return ToolCallReady(ToolCall(block["id"], block["name"], arguments))

@@ -31,14 +31,16 @@ class ChatCompletions:
 
     @property
     def name(self) -> str:
+        """Name of the model."""
         return self._endpoint.model
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
+        """Send the request and yield its answer."""
         endpoint = self._endpoint
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
         if endpoint.api_key:
             headers["authorization"] = f"Bearer {endpoint.api_key}"
-        question = VendorRequest(
+        vendor_request = VendorRequest(
             path(endpoint, "/chat/completions"),
             headers,
             chat_body(request, endpoint),
@@ -46,7 +48,7 @@ class ChatCompletions:
             amended,
             self._refused,
         )
-        return open_answer(self._client, endpoint, question, self._world)
+        return open_answer(self._client, endpoint, vendor_request, self._world)
 
 
 def chat_body(request: ModelRequest, endpoint: Endpoint) -> Body:
@@ -81,6 +83,7 @@ def _tool(tool: ToolSpec) -> Body:
 
 
 def _message(message: Message, endpoint: Endpoint) -> Body:
+    """Return a message in OpenAI's format."""
     match message:
         case AssistantMessage():
             opaque = _opaque(message.opaque, endpoint)

@@ -58,7 +58,8 @@ class ChatFold:
         self._reasoning: dict[str, str] = {}
         self._details: list[Body] = []
 
-    def feed(self, event: sse.SseEvent) -> list[Item]:
+    def feed(self, event: sse.ReceivedEvent) -> list[Item]:
+        """Read one event; return the items that it completes."""
         if event.data.strip() == "[DONE]":
             self.done = True
             return []
@@ -83,6 +84,7 @@ class ChatFold:
         return self._delta(delta) if isinstance(delta, dict) else []
 
     def end(self) -> list[Item]:
+        """End the stream; return the last items. Raise `StreamCut` if the answer is incomplete."""
         # A few servers never send a finish reason: then [DONE] after some text or a call is the end.
         if not self._reason and not (self.done and (self._said or self._calls)):
             raise StreamCut(self._endpoint)
@@ -137,6 +139,7 @@ class ChatFold:
         return self._started(call) if call.arguments else []
 
     def _call_of(self, part: Body, name: str, arguments: str) -> _Call:
+        """Return the call that this piece belongs to, which may be a new one."""
         index, given = part.get("index"), str(part.get("id") or "")
         if isinstance(index, int):
             call = self._by_index.get(index)
@@ -164,6 +167,7 @@ class ChatFold:
         return [ToolCallStarted(call.id, call.name)]
 
     def _closed(self, call: _Call, *, cut: bool) -> list[Item]:
+        """Return a call as ready, or as broken with the reason."""
         arguments = None if cut and not call.arguments else json_object(call.arguments)
         if not call.name:
             broken = "It names no tool."
@@ -174,6 +178,7 @@ class ChatFold:
         return [*self._started(call), ToolCallBroken(call.id, call.name, call.arguments, broken)]
 
     def _opaque(self) -> str | None:
+        """Return the data that the model needs back with this answer; None if there is none."""
         wanted: Body = {name: self._reasoning[name] for name in [*self._reasoning][:1]}
         if self._details:
             wanted["reasoning_details"] = self._details
