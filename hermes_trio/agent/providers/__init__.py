@@ -1,4 +1,4 @@
-"""Models behind an address: two wire formats, one interface for the loop.
+"""Clients of model servers: two wire formats, one interface for the loop.
 
     choose              the model to use, and the reason
     open_models         the models of a turn

@@ -31,7 +31,7 @@ _CACHED = {"type": "ephemeral"}
 
 
 class AnthropicMessages:
-    """A model behind an address with Anthropic's messages format."""
+    """A model on a server with Anthropic's messages format."""
 
     def __init__(self, client: httpx.AsyncClient, endpoint: Endpoint, world: World) -> None:
         self._client, self._endpoint, self._world = client, endpoint, world

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ChatCompletions:
-    """A model behind an OpenAI-compatible address."""
+    """A model on an OpenAI-compatible server."""
 
     def __init__(self, client: httpx.AsyncClient, endpoint: Endpoint, world: World) -> None:
         self._client, self._endpoint, self._world = client, endpoint, world
