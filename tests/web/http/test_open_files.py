@@ -61,8 +61,8 @@ async def gateway(home: Path, model: ModelServer) -> AsyncIterator[str]:
         )
     try:
         pattern = re.compile(r"http://127\.0\.0\.1:\d+")
-        await until(lambda: bool(pattern.search(out.read_text().partition("page:")[2])), within=PATIENCE)
-        found = pattern.search(out.read_text().partition("page:")[2])
+        await until(lambda: bool(pattern.search(out.read_text().partition("Page:")[2])), within=PATIENCE)
+        found = pattern.search(out.read_text().partition("Page:")[2])
         assert found is not None
         yield found[0]
         assert process.poll() is None, "the process still runs"
