@@ -78,11 +78,12 @@ class TurnLimit:
         self._limiter.release()
 
     async def follow_lag(self) -> None:
-        """Measure the lag and set the limit, until cancelled. Nothing is measured while only a few turns run,
-        so an idle gateway is not woken."""
+        """Measure the lag and set the limit, until cancelled. Nothing is measured while only a few turns run
+        and the limit is not low, so an idle gateway is not woken."""
         while True:
             await self._crowd.wait()
-            while self.running > ALWAYS:
+            # A low limit forbids the turns that would make a crowd, so it is raised before this rests.
+            while self.running > ALWAYS or trio.current_time() - self._late_at < CAREFUL_FOR:
                 due = trio.current_time() + MEASURE_EVERY
                 await trio.sleep_until(due)
                 self._measured(trio.current_time() - due)

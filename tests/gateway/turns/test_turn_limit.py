@@ -26,7 +26,7 @@ class CostlyAgent(Agent):
 
     def __init__(self, clock: MockClock, blocks: float) -> None:
         super().__init__()
-        self.clock, self.blocks = clock, blocks
+        self.clock, self.blocks, self.seconds = clock, blocks, float(SECONDS)
         self.at_once = 0
         self._running = 0
 
@@ -38,7 +38,7 @@ class CostlyAgent(Agent):
         self._running += 1
         self.at_once = max(self.at_once, self._running)
         try:
-            with trio.move_on_after(SECONDS):
+            with trio.move_on_after(self.seconds):
                 while True:
                     if first:
                         self.clock.jump(self.blocks)
@@ -99,6 +99,20 @@ async def test_a_burst_of_turns_begins_in_steps_and_completely(
         assert agent.at_once == AHEAD
         await trio.sleep(3 * MEASURE_EVERY)
         assert agent.at_once == count
+
+
+async def test_the_limit_rises_again_after_a_lag_with_short_turns(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    stage.agent = agent = CostlyAgent(autojump_clock, blocks=0.5)
+    agent.seconds = 1.0
+    async with stage.life():
+        await start_turns(stage, CROWD)
+        await trio.sleep(SECONDS)
+        agent.blocks, agent.seconds, agent.at_once = 0.0, SECONDS, 0
+        await start_turns(stage, CROWD)
+        await trio.sleep(3)
+        assert agent.at_once == CROWD
 
 
 async def test_a_stop_does_not_wait_for_turns_that_wait_for_the_loop(
