@@ -72,6 +72,8 @@ class Traits:
     approvals, because there one command could be shown as another."""
     own_door: bool = False
     """The platform checks access itself, with a key. Lists of allowed people do not apply."""
+    shows_transcript: bool = False
+    """People read the transcript itself, so answers are not sent to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

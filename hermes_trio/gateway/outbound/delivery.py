@@ -134,10 +134,13 @@ class Delivery:
         unsure = row.state is OutboxState.ATTEMPTING
         if body.only_closes and not traits.edits:
             return None  # it removes buttons, and this platform cannot edit
+        is_noted = False
         if body.closes is not None:
+            or_send = not (unsure or body.only_closes or traits.placeholder)
             lost, message_id = await self._database.write(
-                outbox.begin_edit, row.outbox_id, body.closes, self._world.time()
+                outbox.begin_edit, row.outbox_id, body.closes, self._world.time(), or_send=or_send
             )
+            is_noted = or_send and not lost
             if message_id is None:
                 if lost:
                     message_id = await self._found(link, row, body)
@@ -158,7 +161,8 @@ class Delivery:
                 return message_id
             if not link_can_tell(self._connection):
                 parts = _marked(parts, traits)
-        await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
+        if not is_noted:
+            await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
         for left, part in zip(range(len(parts) - 1, -1, -1), parts, strict=True):
             message = outgoing(row.owed, part)
             if left:

@@ -30,12 +30,9 @@ import trio
 from ...base.errors import GatewayError
 from ...base.messages import MessageEvent
 from ...base.pulse import Wakeup
-from ...config.schema import reset_policy
 from ...log import Log
-from ...state.rules.reset_policy import KNOWN_REASONS, notice_due
-from ...state.tables import inbox, processes, sessions
+from ...state.tables import inbox, sessions
 from ...state.tables.inbox import Received
-from ...state.tables.session_entry import SessionEntry
 from ...state.tables.turns import Outcome, TurnRow
 from ..ending.control import Control
 from ..home.open_home import Home
@@ -47,7 +44,6 @@ from ..turn.attachments import with_files
 from ..turn.attribution import with_attribution
 from ..turn.handle import TurnHandle
 from ..turn.run import Turns
-from ..turn.system_notes import prompt_of, reset_notice
 from .batching import LONGEST_WAIT, next_batch
 from .running_turns import RunningTurns
 
@@ -162,7 +158,9 @@ class Session:
                 done.set()
 
     async def _run(self) -> None:
+        self._more_waits = True
         while self._control.takes_turns or self._jobs:
+            self._more_waits |= self._hint.is_set()
             self._hint.clear()
             try:
                 while self._jobs:
@@ -170,7 +168,7 @@ class Session:
                     await job()
                     self._jobs.popleft()  # not before: it is repeated if the disk is full
                     done.set()
-                if await self._next_turn():
+                if self._more_waits and await self._next_turn():
                     continue
             except GatewayError as error:
                 # A full disk, for example. The message waits in the inbox.
@@ -192,7 +190,7 @@ class Session:
                 self._early.clear()  # these messages come after the resumed turn
                 entry = await home.database.read(sessions.by_id, resume.session_id)
                 if entry is not None:  # else it was deleted meanwhile
-                    await self._run_turn(entry, [], resumes=resume.turn_id)
+                    await self._run_turn(TurnHandle([], entry.origin, resume.session_id, resume.turn_id))
             self._resume = None  # not before: it is repeated if the disk is full
             return True
         rows = await self._next_batch()
@@ -205,8 +203,7 @@ class Session:
             if waits:  # meanwhile more messages may have arrived, or all may have been dropped
                 rows = await self._next_batch()
             if rows:
-                entry = await home.store.get_or_create_session(rows[0].event.source, key=self.key)
-                await self._run_turn(entry, rows)
+                await self._run_turn(TurnHandle(rows, rows[-1].event.source))
         return True
 
     async def _next_batch(self) -> list[Received]:
@@ -241,46 +238,23 @@ class Session:
         log.info("access lost while a message waited", platform=source.platform, user=source.user_id)
         return False
 
-    async def _run_turn(
-        self, entry: SessionEntry, rows: list[Received], *, resumes: int | None = None
-    ) -> None:
+    async def _run_turn(self, handle: TurnHandle) -> None:
         if not self._control.takes_turns:
             return
-        home = self._home
-        source = rows[-1].event.source if rows else entry.origin
-        handle = self._handle = TurnHandle(rows, source, entry.session_id, resumes)
+        home, rows = self._home, handle.rows
+        self._handle = handle
         early, self._early = self._early, []
         for event, inbox_id, mode in early:
             self._apply_mode(handle, event, inbox_id, mode)
         try:
             with self._running.turn(self.key, handle):
-                history = (await home.reader.with_transcript(entry)).rows
                 if any(row.event.attachments for row in rows):
-                    connection = self._chats.connection(Chat.of(rows[0].event.source))
+                    source = rows[0].event.source
+                    connection = self._chats.connection(Chat.of(source))
+                    entry = await home.store.get_or_create_session(source, key=self.key)
                     rows = await with_files(home, connection, entry.session_id, rows)
-                rows = [with_attribution(row, home.config) for row in rows]
-                handle.rows = rows
-                if rows and not history and entry.auto_reset_reason:
-                    self._tell_of_reset(entry, rows[0].event)
-                ended = await home.database.read(processes.untold, entry.session_id, home.life)
-                prompt = prompt_of(
-                    "\n\n".join(row.event.text for row in rows if row.event.text),
-                    entry,
-                    history,
-                    gone=[self._turns.background.describe(row) for row in ended],
-                    now=home.world.time(),
-                    window=home.config.agent.gateway_auto_continue_freshness,
-                )
-                await self._turns.run(entry, handle, prompt=prompt, history=history)
+                handle.rows = [with_attribution(row, home.config) for row in rows]
+                await self._turns.run(self.key, handle)
+                self._more_waits = handle.more_waits
         finally:
             self._handle = None
-
-    def _tell_of_reset(self, entry: SessionEntry, event: MessageEvent) -> None:
-        """Tell the sender of the first message that the session was reset automatically, if the policy says
-        so."""
-        reason = KNOWN_REASONS.get(entry.auto_reset_reason or "")
-        platform = event.source.platform
-        policy = reset_policy(self._home.config, platform, entry.chat_type)
-        activity = entry.reset_had_activity
-        if reason and notice_due(policy, reason=reason, platform=platform, had_activity=activity):
-            self._chats.reply(event, reset_notice(reason, policy))

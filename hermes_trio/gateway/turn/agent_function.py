@@ -58,6 +58,14 @@ class Compresses(Protocol):
 
 
 @runtime_checkable
+class AsksAtOnce(Protocol):
+    """An agent that says whether it asks its model at once."""
+
+    asks_at_once: bool
+    """True if it does nothing before its first request to a model that must not be repeated."""
+
+
+@runtime_checkable
 class TellsModel(Protocol):
     """An agent that knows which model answers."""
 

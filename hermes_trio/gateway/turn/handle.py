@@ -24,6 +24,7 @@ class TurnHandle:
     """Source to which the answer goes: that of the last message; for a resumed turn, the origin of its
     session."""
     session_id: str = ""
+    """Id of its session, once it has begun; of a resumed turn, from the start."""
     resumes: int | None = None
     """Id of the cut turn that it resumes."""
     run_id: str = ""
@@ -39,6 +40,9 @@ class TurnHandle:
     """Matches of its output watches; those that it does not take are dropped with it."""
     uninterruptible: list[str] = field(default_factory=list)
     """Reasons why a new message must not interrupt it now."""
+
+    more_waits: bool = True
+    """False if no message waited in the session when the turn ended."""
 
     def end(self, outcome: Outcome) -> None:
         """End the turn from outside: a person stopped it, or a new message replaces it. The first call

@@ -11,7 +11,7 @@ from ...base.events import INTERRUPTED, Event, RunCancelled, RunCompleted, RunFa
 from ...log import Log
 from ...state.rules import settle
 from ...state.rules.settle import Settlement
-from ...state.tables import processes, turns
+from ...state.tables import inbox, processes, turns
 from ...state.tables.outbox import Owed
 from ...state.tables.session_entry import Usage
 from ...state.tables.transcript import TranscriptRow
@@ -48,7 +48,7 @@ def settlement_of(
 
 def _owed(run: TurnRun, turn: TurnContext, outcome: Outcome) -> list[Owed]:
     """Return the outbox rows for the chat: the answer, the error text, or the end of the streamed message."""
-    if run.chat is None or run.connection is None:
+    if run.chat is None or run.connection is None or run.connection.adapter.traits.shows_transcript:
         return []
     only_closes = outcome not in (Outcome.ANSWERED, Outcome.FAILED, Outcome.TIMED_OUT)
     if only_closes and not turn.text:
@@ -114,20 +114,21 @@ def _counts(usage: Usage | None) -> dict[str, int]:
 
 def store_outcome(
     db: sqlite3.Connection, run_id: str, turn_id: int, settlement: Settlement, at: float
-) -> tuple[Outcome | None, bool]:
+) -> tuple[Outcome | None, bool, bool]:
     """End the turn of this run. Return its outcome, which is an earlier one if the turn has ended already, or
-    None if it never had a row; and whether a question of it now loses its buttons."""
+    None if it never had a row; whether a question of it now loses its buttons; and whether a message waits
+    in its session."""
     ended = settle.settle(db, turn_id, settlement, at)
     if ended is not None:
         if ended.outcome is Outcome.ANSWERED:
             processes.note_told_in_turn(db, turn_id, at)
         if ended.closed:
             remove_buttons(db, ended.closed, at)
-        return ended.outcome, bool(ended.closed)
+        return ended.outcome, bool(ended.closed), inbox.any_pending(db, ended.session_id)
     # It has ended already; or it was cut before its task learned the id of its row, and has asked nobody.
     turn = turns.by_run(db, run_id)
     if turn is None:
-        return None, False
+        return None, False, True
     if turn.outcome is None:
         ended = settle.settle(db, turn.turn_id, settlement, at)
-    return turn.outcome or (ended.outcome if ended is not None else settlement.outcome), False
+    return turn.outcome or (ended.outcome if ended is not None else settlement.outcome), False, True

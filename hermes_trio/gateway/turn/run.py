@@ -12,23 +12,20 @@ It may touch all parts of the gateway that a turn uses; it does not decide which
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
 import trio
 
 from ...agent.providers.model_errors import ModelError
-from ...base.errors import JournalError, error_text, is_expected
+from ...base.errors import GatewayError, JournalError, error_text, is_expected
 from ...journal.writer import RunWriter
 from ...log import Log
 from ...state.db.column_text import storable
 from ...state.db.store_retry import stored
-from ...state.tables import inbox, sessions, transcript, turns
-from ...state.tables.session_entry import SessionEntry
-from ...state.tables.transcript import TranscriptRow
+from ...state.rules.settle import Settlement
 from ...state.tables.turns import Outcome
 from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
@@ -37,11 +34,13 @@ from ..outbound.chats import Chats
 from ..outbound.lane import Stream
 from ..outbound.rows import Chat, stream_key
 from ..processes.background import Background
-from .agent_function import Agent
+from .agent_function import Agent, AsksAtOnce
+from .beginning import Beginning, BegunTurn, begin_turn, notice_of_reset
 from .context import TurnContext
 from .handle import TurnHandle
 from .outcome import last_event, settlement_of, store_outcome
 from .progress import show_still_working, show_typing, warn_of_inactivity
+from .system_notes import prompt_of
 from .turn_run import TurnRun
 
 log = Log(__name__)
@@ -59,26 +58,33 @@ class Turns:
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     """Number of turns of this life by outcome."""
 
-    async def run(
-        self, entry: SessionEntry, handle: TurnHandle, *, prompt: str, history: Sequence[TranscriptRow]
-    ) -> Outcome:
-        """Run one turn from its row to its end, and return its outcome. Raises Cancelled if the gateway cuts
-        it: its end is then stored, or the next start finds that it has none."""
-        home = self.home
-        run_id = await self._free_run_id(handle)
-        handle.run_id = run_id
-        run = TurnRun(entry, handle, prompt, history, run_id, stream_key(run_id))
+    async def run(self, key: str, handle: TurnHandle) -> None:
+        """Run one turn of the session with this key, from its beginning to its end. Raises Cancelled if the
+        gateway cuts it: its end is then stored, or the next start finds that it has none."""
+        begun = await self._begin(key, handle)
+        if begun is None:
+            return
+        handle.run_id, handle.session_id = begun.run_id, begun.entry.session_id
+        run = TurnRun(begun.entry, handle, begun.run_id, stream_key(begun.run_id), begun.turn_id)
         self._set_chat(run)
-        async with home.journals.open_run(entry.session_id, run_id) as journal:
-            turn: TurnContext | None = None
-            agent_left = ended = False
+        turn: TurnContext | None = None
+        journal: RunWriter | None = None
+        agent_left = ended = False
+        async with AsyncExitStack() as journals:
             try:
-                if not await self._begin(run):
+                try:
+                    await self._set_prompt(run, begun)
+                    opening = self.home.journals.open_run(run.entry.session_id, run.run_id)
+                    journal = await journals.enter_async_context(opening)
+                except GatewayError:
+                    await self._take_back(run)
                     ended = True
-                    return Outcome.UNSTARTED
+                    raise
+                self.background.turn_begins(run.entry)
+                run.stream = self._stream(run)
                 with handle.scope:
                     async with trio.open_nursery() as nursery:
-                        turn = TurnContext(home, self.chats, self.background, run, journal, nursery)
+                        turn = TurnContext(self.home, self.chats, self.background, run, journal, nursery)
                         self._show_progress(run, turn, nursery)
                         await self._answer(run, turn)
                         nursery.cancel_scope.cancel(reason="the agent has finished")
@@ -91,8 +97,7 @@ class Turns:
                 outcome = await self._end_when_stored(run, turn, journal)
                 ended = True
                 if outcome is Outcome.ANSWERED and turn.watches:
-                    self.background.take_over(entry, turn.watches)
-                return outcome
+                    self.background.take_over(run.entry, turn.watches)
             finally:
                 # Not `except Cancelled`: out of a nursery cancellation comes in groups.
                 if not ended:
@@ -101,13 +106,68 @@ class Turns:
                         run.outcome = handle.ended_by if handle.scope.cancel_called else Outcome.CUT
                     await self._end_in_time(run, turn, journal)
 
-    async def _free_run_id(self, handle: TurnHandle) -> str:
-        """Return the id of the run: the one that was promised with its message, unless a run of that id was
-        cut before it had begun."""
-        promised = handle.rows[0].event.run_id if handle.rows else None
-        if promised is None or await self.home.database.read(turns.by_run, promised) is not None:
-            return self.home.world.new_id()
-        return promised
+    async def _begin(self, key: str, handle: TurnHandle) -> BegunTurn | None:
+        """Store the beginning of a turn. Return None if its messages or the cut turn were dropped since it
+        was decided."""
+        home, rows = self.home, handle.rows
+        promised = rows[0].event.run_id if rows else None
+        handle.run_id = promised or home.world.new_id()
+        what = Beginning(
+            key,
+            rows,
+            handle.session_id,
+            handle.resumes,
+            handle.run_id,
+            home.world.new_id() if promised else handle.run_id,
+            home.life,
+            self._asks_at_once,
+        )
+        try:
+            return await home.database.write(begin_turn, what, home.config, home.world)
+        except trio.Cancelled:
+            # The beginning is stored nevertheless, and its end follows it.
+            end = Settlement(Outcome.UNSTARTED, self.shutdown.cut_reason())
+            with trio.CancelScope(deadline=self.shutdown.last_words_deadline(), shield=True):
+                await home.database.write(store_outcome, what.run_id, 0, end, home.world.time())
+            raise
+
+    @property
+    def _asks_at_once(self) -> bool:
+        agent: object = self.agent
+        return isinstance(agent, AsksAtOnce) and agent.asks_at_once
+
+    async def _set_prompt(self, run: TurnRun, begun: BegunTurn) -> None:
+        """Set the history and the prompt. Tell the person if the session was reset automatically."""
+        home, entry, rows = self.home, begun.entry, run.handle.rows
+        run.history, run.request_is_noted = begun.history, self._asks_at_once
+        if not begun.is_healed:
+            healed = await home.reader.with_transcript(entry)
+            run.history = tuple(row for row in healed.rows if row.turn_id != begun.turn_id)
+        if rows and not run.history and entry.auto_reset_reason:
+            notice = notice_of_reset(entry, rows[0].event.source.platform, home.config)
+            if notice is not None:
+                self.chats.reply(rows[0].event, notice)
+        run.prompt = prompt_of(
+            "\n\n".join(row.event.text for row in rows if row.event.text),
+            entry,
+            run.history,
+            gone=[self.background.describe(row) for row in begun.ended],
+            now=home.world.time(),
+            window=home.config.agent.gateway_auto_continue_freshness,
+        )
+
+    async def _take_back(self, run: TurnRun) -> None:
+        """Undo the beginning of a turn that cannot run now: its messages wait again."""
+        end = Settlement(Outcome.UNSTARTED, "not run")
+        store = partial(
+            self.home.database.write,
+            store_outcome,
+            run.run_id,
+            run.turn_id,
+            end,
+            self.home.world.time(),
+        )
+        await stored("end of a turn that could not run", store, run=run.run_id)
 
     def _set_chat(self, run: TurnRun) -> None:
         """Set the chat that gets the answer, and the message that it replies to."""
@@ -116,20 +176,6 @@ class Turns:
         if source is not None:
             run.chat, run.thread_id = Chat.of(source), source.thread_id
             run.connection = self.chats.connections[source.platform, source.account]
-
-    async def _begin(self, run: TurnRun) -> bool:
-        """Store the row of a turn. Return False if its messages or the cut turn were dropped since it was
-        decided."""
-        home = self.home
-        turn_id = await home.database.write(
-            _store_begin, run.run_id, run.entry.session_id, home.life, run.handle, home.world.time()
-        )
-        if turn_id is None:
-            return False
-        run.turn_id = turn_id
-        self.background.turn_begins(run.entry)
-        run.stream = self._stream(run)
-        return True
 
     def _stream(self, run: TurnRun) -> Stream | None:
         """Return the message in which the answer grows, if the chat can show it."""
@@ -181,7 +227,7 @@ class Turns:
         """End a turn; retry while the disk is full, so that the answer is not lost."""
         return await stored("end of a turn", partial(self._end, run, turn, journal), run=run.run_id)
 
-    async def _end_in_time(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter) -> None:
+    async def _end_in_time(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter | None) -> None:
         """End a turn that is cut: under a shield, and until the deadline of the last words."""
         deadline = self.shutdown.last_words_deadline()
         with trio.CancelScope(deadline=deadline, shield=True) as last_words:
@@ -189,7 +235,7 @@ class Turns:
         if last_words.cancelled_caught:
             log.warning("turn cut without last words", run=run.run_id)
 
-    async def _end(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter) -> Outcome:
+    async def _end(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter | None) -> Outcome:
         """End a turn: one transaction, then the last record of the journal. Return the outcome that
         stands."""
         outcome = run.outcome
@@ -198,17 +244,16 @@ class Turns:
         is_cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
         rows = turn.last_rows(outcome) if turn is not None else ()
         settlement = settlement_of(run, turn, outcome, rows, self.shutdown.cut_reason() if is_cut else "")
-        stands, closes = await self.home.database.write(
+        stands, closes, run.handle.more_waits = await self.home.database.write(
             store_outcome, run.run_id, run.turn_id, settlement, self.home.world.time()
         )
-        if stands is None and turn is None:
-            return Outcome.UNSTARTED  # its journal stays empty, and its run id may be used again
         stands = stands or Outcome.UNSTARTED  # without a row its session was deleted
         if (settlement.owed or closes) and run.chat is not None:
             self.chats.lane(run.chat).deliver()
         # Thousands of turns may be cut at once, with two seconds for all of them. The commit is what counts:
         # nothing is awaited after it, and the log has one line for all.
-        if not journal.ended:  # a second call, after a cancellation in the first, finds it ended
+        # A second call, after a cancellation in the first, finds the journal ended.
+        if journal is not None and not journal.ended:
             self.outcomes[stands] += 1
             event = last_event(run, settlement.usage, stands)
             try:
@@ -236,22 +281,3 @@ def _single(raised: BaseException) -> BaseException:
     while isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
         raised = raised.exceptions[0]
     return raised
-
-
-def _store_begin(
-    db: sqlite3.Connection, run_id: str, session_id: str, life: str, handle: TurnHandle, at: float
-) -> int | None:
-    """Store the row of a turn, let its messages join it, and append them to the transcript. Return the id of
-    the row; None, with nothing stored, if its messages or the cut turn were dropped since it was decided."""
-    if handle.resumes is not None:
-        entry = sessions.by_id(db, session_id)
-        # Checked again: the platform may have connected a second time since.
-        if entry is None or not entry.resume_pending or turns.resume_of(db, handle.resumes):
-            return None
-    elif not all(inbox.is_pending(db, row.inbox_id) for row in handle.rows):
-        return None
-    turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=life, at=at, resumes=handle.resumes)
-    inbox.join_turn(db, turn_id, [row.inbox_id for row in handle.rows])
-    for row in handle.rows:
-        transcript.append(db, session_id, TranscriptRow("user", row.event.text, row.received_at, turn_id))
-    return turn_id

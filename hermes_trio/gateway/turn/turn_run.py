@@ -25,13 +25,16 @@ class TurnRun:
 
     entry: SessionEntry
     handle: TurnHandle
-    prompt: str
-    """The text to answer, with the gateway's note before it if one is due."""
-    history: Sequence[TranscriptRow]
-    """The transcript before this turn."""
     run_id: str
     stream_key: str
     """Delivery key of its streamed message."""
+    turn_id: int
+    prompt: str = ""
+    """The text to answer, with the gateway's note before it if one is due."""
+    history: Sequence[TranscriptRow] = ()
+    """The transcript before this turn."""
+    request_is_noted: bool = False
+    """True if its row says already that a request went to a model."""
     stream: Stream | None = None
     """The message in which the answer grows, if the chat can show it."""
     chat: Chat | None = None
@@ -40,8 +43,6 @@ class TurnRun:
     """Connection to that chat's platform."""
     thread_id: str | None = None
     reply_to: str | None = None
-    turn_id: int = 0
-    """Id of its row, once it has begun."""
     outcome: Outcome = Outcome.CUT
     answer: str = ""
     trouble: str = ""

@@ -135,6 +135,15 @@ def count_pending(db: sqlite3.Connection, session_key: str) -> int:
     return int(db.execute(query, (session_key,)).fetchone()[0])
 
 
+def any_pending(db: sqlite3.Connection, session_id: str) -> bool:
+    """Return whether a message waits for a turn of this session."""
+    query = (
+        "SELECT 1 FROM inbox WHERE state = 'pending' "
+        "AND session_key = (SELECT session_key FROM sessions WHERE session_id = ?) LIMIT 1"
+    )
+    return db.execute(query, (session_id,)).fetchone() is not None
+
+
 def count_all_pending(db: sqlite3.Connection) -> int:
     """Return the number of messages that wait for a turn of any session."""
     return int(db.execute("SELECT count(*) FROM inbox WHERE state = 'pending'").fetchone()[0])

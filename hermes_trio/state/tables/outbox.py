@@ -182,11 +182,13 @@ def note_attempt(db: sqlite3.Connection, outbox_id: int, at: float) -> None:
     )
 
 
-def begin_edit(db: sqlite3.Connection, outbox_id: int, streamed: str, at: float) -> tuple[bool, str | None]:
+def begin_edit(
+    db: sqlite3.Connection, outbox_id: int, streamed: str, at: float, *, or_send: bool
+) -> tuple[bool, str | None]:
     """Return the `streamed_state` of the message that a row replaces. If its id is known, record also that
-    the edit is about to be attempted."""
+    the edit is about to be attempted; with `or_send` also if nothing was streamed."""
     lost, message_id = streamed_state(db, streamed)
-    if message_id is not None:
+    if message_id is not None or (or_send and not lost):
         note_attempt(db, outbox_id, at)
     return lost, message_id
 

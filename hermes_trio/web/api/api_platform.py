@@ -23,7 +23,7 @@ class ApiPlatform:
 
     name = API_PLATFORM
     account = "main"
-    traits = Traits(limit=2**31, own_door=True, takes_keys=True, dialect="markdown")
+    traits = Traits(limit=2**31, own_door=True, shows_transcript=True, takes_keys=True, dialect="markdown")
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:

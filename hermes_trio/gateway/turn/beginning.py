@@ -1,0 +1,100 @@
+"""The beginning of a turn: one transaction that finds its session, stores its row, lets its messages join it,
+and reads what its agent needs to know.
+
+A turn begins completely or not at all. If its messages were dropped since it was decided, nothing is stored.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...base.world import World
+from ...config.schema import GatewayConfig, reset_policy
+from ...state.rules.reset_policy import KNOWN_REASONS, notice_due
+from ...state.rules.store import use_session
+from ...state.tables import inbox, processes, sessions, transcript, turns
+from ...state.tables.inbox import Received
+from ...state.tables.processes import ProcessRow
+from ...state.tables.session_entry import SessionEntry
+from ...state.tables.transcript import TranscriptRow
+from .system_notes import reset_notice
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The turn to begin."""
+
+    session_key: str
+    rows: Sequence[Received]
+    """The messages that it answers; none for a resumed turn."""
+    resumed_session: str
+    """The session of the cut turn that it resumes; empty for none."""
+    resumes: int | None
+    run_id: str
+    """The id of its run, unless a run of that id was cut before it had begun."""
+    other_run_id: str
+    """The id of its run in that case."""
+    life: str
+    asks_at_once: bool
+    """True if nothing stands between the beginning and the first request to a model: the turn counts as one
+    that has asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class BegunTurn:
+    """A turn that has begun, with what its agent needs to know."""
+
+    entry: SessionEntry
+    run_id: str
+    turn_id: int
+    history: tuple[TranscriptRow, ...]
+    """The stored transcript before this turn."""
+    is_healed: bool
+    """False if the journal of a cut turn may have more of the history."""
+    ended: tuple[ProcessRow, ...]
+    """Background processes that ended with a former life, and that the model has not been told of."""
+
+
+def begin_turn(
+    db: sqlite3.Connection, what: Beginning, config: GatewayConfig, world: World
+) -> BegunTurn | None:
+    """Begin a turn. Return None, with nothing stored, if its messages or the cut turn were dropped since it
+    was decided."""
+    at, rows = world.time(), what.rows
+    if what.resumes is None:
+        if not all(inbox.is_pending(db, row.inbox_id) for row in rows):
+            return None
+        entry = use_session(db, rows[0].event.source, config, world, what.session_key)
+    else:
+        found = sessions.by_id(db, what.resumed_session)
+        # Checked again: the platform may have connected a second time since.
+        if found is None or not found.resume_pending or turns.resume_of(db, what.resumes):
+            return None
+        entry = found
+    session_id = entry.session_id
+    former = turns.of_session(db, session_id)
+    history = tuple(transcript.load(db, session_id))
+    ended = tuple(processes.untold(db, session_id, what.life))
+    run_id = what.run_id if turns.by_run(db, what.run_id) is None else what.other_run_id
+    turn_id = turns.begin(
+        db, run_id=run_id, session_id=session_id, life=what.life, at=at, resumes=what.resumes
+    )
+    if what.asks_at_once:
+        turns.note_request(db, turn_id, at)
+    inbox.join_turn(db, turn_id, [row.inbox_id for row in rows])
+    for row in rows:
+        transcript.append(db, session_id, TranscriptRow("user", row.event.text, row.received_at, turn_id))
+    is_healed = all(turn.recovery is None for turn in former)
+    return BegunTurn(entry, run_id, turn_id, history, is_healed, ended)
+
+
+def notice_of_reset(entry: SessionEntry, platform: str, config: GatewayConfig) -> str | None:
+    """Return the notice that a session was reset automatically, if the policy wants one."""
+    reason = KNOWN_REASONS.get(entry.auto_reset_reason or "")
+    policy = reset_policy(config, platform, entry.chat_type)
+    activity = entry.reset_had_activity
+    if reason and notice_due(policy, reason=reason, platform=platform, had_activity=activity):
+        return reset_notice(reason, policy)
+    return None
