@@ -56,7 +56,7 @@ class Agent:
     """A sentence that names the model and the reason for its choice."""
     is_demo: bool = False
     asks_at_once: bool = True
-    """It does nothing before its first request to a model that must not be repeated."""
+    """Nothing is done before the first request to a model that must not be repeated."""
 
     async def __call__(self, turn: AgentTurn) -> str:
         """Answer one message."""

@@ -37,6 +37,7 @@ RESUME = dis.opmap["RESUME"]
 
 PLUMBING = (
     "hermes_trio.testing.*",  # the platform in memory: the world outside
+    "hermes_trio.platform.base_link",  # the link of that platform
     "hermes_trio.base.world",
     "hermes_trio.base.pulse",  # events that can happen again; the tree before used `trio.Event`, not counted
     "hermes_trio.log",
