@@ -92,7 +92,8 @@ class Delivery:
                 receipt = await self._arrived(link, row, body)
             await self.note_receipt(row.outbox_id, receipt)
         except FloodWait as flood:
-            await self._note_failure(row, flood)
+            # If this is cancelled, the lane ends, and nobody waits for the flood.
+            await self._note_failure(row, flood)  # noqa: ASYNC120
             raise
         except (NotSent, LinkLost, CredentialsRefused) as error:
             if row.attempts + 1 >= MAX_TRIES:

@@ -83,7 +83,7 @@ class CommandRunner:
                 yield process
         finally:
             if process is not None and process.is_over:
-                await self._store_end(process_id, process)
+                await self._store_end(process_id, process)  # noqa: ASYNC102 - it shields its await
 
     async def _store_end(self, process_id: str, process: ChildProcess) -> None:
         """Store the end of a process. An end that is not proven or cannot be stored is left to the next

@@ -72,14 +72,18 @@ class Turns:
         agent_left = ended = False
         async with AsyncExitStack() as journals:
             try:
+                refused: GatewayError | None = None
                 try:
                     await self._set_prompt(run, begun)
                     opening = self.home.journals.open_run(run.entry.session_id, run.run_id)
                     journal = await journals.enter_async_context(opening)
-                except GatewayError:
+                except GatewayError as error:
+                    refused = error
+                if refused is not None:
                     await self._take_back(run)
                     ended = True
-                    raise
+                    raise refused
+                assert journal is not None  # noqa: S101 - it is open
                 self.background.turn_begins(run.entry)
                 run.stream = self._stream(run)
                 with handle.scope:
@@ -104,7 +108,11 @@ class Turns:
                     if not agent_left and run.outcome is not Outcome.ANSWERED:
                         # A turn that was stopped and still cleans up was not cut: the first end counts.
                         run.outcome = handle.ended_by if handle.scope.cancel_called else Outcome.CUT
-                    await self._end_in_time(run, turn, journal)
+                    deadline = self.shutdown.last_words_deadline()
+                    with trio.CancelScope(deadline=deadline, shield=True) as last_words:
+                        await self._end(run, turn, journal)
+                    if last_words.cancelled_caught:
+                        log.warning("turn cut without last words", run=run.run_id)
 
     async def _begin(self, key: str, handle: TurnHandle) -> BegunTurn | None:
         """Store the beginning of a turn. Return None if its messages or the cut turn were dropped since it
@@ -226,14 +234,6 @@ class Turns:
     async def _end_when_stored(self, run: TurnRun, turn: TurnContext, journal: RunWriter) -> Outcome:
         """End a turn; retry while the disk is full, so that the answer is not lost."""
         return await stored("end of a turn", partial(self._end, run, turn, journal), run=run.run_id)
-
-    async def _end_in_time(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter | None) -> None:
-        """End a turn that is cut: under a shield, and until the deadline of the last words."""
-        deadline = self.shutdown.last_words_deadline()
-        with trio.CancelScope(deadline=deadline, shield=True) as last_words:
-            await self._end(run, turn, journal)
-        if last_words.cancelled_caught:
-            log.warning("turn cut without last words", run=run.run_id)
 
     async def _end(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter | None) -> Outcome:
         """End a turn: one transaction, then the last record of the journal. Return the outcome that

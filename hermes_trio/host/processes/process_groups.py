@@ -213,7 +213,7 @@ async def running(
                 async with beside(process._attend):
                     yield process
             finally:
-                await process._leave(guard.look, ending, patience)
+                await process._leave(guard.look, ending, patience)  # noqa: ASYNC102 - it shields its awaits
         finally:
             runner(file.remove if process is None else file.close, lambda _: None)
             if process is None or process.is_over:
