@@ -26,7 +26,7 @@ from .api.health_routes import HealthRoutes
 from .api.login_routes import LoginRoutes
 from .api.message_routes import MessageRoutes
 from .api.metrics import Metrics, MetricsRoutes
-from .api.session_changes import ChangeFeed, gateway_status, note_turns
+from .api.session_changes import ChangeFeed, gateway_status, note_gateway, note_turns
 from .api.session_routes import SessionRoutes
 from .api.turn_routes import TurnRoutes
 from .http.auth import Auth, web_key
@@ -102,7 +102,8 @@ class Web:
         self._open = door
         closed = trio.Event()
         async with trio.open_nursery() as noting:
-            noting.start_soon(note_turns, changes, home.board, running)
+            noting.start_soon(note_turns, changes, running)
+            noting.start_soon(note_gateway, changes, home.board)
             noting.start_soon(changes.beat)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(serve_connections, listeners, door.application, closed)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import trio
 
 from ...base.messages import SessionSource
+from ...base.pulse import Pulse
 from ...state.tables.turns import Outcome
 from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
@@ -31,6 +32,8 @@ class RunningTurns:
         self._key_of: Callable[[SessionSource], str] = home.store.key_of
         self._board, self._shutdown = home.board, shutdown
         self._handles: dict[str, TurnHandle] = {}
+        self.changed = Pulse()
+        """Set when a turn is listed, has begun, or is not listed any more."""
 
     def __len__(self) -> int:
         return len(self._handles)
@@ -58,14 +61,18 @@ class RunningTurns:
     def turn(self, key: str, handle: TurnHandle) -> Iterator[None]:
         """List a turn as running during the block."""
         self._handles[key] = handle
-        self._board.set(active_turns=len(self._handles))
+        self._note_change()
         try:
             yield
         finally:
             del self._handles[key]
-            self._board.set(active_turns=len(self._handles))
+            self._note_change()
             if self._shutdown.begun.is_set():
                 self._shutdown.report.end_turn(key)
+
+    def _note_change(self) -> None:
+        self._board.set(active_turns=len(self._handles))
+        self.changed.set()
 
     def in_background(self, key: str) -> list[tuple[str, TurnHandle]]:
         """Return the turns in the background of the conversation of this key, with their own keys."""

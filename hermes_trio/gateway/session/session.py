@@ -254,7 +254,7 @@ class Session:
                     entry = await home.store.get_or_create_session(source, key=self.key)
                     rows = await with_files(home, connection, entry.session_id, rows)
                 handle.rows = [with_attribution(row, home.config) for row in rows]
-                await self._turns.run(self.key, handle)
+                await self._turns.run(self.key, handle, self._running.changed.set)
                 self._more_waits = handle.more_waits
         finally:
             self._handle = None

@@ -18,7 +18,7 @@ from ...state.tables import inbox, processes, sessions, transcript, turns
 from ...state.tables.inbox import Received
 from ...state.tables.processes import ProcessRow
 from ...state.tables.session_entry import SessionEntry
-from ...state.tables.transcript import TranscriptRow
+from ...state.tables.transcript import KnownRows, TranscriptRow
 from .system_notes import reset_notice
 
 
@@ -37,6 +37,9 @@ class Beginning:
     other_run_id: str
     """The id of its run in that case."""
     life: str
+    known_session: str
+    known: KnownRows
+    """The part of the transcript of that session which is in memory."""
     asks_at_once: bool
     """True if nothing stands between the beginning and the first request to a model: the turn counts as one
     that has asked."""
@@ -49,8 +52,10 @@ class BegunTurn:
     entry: SessionEntry
     run_id: str
     turn_id: int
-    history: tuple[TranscriptRow, ...]
+    rows: list[TranscriptRow]
     """The stored transcript before this turn."""
+    are_new: bool
+    """True if these rows follow the known ones; False if they are all rows."""
     is_healed: bool
     """False if the journal of a cut turn may have more of the history."""
     ended: tuple[ProcessRow, ...]
@@ -74,8 +79,11 @@ def begin_turn(
             return None
         entry = found
     session_id = entry.session_id
-    former = turns.of_session(db, session_id)
-    history = tuple(transcript.load(db, session_id))
+    if session_id == what.known_session:
+        history, are_new = transcript.load_after(db, session_id, what.known)
+    else:
+        history, are_new = transcript.load(db, session_id), False
+    is_healed = not turns.any_recovering(db, session_id)
     ended = tuple(processes.untold(db, session_id, what.life))
     run_id = what.run_id if turns.by_run(db, what.run_id) is None else what.other_run_id
     turn_id = turns.begin(
@@ -86,8 +94,7 @@ def begin_turn(
     inbox.join_turn(db, turn_id, [row.inbox_id for row in rows])
     for row in rows:
         transcript.append(db, session_id, TranscriptRow("user", row.event.text, row.received_at, turn_id))
-    is_healed = all(turn.recovery is None for turn in former)
-    return BegunTurn(entry, run_id, turn_id, history, is_healed, ended)
+    return BegunTurn(entry, run_id, turn_id, history, are_new, is_healed, ended)
 
 
 def notice_of_reset(entry: SessionEntry, platform: str, config: GatewayConfig) -> str | None:

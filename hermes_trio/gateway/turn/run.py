@@ -13,6 +13,7 @@ It may touch all parts of the gateway that a turn uses; it does not decide which
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +39,7 @@ from .agent_function import Agent, AsksAtOnce
 from .beginning import Beginning, BegunTurn, begin_turn, notice_of_reset
 from .context import TurnContext
 from .handle import TurnHandle
+from .history_cache import HistoryCache, extended
 from .outcome import last_event, settlement_of, store_outcome
 from .progress import show_still_working, show_typing, warn_of_inactivity
 from .system_notes import prompt_of
@@ -57,14 +59,17 @@ class Turns:
     agent: Agent
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     """Number of turns of this life by outcome."""
+    histories: HistoryCache = field(default_factory=HistoryCache)
 
-    async def run(self, key: str, handle: TurnHandle) -> None:
-        """Run one turn of the session with this key, from its beginning to its end. Raises Cancelled if the
-        gateway cuts it: its end is then stored, or the next start finds that it has none."""
+    async def run(self, key: str, handle: TurnHandle, on_begin: Callable[[], object]) -> None:
+        """Run one turn of the session with this key, from its beginning to its end. `on_begin` is called when
+        its handle has the ids of the run and of the session. Raises Cancelled if the gateway cuts the turn:
+        its end is then stored, or the next start finds that it has none."""
         begun = await self._begin(key, handle)
         if begun is None:
             return
         handle.run_id, handle.session_id = begun.run_id, begun.entry.session_id
+        on_begin()
         run = TurnRun(begun.entry, handle, begun.run_id, stream_key(begun.run_id), begun.turn_id)
         self._set_chat(run)
         turn: TurnContext | None = None
@@ -74,7 +79,7 @@ class Turns:
             try:
                 refused: GatewayError | None = None
                 try:
-                    await self._set_prompt(run, begun)
+                    await self._set_prompt(key, run, begun)
                     opening = self.home.journals.open_run(run.entry.session_id, run.run_id)
                     journal = await journals.enter_async_context(opening)
                 except GatewayError as error:
@@ -117,7 +122,7 @@ class Turns:
     async def _begin(self, key: str, handle: TurnHandle) -> BegunTurn | None:
         """Store the beginning of a turn. Return None if its messages or the cut turn were dropped since it
         was decided."""
-        home, rows = self.home, handle.rows
+        home, rows, known = self.home, handle.rows, self.histories.get(key)
         promised = rows[0].event.run_id if rows else None
         handle.run_id = promised or home.world.new_id()
         what = Beginning(
@@ -128,6 +133,8 @@ class Turns:
             handle.run_id,
             home.world.new_id() if promised else handle.run_id,
             home.life,
+            known.session_id,
+            known.known,
             self._asks_at_once,
         )
         try:
@@ -144,10 +151,13 @@ class Turns:
         agent: object = self.agent
         return isinstance(agent, AsksAtOnce) and agent.asks_at_once
 
-    async def _set_prompt(self, run: TurnRun, begun: BegunTurn) -> None:
+    async def _set_prompt(self, key: str, run: TurnRun, begun: BegunTurn) -> None:
         """Set the history and the prompt. Tell the person if the session was reset automatically."""
         home, entry, rows = self.home, begun.entry, run.handle.rows
-        run.history, run.request_is_noted = begun.history, self._asks_at_once
+        run.request_is_noted = self._asks_at_once
+        history = extended(self.histories.get(key), entry.session_id, begun.rows, are_new=begun.are_new)
+        self.histories.put(key, history)
+        run.history = history.rows
         if not begun.is_healed:
             healed = await home.reader.with_transcript(entry)
             run.history = tuple(row for row in healed.rows if row.turn_id != begun.turn_id)

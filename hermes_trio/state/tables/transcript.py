@@ -143,6 +143,37 @@ def load(db: sqlite3.Connection, session_id: str) -> list[TranscriptRow]:
     return [_message(row) for row in db.execute(query, (session_id,))]
 
 
+@dataclass(frozen=True, slots=True)
+class KnownRows:
+    """The rows of a session that a reader has: their number, their greatest id, and the last position."""
+
+    count: int
+    newest: int
+    last: tuple[int, int, int]
+
+
+def position(row: TranscriptRow) -> tuple[int, int, int]:
+    """Return the position of a stored row in its transcript. Rows without a turn come first."""
+    return row.turn_id or 0, row.place, row.id or 0
+
+
+def load_after(db: sqlite3.Connection, session_id: str, known: KnownRows) -> tuple[list[TranscriptRow], bool]:
+    """Return the rows after the known ones, and True. If the known rows are not the beginning of the
+    transcript any more, return all rows, and False.
+
+    No row is ever changed, and no id is used twice. So the known rows are all there if the number is right.
+    """
+    query = (
+        f"SELECT {_COLUMNS} FROM messages LEFT JOIN turns USING (turn_id) "  # noqa: S608 - a constant
+        "WHERE messages.session_id = ? AND message_id > ? ORDER BY messages.turn_id, place, message_id"
+    )
+    new = [_message(row) for row in db.execute(query, (session_id, known.newest))]
+    (count,) = db.execute("SELECT count(*) FROM messages WHERE session_id = ?", (session_id,)).fetchone()
+    if count == known.count + len(new) and (not new or position(new[0]) > known.last):
+        return new, True
+    return load(db, session_id), False
+
+
 def replace_instructions(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> None:
     """Replace the session's system instructions with this row."""
     query = "SELECT content FROM messages WHERE session_id = ? AND turn_id IS NULL AND role = 'system'"

@@ -166,6 +166,12 @@ def of_session(db: sqlite3.Connection, session_id: str) -> list[TurnRow]:
     return [_turn(row) for row in db.execute(query, (session_id,))]
 
 
+def any_recovering(db: sqlite3.Connection, session_id: str) -> bool:
+    """Return whether the journal of a cut turn of this session may have more than its transcript."""
+    query = "SELECT 1 FROM turns WHERE session_id = ? AND recovery IS NOT NULL LIMIT 1"
+    return db.execute(query, (session_id,)).fetchone() is not None
+
+
 def run_ends(db: sqlite3.Connection, session_id: str) -> dict[str, float | None]:
     """Return the end time of each run of a session; None for a running one."""
     query = "SELECT run_id, ended_at FROM turns WHERE session_id = ?"

@@ -83,18 +83,25 @@ class ChangeFeed:
                 listener.wake()
 
 
-async def note_turns(feed: ChangeFeed, board: StatusBoard, running: RunningTurns) -> None:
-    """Note each session in which a turn begins or ends, and each change of the gateway, until cancelled."""
-    known: Mapping[str, TurnHandle | None] = {}
+async def note_turns(feed: ChangeFeed, running: RunningTurns) -> None:
+    """Note each session in which a turn begins or ends, until cancelled."""
+    known: Mapping[str, tuple[TurnHandle, str]] = {}
+    while True:
+        now = {key: (handle, handle.session_id) for key, handle in running.items()}
+        for key in {*known, *now}:
+            if known.get(key) != now.get(key):
+                for _, session_id in filter(None, (known.get(key), now.get(key))):
+                    if session_id:
+                        feed.note(session_id)
+        known = now
+        await running.changed.wait()
+
+
+async def note_gateway(feed: ChangeFeed, board: StatusBoard) -> None:
+    """Note each change of the gateway, until cancelled."""
     while True:
         version = board.version
-        now = dict(running.items())
         feed.note(None)
-        for key in {*known, *now}:
-            if (before := known.get(key)) is not (after := now.get(key)):
-                for handle in filter(None, (before, after)):
-                    feed.note(handle.session_id)
-        known = now
         await board.changed_since(version)
 
 

@@ -188,7 +188,7 @@ async def test_a_command_that_is_too_long_to_be_shown_is_refused_with_a_reason(
         assert result.content.startswith("BLOCKED: the person could not be shown this as it is")
         assert "smaller or plainer steps" in result.content
         assert list(work.iterdir()) == []
-        assert any("cannot be shown here" in text for text in bench.stage.platform.chat("42").texts)
+        assert any("cannot show the request here" in text for text in bench.stage.platform.chat("42").texts)
         assert bench.rows("SELECT 1 FROM approvals") == []
 
 

@@ -25,7 +25,7 @@ from hermes_trio.state.tables import turns
 from hermes_trio.testing import Script
 from hermes_trio.web.api import event_routes, session_changes
 from hermes_trio.web.http.connection import Message
-from tests.web.conftest import KEY, WebStage, client, hearing
+from tests.web.conftest import KEY, Heard, WebStage, client, hearing
 
 
 async def test_the_events_of_the_stream_are_those_of_the_journal(web_stage: WebStage) -> None:
@@ -112,6 +112,20 @@ async def test_a_cursor_works_in_the_next_life_and_a_cut_run_has_an_end(web_stag
         assert {data["run_id"] for data in later} != {posted["run_id"]}
         assert again.text == "All done."
         assert "gap" not in again.names
+
+
+async def test_the_begin_and_the_end_of_a_turn_name_its_new_session(web_stage: WebStage) -> None:
+    web_stage.agent.on("wait", Script().says("I begin.").takes(0.1).says("I end."))
+    async with web_stage.served() as (_, http), hearing(http) as heard:
+        await web_stage.platform.says("wait")
+        await heard.until("run.completed")
+        await web_stage.until(lambda: len(named(heard)) >= 2)
+        assert set(named(heard)) == {web_stage.entry().session_id}
+
+
+def named(heard: Heard) -> list[str]:
+    """Return the sessions of the changes that were heard."""
+    return [change["session_id"] for change in heard.changes if change["event"] == "session.changed"]
 
 
 async def test_the_last_event_says_that_the_gateway_ends(web_stage: WebStage) -> None:

@@ -130,8 +130,12 @@ async def test_the_metrics_have_all_counters_and_measurements(web_stage: WebStag
         await http.post("/api/sessions/one/messages", json={"text": "hang"})
         await heard.until("message.delta", 2)
         await http.post("/api/sessions/one/messages", json={"text": "waits"})
+        await web_stage.platform.says("one")
+        await web_stage.until(lambda: web_stage.platform.chat("42").last == "You said: one")
+        await web_stage.platform.says("two")
+        await web_stage.until(lambda: web_stage.platform.chat("42").last == "You said: two")
         measured = await read_metrics(http)
-        assert measured["hermes_turns_total", ("answered",)] == 1
+        assert measured["hermes_turns_total", ("answered",)] == 3
         assert measured["hermes_turns_total", ("failed",)] == 1
         assert measured["hermes_turns_total", ("cut",)] == 0
         assert measured["hermes_turns_running", ()] == 1
