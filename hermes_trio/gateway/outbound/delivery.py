@@ -135,20 +135,13 @@ class Delivery:
         unsure = row.state is OutboxState.ATTEMPTING
         if body.only_closes and not traits.edits:
             return None  # it removes buttons, and this platform cannot edit
-        is_noted = False
         if body.closes is not None:
-            or_send = not (unsure or body.only_closes or traits.placeholder)
-            lost, message_id = await self._database.write(
-                outbox.begin_edit, row.outbox_id, body.closes, self._world.time(), or_send=or_send
-            )
-            is_noted = or_send and not lost
-            if message_id is None:
-                if lost:
-                    message_id = await self._found(link, row, body)
-                if message_id is None and traits.placeholder and not body.only_closes:
-                    message_id = await self._placed(link, row, body.closes)
-                if message_id is not None:
-                    await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
+            lost, message_id = await self._database.read(outbox.streamed_state, body.closes)
+            if lost:
+                message_id = await self._found(link, row, body)
+            if message_id is None and traits.placeholder and not body.only_closes:
+                message_id = await self._placed(link, row, body.closes)
+            # An edit may be made twice, so its attempt needs no record.
             if message_id is not None and await self._edited(link, message_id, body):
                 return message_id
             # A lost placeholder showed no text: nothing to close, and nothing that a repeat could double.
@@ -162,8 +155,7 @@ class Delivery:
                 return message_id
             if not link_can_tell(self._connection):
                 parts = _marked(parts, traits)
-        if not is_noted:
-            await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
+        await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
         for left, part in zip(range(len(parts) - 1, -1, -1), parts, strict=True):
             message = outgoing(row.owed, part)
             if left:

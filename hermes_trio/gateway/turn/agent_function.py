@@ -57,12 +57,10 @@ class Compresses(Protocol):
         """Shorten it; return None if there is no model."""
 
 
-@runtime_checkable
-class AsksAtOnce(Protocol):
-    """An agent that says whether it asks its model at once."""
-
-    asks_at_once: bool
-    """True if it does nothing before its first request to a model that must not be repeated."""
+def asks_at_once(agent: object) -> bool:
+    """Return whether an agent says that it does nothing before its first request to a model that must not be
+    repeated: it has a true attribute `asks_at_once`."""
+    return getattr(agent, "asks_at_once", False) is True
 
 
 @runtime_checkable

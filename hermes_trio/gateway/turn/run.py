@@ -35,7 +35,7 @@ from ..outbound.chats import Chats
 from ..outbound.lane import Stream
 from ..outbound.rows import Chat, stream_key
 from ..processes.background import Background
-from .agent_function import Agent, AsksAtOnce
+from .agent_function import Agent
 from .beginning import Beginning, BegunTurn, begin_turn, notice_of_reset
 from .context import TurnContext
 from .handle import TurnHandle
@@ -57,6 +57,8 @@ class Turns:
     shutdown: Shutdown
     background: Background
     agent: Agent
+    asks_at_once: bool = False
+    """True if the agent does nothing before its first request to a model that must not be repeated."""
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     """Number of turns of this life by outcome."""
     histories: HistoryCache = field(default_factory=HistoryCache)
@@ -135,7 +137,7 @@ class Turns:
             home.life,
             known.session_id,
             known.known,
-            self._asks_at_once,
+            self.asks_at_once,
         )
         try:
             return await home.database.write(begin_turn, what, home.config, home.world)
@@ -146,15 +148,10 @@ class Turns:
                 await home.database.write(store_outcome, what.run_id, 0, end, home.world.time())
             raise
 
-    @property
-    def _asks_at_once(self) -> bool:
-        agent: object = self.agent
-        return isinstance(agent, AsksAtOnce) and agent.asks_at_once
-
     async def _set_prompt(self, key: str, run: TurnRun, begun: BegunTurn) -> None:
         """Set the history and the prompt. Tell the person if the session was reset automatically."""
         home, entry, rows = self.home, begun.entry, run.handle.rows
-        run.request_is_noted = self._asks_at_once
+        run.request_is_noted = self.asks_at_once
         history = extended(self.histories.get(key), entry.session_id, begun.rows, are_new=begun.are_new)
         self.histories.put(key, history)
         run.history = history.rows

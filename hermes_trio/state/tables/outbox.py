@@ -182,21 +182,12 @@ def note_attempt(db: sqlite3.Connection, outbox_id: int, at: float) -> None:
     )
 
 
-def begin_edit(
-    db: sqlite3.Connection, outbox_id: int, streamed: str, at: float, *, or_send: bool
-) -> tuple[bool, str | None]:
-    """Return the `streamed_state` of the message that a row replaces. If its id is known, record also that
-    the edit is about to be attempted; with `or_send` also if nothing was streamed."""
-    lost, message_id = streamed_state(db, streamed)
-    if message_id is not None or (or_send and not lost):
-        note_attempt(db, outbox_id, at)
-    return lost, message_id
-
-
 def note_failure(db: sqlite3.Connection, outbox_id: int, error: str) -> None:
-    """Record that the attempt certainly did not arrive: the message is owed again."""
+    """Record that an attempt certainly did not arrive: the message is owed again. An edit is attempted
+    without a record, because it may be made twice; it counts as an attempt now."""
     db.execute(
-        "UPDATE outbox SET state = 'owed', error = ? WHERE outbox_id = ? AND state = 'attempting'",
+        "UPDATE outbox SET attempts = attempts + (state = 'owed'), state = 'owed', error = ? "
+        "WHERE outbox_id = ? AND done_at IS NULL",
         (error, outbox_id),
     )
 

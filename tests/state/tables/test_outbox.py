@@ -64,8 +64,6 @@ def test_a_delivery_goes_from_owed_to_sent(db: sqlite3.Connection) -> None:
 
 def test_a_delivery_that_certainly_failed_is_owed_again(db: sqlite3.Connection) -> None:
     row = owe(db, to_chat("k1"))
-    outbox.note_failure(db, row.outbox_id, "before any attempt")
-    assert the_row(db, row.outbox_id) == row, "only an attempt can fail"
     outbox.note_attempt(db, row.outbox_id, NOON + 1)
     outbox.note_failure(db, row.outbox_id, "connection refused")
     failed = the_row(db, row.outbox_id)
@@ -73,6 +71,13 @@ def test_a_delivery_that_certainly_failed_is_owed_again(db: sqlite3.Connection) 
     outbox.note_attempt(db, row.outbox_id, NOON + 2)
     again = the_row(db, row.outbox_id)
     assert (again.state, again.attempts, again.attempted_at, again.error) == ("attempting", 2, NOON + 2, None)
+
+
+def test_a_failed_edit_counts_although_its_attempt_has_no_record(db: sqlite3.Connection) -> None:
+    row = owe(db, to_chat("k1"))
+    outbox.note_failure(db, row.outbox_id, "too slow")
+    failed = the_row(db, row.outbox_id)
+    assert (failed.state, failed.attempts, failed.error) == (OutboxState.OWED, 1, "too slow")
 
 
 @pytest.mark.parametrize("end", ["sent", "given up"])
