@@ -7,6 +7,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # 114 and 128 do not know a task_status that is handed on, 124 no interface that asks for an async
 # function; 9xx are the optional ones about checkpoints.
+# Many tests wait for processes, sockets or a browser, so two workers share a processor.
+WORKERS := $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )))
 FLAKE8_ASYNC := $(BIN)/flake8-async --disable ASYNC114,ASYNC124,ASYNC128,ASYNC9
 ASYNC_FILES := $(wildcard $(shell git ls-files --cached --others --exclude-standard \
 	'hermes_trio/*.py' 'platforms/*.py' 'bench/*.py'))
@@ -16,11 +18,11 @@ run: .venv/runs
 
 # The quick lane, for each change: all the linters, and the tests that need no real process, browser or clock.
 check: lint
-	$(BIN)/python -m pytest -q -m "not soak and not real and not slow" -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -q -m "not soak and not real and not slow" -n $(WORKERS) --dist worksteal
 
 # Neighbours stay with one worker until another is idle: fewer browsers and gateways are started for a module.
 test: .venv/tests
-	$(BIN)/python -m pytest -m "not soak" -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist worksteal
 
 lint: .venv/tests .venv/flake8-async
 	$(BIN)/ruff check .
@@ -43,7 +45,7 @@ docs: .venv/docs
 # and the sweep, which loads no site packages. `make coverage TESTS=tests/journal` measures a part. The figure
 # is printed and is in coverage.json; htmlcov has the lines.
 coverage: .venv/tests
-	$(BIN)/python -m pytest -m "not soak" -n auto --maxprocesses 4 --dist worksteal \
+	$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist worksteal \
 		--cov --cov-report=term:skip-covered --cov-report=json --cov-report=html $(TESTS)
 
 # The long lane: kill storms and full benchmarks. Minutes to an hour, for a quiet machine.
