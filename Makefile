@@ -7,11 +7,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # 114 and 128 do not know a task_status that is handed on, 124 no interface that asks for an async
 # function; 9xx are the optional ones about checkpoints.
-# Many tests wait for processes, sockets or a browser, so two workers share a processor.
-WORKERS := $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )))
 FLAKE8_ASYNC := $(BIN)/flake8-async --disable ASYNC114,ASYNC124,ASYNC128,ASYNC9
 ASYNC_FILES := $(wildcard $(shell git ls-files --cached --others --exclude-standard \
 	'hermes_trio/*.py' 'platforms/*.py' 'bench/*.py'))
+
+# Many tests wait for processes, sockets or a browser, so two workers share a processor.
+WORKERS := $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )))
 
 run: .venv/runs
 	$(BIN)/hermes-trio chat

@@ -70,6 +70,13 @@ REAL = (
 """Tests that wait for real processes, sockets, a browser or the real clock, except those of them that ask for
 the virtual clock."""
 SLOW = (
+    "tests/config/test_any_config.py",
+    "tests/gateway/turns/test_chunks.py",
+    "tests/house/test_house.py::test_a_walk",
+    "tests/house/test_house.py::test_the_report",
+    "tests/journal/test_damage.py",
+    "tests/platforms/telegram/test_parsing.py::test_parsing_a_nearly",
+    "tests/tools/safety/test_judge_limits.py",
     "tests/agent/test_cut_anywhere.py",
     "tests/gateway/chance/test_random_stories.py",
     "tests/gateway/turns/test_held_gateway.py::test_a_forgotten_drain_request_ends_after_a_day",
