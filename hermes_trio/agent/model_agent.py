@@ -55,8 +55,6 @@ class Agent:
     about: str = ""
     """A sentence that names the model and the reason for its choice."""
     is_demo: bool = False
-    asks_at_once: bool = True
-    """Nothing is done before the first request to a model that must not be repeated."""
 
     async def __call__(self, turn: AgentTurn) -> str:
         """Answer one message."""

@@ -57,8 +57,6 @@ class Turns:
     shutdown: Shutdown
     background: Background
     agent: Agent
-    asks_at_once: bool = False
-    """True if the agent does nothing before its first request to a model that must not be repeated."""
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     """Number of turns of this life by outcome."""
     histories: HistoryCache = field(default_factory=HistoryCache)
@@ -137,7 +135,6 @@ class Turns:
             home.life,
             known.session_id,
             known.known,
-            self.asks_at_once,
         )
         try:
             return await home.database.write(begin_turn, what, home.config, home.world)
@@ -151,7 +148,6 @@ class Turns:
     async def _set_prompt(self, key: str, run: TurnRun, begun: BegunTurn) -> None:
         """Set the history and the prompt. Tell the person if the session was reset automatically."""
         home, entry, rows = self.home, begun.entry, run.handle.rows
-        run.request_is_noted = self.asks_at_once
         history = extended(self.histories.get(key), entry.session_id, begun.rows, are_new=begun.are_new)
         self.histories.put(key, history)
         run.history = history.rows
