@@ -10,7 +10,6 @@ imports nothing of the gateway, so it measures any version of it.
 from __future__ import annotations
 
 import json
-import math
 import multiprocessing
 import os
 import signal
@@ -33,10 +32,9 @@ import psutil
 import trio
 
 from .figures import Figure
+from .timed_model import TimedModel, timed_model
 
 KEY = "a-key-for-the-bench"
-WORDS = "The sea is wide and deep and older than all who sail on it. " * 3
-PIECES = [WORDS[at : at + 9] for at in range(0, len(WORDS), 9)]
 RATES = (10, 50, 200)
 EXITS = (0, 1, 10, 50, 200)
 WITHIN = 60.0
@@ -45,7 +43,7 @@ WITHIN = 60.0
 
 def figures() -> Iterator[Figure]:
     """Measure everything; takes about two minutes."""
-    with _model() as model:
+    with timed_model() as model:
         yield from _at_one(model)
         for count in RATES:
             yield from _at_once(model, count)
@@ -59,7 +57,7 @@ def figures() -> Iterator[Figure]:
 # --- what is measured --------------------------------------------------------------------------------
 
 
-def _at_one(model: Model) -> Iterator[Figure]:
+def _at_one(model: TimedModel) -> Iterator[Figure]:
     with _gateway(model) as gateway:
         turns = trio.run(_talk, gateway.port, 1, 60)
         times = model.times()
@@ -72,7 +70,7 @@ def _at_one(model: Model) -> Iterator[Figure]:
     yield Figure("one turn, added in all, p50", added, "ms", goal="<= 5", met=added <= 5)
 
 
-def _at_once(model: Model, count: int) -> Iterator[Figure]:
+def _at_once(model: TimedModel, count: int) -> Iterator[Figure]:
     total = max(400, 4 * count)
     bare_rate, bare_cpu = _in_process(_bare, model.port, count, total)
     with _gateway(model) as gateway:
@@ -99,21 +97,21 @@ def _at_once(model: Model, count: int) -> Iterator[Figure]:
     yield Figure(f"turns at once: {count}, wait before the model is asked, p50", wait, "ms")
 
 
-def _accepted(model: Model) -> Iterator[Figure]:
+def _accepted(model: TimedModel) -> Iterator[Figure]:
     with _gateway(model) as gateway:
         for name, path in (("/v1/runs", "/v1/runs"), ("messages", "/api/sessions/accept-{}/messages")):
             took = trio.run(_accept, gateway.port, path, 50)
             yield Figure(f"until accepted, 50 at once: {name}, last", max(took) * 1000, "ms")
 
 
-def _exit(model: Model, count: int, *, grace: int) -> float:
+def _exit(model: TimedModel, count: int, *, grace: int) -> float:
     """Return the milliseconds from SIGTERM, or from the end of the last answer if the turns may finish, until
     the process is gone."""
     with _gateway(model, grace=grace) as gateway:
         return trio.run(partial(_stop, model, gateway, count, finish=grace > 0)) * 1000
 
 
-async def _stop(model: Model, gateway: Gateway, count: int, *, finish: bool) -> float:
+async def _stop(model: TimedModel, gateway: Gateway, count: int, *, finish: bool) -> float:
     async with trio.open_nursery() as nursery:
         lasts = time.monotonic() + 3.0 + count / 50 if finish else time.monotonic() + WITHIN
         for number in range(count):
@@ -283,7 +281,7 @@ class Gateway:
 
 
 @contextmanager
-def _gateway(model: Model, *, grace: int = 0) -> Iterator[Gateway]:
+def _gateway(model: TimedModel, *, grace: int = 0) -> Iterator[Gateway]:
     port = _free_port()
     with tempfile.TemporaryDirectory(prefix="hermes-bench-") as name:
         url = f"http://127.0.0.1:{model.port}/v1"
@@ -321,112 +319,3 @@ def _free_port() -> int:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]
     return port
-
-
-# --- the model ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A model server in a process of its own."""
-
-    port: int
-    pipe: Connection
-
-    def times(self) -> dict[str, tuple[float, float]]:
-        """Return for each text the times at which it was asked and answered, and forget them."""
-        self.pipe.send("times")
-        times: dict[str, tuple[float, float]] = self.pipe.recv()
-        return times
-
-    def asked(self) -> int:
-        """Return the number of texts that it was asked since `times` was called."""
-        self.pipe.send("asked")
-        asked: int = self.pipe.recv()
-        return asked
-
-
-@contextmanager
-def _model() -> Iterator[Model]:
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_serve_model, args=(there,))
-    process.start()
-    try:
-        yield Model(here.recv(), here)
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _serve_model(pipe: Connection) -> None:
-    times: dict[str, tuple[float, float]] = {}
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    usage = {"prompt_tokens": 70, "completion_tokens": 30, "total_tokens": 100}
-
-    def chunk(delta: dict[str, str], reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        event = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "bench",
-                 "choices": [choice], "usage": usage if reason else None}  # fmt: skip
-        data = b"data: " + json.dumps(event).encode() + b"\n\n"
-        return b"%x\r\n%b\r\n" % (len(data), data)
-
-    begin = b"".join(chunk({"role": "assistant", "content": piece}) for piece in PIECES[:5])
-    rest = b"".join(chunk({"content": piece}) for piece in PIECES[5:])
-    rest += chunk({}, "stop") + b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
-
-    async def answer(stream: trio.SocketStream, body: bytes) -> None:
-        messages = json.loads(body)["messages"]
-        text = next(one["content"] for one in reversed(messages) if one["role"] == "user")
-        text = text if isinstance(text, str) else "".join(part.get("text", "") for part in text)
-        text = text.strip().splitlines()[-1]
-        times[text] = (time.monotonic(), math.inf)
-        await stream.send_all(head + begin)
-        if text.startswith("until "):
-            await trio.sleep(max(0.0, float(text.split()[1]) - time.monotonic()))
-        await stream.send_all(rest)
-        times[text] = (times.get(text, (0.0, 0.0))[0], time.monotonic())
-
-    async def talk(stream: trio.SocketStream) -> None:
-        data = b""
-        try:
-            while True:
-                while b"\r\n\r\n" not in data:
-                    more = await stream.receive_some(65536)
-                    if not more:
-                        return
-                    data += more
-                first, _, data = data.partition(b"\r\n\r\n")
-                if first.startswith(b"GET"):
-                    listed = b'{"object":"list","data":[{"id":"bench","object":"model"}]}'
-                    await stream.send_all(
-                        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(listed) + listed
-                    )
-                    continue
-                lines = first.lower().split(b"\r\n")
-                length = next(int(line[15:]) for line in lines if line.startswith(b"content-length:"))
-                while len(data) < length:
-                    data += await stream.receive_some(65536)
-                body, data = data[:length], data[length:]
-                await answer(stream, body)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return
-        finally:
-            await trio.aclose_forcefully(stream)
-
-    async def tell() -> None:
-        while True:
-            await trio.lowlevel.wait_readable(pipe.fileno())
-            asked = pipe.recv()
-            pipe.send(len(times) if asked == "asked" else dict(times))
-            if asked == "times":
-                times.clear()
-
-    async def serving() -> None:
-        (listening,) = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=2048)
-        pipe.send(listening.socket.getsockname()[1])
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(tell)
-            nursery.start_soon(trio.serve_listeners, talk, [listening])
-
-    trio.run(serving)
