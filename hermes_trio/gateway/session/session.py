@@ -94,6 +94,8 @@ class Session:
         them."""
         self._told_at = -math.inf
         self._hint = Wakeup()
+        self._more_waits = True
+        """False if the inbox was empty when the last turn ended, and nobody has woken the session since."""
 
     # --- for other tasks; none of these waits ---
 
@@ -158,7 +160,6 @@ class Session:
                 done.set()
 
     async def _run(self) -> None:
-        self._more_waits = True
         while self._control.takes_turns or self._jobs:
             self._more_waits |= self._hint.is_set()
             self._hint.clear()
@@ -254,7 +255,6 @@ class Session:
                     entry = await home.store.get_or_create_session(source, key=self.key)
                     rows = await with_files(home, connection, entry.session_id, rows)
                 handle.rows = [with_attribution(row, home.config) for row in rows]
-                await self._turns.run(self.key, handle, self._running.changed.set)
-                self._more_waits = handle.more_waits
+                self._more_waits = await self._turns.run(self.key, handle, self._running.changed.set)
         finally:
             self._handle = None

@@ -1,7 +1,8 @@
 """The beginning of a turn: one transaction that finds its session, stores its row, lets its messages join it,
 and reads what its agent needs to know.
 
-A turn begins completely or not at all. If its messages were dropped since it was decided, nothing is stored.
+A turn begins completely or not at all. If its messages were dropped since it was decided, nothing is stored;
+if its agent cannot be called, the beginning is undone.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from dataclasses import dataclass
 
 from ...base.world import World
 from ...config.schema import GatewayConfig, reset_policy
+from ...state.rules import settle
 from ...state.rules.reset_policy import KNOWN_REASONS, notice_due
+from ...state.rules.settle import Settlement
 from ...state.rules.store import use_session
 from ...state.tables import inbox, processes, sessions, transcript, turns
 from ...state.tables.inbox import Received
 from ...state.tables.processes import ProcessRow
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import KnownRows, TranscriptRow
+from ...state.tables.turns import Outcome
 from .system_notes import reset_notice
 
 
@@ -90,6 +94,17 @@ def begin_turn(
     for row in rows:
         transcript.append(db, session_id, TranscriptRow("user", row.event.text, row.received_at, turn_id))
     return BegunTurn(entry, run_id, turn_id, history, are_new, is_healed, ended)
+
+
+def undo_beginning(db: sqlite3.Connection, run_id: str, at: float) -> None:
+    """Undo the beginning of a turn whose agent was not called: its messages wait again, and the cut turn that
+    it resumes is resumed later. A turn that a person stopped meanwhile ends as stopped."""
+    turn = turns.by_run(db, run_id)
+    if turn is None or turn.outcome is not None:
+        return
+    ended = settle.settle(db, turn.turn_id, Settlement(Outcome.UNSTARTED), at)
+    if ended is not None and ended.outcome is Outcome.UNSTARTED:
+        turns.remove(db, turn.turn_id)
 
 
 def notice_of_reset(entry: SessionEntry, platform: str, config: GatewayConfig) -> str | None:

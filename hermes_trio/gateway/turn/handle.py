@@ -41,9 +41,6 @@ class TurnHandle:
     uninterruptible: list[str] = field(default_factory=list)
     """Reasons why a new message must not interrupt it now."""
 
-    more_waits: bool = True
-    """False if no message waited in the session when the turn ended."""
-
     def end(self, outcome: Outcome) -> None:
         """End the turn from outside: a person stopped it, or a new message replaces it. The first call
         counts."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from dataclasses import astuple
+from typing import NamedTuple
 
 from ...base.events import INTERRUPTED, Event, RunCancelled, RunCompleted, RunFailed
 from ...log import Log
@@ -112,23 +113,24 @@ def _counts(usage: Usage | None) -> dict[str, int]:
     return {"input_tokens": total - output, "output_tokens": output, "total_tokens": total}
 
 
-def store_outcome(
-    db: sqlite3.Connection, run_id: str, turn_id: int, settlement: Settlement, at: float
-) -> tuple[Outcome | None, bool, bool]:
-    """End the turn of this run. Return its outcome, which is an earlier one if the turn has ended already, or
-    None if it never had a row; whether a question of it now loses its buttons; and whether a message waits
-    in its session."""
+class StoredEnd(NamedTuple):
+    """The end of a turn as it is stored."""
+
+    outcome: Outcome
+    closes: bool
+    """True if a question of the turn now loses its buttons."""
+    more_waits: bool
+    """True if a message waits in the session."""
+
+
+def store_outcome(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> StoredEnd:
+    """End a turn. Return its end: an earlier one if it has ended already."""
     ended = settle.settle(db, turn_id, settlement, at)
-    if ended is not None:
-        if ended.outcome is Outcome.ANSWERED:
-            processes.note_told_in_turn(db, turn_id, at)
-        if ended.closed:
-            remove_buttons(db, ended.closed, at)
-        return ended.outcome, bool(ended.closed), inbox.any_pending(db, ended.session_id)
-    # It has ended already; or it was cut before its task learned the id of its row, and has asked nobody.
-    turn = turns.by_run(db, run_id)
-    if turn is None:
-        return None, False, True
-    if turn.outcome is None:
-        ended = settle.settle(db, turn.turn_id, settlement, at)
-    return turn.outcome or (ended.outcome if ended is not None else settlement.outcome), False, True
+    if ended is None:
+        turn = turns.get(db, turn_id)  # without a row its session was deleted
+        return StoredEnd((turn.outcome if turn else None) or Outcome.UNSTARTED, False, True)
+    if ended.outcome is Outcome.ANSWERED:
+        processes.note_told_in_turn(db, turn_id, at)
+    if ended.closed:
+        remove_buttons(db, ended.closed, at)
+    return StoredEnd(ended.outcome, bool(ended.closed), inbox.any_pending(db, ended.session_id))

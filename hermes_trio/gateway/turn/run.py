@@ -14,19 +14,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 import trio
 
 from ...agent.providers.model_errors import ModelError
-from ...base.errors import GatewayError, JournalError, error_text, is_expected
+from ...base.errors import GatewayError, JournalError, StoreError, error_text, is_expected
 from ...journal.writer import RunWriter
 from ...log import Log
 from ...state.db.column_text import storable
 from ...state.db.store_retry import stored
-from ...state.rules.settle import Settlement
 from ...state.tables.turns import Outcome
 from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
@@ -36,11 +35,11 @@ from ..outbound.lane import Stream
 from ..outbound.rows import Chat, stream_key
 from ..processes.background import Background
 from .agent_function import Agent
-from .beginning import Beginning, BegunTurn, begin_turn, notice_of_reset
+from .beginning import Beginning, BegunTurn, begin_turn, notice_of_reset, undo_beginning
 from .context import TurnContext
 from .handle import TurnHandle
 from .history_cache import HistoryCache, extended
-from .outcome import last_event, settlement_of, store_outcome
+from .outcome import StoredEnd, last_event, settlement_of, store_outcome
 from .progress import show_still_working, show_typing, warn_of_inactivity
 from .system_notes import prompt_of
 from .turn_run import TurnRun
@@ -61,36 +60,23 @@ class Turns:
     """Number of turns of this life by outcome."""
     histories: HistoryCache = field(default_factory=HistoryCache)
 
-    async def run(self, key: str, handle: TurnHandle, on_begin: Callable[[], object]) -> None:
-        """Run one turn of the session with this key, from its beginning to its end. `on_begin` is called when
-        its handle has the ids of the run and of the session. Raises Cancelled if the gateway cuts the turn:
-        its end is then stored, or the next start finds that it has none."""
+    async def run(self, key: str, handle: TurnHandle, on_begin: Callable[[], object]) -> bool:
+        """Run one turn of the session with this key, from its beginning to its end. Return False if no
+        message waited in the session at the end. `on_begin` is called when the handle has the ids of the run
+        and of the session. Raises Cancelled if the gateway cuts the turn: its end is then stored, or the next
+        start finds that it has none."""
         begun = await self._begin(key, handle)
         if begun is None:
-            return
+            return True
         handle.run_id, handle.session_id = begun.run_id, begun.entry.session_id
         on_begin()
         run = TurnRun(begun.entry, handle, begun.run_id, stream_key(begun.run_id), begun.turn_id)
         self._set_chat(run)
-        turn: TurnContext | None = None
-        journal: RunWriter | None = None
-        agent_left = ended = False
         async with AsyncExitStack() as journals:
+            journal = await self._prepare(key, run, begun, journals)
+            turn: TurnContext | None = None
+            agent_left = ended = False
             try:
-                refused: GatewayError | None = None
-                try:
-                    await self._set_prompt(key, run, begun)
-                    opening = self.home.journals.open_run(run.entry.session_id, run.run_id)
-                    journal = await journals.enter_async_context(opening)
-                except GatewayError as error:
-                    refused = error
-                if refused is not None:
-                    await self._take_back(run)
-                    ended = True
-                    raise refused
-                assert journal is not None  # noqa: S101 - it is open
-                self.background.turn_begins(run.entry)
-                run.stream = self._stream(run)
                 with handle.scope:
                     async with trio.open_nursery() as nursery:
                         turn = TurnContext(self.home, self.chats, self.background, run, journal, nursery)
@@ -103,10 +89,11 @@ class Turns:
                     run.stream.close()
                 assert turn is not None  # noqa: S101 - it is set before the first checkpoint of the block
                 agent_left = True
-                outcome = await self._end_when_stored(run, turn, journal)
+                end = await self._end_when_stored(run, turn, journal)
                 ended = True
-                if outcome is Outcome.ANSWERED and turn.watches:
+                if end.outcome is Outcome.ANSWERED and turn.watches:
                     self.background.take_over(run.entry, turn.watches)
+                return end.more_waits
             finally:
                 # Not `except Cancelled`: out of a nursery cancellation comes in groups.
                 if not ended:
@@ -139,11 +126,36 @@ class Turns:
         try:
             return await home.database.write(begin_turn, what, home.config, home.world)
         except trio.Cancelled:
-            # The beginning is stored nevertheless, and its end follows it.
-            end = Settlement(Outcome.UNSTARTED, self.shutdown.cut_reason())
-            with trio.CancelScope(deadline=self.shutdown.last_words_deadline(), shield=True):
-                await home.database.write(store_outcome, what.run_id, 0, end, home.world.time())
+            # The beginning is stored nevertheless, under one of the two ids.
+            await self._undo_in_time(what.run_id, what.other_run_id)  # noqa: ASYNC102 - it shields its awaits
             raise
+
+    async def _prepare(self, key: str, run: TurnRun, begun: BegunTurn, journals: AsyncExitStack) -> RunWriter:
+        """Set the prompt, and open the journal in this stack. If that fails, the beginning is undone."""
+        try:
+            try:
+                await self._set_prompt(key, run, begun)
+                opening = self.home.journals.open_run(run.entry.session_id, run.run_id)
+                journal = await journals.enter_async_context(opening)
+            except GatewayError as error:
+                refused = error
+            else:
+                self.background.turn_begins(run.entry)
+                run.stream = self._stream(run)
+                return journal
+            undo = partial(self.home.database.write, undo_beginning, run.run_id, self.home.world.time())
+            await stored("undone beginning of a turn", undo, run=run.run_id)
+            raise refused
+        except trio.Cancelled:
+            await self._undo_in_time(run.run_id)  # noqa: ASYNC102 - it shields its awaits
+            raise
+
+    async def _undo_in_time(self, *run_ids: str) -> None:
+        """Undo the beginning of a turn that the gateway cuts before its agent is called."""
+        home, deadline = self.home, self.shutdown.last_words_deadline()
+        with trio.CancelScope(deadline=deadline, shield=True), suppress(StoreError):
+            for run_id in run_ids:
+                await home.database.write(undo_beginning, run_id, home.world.time())
 
     async def _set_prompt(self, key: str, run: TurnRun, begun: BegunTurn) -> None:
         """Set the history and the prompt. Tell the person if the session was reset automatically."""
@@ -166,19 +178,6 @@ class Turns:
             now=home.world.time(),
             window=home.config.agent.gateway_auto_continue_freshness,
         )
-
-    async def _take_back(self, run: TurnRun) -> None:
-        """Undo the beginning of a turn that cannot run now: its messages wait again."""
-        end = Settlement(Outcome.UNSTARTED, "not run")
-        store = partial(
-            self.home.database.write,
-            store_outcome,
-            run.run_id,
-            run.turn_id,
-            end,
-            self.home.world.time(),
-        )
-        await stored("end of a turn that could not run", store, run=run.run_id)
 
     def _set_chat(self, run: TurnRun) -> None:
         """Set the chat that gets the answer, and the message that it replies to."""
@@ -234,29 +233,25 @@ class Turns:
             limit = self.home.config.agent.gateway_timeout
             run.outcome, run.trouble = Outcome.TIMED_OUT, texts.timed_out(limit)
 
-    async def _end_when_stored(self, run: TurnRun, turn: TurnContext, journal: RunWriter) -> Outcome:
+    async def _end_when_stored(self, run: TurnRun, turn: TurnContext, journal: RunWriter) -> StoredEnd:
         """End a turn; retry while the disk is full, so that the answer is not lost."""
         return await stored("end of a turn", partial(self._end, run, turn, journal), run=run.run_id)
 
-    async def _end(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter | None) -> Outcome:
-        """End a turn: one transaction, then the last record of the journal. Return the outcome that
-        stands."""
+    async def _end(self, run: TurnRun, turn: TurnContext | None, journal: RunWriter) -> StoredEnd:
+        """End a turn: one transaction, then the last record of the journal. Return the end that stands."""
         outcome = run.outcome
         if outcome is Outcome.CUT and (turn is None or not turn.has_asked):
             outcome = Outcome.UNSTARTED
         is_cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
         rows = turn.last_rows(outcome) if turn is not None else ()
         settlement = settlement_of(run, turn, outcome, rows, self.shutdown.cut_reason() if is_cut else "")
-        stands, closes, run.handle.more_waits = await self.home.database.write(
-            store_outcome, run.run_id, run.turn_id, settlement, self.home.world.time()
-        )
-        stands = stands or Outcome.UNSTARTED  # without a row its session was deleted
-        if (settlement.owed or closes) and run.chat is not None:
+        end = await self.home.database.write(store_outcome, run.turn_id, settlement, self.home.world.time())
+        stands = end.outcome
+        if (settlement.owed or end.closes) and run.chat is not None:
             self.chats.lane(run.chat).deliver()
         # Thousands of turns may be cut at once, with two seconds for all of them. The commit is what counts:
         # nothing is awaited after it, and the log has one line for all.
-        # A second call, after a cancellation in the first, finds the journal ended.
-        if journal is not None and not journal.ended:
+        if not journal.ended:  # a second call, after a cancellation in the first, finds it ended
             self.outcomes[stands] += 1
             event = last_event(run, settlement.usage, stands)
             try:
@@ -269,7 +264,7 @@ class Turns:
         (log.debug if is_cut else log.info)(
             "turn ended", session=run.entry.session_id, run=run.run_id, outcome=stands
         )
-        return stands
+        return end
 
 
 def _text(answer: object) -> str | None:

@@ -119,6 +119,11 @@ def begin(
     return cursor.lastrowid
 
 
+def remove(db: sqlite3.Connection, turn_id: int) -> None:
+    """Delete a turn, with its rows of the transcript."""
+    db.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
+
+
 def note_request(db: sqlite3.Connection, turn_id: int, at: float) -> None:
     """Record the first request to a model: from here on a cut interrupts the turn."""
     db.execute(

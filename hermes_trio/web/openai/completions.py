@@ -110,9 +110,8 @@ class CompletionRoutes:
             # Before the message is stored, so that no event of the run has to be read from its journal.
             with self.runs.journals.live.watching(run_id) as watch:
                 entered = await self.conversations.enter(content, target, run_id)
-                completion = Completion(self.runs, entered, asked, model=_names(self.config)[-1])
-                if entered.posted.run_id == run_id:
-                    completion.watch = watch
+                own_watch = watch if entered.posted.run_id == run_id else None
+                completion = Completion(self.runs, entered, asked, own_watch, model=_names(self.config)[-1])
                 response: ASGIApp
                 if asked.stream:
                     response = EventStream(partial(self._stream, completion), {SESSION: entered.session})
@@ -178,13 +177,20 @@ def _model(name: str) -> dict[str, Any]:
 class Completion:
     """An answer in the making, and its chunks for the client."""
 
-    def __init__(self, runs: Runs, entered: EnteredMessage, asked: ChatCompletion, *, model: str) -> None:
-        self.runs, self.entered = runs, entered
+    def __init__(
+        self,
+        runs: Runs,
+        entered: EnteredMessage,
+        asked: ChatCompletion,
+        watch: Subscription | None,
+        *,
+        model: str,
+    ) -> None:
+        """`watch` is a subscription that has all events of the run, if there is one."""
+        self.runs, self.entered, self._watch = runs, entered, watch
         self.run_id = entered.posted.run_id
         self.text = ""
         self.end: Record | None = None
-        self.watch: Subscription | None = None
-        """A subscription that has all events of the run, if there is one."""
         self._has_usage_chunk = bool(asked.stream_options and asked.stream_options.include_usage)
         """True if the usage is sent in a chunk of its own, without choices."""
         self._model = model
@@ -197,7 +203,8 @@ class Completion:
 
     async def follow(self, follower: RunFollower) -> None:
         """Tell the events of the run until it is over or the gateway ends."""
-        if self.watch is None or not await follow_from_start(self.runs, self.run_id, follower, self.watch):
+        watch = self._watch
+        if watch is None or not await follow_from_start(self.runs, self.run_id, follower, watch):
             await follow(self.runs, self.run_id, follower)
 
     def add(self, record: Record) -> str:
