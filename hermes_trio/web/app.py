@@ -34,6 +34,7 @@ from .http.browser_logins import BrowserLogins
 from .http.gate import Gate, RouteGuard
 from .http.http_errors import HANDLERS
 from .http.openapi import DescriptionRoutes
+from .http.owner import OwnerCheck
 from .http.server import listen, serve_connections
 from .openai.completions import CompletionRoutes
 from .openai.run_routes import RunRoutes
@@ -96,24 +97,25 @@ class Web:
         await logins.load()
         auth = Auth(key, self._config.host, port, home.world, logins)
         changes = ChangeFeed(partial(gateway_status, home.board, shutdown.control, running, home.world))
-        guard = RouteGuard(auth, home.worker, self._owns_process)
         handlers = self._handlers(gateway, auth, changes)
-        door = OpenDoor(f"http://{host}:{port}", auth, application(guard, handlers))
-        self._open = door
-        closed = trio.Event()
-        async with trio.open_nursery() as noting:
-            noting.start_soon(note_turns, changes, running)
-            noting.start_soon(note_gateway, changes, home.board)
-            noting.start_soon(changes.beat)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(serve_connections, listeners, door.application, closed)
-                log.info("listening", address=door.address)
-                home.board.set(web=door.address)
-                task_status.started()
-                await shutdown.work_over.wait()
-                closed.set()
-                await home.journals.end_subscriptions()
-            noting.cancel_scope.cancel(reason="the server is closed")
+        with home.worker("sender") as runner:
+            guard = RouteGuard(auth, OwnerCheck(runner, children=self._owns_process))
+            door = OpenDoor(f"http://{host}:{port}", auth, application(guard, handlers))
+            self._open = door
+            async with trio.open_nursery() as noting:
+                noting.start_soon(note_turns, changes, running)
+                noting.start_soon(note_gateway, changes, home.board)
+                noting.start_soon(changes.beat)
+                async with trio.open_nursery() as nursery:
+                    closed = trio.Event()
+                    nursery.start_soon(serve_connections, listeners, door.application, closed)
+                    log.info("listening", address=door.address)
+                    home.board.set(web=door.address)
+                    task_status.started()
+                    await shutdown.work_over.wait()
+                    closed.set()
+                    await home.journals.end_subscriptions()
+                noting.cancel_scope.cancel(reason="the server is closed")
 
     def link(self) -> str:
         """Return an address that logs a browser in, once and for some minutes. Do not log it."""

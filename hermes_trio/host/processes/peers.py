@@ -15,11 +15,12 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TypeGuard
 
 from . import sweep
 
@@ -27,6 +28,8 @@ Address = IPv4Address | IPv6Address
 
 Place = tuple[str, int]
 """An address and a port."""
+Connection = tuple[Place, Place]
+"""The two ends of a connection: theirs and ours."""
 
 # Of <linux/netlink.h>, <linux/sock_diag.h> and <linux/inet_diag.h>.
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY = 4, 20
@@ -51,6 +54,15 @@ class _End:
     inode: int
     """The number of the socket; 0 when no process holds it any more."""
     uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What processes of the agent hold."""
+
+    inodes: set[int]
+    users: set[int]
+    """Users whose sockets may all be theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,36 +91,52 @@ def is_on_this_machine(host: str) -> bool:
     return True
 
 
-def sender_of(theirs: Place, ours: Place, *, children: bool) -> Sender:
-    """Return the kind of process that has connected from `theirs`, an address of this machine, to `ours`.
-    With `children` every descendant of this process is the agent's.
+def senders_of(connections: Sequence[Connection], *, children: bool) -> list[Sender]:
+    """Return the kind of process that has made each of these connections from this machine. All of them share
+    one look at the processes. With `children` every descendant of this process is the agent's.
 
     Where the kernel does not show its connections, every sender counts as the agent's while the agent runs
     any process. Raises OSError if the machine is out of descriptors. Blocks: call it in a worker thread.
     """
     if not sweep.THIS_SYSTEM.has_proc:
         agents = _agents(sweep.THIS_SYSTEM.look(), children=children)
-        is_agents = any(_is_connected(pid, theirs[1], ours[1]) for pid in agents)
-        return Sender.AGENT if is_agents else Sender.OTHER
+        return [
+            Sender.AGENT if any(_is_connected(pid, theirs[1], ours[1]) for pid in agents) else Sender.OTHER
+            for theirs, ours in connections
+        ]
     try:
-        end = _other_end(_parsed(theirs), _parsed(ours))
-        if end is None or end.inode == 0:
-            return Sender.GONE
-        agents = _agents(sweep.THIS_SYSTEM.look(), children=children)
-        if any(_holds(pid, end) for pid in agents):
-            return Sender.AGENT
-        # A process that ends during the look is missed by it. If the connection is still there, its process
-        # was seen.
-        return Sender.OTHER if _other_end(_parsed(theirs), _parsed(ours)) == end else Sender.GONE
+        sockets = [(_parsed(theirs), _parsed(ours)) for theirs, ours in connections]
+        ends = [_other_end(*pair) for pair in sockets]
+        if not any(map(_is_held, ends)):
+            return [Sender.GONE] * len(ends)
+        sockets_of_agent = _held_by(_agents(sweep.THIS_SYSTEM.look(), children=children))
+        return [_judged(end, pair, sockets_of_agent) for end, pair in zip(ends, sockets, strict=True)]
     except OSError:
-        return Sender.AGENT if _agents(sweep.THIS_SYSTEM.look(), children=children) else Sender.OTHER
+        sender = Sender.AGENT if _agents(sweep.THIS_SYSTEM.look(), children=children) else Sender.OTHER
+        return [sender] * len(connections)
+
+
+def _is_held(end: _End | None) -> TypeGuard[_End]:
+    """Return True if a process holds this end."""
+    return end is not None and end.inode != 0
+
+
+def _judged(end: _End | None, pair: tuple[_Socket, _Socket], agent: _Held) -> Sender:
+    """Return the kind of process that holds this end, after the look at the processes."""
+    if not _is_held(end):
+        return Sender.GONE
+    if end.inode in agent.inodes or end.uid in agent.users:
+        return Sender.AGENT
+    # A process that ends during the look is missed by it. If the connection is still there, its process was
+    # seen.
+    return Sender.OTHER if _other_end(*pair) == end else Sender.GONE
 
 
 def is_from_agent(theirs: Place, ours: Place) -> bool:
     """Return True if a process of this machine that the agent runs has made a connection from `theirs` to
     `ours`, or no process holds the other end any more. For an adapter with its own listener. Blocks, as
-    `sender_of` does."""
-    return is_on_this_machine(theirs[0]) and sender_of(theirs, ours, children=False) is not Sender.OTHER
+    `senders_of` does."""
+    return is_on_this_machine(theirs[0]) and senders_of([(theirs, ours)], children=False) != [Sender.OTHER]
 
 
 def _agents(table: sweep.ProcessTable, *, children: bool) -> set[int]:
@@ -182,20 +210,23 @@ def _plain(address: Address) -> Address:
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
-def _holds(pid: int, end: _End) -> bool:
-    """Return True if this process holds this socket. Of another user's process only the user is known."""
-    folder = f"/proc/{pid}/fd"
-    try:
-        for name in os.listdir(folder):
-            with suppress(FileNotFoundError):
-                if os.readlink(f"{folder}/{name}") == f"socket:[{end.inode}]":
-                    return True
-    except PermissionError:
-        with suppress(OSError):
-            return os.stat(f"/proc/{pid}").st_uid == end.uid
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return False
+def _held_by(pids: Iterable[int]) -> _Held:
+    """Return the sockets that these processes hold. Of another user's process only the user is known."""
+    held = _Held(set(), set())
+    for pid in pids:
+        folder = f"/proc/{pid}/fd"
+        try:
+            for name in os.listdir(folder):
+                with suppress(FileNotFoundError):
+                    target = os.readlink(f"{folder}/{name}")
+                    if target.startswith("socket:["):
+                        held.inodes.add(int(target[8:-1]))
+        except PermissionError:
+            with suppress(OSError):
+                held.users.add(os.stat(f"/proc/{pid}").st_uid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return held
 
 
 def _is_connected(pid: int, port: int, our_port: int) -> bool:  # pragma: no cover - not on Linux

@@ -49,6 +49,8 @@ MOST_PASSED_OVER = 64
 """Events of an unread body that are skipped so that the connection can be used again."""
 VOUCH = "hermes_trio.vouch"
 """The ASGI extension that `vouch` calls."""
+NOTES = "hermes_trio.notes"
+"""The ASGI extension with what is known of the connection: a set of texts that lasts as long as it does."""
 
 Message = MutableMapping[str, Any]
 App = Callable[
@@ -81,6 +83,7 @@ class HttpConnection:
         """True while the connection waits for data from the client."""
         self.since = trio.current_time()
         """The start of the current wait or request."""
+        self.notes: set[str] = set()
         try:
             self.peer = stream.socket.getpeername()[:2]
         except OSError:  # the client has gone
@@ -246,7 +249,7 @@ class Exchange:
             "headers": list(self._request.headers),
             "client": self._connection.peer,
             "server": self._connection.own,
-            "extensions": {VOUCH: self._vouch},
+            "extensions": {VOUCH: self._vouch, NOTES: self._connection.notes},
         }
 
     def _vouch(self) -> None:

@@ -14,10 +14,9 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...host.loop.worker import Worker
 from .auth import SAFE, Auth
 from .http_errors import Refusal, refusal_response
-from .owner import refuse_agents_processes
+from .owner import OwnerCheck
 from .route_spec import RouteGroup, RouteSpec
 
 _POLICY = (
@@ -68,9 +67,7 @@ class RouteGuard:
     """The checks of a single route: the key or a log-in, and for a change the process that sent it."""
 
     auth: Auth
-    worker: Worker
-    owns_process: bool
-    """True if the process belongs to the gateway alone, so that each child process is the agent's."""
+    owner: OwnerCheck
 
     def routes(self, group: RouteGroup[T], handlers: T) -> list[Route]:
         """Return the routes of a group, answered by these handlers."""
@@ -80,9 +77,7 @@ class RouteGuard:
         async def endpoint(request: Request) -> ASGIApp:
             login = None if spec.is_open else self.auth.check(request)
             if not spec.is_open and spec.method not in SAFE:
-                await refuse_agents_processes(
-                    request, self.worker, children=self.owns_process, may_be_gone=spec.may_be_gone
-                )
+                await self.owner.refuse_agents_processes(request, may_be_gone=spec.may_be_gone)
             app = await spec.handler(handlers, request)
             return app if login is None else self.auth.logins.answering(login, app)
 

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from hermes_trio.host.processes.peers import Place, Sender, is_on_this_machine, sender_of
+from hermes_trio.host.processes.peers import Place, Sender, is_on_this_machine, senders_of
 from hermes_trio.host.processes.sweep import MARKER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's list of sockets is read")
@@ -60,30 +60,44 @@ def connected(
 )
 def test_a_process_with_a_marker_is_the_agents(host: str, to: str) -> None:
     with listening(host) as listener, connected(listener, marker="group-1", to=to) as peer:
-        assert sender_of(*peer, children=False) is Sender.AGENT
+        assert senders_of([peer], children=False) == [Sender.AGENT]
     with listening(host) as listener, connected(listener, to=to) as peer:
-        assert sender_of(*peer, children=False) is Sender.OTHER
+        assert senders_of([peer], children=False) == [Sender.OTHER]
 
 
 def test_a_descendant_of_a_process_with_a_marker_is_the_agents_without_one() -> None:
     below = ("sh", "-c", '"$@"; true', "sh")
     for wiped in (("env", "-u", MARKER), ("env", "-i"), ("setsid", "-w", "env", "-i")):
         with listening() as listener, connected(listener, *below, *wiped, marker="group-1") as peer:
-            assert sender_of(*peer, children=False) is Sender.AGENT, wiped
+            assert senders_of([peer], children=False) == [Sender.AGENT], wiped
 
 
 def test_a_child_is_the_agents_if_the_process_runs_only_the_gateway() -> None:
     with listening() as listener, connected(listener) as peer:
-        assert sender_of(*peer, children=True) is Sender.AGENT
-        assert sender_of(*peer, children=False) is Sender.OTHER
+        assert senders_of([peer], children=True) == [Sender.AGENT]
+        assert senders_of([peer], children=False) == [Sender.OTHER]
 
 
 def test_the_marker_of_the_gateway_itself_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MARKER, "the-command-that-started-us")
     with listening() as listener, connected(listener, marker="the-command-that-started-us") as peer:
-        assert sender_of(*peer, children=False) is Sender.OTHER
+        assert senders_of([peer], children=False) == [Sender.OTHER]
     with listening() as listener, connected(listener, marker="a-command-of-ours") as peer:
-        assert sender_of(*peer, children=False) is Sender.AGENT
+        assert senders_of([peer], children=False) == [Sender.AGENT]
+
+
+def test_connections_that_are_looked_at_together_are_told_apart() -> None:
+    with (
+        listening() as listener,
+        connected(listener, marker="group-1") as of_agent,
+        connected(listener) as of_person,
+        socket.create_connection(listener.getsockname()) as gone,
+    ):
+        left = gone.getsockname(), listener.getsockname()
+        gone.close()
+        peers = [of_person, of_agent, left, of_person]
+        expected = [Sender.OTHER, Sender.AGENT, Sender.GONE, Sender.OTHER]
+        assert senders_of(peers, children=False) == expected
 
 
 def test_our_own_process_is_not_the_agents() -> None:
@@ -92,14 +106,14 @@ def test_our_own_process_is_not_the_agents() -> None:
         connected(listener, marker="group-1"),
         socket.create_connection(listener.getsockname()) as own,
     ):
-        assert sender_of(own.getsockname(), listener.getsockname(), children=True) is Sender.OTHER
+        assert senders_of([(own.getsockname(), listener.getsockname())], children=True) == [Sender.OTHER]
 
 
 def test_a_connection_whose_other_end_is_closed_is_gone() -> None:
     with listening() as listener:
         with socket.create_connection(listener.getsockname()) as gone:
             left = gone.getsockname()
-        assert sender_of(left, listener.getsockname(), children=True) is Sender.GONE
+        assert senders_of([(left, listener.getsockname())], children=True) == [Sender.GONE]
 
 
 def test_the_addresses_of_this_machine_are_recognised() -> None:

@@ -37,6 +37,10 @@ class JobCounts:
 
             yield counting
 
+    def looks(self) -> int:
+        """Return the number of looks at the processes of the machine since the last call."""
+        return self._counts.pop("sender", 0)
+
     def take(self) -> Cost:
         """Return the jobs since the last call."""
         counts, self._counts = self._counts, Counter()

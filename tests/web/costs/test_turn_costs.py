@@ -93,3 +93,13 @@ async def test_a_streamed_answer_adds_the_attempt_and_the_receipt_of_its_first_m
             await web_stage.platform.says("hi")
             await trio.sleep(2 * QUIET)
             assert jobs.take() == Cost(commits, reads=4, journal=3)
+
+
+async def test_the_sender_is_looked_for_once_in_each_connection(web_stage: WebStage) -> None:
+    async with counted(web_stage) as (http, jobs):
+        for looks in (1, 0, 0):
+            await http.post("/v1/runs", json={"input": "hi", "session_id": "one"})
+            assert jobs.looks() == looks
+        async with httpx.AsyncClient(base_url=http.base_url, headers=http.headers) as other:
+            await other.post("/v1/runs", json={"input": "hi", "session_id": "one"})
+            assert jobs.looks() == 1

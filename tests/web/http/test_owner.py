@@ -27,8 +27,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a chi
 ASKS = """
 import http.client, json, sys
 address, asked = sys.argv[1].removeprefix("http://"), json.loads(sys.argv[2])
+server = http.client.HTTPConnection(address, timeout=20)
 for method, path, body in asked:
-    server = http.client.HTTPConnection(address, timeout=20)
     server.request(method, path, json.dumps(body), {"Authorization": "Bearer KEY"})
     answer = server.getresponse()
     print(json.dumps([answer.status, json.loads(answer.read() or b"null")]))
@@ -39,7 +39,7 @@ Asked = tuple[str, str, dict[str, Any]]
 
 
 def asking(stage: WebStage, *asked: Asked) -> list[str]:
-    """Return a command that sends these requests with the key."""
+    """Return a command that sends these requests with the key, over one connection."""
     assert stage.web is not None
     return [sys.executable, "-S", "-c", ASKS, stage.web.address, json.dumps(asked)]
 
