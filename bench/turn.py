@@ -25,7 +25,8 @@ import trio
 from hermes_trio.agent.model_agent import open_agent
 from hermes_trio.agent.prompt import system_prompt
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.model import ModelRequest, ToolSpec, UserMessage
+from hermes_trio.agent.providers.model import ModelRequest, ToolSpec
+from hermes_trio.agent.providers.model_messages import UserMessage
 from hermes_trio.agent.providers.wire.openai import chat_body
 from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.base.world import World

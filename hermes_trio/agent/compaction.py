@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from ..state.tables.compactions import Compaction, Position, position
 from ..state.tables.transcript import TranscriptRow
 from .history import message, messages_of, middle_cut
-from .providers.model import AssistantMessage, Message, ModelRequest, ToolResult, UserMessage
+from .providers.model import ModelRequest
+from .providers.model_messages import AssistantMessage, Message, ToolResult, UserMessage
 
 KEPT = (0.2, 0.1, 0.0)
 """Share of the conversation that is kept as it is, by attempt: less after an attempt that saved too

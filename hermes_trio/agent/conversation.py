@@ -19,10 +19,10 @@ from ..state.tables.transcript import ToolCall, TranscriptRow
 from .agent_turn import AgentTurn
 from .coalesce import coalescing
 from .compaction import KEPT, limit, tokens, tokens_of
-from .history import disarmed_rows, messages_of, opening_of
+from .history import disarmed_rows, messages_for, messages_of, opening_of
+from .past_conversation import PastConversation, continued
 from .providers.model import (
     Finished,
-    Message,
     Model,
     ModelReplaced,
     ModelRequest,
@@ -33,6 +33,7 @@ from .providers.model import (
     ToolCallReady,
 )
 from .providers.model_errors import ContextTooLong
+from .providers.model_messages import Message
 from .shortening import Shortener, may_shorten_automatically
 
 WORTH_TELLING = 5.0
@@ -66,13 +67,21 @@ class Conversation:
     """The messages of one turn, and the requests that send them to the model."""
 
     def __init__(
-        self, turn: AgentTurn, model: Model, request: ModelRequest, compaction: Compaction, window: int | None
+        self,
+        turn: AgentTurn,
+        model: Model,
+        request: ModelRequest,
+        compaction: Compaction,
+        window: int | None,
+        past: PastConversation | None = None,
     ) -> None:
         """`request` holds everything except the messages; `window` is the context length of the model, in
-        tokens, if known."""
+        tokens, if known; `past` is what was kept of an earlier turn."""
         self._turn, self._model, self._compaction, self._window = turn, model, compaction, window
         self._opening = opening_of(turn.turn_id, turn.prompt)
-        self._messages = messages_of([*disarmed_rows(turn.history), self._opening], compaction)
+        self.past = continued(past, turn.history, self._opening, compaction)
+        """The messages before this turn."""
+        self._messages = [*self.past.messages, *messages_for([self._opening], compaction)]
         self._unstored = 0
         """Number of messages at the end that no row holds."""
         self._request = replace(request, messages=())
@@ -117,12 +126,16 @@ class Conversation:
     @property
     def _length(self) -> int:
         """Length of the next request in tokens, as counted by the server or estimated."""
-        return self._tokens or tokens_of(replace(self._request, messages=tuple(self._messages)))
+        if self._tokens:
+            return self._tokens
+        new = tuple(self._messages[len(self.past.messages) :])
+        return self.past.tokens + tokens_of(replace(self._request, messages=new))
 
     async def _request_reply(self, may_call: bool) -> ModelReply:
         """Send one request, show its reply while it is written, and return it."""
         turn, reply, attempt_began = self._turn, ModelReply(), trio.current_time()
-        request = replace(self._request, messages=tuple(self._messages), may_call=may_call)
+        messages, earlier = tuple(self._messages), self.past.earlier
+        request = replace(self._request, messages=messages, earlier=earlier, may_call=may_call)
         async with coalescing(turn) as shown, self._model.stream(request) as items:
             async for item in items:
                 match item:
@@ -173,6 +186,7 @@ class Conversation:
         if done.saved:
             unstored = self._messages[len(self._messages) - self._unstored :]
             self._messages = [*messages_of(rows, done.compaction), *unstored]
+            self.past = PastConversation()
             self._tokens = self._tokens * done.after // done.before
         return done.saved
 

@@ -18,18 +18,8 @@ import trio
 
 from ..base.world import World
 from ..state.tables.transcript import ToolCall
-from .providers.model import (
-    AssistantMessage,
-    Finished,
-    Item,
-    Message,
-    ModelRequest,
-    Reason,
-    TextDelta,
-    ToolCallReady,
-    ToolResult,
-    UserMessage,
-)
+from .providers.model import Finished, Item, ModelRequest, Reason, TextDelta, ToolCallReady
+from .providers.model_messages import AssistantMessage, Message, ToolResult, UserMessage
 
 ABOUT = (
     "I am the demo: no model, no network, only this program. Try:\n"

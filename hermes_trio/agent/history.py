@@ -23,7 +23,7 @@ import msgspec
 from ..state.db.column_text import disarmed
 from ..state.tables.compactions import Compaction, position
 from ..state.tables.transcript import ToolCall, ToolCard, TranscriptRow
-from .providers.model import AssistantMessage, Message, ToolResult, UserMessage
+from .providers.model_messages import AssistantMessage, Message, ToolResult, UserMessage
 
 WHOLE = Compaction()
 
@@ -57,14 +57,30 @@ def opening_of(turn_id: int, prompt: str) -> TranscriptRow:
 
 def messages_of(rows: Sequence[TranscriptRow], compaction: Compaction = WHOLE) -> list[Message]:
     """Return the messages for these rows, shortened as the compaction says."""
-    split = next((at for at, row in enumerate(rows) if position(row) >= compaction.kept), len(rows))
+    split = first_kept(rows, compaction)
+    return summary_of(rows, split, compaction) + messages_for(rows[split:], compaction)
+
+
+def first_kept(rows: Sequence[TranscriptRow], compaction: Compaction, start: int = 0) -> int:
+    """Return the index of the first row that the summary does not replace. It is not before `start`."""
+    kept = (at for at in range(start, len(rows)) if position(rows[at]) >= compaction.kept)
+    return next(kept, len(rows))
+
+
+def summary_of(rows: Sequence[TranscriptRow], split: int, compaction: Compaction) -> list[Message]:
+    """Return the messages that replace the rows before `split`; none if there is no summary."""
+    if not compaction.summary:
+        return []
     old, kept = rows[:split], rows[split:]
-    messages: list[Message] = []
-    if compaction.summary:
-        messages.append(UserMessage(_summary(old, compaction)))
-        if not _has_new_request(kept):
-            messages += [UserMessage(_request(row, rows)) for row in _unanswered(old)]
-    return messages + [made for row in kept if (made := message(row, compaction)) is not None]
+    messages: list[Message] = [UserMessage(_summary(old, compaction))]
+    if not _has_new_request(kept):
+        messages += [UserMessage(_request(row, rows)) for row in _unanswered(old)]
+    return messages
+
+
+def messages_for(rows: Iterable[TranscriptRow], compaction: Compaction) -> list[Message]:
+    """Return the messages for rows that are kept."""
+    return [made for row in rows if (made := message(row, compaction)) is not None]
 
 
 def message(row: TranscriptRow, compaction: Compaction = WHOLE) -> Message | None:

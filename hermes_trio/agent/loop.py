@@ -16,7 +16,8 @@ from ..state.db.column_text import disarmed
 from ..tools.tool import Result, Tool
 from .agent_turn import AgentTurn
 from .conversation import Conversation, ModelReply
-from .providers.model import AssistantMessage, Message, ToolCallBroken, ToolResult, UserMessage
+from .providers.model import ToolCallBroken
+from .providers.model_messages import AssistantMessage, Message, ToolResult, UserMessage
 from .tool_calls import run_calls
 
 MOST_CONTINUATIONS = 4

@@ -10,9 +10,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from ..base.byte_cache import ByteCache
 from ..base.world import World
 from ..config.config_file import Loaded
 from ..config.schema import GatewayConfig
@@ -31,6 +32,7 @@ from .agent_turn import AgentTurn
 from .conversation import Conversation
 from .demo_model import DemoModel
 from .loop import answer
+from .past_conversation import MOST_BYTES, PastConversation
 from .prompt import system_prompt
 from .providers.choose import choose, fallback
 from .providers.endpoint import Endpoint
@@ -55,6 +57,8 @@ class Agent:
     about: str = ""
     """A sentence that names the model and the reason for its choice."""
     is_demo: bool = False
+    past: ByteCache[PastConversation] = field(default_factory=partial(ByteCache, MOST_BYTES))
+    """The conversations of sessions that had a turn lately, by session id."""
 
     async def __call__(self, turn: AgentTurn) -> str:
         """Answer one message."""
@@ -73,8 +77,12 @@ class Agent:
             )
         request = ModelRequest(messages=(), system="\n\n".join([prompt, *instructions]), tools=toolset.specs)
         async with self.open_model() as model:
-            conversation = Conversation(turn, model, request, compaction, self.window)
-            return await answer(turn, conversation, toolset.tools, most=self.most)
+            past = self.past.get(turn.session_id)
+            conversation = Conversation(turn, model, request, compaction, self.window, past)
+            try:
+                return await answer(turn, conversation, toolset.tools, most=self.most)
+            finally:
+                self.past.put(turn.session_id, conversation.past, conversation.past.size)
 
     async def compress(
         self, entry: SessionEntry, rows: Sequence[TranscriptRow], database: Database, focus: str = ""

@@ -32,8 +32,9 @@ from .compaction import (
     tokens,
 )
 from .history import messages_of
-from .providers.model import Model, ModelRequest, TextDelta, UserMessage
+from .providers.model import Model, ModelRequest, TextDelta
 from .providers.model_errors import ContextTooLong, ModelError
+from .providers.model_messages import UserMessage
 
 WITHIN = 300.0
 """Deadline for a summary, in seconds."""

@@ -40,9 +40,10 @@ async def ask_model(loaded: Loaded, within: float = MODEL_WITHIN) -> list[Findin
 
 
 async def _ask(endpoint: Endpoint, within: float) -> Finding:
-    from ..agent.providers.model import ModelRequest, UserMessage
+    from ..agent.providers.model import ModelRequest
     from ..agent.providers.model_clients import open_http
     from ..agent.providers.model_errors import ModelError
+    from ..agent.providers.model_messages import UserMessage
     from ..agent.providers.open_models import open_model
 
     name = f"{endpoint.model} at {endpoint.shown}"

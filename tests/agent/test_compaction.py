@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hermes_trio.agent.compaction import KEPT, limit, plan, summary_prompt, tokens
 from hermes_trio.agent.history import WHOLE, messages_of
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.model import ModelRequest, ToolResult, UserMessage
+from hermes_trio.agent.providers.model import ModelRequest
+from hermes_trio.agent.providers.model_messages import ToolResult, UserMessage
 from hermes_trio.agent.providers.wire.anthropic import messages_body
 from hermes_trio.agent.providers.wire.openai import chat_body
 from hermes_trio.state.tables.compactions import Compaction, position

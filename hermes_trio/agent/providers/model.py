@@ -23,40 +23,12 @@ from typing import Any, Literal, Protocol
 
 from ...state.tables.session_entry import Usage
 from ...state.tables.transcript import ToolCall
+from .earlier_messages import EarlierMessages
 from .model_errors import ModelError
+from .model_messages import Message
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Reason = Literal["stop", "tool_calls", "length"]
-
-
-@dataclass(frozen=True, slots=True)
-class UserMessage:
-    """A message of a person."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class AssistantMessage:
-    """An answer of a model."""
-
-    text: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    opaque: str | None = None
-    """`Finished.opaque` of that answer. Some models refuse to continue without it. It is sent only to the
-    model that wrote it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """The result of a tool call."""
-
-    call_id: str
-    content: str
-    is_error: bool = False
-
-
-Message = UserMessage | AssistantMessage | ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +46,8 @@ class ModelRequest:
     """One request to a model."""
 
     messages: tuple[Message, ...]
+    earlier: EarlierMessages | None = None
+    """The first of these messages, in a form that remembers what was made of them for former requests."""
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     may_call: bool = True

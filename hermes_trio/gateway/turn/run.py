@@ -21,6 +21,7 @@ from functools import partial
 import trio
 
 from ...agent.providers.model_errors import ModelError
+from ...base.byte_cache import ByteCache
 from ...base.errors import GatewayError, JournalError, StoreError, error_text, is_expected
 from ...journal.writer import RunWriter
 from ...log import Log
@@ -38,7 +39,7 @@ from .agent_function import Agent
 from .beginning import Beginning, BegunTurn, begin_turn, notice_of_reset, undo_beginning
 from .context import TurnContext
 from .handle import TurnHandle
-from .history_cache import HistoryCache, extended
+from .history_cache import MOST_BYTES, CachedHistory, extended
 from .outcome import StoredEnd, last_event, settlement_of, store_outcome
 from .progress import show_still_working, show_typing, warn_of_inactivity
 from .system_notes import prompt_of
@@ -58,7 +59,8 @@ class Turns:
     agent: Agent
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     """Number of turns of this life by outcome."""
-    histories: HistoryCache = field(default_factory=HistoryCache)
+    histories: ByteCache[CachedHistory] = field(default_factory=partial(ByteCache, MOST_BYTES))
+    """The transcripts in memory, by session key."""
 
     async def run(self, key: str, handle: TurnHandle, on_begin: Callable[[], object]) -> bool:
         """Run one turn of the session with this key, from its beginning to its end. Return False if no
@@ -109,7 +111,8 @@ class Turns:
     async def _begin(self, key: str, handle: TurnHandle) -> BegunTurn | None:
         """Store the beginning of a turn. Return None if its messages or the cut turn were dropped since it
         was decided."""
-        home, rows, known = self.home, handle.rows, self.histories.get(key)
+        home, rows = self.home, handle.rows
+        known = self.histories.get(key) or CachedHistory()
         promised = rows[0].event.run_id if rows else None
         handle.run_id = promised or home.world.new_id()
         what = Beginning(
@@ -160,8 +163,9 @@ class Turns:
     async def _set_prompt(self, key: str, run: TurnRun, begun: BegunTurn) -> None:
         """Set the history and the prompt. Tell the person if the session was reset automatically."""
         home, entry, rows = self.home, begun.entry, run.handle.rows
-        history = extended(self.histories.get(key), entry.session_id, begun.rows, are_new=begun.are_new)
-        self.histories.put(key, history)
+        known = self.histories.get(key) or CachedHistory()
+        history = extended(known, entry.session_id, begun.rows, are_new=begun.are_new)
+        self.histories.put(key, history, history.size)
         run.history = history.rows
         if not begun.is_healed:
             healed = await home.reader.with_transcript(entry)

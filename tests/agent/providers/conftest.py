@@ -12,9 +12,10 @@ import pytest
 from hypothesis import settings
 
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.model import Item, Model, ModelRequest, TextDelta, ToolSpec, UserMessage
+from hermes_trio.agent.providers.model import Item, Model, ModelRequest, TextDelta, ToolSpec
 from hermes_trio.agent.providers.model_clients import Http
 from hermes_trio.agent.providers.model_errors import ModelError
+from hermes_trio.agent.providers.model_messages import UserMessage
 from hermes_trio.agent.providers.open_models import open_model
 from hermes_trio.agent.providers.retry import RetryingModel
 from hermes_trio.base.world import World

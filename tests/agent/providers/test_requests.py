@@ -11,15 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_trio.agent.providers.endpoint import Endpoint
-from hermes_trio.agent.providers.model import (
-    AssistantMessage,
-    Finished,
-    Message,
-    ModelRequest,
-    ToolResult,
-    ToolSpec,
-    UserMessage,
-)
+from hermes_trio.agent.providers.model import Finished, ModelRequest, ToolSpec
+from hermes_trio.agent.providers.model_messages import AssistantMessage, Message, ToolResult, UserMessage
 from hermes_trio.agent.providers.repair import NOT_SEEN, json_object, repaired
 from hermes_trio.agent.providers.wire import anthropic, openai
 from hermes_trio.state.tables.transcript import ToolCall

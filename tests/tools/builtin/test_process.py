@@ -173,8 +173,13 @@ async def test_an_end_seen_in_the_database_only_is_not_notified(bench: Bench) ->
 async def test_an_end_seen_before_its_notification_is_read_is_not_notified(bench: Bench) -> None:
     bench.stage.config = msgspec.structs.replace(bench.stage.config, display=DisplayConfig("queue"))
     async with bench.life():
-        await bench.begin(background("echo done", notify_on_complete=True), {"sleep": 1})
-        await bench.do({"sleep": 0.5}, {"action": "poll", **LAST})
+        go = bench.stage.home.with_name("go")
+        command = f"until [ -e {go} ]; do sleep 0.01; done"
+        await bench.do(background(command, notify_on_complete=True))
+        await bench.begin({"sleep": 0.5}, {"action": "wait", **LAST})
+        await bench.until(lambda: bench.gateway and bench.gateway.work.running)
+        go.touch()
+        await bench.quiet()
         assert "ended with exit code 0" in bench.results[-1].content
         await trio.sleep(0.5)
         await bench.quiet()

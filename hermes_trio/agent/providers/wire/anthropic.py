@@ -4,7 +4,7 @@ and with its signatures: without them the model refuses to continue after a tool
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,11 @@ import msgspec
 
 from ....base.world import World
 from ....state.tables.transcript import ToolCall
+from ..earlier_messages import EarlierMessages, decoded
 from ..endpoint import Body, Endpoint
-from ..model import AssistantMessage, Item, Message, ModelRequest, ToolResult
-from ..repair import clean, repaired
+from ..model import Item, ModelRequest
+from ..model_messages import AssistantMessage, Message, ToolResult
+from ..repair import clean
 from ..stream import VendorRequest, open_answer, path
 from .anthropic_answer import THOUGHTS, MessagesFold
 
@@ -77,14 +79,18 @@ def generation(model: str) -> tuple[int, int]:
 
 def messages_body(request: ModelRequest, endpoint: Endpoint) -> Body:
     """Return the request as the JSON body for Anthropic."""
-    messages = repaired(request.messages)
+    earlier = request.earlier or EarlierMessages()
+    turns: list[Body | msgspec.Raw] = [
+        *earlier.encoded("messages", endpoint.origin, partial(_encoded, endpoint))
+    ]
+    turns += _turns(earlier.repaired_rest(request.messages[earlier.count :]), endpoint)
     version = generation(endpoint.model)
     longest = _LONGEST_ANSWER if version >= (4, 0) else _LONGEST_ANSWER_OF_OLD
     body: Body = {
         "model": endpoint.model,
         "max_tokens": request.max_tokens or longest,
         "stream": True,
-        "messages": _turns(messages, endpoint),
+        "messages": _marked(turns),
     }
     if request.system.strip():
         body["system"] = [{"type": "text", "text": clean(request.system), "cache_control": _CACHED}]
@@ -122,7 +128,11 @@ def _thinking(request: ModelRequest, version: tuple[int, int], turns: list[Body]
     }
 
 
-def _turns(messages: list[Message], endpoint: Endpoint) -> list[Body]:
+def _encoded(endpoint: Endpoint, messages: Sequence[Message]) -> list[msgspec.Raw]:
+    return [msgspec.Raw(msgspec.json.encode(turn)) for turn in _turns(messages, endpoint)]
+
+
+def _turns(messages: Iterable[Message], endpoint: Endpoint) -> list[Body]:
     """Return the messages as alternating turns: everything that is not from the model, results included,
     belongs to the user."""
     turns: list[Body] = []
@@ -131,8 +141,14 @@ def _turns(messages: list[Message], endpoint: Endpoint) -> list[Body]:
         if not turns or turns[-1]["role"] != role:
             turns.append({"role": role, "content": []})
         turns[-1]["content"] += _blocks(message, endpoint)
-    # A marked block and everything before it is read from the cache by the next request.
-    for turn in [turn for turn in turns if turn["role"] == "user"][-3:]:
+    return turns
+
+
+def _marked(turns: list[Body | msgspec.Raw]) -> list[Body | msgspec.Raw]:
+    """Mark the last three turns of the user: a marked block and everything before it is read from the cache
+    by the next request. Turns alternate, and the last one is the user's."""
+    for at in range(len(turns) - 1, max(len(turns) - 6, -1), -2):
+        turn = turns[at] = decoded(turns[at])
         turn["content"][-1]["cache_control"] = _CACHED
     return turns
 
@@ -190,7 +206,7 @@ def amended(body: Body, said: str) -> Body | None:
     if "thinking" in low and re.search("signature|cannot be modified|bound to|expected", low):
         kept = [
             {**turn, "content": [block for block in turn["content"] if block["type"] not in THOUGHTS]}
-            for turn in body["messages"]
+            for turn in map(decoded, body["messages"])
         ]
         return {key: body[key] for key in body if key != "thinking"} | {"messages": kept}
     if "thinking" in low or "output_config" in low or "effort" in low:

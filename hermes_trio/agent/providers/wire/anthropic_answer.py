@@ -11,7 +11,7 @@ from ..endpoint import Body, Endpoint
 from ..error_mapping import stream_error
 from ..model import Finished, Item, ReasoningDelta, TextDelta, ToolCallBroken, ToolCallReady, ToolCallStarted
 from ..model_errors import ContentRefused, StreamCut, StreamMalformed
-from ..repair import json_object, plain_id
+from ..repair import UsedIds, json_object
 
 THOUGHTS = ("thinking", "redacted_thinking")
 """The types of blocks with reasoning, which only the model itself reads again."""
@@ -29,7 +29,7 @@ class MessagesFold:
         self._endpoint = endpoint
         self._blocks: dict[int, Body] = {}
         """Blocks of the answer by index; the input of a call is text until it is complete."""
-        self._ids: set[str] = set()
+        self._ids = UsedIds()
         self._usage: dict[str, int] = {}
         self._reason = ""
         self._why = ""
@@ -92,7 +92,7 @@ class MessagesFold:
                 given = block.get("input")
                 block["input"] = msgspec.json.encode(given).decode() if given else ""
                 block["name"] = str(block.get("name") or "")
-                block["id"] = plain_id(str(block.get("id") or f"toolu_{index}"), self._ids)
+                block["id"] = self._ids.plain(str(block.get("id") or f"toolu_{index}"))
                 return [ToolCallStarted(block["id"], block["name"])]
         return []
 

@@ -4,7 +4,7 @@ server refuses is left out from then on."""
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ....base.world import World
+from ..earlier_messages import EarlierMessages, decoded
 from ..endpoint import Body, Endpoint
-from ..model import AssistantMessage, Item, Message, ModelRequest, ToolResult, ToolSpec
-from ..repair import clean, repaired
+from ..model import Item, ModelRequest, ToolSpec
+from ..model_messages import AssistantMessage, Message, ToolResult
+from ..repair import clean
 from ..stream import VendorRequest, open_answer, path
 from .openai_answer import ChatFold
 
@@ -53,10 +55,13 @@ class ChatCompletions:
 
 def chat_body(request: ModelRequest, endpoint: Endpoint) -> Body:
     """Return the request as the JSON body for chat completions."""
-    messages: list[Body] = []
+    earlier = request.earlier or EarlierMessages()
+    messages: list[Body | msgspec.Raw] = []
     if request.system.strip():
         messages.append({"role": "system", "content": clean(request.system)})
-    messages += (_message(message, endpoint) for message in repaired(request.messages))
+    messages += earlier.encoded("chat completions", endpoint.origin, partial(_encoded, endpoint))
+    rest = earlier.repaired_rest(request.messages[earlier.count :])
+    messages += (_message(message, endpoint) for message in rest)
     body: Body = {
         "model": endpoint.model,
         "messages": messages,
@@ -80,6 +85,10 @@ def chat_body(request: ModelRequest, endpoint: Endpoint) -> Body:
 
 def _tool(tool: ToolSpec) -> Body:
     return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+
+
+def _encoded(endpoint: Endpoint, messages: Sequence[Message]) -> list[msgspec.Raw]:
+    return [msgspec.Raw(msgspec.json.encode(_message(message, endpoint))) for message in messages]
 
 
 def _message(message: Message, endpoint: Endpoint) -> Body:
@@ -129,6 +138,7 @@ def amended(body: Body, said: str) -> Body | None:
         if name in said and name in body:
             return {key: body[key] for key in body if key != name}
     if "reasoning" in said:
-        kept = [{key: m[key] for key in m if not key.startswith("reasoning")} for m in body["messages"]]
+        messages = map(decoded, body["messages"])
+        kept = [{key: m[key] for key in m if not key.startswith("reasoning")} for m in messages]
         return {**body, "messages": kept}
     return None

@@ -20,7 +20,7 @@ from ..endpoint import Body, Endpoint
 from ..error_mapping import stream_error
 from ..model import Finished, Item, Reason, ReasoningDelta, ToolCallBroken, ToolCallReady, ToolCallStarted
 from ..model_errors import ContentRefused, StreamCut, StreamMalformed
-from ..repair import json_object, plain_id
+from ..repair import UsedIds, json_object
 from .inline_reasoning import InlineReasoning
 
 _LENGTH = ("length", "max_tokens", "model_length")
@@ -50,7 +50,7 @@ class ChatFold:
         self._endpoint, self._new_id = endpoint, new_id
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
-        self._ids: set[str] = set()
+        self._ids = UsedIds()
         self._said = False
         self._inline = InlineReasoning()
         self._reason = ""
@@ -153,7 +153,7 @@ class ChatFold:
         if call and not given and name and arguments and call.arguments:
             is_new = json_object(call.arguments) is not None
         if call is None or is_new:
-            call = _Call(plain_id(given or f"call_{self._new_id()}", self._ids), given)
+            call = _Call(self._ids.plain(given or f"call_{self._new_id()}"), given)
             self._calls.append(call)
             self.held += len(call.id) + len(given) + len(name)
         if isinstance(index, int):
