@@ -57,6 +57,8 @@ class Agent:
     about: str = ""
     """A sentence that names the model and the reason for its choice."""
     is_demo: bool = False
+    asks_at_once: bool = True
+    """Nothing is done before the first request to a model that must not be repeated."""
     past: ByteCache[PastConversation] = field(default_factory=partial(ByteCache, MOST_BYTES))
     """The conversations of sessions that had a turn lately, by session id."""
 

@@ -17,7 +17,7 @@ from ..links.access import Access
 from ..outbound.chats import Chats
 from ..processes.background import Background
 from ..processes.command import CommandRunner
-from ..turn.agent_function import Agent
+from ..turn.agent_function import Agent, asks_at_once
 from ..turn.run import Turns
 from .registry import Sessions
 from .running_turns import RunningTurns
@@ -42,7 +42,7 @@ class Work:
         self.agent = agent
         self.running = RunningTurns(home, shutdown)
         self.background = Background(home, chats, commands, self, background)
-        turns = Turns(home, chats, shutdown, self.background, agent)
+        turns = Turns(home, chats, shutdown, self.background, agent, asks_at_once(agent))
         self.outcomes: Counter[Outcome] = turns.outcomes
         """Number of turns of this life by outcome."""
         self.sessions = Sessions(

@@ -57,6 +57,12 @@ class Compresses(Protocol):
         """Shorten it; return None if there is no model."""
 
 
+def asks_at_once(agent: object) -> bool:
+    """Return whether an agent says that it does nothing before its first request to a model that must not be
+    repeated: it has a true attribute `asks_at_once`."""
+    return getattr(agent, "asks_at_once", False) is True
+
+
 @runtime_checkable
 class TellsModel(Protocol):
     """An agent that knows which model answers."""

@@ -44,6 +44,9 @@ class Beginning:
     known_session: str
     known: KnownRows
     """The part of the transcript of that session which is in memory."""
+    asks_at_once: bool
+    """True if nothing stands between the beginning and the first request to a model: the turn counts as one
+    that has asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ def begin_turn(
     turn_id = turns.begin(
         db, run_id=run_id, session_id=session_id, life=what.life, at=at, resumes=what.resumes
     )
+    if what.asks_at_once:
+        turns.note_request(db, turn_id, at)
     inbox.join_turn(db, turn_id, [row.inbox_id for row in rows])
     for row in rows:
         transcript.append(db, session_id, TranscriptRow("user", row.event.text, row.received_at, turn_id))

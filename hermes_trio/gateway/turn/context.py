@@ -142,6 +142,9 @@ class TurnContext:
         self.active()
         if not self.has_asked:
             self.has_asked = True
+            if self._run.request_is_noted:
+                await trio.lowlevel.checkpoint()
+                return
             await self._home.database.write(turns.note_request, self.turn_id, self._home.world.time())
 
     async def emit(self, event: Event) -> None:

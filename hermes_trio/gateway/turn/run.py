@@ -57,6 +57,8 @@ class Turns:
     shutdown: Shutdown
     background: Background
     agent: Agent
+    asks_at_once: bool = False
+    """True if the agent does nothing before its first request to a model that must not be repeated."""
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     """Number of turns of this life by outcome."""
     histories: ByteCache[CachedHistory] = field(default_factory=partial(ByteCache, MOST_BYTES))
@@ -125,6 +127,7 @@ class Turns:
             home.life,
             known.session_id,
             known.known,
+            self.asks_at_once,
         )
         try:
             return await home.database.write(begin_turn, what, home.config, home.world)
@@ -163,6 +166,7 @@ class Turns:
     async def _set_prompt(self, key: str, run: TurnRun, begun: BegunTurn) -> None:
         """Set the history and the prompt. Tell the person if the session was reset automatically."""
         home, entry, rows = self.home, begun.entry, run.handle.rows
+        run.request_is_noted = self.asks_at_once
         known = self.histories.get(key) or CachedHistory()
         history = extended(known, entry.session_id, begun.rows, are_new=begun.are_new)
         self.histories.put(key, history, history.size)

@@ -33,6 +33,8 @@ class TurnRun:
     """The text to answer, with the gateway's note before it if one is due."""
     history: Sequence[TranscriptRow] = ()
     """The transcript before this turn."""
+    request_is_noted: bool = False
+    """True if its row says already that a request went to a model."""
     stream: Stream | None = None
     """The message in which the answer grows, if the chat can show it."""
     chat: Chat | None = None

@@ -55,20 +55,20 @@ async def cost_of_completion(http: httpx.AsyncClient, jobs: JobCounts, *, stream
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_api_turn_is_accepted_begun_asked_and_ended_in_one_commit_each(
+async def test_an_api_turn_is_accepted_begun_and_ended_in_one_commit_each(
     web_stage: WebStage, stream: bool
 ) -> None:
     async with counted(web_stage) as (http, jobs):
         cold = await cost_of_completion(http, jobs, stream=stream)
-        assert cold == Cost(commits=5, reads=2, journal=3), "the prompt of a new session is stored"
+        assert cold == Cost(commits=4, reads=2, journal=3), "the prompt of a new session is stored"
         for _ in range(3):
             warm = await cost_of_completion(http, jobs, stream=stream)
-            assert warm == Cost(commits=4, reads=2, journal=3)
+            assert warm == Cost(commits=3, reads=2, journal=3)
 
 
 async def test_a_run_costs_no_more_than_a_chat_completion(web_stage: WebStage) -> None:
     async with counted(web_stage) as (http, jobs):
-        for commits in (5, 4, 4):
+        for commits in (4, 3, 3):
             answered = await http.post("/v1/runs", json={"input": "hi", "session_id": "one"})
             assert answered.status_code == 202
             await trio.sleep(2 * QUIET)
@@ -77,7 +77,7 @@ async def test_a_run_costs_no_more_than_a_chat_completion(web_stage: WebStage) -
 
 async def test_an_answer_in_a_chat_adds_its_attempt_and_its_receipt(web_stage: WebStage) -> None:
     async with counted(web_stage) as (_, jobs):
-        for commits in (7, 6, 6):
+        for commits in (6, 5, 5):
             await web_stage.platform.says("hi")
             await trio.sleep(2 * QUIET)
             assert jobs.take() == Cost(commits, reads=4, journal=3)
@@ -89,7 +89,7 @@ async def test_a_streamed_answer_adds_the_attempt_and_the_receipt_of_its_first_m
 ) -> None:
     web_stage.platform = MemoryPlatform(traits=Traits(edits=True))
     async with counted(web_stage) as (_, jobs):
-        for commits in (8, 7, 7):
+        for commits in (7, 6, 6):
             await web_stage.platform.says("hi")
             await trio.sleep(2 * QUIET)
             assert jobs.take() == Cost(commits, reads=4, journal=3)
