@@ -73,7 +73,7 @@ def _joined(names: Sequence[str], separator: str) -> list[str]:
     lines = [names[0]]
     for name in names[1:]:
         longer = f"{lines[-1]} {separator} {name}"
-        if len(longer) <= _WIDTH:
+        if len(longer) <= _WIDTH - 2:  # room for the separator at the end of a line
             lines[-1] = longer
         else:
             lines[-1] += f" {separator}"
