@@ -40,10 +40,17 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
     """A rotating log that only its owner can read. A write error is reported once, and raises nothing."""
 
     _is_reported = False
+    _line: tuple[logging.LogRecord | None, str] = (None, "")
 
     def _open(self):  # type: ignore[no-untyped-def]
         os.close(open_private(Path(self.baseFilename), os.O_RDWR))
         return super()._open()
+
+    def format(self, record: logging.LogRecord) -> str:
+        # The base class asks twice: for the size of the file, and for the line.
+        if self._line[0] is not record:
+            self._line = record, super().format(record)
+        return self._line[1]
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the base class
         # The base class would print the record unmasked.
@@ -112,14 +119,15 @@ class _Line(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
-        fields: dict[str, object] = {"timestamp": at, "level": record.levelname.lower()}
+        fields: dict[str, object] = {}
         if hasattr(record, "fields"):
             fields |= {"event": record.event, **record.fields}  # type: ignore[attr-defined]
         else:
             fields |= {"event": record.getMessage(), "logger": record.name}
             if record.exc_info and record.exc_info[1]:
                 fields["exception"] = "".join(format_exception(record.exc_info[1]))
-        return " ".join(f"{name}={self._clean(name, value)!r}" for name, value in fields.items())
+        shown = (f"{name}={self._clean(name, value)!r}" for name, value in fields.items())
+        return " ".join([f"timestamp={at!r}", f"level={record.levelname.lower()!r}", *shown])
 
     def _clean(self, name: str, value: object) -> object:
         # Cut twice: the first cut may leave a part of a secret, which is not recognised; the second removes

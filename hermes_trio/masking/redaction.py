@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, quote_plus
 
 from ..config.section import MASK
@@ -29,6 +30,10 @@ SHORTEST = 6
 words."""
 SHORTEST_LINE = 16
 """Characters of the shortest line of a secret with several lines that is searched for separately."""
+
+LONGEST_REPEATED = 200
+"""Characters of the longest text whose masking is remembered. The same ids and names are masked for the log,
+the journal and the page."""
 
 _FIELD = re.compile(
     r"token(?!s)|secret|passw|passphrase|api[_-]?key|access[_-]?key|credential|signature|cookie|authorization",
@@ -58,7 +63,8 @@ class Masking:
 
     def __call__(self, text: str) -> str:
         """Return the text without known secrets and without text that looks like a secret."""
-        return masked_names(masked_shapes(self.known(text)))
+        known = self.known(text)
+        return _masked_once(known) if len(known) <= LONGEST_REPEATED else masked_names(masked_shapes(known))
 
     def known(self, text: str) -> str:
         """Return the text without known secrets."""
@@ -66,6 +72,11 @@ class Masking:
         # rare in texts, and a search for each is faster than one pattern of all.
         found = [spelling for spelling in self.spellings if spelling in text]
         return re.sub("|".join(map(re.escape, found)), MASK, text) if found else text
+
+
+@lru_cache(maxsize=1024)
+def _masked_once(text: str) -> str:
+    return masked_names(masked_shapes(text))
 
 
 def redactor(known: Iterable[str]) -> Redact:
