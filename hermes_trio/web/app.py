@@ -17,6 +17,7 @@ from ..gateway.intake.requests import deliver, post
 from ..gateway.operations.conversation_entry import Conversations
 from ..gateway.operations.run_state import Runs
 from ..gateway.turn.questions import give_answer
+from ..host.loop.worker import BatchTimes
 from ..log import Log
 from .api.admin_routes import AdminRoutes
 from .api.api_platform import ApiPlatform
@@ -62,13 +63,21 @@ class OpenDoor:
 class Web:
     """The web of one gateway. The gateway is given its `platform` and its `door`."""
 
-    def __init__(self, config: GatewayConfig, version: str = "", *, owns_process: bool = False) -> None:
+    def __init__(
+        self,
+        config: GatewayConfig,
+        version: str = "",
+        *,
+        owns_process: bool = False,
+        long_steps: BatchTimes | None = None,
+    ) -> None:
         """With `owns_process` the process belongs to the gateway alone, so each child process is the
-        agent's."""
+        agent's. `long_steps` are the steps that held the event loop for long, if somebody notes them."""
         self.platform = ApiPlatform()
         self.callers = Counter[str]()
         """The number of clients that wait for the answer of each run."""
         self._config, self._version, self._owns_process = config.web, version, owns_process
+        self._long_steps = long_steps
         self._open: OpenDoor | None = None
 
     @property
@@ -134,7 +143,13 @@ class Web:
             database, config, world, control, connections, partial(deliver, gateway.mailbox), changes.note
         )
         metrics = Metrics(
-            database, journals, running, control, outcomes=work.outcomes, connections=connections
+            database,
+            journals,
+            running,
+            control,
+            outcomes=work.outcomes,
+            connections=connections,
+            long_steps=self._long_steps,
         )
         handlers = (
             PageRoutes(auth),

@@ -119,17 +119,17 @@ async def _run(
     """Run the gateway until it has ended."""
     control, world, me = Control(), World(), own()
     grace = loaded.config.agent.restart_drain_timeout
-    web = Web(loaded.config, __version__, owns_process=True)
-    setup = Setup(
-        home,
-        loaded.config,
-        agent=open_agent(loaded, loaded.environ, world, tell=_print),
-        adapters=[*adapters, web.platform],
-        doors=[web.door],
-        world=world,
-    )
-    serving = partial(serve, setup, control=control, supervised_by=watched_by)
     with waits_noted() as waits:
+        web = Web(loaded.config, __version__, owns_process=True, long_steps=waits.long_steps)
+        setup = Setup(
+            home,
+            loaded.config,
+            agent=open_agent(loaded, loaded.environ, world, tell=_print),
+            adapters=[*adapters, web.platform],
+            doors=[web.door],
+            world=world,
+        )
+        serving = partial(serve, setup, control=control, supervised_by=watched_by)
         async with trio.open_nursery() as services:
             await services.start(obey_signals, control, home, me, world, grace)
             services.start_soon(run_planned_stop_watcher, control, home, me, world, grace)

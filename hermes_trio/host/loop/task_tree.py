@@ -19,8 +19,11 @@ import trio
 from ...base.world import World
 from ...log import Log
 from ..files.json_files import write_small
+from .worker import BatchTimes
 
 TREE_FILE = "gateway_tree.txt"
+LONG_STEP = 0.01
+"""Seconds of a step that others feel."""
 
 log = Log(__name__)
 
@@ -42,16 +45,28 @@ class TaskLine:
 
 
 class WaitTimes(trio.abc.Instrument):
-    """Notes since when each task waits. This costs nearly a microsecond for each step of a task, so only our
-    own programs install it."""
+    """Notes since when each task waits, and each step of a task that holds the loop for long. This costs
+    nearly a microsecond for each step, so only our own programs install it."""
 
     def __init__(self) -> None:
         self.since: dict[trio.lowlevel.Task, float] = {}
+        self.long_steps = BatchTimes()
+        """The durations of the steps that took longer than `LONG_STEP`."""
         self._now = trio.lowlevel.current_clock().current_time
+        self._step_began = math.inf
 
-    # Not `after_task_step`: for the last step of a task, Trio calls it after `task_exited`.
+    # Not `after_task_step`: for the last step of a task, Trio calls it after `task_exited`. A step ends when
+    # the next one begins, or the loop waits.
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.since[task] = self._now()
+        self.since[task] = now = self._now()
+        if now - self._step_began > LONG_STEP:
+            self.long_steps.note(now - self._step_began)
+        self._step_began = now
+
+    def before_io_wait(self, timeout: float) -> None:
+        if (took := self._now() - self._step_began) > LONG_STEP:
+            self.long_steps.note(took)
+        self._step_began = math.inf
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
         self.since.pop(task, None)

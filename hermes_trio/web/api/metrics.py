@@ -59,11 +59,13 @@ class Metrics:
         *,
         outcomes: Mapping[Outcome, int],
         connections: Mapping[tuple[str, str], Connection],
+        long_steps: BatchTimes | None,
     ) -> None:
-        """`outcomes` has the number of ended turns for each outcome."""
+        """`outcomes` has the number of ended turns for each outcome; `long_steps` the steps that held the
+        event loop for long, if they are noted."""
         self._database, self._journals = database, journals
         self._running, self._control = running, control
-        self._outcomes, self._connections = outcomes, connections
+        self._outcomes, self._connections, self._long_steps = outcomes, connections, long_steps
         self._stored = _Stored(0, {}, None)
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -85,6 +87,10 @@ class Metrics:
         yield _gauge("hermes_turns_running", "Turns that are running.", len(running))
         lag = running.limit.lag
         yield _gauge("hermes_loop_lag_seconds", "Lateness of the loop while more than a few turns run.", lag)
+        if self._long_steps is not None:
+            yield _histogram(
+                "hermes_loop_long_step_seconds", "Steps that held the loop for over 10 ms.", self._long_steps
+            )
         yield _gauge("hermes_messages_waiting", "Messages that wait for a turn.", stored.waiting)
         yield _gauge("hermes_watchers", "Clients that listen to events now.", self._journals.live.watchers)
         ready = float(self._control.takes_turns)

@@ -133,6 +133,18 @@ async def test_wait_times_are_noted_for_each_task(autojump_clock: MockClock) -> 
         assert "twice" not in {task.name for task in noted.since}, "a task that has ended is forgotten"
 
 
+async def test_steps_that_hold_the_loop_are_noted(autojump_clock: MockClock) -> None:
+    with waits_noted() as noted:
+        await trio.sleep(1)
+        autojump_clock.jump(0.0625)
+        await trio.sleep(1)  # the loop waits after the step
+        autojump_clock.jump(0.0078125)
+        await trio.lowlevel.checkpoint()
+        autojump_clock.jump(0.25)
+        await trio.lowlevel.checkpoint()  # another step follows it
+    assert (noted.long_steps.seconds, sum(noted.long_steps.counts)) == (0.3125, 2)
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR2"), reason="there is no such signal here")
 async def test_the_tree_file_exists_while_its_signal_is_received(tmp_path: Path, world: World) -> None:
     file = tmp_path / TREE_FILE
