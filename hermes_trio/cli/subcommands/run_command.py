@@ -144,6 +144,10 @@ async def _run(
                     _print(database_damaged(gateway.home.database.damaged_copy.name))
                 services.start_soon(_print_refusals, gateway.home.board)
                 _print_next_steps(home, watched_by, web)
+                # What the start has made lives as long as the process. The garbage collector, which holds the
+                # loop while it looks at old objects, need not look at these.
+                gc.collect()
+                gc.freeze()
             services.cancel_scope.cancel(reason="the gateway has ended")
     return gateway
 
