@@ -19,7 +19,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol
+
+import msgspec
 
 from ...state.tables.session_entry import Usage
 from ...state.tables.transcript import ToolCall
@@ -31,7 +34,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Reason = Literal["stop", "tool_calls", "length"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolSpec:
     """The description of a tool for a model."""
 
@@ -39,6 +42,11 @@ class ToolSpec:
     description: str
     parameters: Mapping[str, Any]
     """A JSON schema, of type object."""
+
+    @cached_property
+    def schema(self) -> msgspec.Raw:
+        """The parameters as JSON. Every request has them, so they are encoded once."""
+        return msgspec.Raw(msgspec.json.encode(self.parameters))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

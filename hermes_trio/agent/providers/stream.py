@@ -104,34 +104,11 @@ async def open_answer(
 ) -> AsyncIterator[AsyncIterator[Item]]:
     """Send the request and yield the items of its answer. Raise `ModelError` if there is no answer. A refused
     part of the request is left out if possible, and the request repeated."""
-    headers = endpoint.sign_in | dict(vendor_request.headers)
-    body = vendor_request.body
-    for said in vendor_request.refused:
-        body = vendor_request.amend(body, said) or body
-    for attempt in itertools.count():
-        content = msgspec.json.encode(body)
-        read_timeout = stale_after(endpoint, len(content))
-        # httpx has its own cancel scope around each read; a second one here would double the cost.
-        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS, read=read_timeout)
-        request = client.build_request(
-            "POST", vendor_request.url, headers=headers, content=content, timeout=timeout
-        )
-        request.stream = _Content(content)
-        response = await _send(client, request, endpoint, read_timeout)
-        chunks = _chunks(response)
-        if response.is_success:
-            break
-        explanation = await _explanation(chunks, endpoint, read_timeout)
-        await _close(response, chunks, 0)
-        error = response_error(endpoint, response.status_code, response.headers, explanation, world.now())
-        amended = vendor_request.amend(body, error.said) if isinstance(error, RequestRefused) else None
-        if amended is None or amended == body or attempt == _MOST_AMENDMENTS:
-            raise error
-        vendor_request.refused.append(error.said)
-        body = amended
+    response, chunks, read_timeout = await _response(client, endpoint, vendor_request, world)
     content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     decoder = sse.JsonAnswer() if content_type == "application/json" else sse.Decoder()
     answer = AnswerStream(chunks, decoder, vendor_request.fold(), endpoint, read_timeout)
+    del vendor_request  # the answer may take minutes, and the request is long
     try:
         if content_type not in _STREAMS:
             raise NotAModelServer(endpoint, said=f"it sends {content_type}")
@@ -141,8 +118,44 @@ async def open_answer(
         await _close(response, chunks, _LINGER if answer.is_over else 0)  # noqa: ASYNC102
 
 
+async def _response(
+    client: httpx.AsyncClient, endpoint: Endpoint, vendor_request: VendorRequest, world: World
+) -> tuple[httpx.Response, AsyncIterator[bytes], float]:
+    """Return the response that has an answer, its body, and its read timeout. Raise `ModelError` if there is
+    none."""
+    headers = endpoint.sign_in | dict(vendor_request.headers)
+    body = vendor_request.body
+    for said in vendor_request.refused:
+        body = vendor_request.amend(body, said) or body
+    attempts = itertools.count()
+    while True:
+        content = msgspec.json.encode(body)
+        read_timeout = stale_after(endpoint, len(content))
+        # httpx has its own cancel scope around each read; a second one here would double the cost.
+        timeout = httpx.Timeout(None, connect=CONNECT_SECONDS, read=read_timeout)
+        headers["content-length"] = str(len(content))
+        stream = _Content(content)
+        request = client.build_request(
+            "POST", vendor_request.url, headers=headers, content=stream, timeout=timeout
+        )
+        request.stream = stream
+        response = await _send(client, request, endpoint, read_timeout)
+        chunks = _chunks(response)
+        if response.is_success:
+            return response, chunks, read_timeout
+        explanation = await _explanation(chunks, endpoint, read_timeout)
+        await _close(response, chunks, 0)
+        error = response_error(endpoint, response.status_code, response.headers, explanation, world.now())
+        amended = vendor_request.amend(body, error.said) if isinstance(error, RequestRefused) else None
+        if amended is None or amended == body or next(attempts) == _MOST_AMENDMENTS:
+            raise error
+        vendor_request.refused.append(error.said)
+        body = amended
+
+
 class _Content(httpx.AsyncByteStream):
-    """The body of a request. httpx's own body is an async generator, which a cancelled send leaves open."""
+    """The body of a request, until it is sent. httpx's own body is an async generator, which a cancelled send
+    leaves open, and stays in memory."""
 
     def __init__(self, content: bytes) -> None:
         self._rest = [content]

@@ -96,7 +96,7 @@ def messages_body(request: ModelRequest, endpoint: Endpoint) -> Body:
         body["system"] = [{"type": "text", "text": clean(request.system), "cache_control": _CACHED}]
     if request.tools:
         body["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
+            {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
             for tool in request.tools
         ]
         if not request.may_call:

@@ -84,7 +84,7 @@ def chat_body(request: ModelRequest, endpoint: Endpoint) -> Body:
 
 
 def _tool(tool: ToolSpec) -> Body:
-    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"name": tool.name, "description": tool.description, "parameters": tool.schema}
 
 
 def _encoded(endpoint: Endpoint, messages: Sequence[Message]) -> list[msgspec.Raw]:
