@@ -209,8 +209,8 @@ class Turns:
         )
 
     def _show_progress(self, run: TurnRun, turn: TurnContext, nursery: trio.Nursery) -> None:
-        """Start the tasks that show a person that the turn runs."""
-        if run.chat is None or run.connection is None:
+        """Start the tasks that show a person that the turn runs, unless they read its events anyway."""
+        if run.chat is None or run.connection is None or run.connection.adapter.traits.shows_transcript:
             return
         agent = self.home.config.agent
         place = run.chat, run.thread_id
