@@ -1,8 +1,9 @@
 """Delivery of the owed rows of a chat.
 
-The attempt is stored before the send and the receipt after it, so the state of each row is always known. A
-row whose send has an unknown outcome is never sent again blindly: the platform is asked for it, or gets the
-same key again, or, where it can do neither, gets the row once more later, visibly marked.
+The attempt is stored before the send, and the receipt after it, with the attempt at the next row if there is
+one. So the state of each row is always known. A row whose send has an unknown outcome is never sent again
+blindly: the platform is asked for it, or gets the same key again, or, where it can do neither, gets the row
+once more later, visibly marked.
 
 A placeholder avoids the mark: the answer is sent as a placeholder, and its text follows as an edit, which may
 be repeated. A crash between the send and its receipt leaves an empty placeholder in the chat, and the answer
@@ -13,6 +14,8 @@ This module may touch the link and the outbox; the order and the pauses of a cha
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Mapping
 from dataclasses import replace
 
 import msgspec
@@ -71,9 +74,12 @@ class Delivery:
         self.unsure.clear()
 
     async def store_receipts(self) -> None:
-        """Store the receipts that could not be stored before, as on a full disk."""
-        for outbox_id in list(self.receipts):
-            await self._store_receipt(outbox_id)
+        """Store the receipts that are not stored yet."""
+        if not self.receipts:
+            return
+        receipts = dict(self.receipts)
+        await self._database.write(_note_receipts, receipts, self._world.time())
+        self._forget(receipts)
 
     async def due(self) -> list[tuple[OutboxRow, Body]]:
         """Return the rows that are due, in order, each with its body."""
@@ -85,12 +91,12 @@ class Delivery:
 
     async def deliver(self, link: Link, row: OutboxRow, body: Body) -> float | None:
         """Deliver a row, or give it up. Return the seconds to wait before it is tried again; None if it is
-        done or its outcome is unknown. Raises `FloodWait` and `ChatGone`, with the row still owed."""
+        done or its outcome is unknown. The caller stores the receipts. Raises `FloodWait` and `ChatGone`,
+        with the row still owed."""
         self.unsure.pop(row.outbox_id, None)
         try:
             with trio.fail_after(SEND_WITHIN):
-                receipt = await self._arrived(link, row, body)
-            await self.note_receipt(row.outbox_id, receipt)
+                self.receipts[row.outbox_id] = await self._arrived(link, row, body)
         except FloodWait as flood:
             # If this is cancelled, the lane ends, and nobody waits for the flood.
             await self._note_failure(row, flood)  # noqa: ASYNC120
@@ -137,6 +143,8 @@ class Delivery:
             return None  # it removes buttons, and this platform cannot edit
         if body.closes is not None:
             lost, message_id = await self._database.read(outbox.streamed_state, body.closes)
+            if lost or message_id is not None or traits.placeholder:
+                await self.store_receipts()  # the platform is called before the attempt is stored
             if lost:
                 message_id = await self._found(link, row, body)
             if message_id is None and traits.placeholder and not body.only_closes:
@@ -151,11 +159,15 @@ class Delivery:
             unsure = unsure or lost
         parts = [*body.before, body.part]
         if unsure:
-            if traits.finds and (message_id := await self._find(link, key)) is not None:
-                return message_id
+            if traits.finds:
+                await self.store_receipts()
+                if (message_id := await self._find(link, key)) is not None:
+                    return message_id
             if not link_can_tell(self._connection):
                 parts = _marked(parts, traits)
-        await self._database.write(outbox.note_attempt, row.outbox_id, self._world.time())
+        receipts = dict(self.receipts)
+        await self._database.write(_note_attempt, row.outbox_id, receipts, self._world.time())
+        self._forget(receipts)
         for left, part in zip(range(len(parts) - 1, -1, -1), parts, strict=True):
             message = outgoing(row.owed, part)
             if left:
@@ -209,7 +221,8 @@ class Delivery:
             # If cancelled here the row stays unsure, which costs at most a visible mark on a repeat.
             await self._database.write(outbox.note_failure, outbox_id, self._connection.problem(error))  # noqa: ASYNC120
             raise
-        await self.note_receipt(outbox_id, message_id)
+        self.receipts[outbox_id] = message_id
+        await self.store_receipts()
         return message_id
 
     async def _send(self, link: Link, message: Outgoing) -> str | None:
@@ -220,16 +233,21 @@ class Delivery:
         with calling(self._connection):
             return await link.find(self._chat.chat_id, key)
 
-    async def note_receipt(self, outbox_id: int, receipt: str | None) -> None:
-        """Note that a row has arrived under this id, and store it."""
-        self.receipts[outbox_id] = receipt
-        await self._store_receipt(outbox_id)
+    def _forget(self, stored: Mapping[int, str | None]) -> None:
+        for outbox_id in stored:
+            del self.receipts[outbox_id]
 
-    async def _store_receipt(self, outbox_id: int) -> None:
-        await self._database.write(
-            outbox.note_receipt, outbox_id, self.receipts[outbox_id], self._world.time()
-        )
-        del self.receipts[outbox_id]
+
+def _note_receipts(db: sqlite3.Connection, receipts: Mapping[int, str | None], at: float) -> None:
+    for outbox_id, receipt in receipts.items():
+        outbox.note_receipt(db, outbox_id, receipt, at)
+
+
+def _note_attempt(
+    db: sqlite3.Connection, outbox_id: int, receipts: Mapping[int, str | None], at: float
+) -> None:
+    _note_receipts(db, receipts, at)
+    outbox.note_attempt(db, outbox_id, at)
 
 
 def _marked(parts: list[Part], traits: Traits) -> list[Part]:

@@ -170,8 +170,7 @@ class Lane:
             await self._discard()
             return None
         try:
-            if self._delivery.receipts:
-                await self._delivery.store_receipts()
+            await self._delivery.store_receipts()
             wait = await self._send(link) if not self.held_for else None
         except FloodWait as flood:
             self._owes = True
@@ -201,12 +200,17 @@ class Lane:
 
     async def _deliver_owed(self, link: Link) -> float | None:
         """Deliver the owed rows in order. Return the seconds until the next try; None if nothing is left."""
-        for row, body in await self._delivery.due():
-            if body.closes is not None and (stream := self._streams.pop(body.closes, None)) is not None:
-                stream.close()
-            wait = await self._delivery.deliver(link, row, body)
-            if wait is not None:
-                return wait
+        try:
+            for row, body in await self._delivery.due():
+                if body.closes is not None and (stream := self._streams.pop(body.closes, None)) is not None:
+                    stream.close()
+                wait = await self._delivery.deliver(link, row, body)
+                if wait is not None:
+                    return wait
+        finally:
+            # A receipt is stored with the attempt at the next row; this is the last one. Even a cancelled
+            # task has it stored.
+            await self._delivery.store_receipts()  # noqa: ASYNC102
         return min((at - trio.current_time() for at in self._delivery.unsure.values()), default=None)
 
     async def _discard(self) -> None:

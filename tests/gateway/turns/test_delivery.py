@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import sqlite3
+from contextlib import closing
 
 import pytest
 import trio
 
 from hermes_trio.gateway.outbound.delivery import MAX_TRIES, UNSURE_AGAIN_AFTER
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import (
     ChatGone,
     CredentialsRefused,
@@ -19,6 +22,7 @@ from hermes_trio.platform.contract import (
 )
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.stage import Stage
+from tests.web.costs.job_counts import JobCounts
 
 ANSWER = "You said: hello"
 
@@ -48,6 +52,40 @@ async def test_a_send_that_always_fails_is_given_up_and_the_next_answer_is_sent(
         await stage.says("and now")
         await trio.sleep(2400)
         assert platform.chat("42").texts == ["You said: and now"]
+
+
+async def test_the_receipt_of_a_row_is_stored_with_the_attempt_at_the_next(stage: Stage) -> None:
+    platform, jobs = set_platform(stage), JobCounts()
+    platform.fails("send", FloodWait(30))
+    stage.worker = jobs.worker
+    async with stage.life():
+        for text in ("one", "two", "three"):
+            await stage.says(text)
+            await trio.sleep(5)
+        jobs.take()
+        await trio.sleep(30)
+        assert platform.chat("42").texts == [f"You said: {text}" for text in ("one", "two", "three")]
+        assert jobs.take().commits == 4, "three attempts, and the last receipt"
+
+
+async def test_a_receipt_does_not_wait_for_the_edit_of_the_next_row(stage: Stage) -> None:
+    platform = stage.platform = MemoryPlatform(traits=Traits(edits=True, sends_files=True))
+
+    async def act(turn: TurnContext) -> str:
+        await turn.say("It is")
+        await trio.sleep(5)
+        platform.fails("send", FloodWait(10))
+        platform.hangs("edit")
+        await turn.send_file("it.txt", b"it")
+        return "It is here."
+
+    stage.agent.does("send it", act)
+    async with stage.life():
+        await stage.says("send it")
+        await trio.sleep(25)
+        with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+            states = [state for (state,) in db.execute("SELECT state FROM outbox ORDER BY outbox_id")]
+        assert states == ["sent", "sent", "owed"], "the stream, the file, and the answer that is being edited"
 
 
 async def test_a_send_with_refused_credentials_is_repeated(stage: Stage) -> None:
