@@ -52,8 +52,8 @@ def _owed(run: TurnRun, turn: TurnContext, outcome: Outcome) -> list[Owed]:
     if run.chat is None or run.connection is None or run.connection.adapter.traits.shows_transcript:
         return []
     only_closes = outcome not in (Outcome.ANSWERED, Outcome.FAILED, Outcome.TIMED_OUT)
-    if only_closes and not turn.text:
-        return []
+    if only_closes and (run.stream is None or not turn.text):
+        return []  # no text was shown in the chat, so there is nothing to close
     if only_closes:
         text = texts.cut_off(turn.text)
     elif outcome is Outcome.ANSWERED:

@@ -11,6 +11,7 @@ import trio
 
 from hermes_trio.gateway.outbound.delivery import MAX_TRIES, UNSURE_AGAIN_AFTER
 from hermes_trio.gateway.turn.context import TurnContext
+from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.platform.contract import (
     ChatGone,
     CredentialsRefused,
@@ -55,7 +56,7 @@ async def test_a_send_that_always_fails_is_given_up_and_the_next_answer_is_sent(
 
 
 async def test_the_receipt_of_a_row_is_stored_with_the_attempt_at_the_next(stage: Stage) -> None:
-    platform, jobs = set_platform(stage), JobCounts()
+    platform, jobs = set_platform(stage), JobCounts(inline_worker)
     platform.fails("send", FloodWait(30))
     stage.worker = jobs.worker
     async with stage.life():

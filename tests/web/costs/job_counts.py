@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import outcome
 
-from hermes_trio.host.loop.worker import Runner, inline_worker
+from hermes_trio.host.loop.worker import Runner, Worker
 
 
 class Cost(NamedTuple):
@@ -18,18 +18,20 @@ class Cost(NamedTuple):
     commits: int
     reads: int
     journal: int
-    """Jobs of the journals: one opens the file, one writes the answer, one writes the last record."""
+    """Jobs of the journals: one opens the file, one writes each piece of the answer and each
+    begin and end of a tool, one writes the last record."""
 
 
 class JobCounts:
     """A worker that counts its jobs by the name of its thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, usual: Worker) -> None:
+        self._usual = usual
         self._counts: Counter[str] = Counter()
 
     @contextmanager
     def worker(self, name: str) -> Iterator[Runner]:
-        with inline_worker(name) as runner:
+        with self._usual(name) as runner:
 
             def counting(job: Callable[[], Any], done: Callable[[outcome.Outcome[Any]], object]) -> None:
                 self._counts[name] += 1
