@@ -7,9 +7,11 @@ when it is needed.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...state.tables import sessions, transcript
 from ...state.tables.transcript import KnownRows, TranscriptRow, position
 
 MOST_BYTES = 64 << 20
@@ -51,3 +53,11 @@ def extended(
 def _size(row: TranscriptRow) -> int:
     texts = (row.content, row.reasoning, row.opaque, *(call.arguments for call in row.tool_calls))
     return BYTES_OF_A_ROW + sum(len(text) for text in texts if text)
+
+
+def stored_history(db: sqlite3.Connection, key: str, session_id: str) -> tuple[str, list[TranscriptRow]]:
+    """Return the id of a session and its stored rows. An empty id means the open session of this key; it
+    stays empty if there is none."""
+    if not session_id and (entry := sessions.open_by_key(db, key)) is not None:
+        session_id = entry.session_id
+    return session_id, transcript.load(db, session_id) if session_id else []

@@ -39,7 +39,7 @@ from .agent_function import Agent
 from .beginning import Beginning, BegunTurn, begin_turn, notice_of_reset, undo_beginning
 from .context import TurnContext
 from .handle import TurnHandle
-from .history_cache import MOST_BYTES, CachedHistory, extended
+from .history_cache import MOST_BYTES, CachedHistory, extended, stored_history
 from .outcome import StoredEnd, last_event, settlement_of, store_outcome
 from .progress import show_still_working, show_typing, warn_of_inactivity
 from .system_notes import prompt_of
@@ -114,7 +114,7 @@ class Turns:
         """Store the beginning of a turn. Return None if its messages or the cut turn were dropped since it
         was decided."""
         home, rows = self.home, handle.rows
-        known = self.histories.get(key) or CachedHistory()
+        known = self.histories.get(key) or await self._read_history(key, handle.session_id)
         promised = rows[0].event.run_id if rows else None
         handle.run_id = promised or home.world.new_id()
         what = Beginning(
@@ -135,6 +135,14 @@ class Turns:
             # The beginning is stored nevertheless, under one of the two ids.
             await self._undo_in_time(what.run_id, what.other_run_id)  # noqa: ASYNC102 - it shields its awaits
             raise
+
+    async def _read_history(self, key: str, session_id: str) -> CachedHistory:
+        """Read the transcript of a session into memory, before its turn begins: reading a long one takes a
+        while, and every other write would wait for it."""
+        session_id, rows = await self.home.database.read(stored_history, key, session_id)
+        history = extended(CachedHistory(), session_id, rows, are_new=False)
+        self.histories.put(key, history, history.size)
+        return history
 
     async def _prepare(self, key: str, run: TurnRun, begun: BegunTurn, journals: AsyncExitStack) -> RunWriter:
         """Set the prompt, and open the journal in this stack. If that fails, the beginning is undone."""
