@@ -20,7 +20,7 @@ from .agent_turn import AgentTurn
 from .coalesce import coalescing
 from .compaction import KEPT, limit, tokens, tokens_of
 from .history import disarmed_rows, messages_for, messages_of, opening_of
-from .past_conversation import PastConversation, continued
+from .past_conversation import PastConversation
 from .providers.model import (
     Finished,
     Model,
@@ -71,16 +71,15 @@ class Conversation:
         turn: AgentTurn,
         model: Model,
         request: ModelRequest,
+        past: PastConversation,
         compaction: Compaction,
         window: int | None,
-        past: PastConversation | None = None,
     ) -> None:
-        """`request` holds everything except the messages; `window` is the context length of the model, in
-        tokens, if known; `past` is what was kept of an earlier turn."""
+        """`request` holds everything except the messages; `past` the messages before this turn; `window` is
+        the context length of the model, in tokens, if known."""
         self._turn, self._model, self._compaction, self._window = turn, model, compaction, window
         self._opening = opening_of(turn.turn_id, turn.prompt)
-        self.past = continued(past, turn.history, self._opening, compaction)
-        """The messages before this turn."""
+        self.past = past
         self._messages = [*self.past.messages, *messages_for([self._opening], compaction)]
         self._unstored = 0
         """Number of messages at the end that no row holds."""

@@ -24,6 +24,7 @@ from ..tools.tool import Result, Tool, Workplace
 from .agent_turn import AgentTurn
 from .conversation import Conversation, add_usage
 from .loop import answer
+from .past_conversation import PastConversation
 from .providers.model import Model, ModelRequest, ToolSpec
 
 MOST_REQUESTS = 50
@@ -64,7 +65,7 @@ def delegate_tool(
         try:
             async with open_model() as model:
                 conversation = _UnstoredConversation(
-                    cast(AgentTurn, child), model, request, Compaction(), None
+                    cast(AgentTurn, child), model, request, PastConversation(), Compaction(), None
                 )
                 report = await answer(cast(AgentTurn, child), conversation, kept, most=MOST_REQUESTS)
         finally:

@@ -31,8 +31,9 @@ from ..tools.tool import Tool
 from .agent_turn import AgentTurn
 from .conversation import Conversation
 from .demo_model import DemoModel
+from .history import opening_of
 from .loop import answer
-from .past_conversation import MOST_BYTES, PastConversation
+from .past_conversation import MOST_BYTES, PastConversation, continued
 from .prompt import system_prompt
 from .providers.choose import choose, fallback
 from .providers.endpoint import Endpoint
@@ -79,8 +80,9 @@ class Agent:
             )
         request = ModelRequest(messages=(), system="\n\n".join([prompt, *instructions]), tools=toolset.specs)
         async with self.open_model() as model:
-            past = self.past.get(turn.session_id)
-            conversation = Conversation(turn, model, request, compaction, self.window, past)
+            opening = opening_of(turn.turn_id, turn.prompt)
+            past = await continued(self.past.get(turn.session_id), turn.history, opening, compaction)
+            conversation = Conversation(turn, model, request, past, compaction, self.window)
             try:
                 return await answer(turn, conversation, toolset.tools, most=self.most)
             finally:

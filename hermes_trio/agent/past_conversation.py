@@ -7,8 +7,10 @@ the same compaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+
+import trio
 
 from ..state.tables.compactions import Compaction
 from ..state.tables.transcript import TranscriptRow
@@ -17,8 +19,10 @@ from .history import WHOLE, disarmed_rows, first_kept, messages_for, summary_of
 from .providers.earlier_messages import EarlierMessages
 from .providers.model_messages import Message
 
-MOST_BYTES = 64 << 20
+MOST_BYTES = 32 << 20
 """Limit for the conversations of all sessions that are kept."""
+ROWS_OF_A_STEP = 500
+"""Rows that are made into messages at once: some milliseconds."""
 _BYTES_OF_A_MESSAGE = 300
 """About the size of a message in memory without its texts, which are those of its row."""
 
@@ -47,30 +51,48 @@ class PastConversation:
         return self.earlier.bytes + _BYTES_OF_A_MESSAGE * len(self.rows)
 
 
-def continued(
+async def continued(
     past: PastConversation | None,
     history: Sequence[TranscriptRow],
     opening: TranscriptRow,
     compaction: Compaction,
 ) -> PastConversation:
-    """Return the messages for the rows before a turn. `past` is what was kept of an earlier turn, and is
-    changed; `opening` is the first row of the turn."""
+    """Return the messages for the rows before a turn. `past` is what was kept of an earlier turn, and may be
+    changed; `opening` is the first row of the turn. Many rows are done in steps, so that nobody waits."""
     rows, compaction = tuple(history), replace(compaction, wasted=0, not_before=0.0)
-    if past is None or past.compaction != compaction or rows[: len(past.rows)] != past.rows:
+    if (
+        past is None
+        or past.compaction != compaction
+        or rows[: len(past.rows)] != past.rows
+        or len(rows) - len(past.rows) >= ROWS_OF_A_STEP
+    ):
         past = PastConversation(compaction)
-    known = len(past.rows)
-    past.disarmed += disarmed_rows(rows[known:])
-    past.rows = rows
-    if past.split == known:
-        past.split = first_kept(past.disarmed, compaction, known)
-    if compaction.summary:
-        summary = summary_of([*past.disarmed, opening], past.split, compaction)
-        if summary != past.summary:
-            past.summary, past.messages, past.tokens, past.earlier = summary, [], 0, EarlierMessages()
-            _add(past, summary)
-            known = 0
-    _add(past, messages_for(past.disarmed[max(known, past.split) :], compaction))
+    known, disarmed = len(past.rows), past.disarmed[:]
+    for step in _steps(rows, known):
+        disarmed += disarmed_rows(step)
+        await _pause_after(step)
+    split = past.split if past.split < known else first_kept(disarmed, compaction, known)
+    summary = summary_of([*disarmed, opening], split, compaction) if compaction.summary else []
+    start = max(known, split)
+    if summary != past.summary:
+        past, start = PastConversation(compaction), split
+        _add(past, summary)
+    past.rows, past.disarmed, past.split, past.summary = rows, disarmed, split, summary
+    for step in _steps(disarmed, start):
+        _add(past, messages_for(step, compaction))
+        await _pause_after(step)
     return past
+
+
+def _steps(rows: Sequence[TranscriptRow], start: int) -> Iterator[Sequence[TranscriptRow]]:
+    return (rows[at : at + ROWS_OF_A_STEP] for at in range(start, len(rows), ROWS_OF_A_STEP))
+
+
+async def _pause_after(step: Sequence[TranscriptRow]) -> None:
+    """Let others run after a whole step. What was kept of an earlier turn gets less than a step at once, so
+    a cancellation here leaves nothing half done in it."""
+    if len(step) == ROWS_OF_A_STEP:
+        await trio.lowlevel.checkpoint()
 
 
 def _add(past: PastConversation, messages: Sequence[Message]) -> None:

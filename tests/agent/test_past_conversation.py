@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from hermes_trio.agent.compaction import KEPT, plan, tokens
 from hermes_trio.agent.history import WHOLE, disarmed_rows, messages_for, messages_of, opening_of
-from hermes_trio.agent.past_conversation import PastConversation, continued
+from hermes_trio.agent.past_conversation import ROWS_OF_A_STEP, PastConversation, continued
 from hermes_trio.agent.providers.endpoint import Body, Endpoint
 from hermes_trio.agent.providers.model import ModelRequest
 from hermes_trio.agent.providers.wire.anthropic import amended as amended_messages
@@ -92,7 +95,7 @@ def test_each_request_is_the_one_that_is_made_of_all_rows(
     compaction, past = WHOLE, None
     for turn_id, new in enumerate(drawn, start=1):
         opening = opening_of(turn_id, data.draw(texts) + f"request {turn_id}")
-        past = continued(past, tuple(rows), opening, compaction)
+        past = trio.run(continued, past, tuple(rows), opening, compaction)
         check(past, rows, opening, compaction)
         for place, row in enumerate(new):
             rows.append(replace(row, turn_id=turn_id, place=place, id=len(rows) + 1))
@@ -109,10 +112,43 @@ def test_each_request_is_the_one_that_is_made_of_all_rows(
             past = None
 
 
-def test_only_new_rows_are_made_into_messages() -> None:
+async def test_only_new_rows_are_made_into_messages() -> None:
     rows = [TranscriptRow("user", f"{number}", 1.0, number, id=number) for number in range(1, 9)]
-    past = continued(None, rows[:5], opening_of(6, "x"), WHOLE)
+    past = await continued(None, rows[:5], opening_of(6, "x"), WHOLE)
     former = list(past.messages)
-    again = continued(past, rows, opening_of(9, "x"), WHOLE)
+    again = await continued(past, rows, opening_of(9, "x"), WHOLE)
     assert [one is other for one, other in zip(again.messages, former, strict=False)] == [True] * 5
     assert len(again.messages) == 8
+
+
+@pytest.mark.parametrize("kept", [WHOLE, Compaction(kept=(400, 0, 0), summary="- It works.")])
+async def test_a_long_conversation_is_made_in_steps_that_let_others_run(kept: Compaction) -> None:
+    rows = [
+        TranscriptRow("user" if number % 2 else "assistant", f"{number}", 1.0, number, id=number)
+        for number in range(1, 5 * ROWS_OF_A_STEP)
+    ]
+    opening, beats = opening_of(len(rows) + 1, "x"), 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            await trio.lowlevel.checkpoint()
+            beats += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(beat)
+        past = await continued(None, rows, opening, kept)
+        await past.earlier.encode_in_steps("test", "nowhere", lambda messages: [Raw(b"1")] * len(messages))
+        nursery.cancel_scope.cancel()
+    assert beats >= 3 * 3, "while rows are disarmed, made into messages and encoded"
+    check(past, rows, opening, kept)
+
+
+async def test_a_cancelled_continuation_leaves_what_was_kept_as_it_was() -> None:
+    rows = [TranscriptRow("user", f"{number}", 1.0, number, id=number) for number in range(1, 2_000)]
+    past = await continued(None, rows[:100], opening_of(101, "x"), WHOLE)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await continued(past, rows, opening_of(2_001, "x"), WHOLE)
+    assert scope.cancelled_caught
+    check(past, rows[:100], opening_of(101, "x"), WHOLE)

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import trio
 from msgspec import Raw
 
 from .endpoint import Body
 from .model_messages import Message
 from .repair import Repair
+
+MESSAGES_OF_A_STEP = 500
 
 Encode = Callable[[Sequence[Message]], list[Raw]]
 """Encodes messages of a repaired conversation that begin and end where the speaker changes."""
@@ -45,14 +48,27 @@ class EarlierMessages:
         self.count += len(messages)
         self._repair.add(messages)
 
+    async def encode_in_steps(self, format_name: str, origin: str, encode: Encode) -> None:
+        """Encode many settled messages in steps, so that nobody waits for it."""
+        while True:
+            if not self._encode_more(format_name, origin, encode, MESSAGES_OF_A_STEP):
+                return
+            await trio.lowlevel.checkpoint()
+
     def encoded(self, format_name: str, origin: str, encode: Encode) -> list[Raw]:
         """Return the settled messages for this server: those that no later message changes."""
+        while self._encode_more(format_name, origin, encode, self.count + 1):
+            pass
+        return self._encoded[format_name, origin].parts
+
+    def _encode_more(self, format_name: str, origin: str, encode: Encode, most: int) -> bool:
+        """Encode some more of the settled messages; return False if none are left."""
         known = self._encoded.setdefault((format_name, origin), _Encoded())
-        new = encode(self._repair.settled_from(known.messages))
-        known.parts += new
-        known.messages = self._repair.settled
+        messages = self._repair.settled_from(known.messages, most)
+        known.parts += (new := encode(messages))
+        known.messages += len(messages)
         self.bytes += sum(len(memoryview(part)) for part in new)
-        return known.parts
+        return known.messages < self._repair.settled
 
     def repaired_rest(self, rest: Iterable[Message]) -> list[Message]:
         """Return the end of the repaired conversation with these further messages: everything after the

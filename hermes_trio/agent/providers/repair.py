@@ -73,9 +73,13 @@ class Repair:
             else:
                 self._following.append(message)
 
-    def settled_from(self, start: int) -> list[Message]:
-        """Return the settled messages from this one on."""
-        return self._fixed[start : self.settled]
+    def settled_from(self, start: int, most: int) -> list[Message]:
+        """Return settled messages from this one on, up to an answer: about `most`, or all if they are
+        fewer."""
+        end = min(start + most, self.settled)
+        while end < self.settled and not isinstance(self._fixed[end], AssistantMessage):
+            end += 1
+        return self._fixed[start:end]
 
     def whole(self) -> list[Message]:
         """Return the conversation. Nothing can be added after that."""

@@ -12,7 +12,7 @@ import errno
 import itertools
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -74,7 +74,7 @@ class VendorRequest:
 
     url: httpx.URL
     headers: Mapping[str, str]
-    body: Body
+    body: Callable[[], Awaitable[Body]]
     fold: Callable[[], AnswerFold]
     amend: Callable[[Body, str], Body | None]
     """Return the body without the part that this refusal names; None if it cannot be left out."""
@@ -108,7 +108,6 @@ async def open_answer(
     content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     decoder = sse.JsonAnswer() if content_type == "application/json" else sse.Decoder()
     answer = AnswerStream(chunks, decoder, vendor_request.fold(), endpoint, read_timeout)
-    del vendor_request  # the answer may take minutes, and the request is long
     try:
         if content_type not in _STREAMS:
             raise NotAModelServer(endpoint, said=f"it sends {content_type}")
@@ -124,7 +123,7 @@ async def _response(
     """Return the response that has an answer, its body, and its read timeout. Raise `ModelError` if there is
     none."""
     headers = endpoint.sign_in | dict(vendor_request.headers)
-    body = vendor_request.body
+    body = await vendor_request.body()
     for said in vendor_request.refused:
         body = vendor_request.amend(body, said) or body
     attempts = itertools.count()

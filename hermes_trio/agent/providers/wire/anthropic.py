@@ -24,6 +24,7 @@ from .anthropic_answer import THOUGHTS, MessagesFold
 if TYPE_CHECKING:
     from ..model_clients import httpx
 
+_FORMAT = "messages"
 _VERSION = "2023-06-01"
 _LONGEST_ANSWER = 32_000
 _LONGEST_ANSWER_OF_OLD = 4_096
@@ -62,7 +63,7 @@ class AnthropicMessages:
         vendor_request = VendorRequest(
             path(endpoint, tail),
             headers,
-            messages_body(request, endpoint),
+            partial(_body, request, endpoint),
             partial(MessagesFold, endpoint),
             amended,
             self._refused,
@@ -77,11 +78,17 @@ def generation(model: str) -> tuple[int, int]:
     return (int(found[1]), int(found[2] or 0)) if found else (99, 0)
 
 
+async def _body(request: ModelRequest, endpoint: Endpoint) -> Body:
+    if request.earlier is not None:
+        await request.earlier.encode_in_steps(_FORMAT, endpoint.origin, partial(_encoded, endpoint))
+    return messages_body(request, endpoint)
+
+
 def messages_body(request: ModelRequest, endpoint: Endpoint) -> Body:
     """Return the request as the JSON body for Anthropic."""
     earlier = request.earlier or EarlierMessages()
     turns: list[Body | msgspec.Raw] = [
-        *earlier.encoded("messages", endpoint.origin, partial(_encoded, endpoint))
+        *earlier.encoded(_FORMAT, endpoint.origin, partial(_encoded, endpoint))
     ]
     turns += _turns(earlier.repaired_rest(request.messages[earlier.count :]), endpoint)
     version = generation(endpoint.model)

@@ -23,6 +23,8 @@ from .openai_answer import ChatFold
 if TYPE_CHECKING:
     from ..model_clients import httpx
 
+_FORMAT = "chat completions"
+
 
 class ChatCompletions:
     """A model on an OpenAI-compatible server."""
@@ -45,12 +47,18 @@ class ChatCompletions:
         vendor_request = VendorRequest(
             path(endpoint, "/chat/completions"),
             headers,
-            chat_body(request, endpoint),
+            partial(_body, request, endpoint),
             partial(ChatFold, endpoint, self._world.new_id),
             amended,
             self._refused,
         )
         return open_answer(self._client, endpoint, vendor_request, self._world)
+
+
+async def _body(request: ModelRequest, endpoint: Endpoint) -> Body:
+    if request.earlier is not None:
+        await request.earlier.encode_in_steps(_FORMAT, endpoint.origin, partial(_encoded, endpoint))
+    return chat_body(request, endpoint)
 
 
 def chat_body(request: ModelRequest, endpoint: Endpoint) -> Body:
@@ -59,7 +67,7 @@ def chat_body(request: ModelRequest, endpoint: Endpoint) -> Body:
     messages: list[Body | msgspec.Raw] = []
     if request.system.strip():
         messages.append({"role": "system", "content": clean(request.system)})
-    messages += earlier.encoded("chat completions", endpoint.origin, partial(_encoded, endpoint))
+    messages += earlier.encoded(_FORMAT, endpoint.origin, partial(_encoded, endpoint))
     rest = earlier.repaired_rest(request.messages[earlier.count :])
     messages += (_message(message, endpoint) for message in rest)
     body: Body = {
