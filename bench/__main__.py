@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from . import drain, start, storage, turn, web
+from . import api_sessions, drain, start, storage, turn, web
 
 BENCHMARKS = {
     "drain": drain.main,
+    "growth": api_sessions.main,
     "start": start.main,
     "storage": storage.main,
     "turn": turn.main,

@@ -42,6 +42,11 @@ def beside(
     )
 
 
+def at_most(name: str, value: float, unit: str, goal: float, *, bare: float | None = None) -> Figure:
+    """Return the figure of a value that is to be at most `goal`."""
+    return Figure(name, value, unit, bare=bare, goal=f"<= {goal:g}", met=value <= goal)
+
+
 def show(title: str, figures: Sequence[Figure]) -> None:
     """Print the figures as a table, then as one line of JSON."""
     print(f"{title} (Python {platform.python_version()}, SQLite {sqlite3.sqlite_version})\n")
