@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx  # noqa: ASYNC127 - as the gateway does
 import psutil
 import trio
 

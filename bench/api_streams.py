@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 
+import psutil
 import trio
 
 from .api_gateway import WITHIN, GatewayProcess, HealthPoll, cpu_of, gateway_process
 from .figures import Figure, at_most
-from .stream_clients import Counted, StreamClients, stream_clients
+from .stream_clients import StreamClients, stream_clients
 from .timed_model import TimedModel, timed_model
 
 STREAMS = 1_000
@@ -40,15 +41,20 @@ class _Measured:
     delays: list[float]
     """Milliseconds of words on their way, in ascending order."""
     clients: float
-    """The part of a core that the clients used."""
+    """The percentage of a core that the clients used."""
     model: float
+    gateway: float
+    others: float
+    """The same for all else that runs on the machine."""
+    open: int
+    """The number of streams that are open at the end."""
 
 
 def figures() -> Iterator[Figure]:
     """Measure everything; takes about a minute and a half."""
     with timed_model() as model:
         with _streaming(model, model.port) as (clients, _):
-            bare = _measure(model, clients)
+            bare = trio.run(_measure, model, clients)
         with gateway_process(model) as gateway:
             yield from _words(model, gateway, bare)
         with gateway_process(model, grace=CUT_AFTER) as gateway, _streaming(model, gateway.port):
@@ -61,8 +67,7 @@ def _words(model: TimedModel, gateway: GatewayProcess, bare: _Measured) -> Itera
     trio.run(_poll, gateway.port, health, 2.0)
     idle = health.taken()
     with _streaming(model, gateway.port) as (clients, first):
-        poll = _PolledMeasure(model, gateway, clients, health)
-        ours, cpu, open_ = trio.run(poll.run)
+        ours = trio.run(_measure, model, clients, gateway, health)
         took = trio.run(gateway.exit)
     name = f"{STREAMS:,} streams"
     yield Figure(f"{name}, from the first to the last that the model is asked for", first, "s")
@@ -73,16 +78,23 @@ def _words(model: TimedModel, gateway: GatewayProcess, bare: _Measured) -> Itera
         bare=bare.rate,
         ratio=ours.rate / bare.rate,
         goal=f">= {GOAL:,}",
-        met=ours.rate >= GOAL and open_ == STREAMS,
+        met=ours.rate >= GOAL and ours.open == STREAMS,
     )
     for percent in (50, 99):
-        figures = [sorted(one.delays)[len(one.delays) * percent // 100] for one in (ours, bare)]
-        yield Figure(f"{name}, a word on its way, p{percent}", figures[0], "ms", bare=figures[1])
-    yield Figure(f"{name}, CPU of the gateway", cpu * 100, "%")
-    yield Figure(f"{name}, CPU of the clients", ours.clients * 100, "%", bare=bare.clients * 100)
-    yield Figure(f"{name}, CPU of the model", ours.model * 100, "%", bare=bare.model * 100)
+        at = percent / 100
+        there = bare.delays[int(len(bare.delays) * at)]
+        yield Figure(
+            f"{name}, a word on its way, p{percent}",
+            ours.delays[int(len(ours.delays) * at)],
+            "ms",
+            bare=there,
+        )
     yield Figure(f"{name}, GET /health, p50", median(health.took), "ms", bare=median(idle))
     yield at_most(f"{name}, GET /health, longest", max(health.took), "ms", 50, bare=max(idle))
+    yield Figure(f"{name}, part of a core, gateway", ours.gateway, "%")
+    yield Figure(f"{name}, part of a core, clients", ours.clients, "%", bare=bare.clients)
+    yield Figure(f"{name}, part of a core, model", ours.model, "%", bare=bare.model)
+    yield Figure(f"{name}, part of a core, all else on the machine", ours.others, "%", bare=bare.others)
     yield _exit_figure("exit, grace 0", took)
 
 
@@ -108,38 +120,39 @@ def _streaming(model: TimedModel, port: int) -> Iterator[tuple[StreamClients, fl
         yield clients, max(one.head for one in asked.values()) - min(one.head for one in asked.values())
 
 
-def _measure(model: TimedModel, clients: StreamClients) -> _Measured:
-    before, cpu = clients.counted(), cpu_of(model.pid)
-    time.sleep(SECONDS)
-    return _measured(before, clients.counted(), cpu_of(model.pid) - cpu)
-
-
-def _measured(before: Counted, after: Counted, cpu: float) -> _Measured:
+async def _measure(
+    model: TimedModel,
+    clients: StreamClients,
+    gateway: GatewayProcess | None = None,
+    health: HealthPoll | None = None,
+) -> _Measured:
+    """Count words; meanwhile poll the health of the gateway, if there is one."""
+    async with trio.open_nursery() as nursery:
+        if gateway and health:
+            nursery.start_soon(health.run, gateway.port)
+        pids = [model.pid, gateway.process.pid] if gateway else [model.pid]
+        before, used, busy = clients.counted(), [cpu_of(pid) for pid in pids], _busy()
+        await trio.sleep(SECONDS)
+        after, used_after, busy_after = clients.counted(), [cpu_of(pid) for pid in pids], _busy()
+        nursery.cancel_scope.cancel()
     took = after.at - before.at
-    clients = (after.cpu - before.cpu) / took
-    return _Measured(after.words / took, after.delays, clients, cpu / took)
+    parts = [(after.cpu - before.cpu) / took * 100]
+    parts += [(late - early) / took * 100 for early, late in zip(used, used_after, strict=True)]
+    return _Measured(
+        after.words / took,
+        sorted(after.delays),
+        clients=parts[0],
+        model=parts[1],
+        gateway=parts[2] if gateway else 0.0,
+        others=(busy_after - busy) / took * 100 - sum(parts),
+        open=after.open,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _PolledMeasure:
-    """A measurement during which the health is polled."""
-
-    model: TimedModel
-    gateway: GatewayProcess
-    clients: StreamClients
-    health: HealthPoll
-
-    async def run(self) -> tuple[_Measured, float, int]:
-        """Return what was measured, the part of a core that the gateway used, and the open streams."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.health.run, self.gateway.port)
-            before, model, gateway = self.clients.counted(), cpu_of(self.model.pid), self.gateway.cpu()
-            await trio.sleep(SECONDS)
-            after = self.clients.counted()
-            cpu = self.gateway.cpu() - gateway
-            measured = _measured(before, after, cpu_of(self.model.pid) - model)
-            nursery.cancel_scope.cancel()
-        return measured, cpu / SECONDS, after.open
+def _busy() -> float:
+    """Return the seconds in which cores of the machine were busy."""
+    times = psutil.cpu_times()
+    return sum(times) - times.idle - getattr(times, "iowait", 0.0)
 
 
 async def _poll(port: int, health: HealthPoll, seconds: float) -> None:

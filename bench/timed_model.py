@@ -105,7 +105,7 @@ def _serve_model(pipe: Connection) -> None:
         text = next(one["content"] for one in reversed(messages) if one["role"] == "user")
         text = text if isinstance(text, str) else "".join(part.get("text", "") for part in text)
         text = text.strip().splitlines()[-1]
-        asked = times[text] = ModelTimes(head_at, body_at, time.monotonic(), len(messages))
+        times[text] = ModelTimes(head_at, body_at, time.monotonic(), len(messages))
         kind, *given = text.split()
         if kind == "words":
             await stream.send_all(head)
@@ -116,7 +116,8 @@ def _serve_model(pipe: Connection) -> None:
             if kind == "until":
                 await trio.sleep(max(0.0, float(given[0]) - time.monotonic()))
             await stream.send_all(rest + last)
-        times[text] = times.get(text, asked)._replace(answered=time.monotonic())
+        if text in times:  # not forgotten meanwhile
+            times[text] = times[text]._replace(answered=time.monotonic())
 
     async def talk(stream: trio.SocketStream) -> None:
         data = bytearray()
